@@ -1,0 +1,29 @@
+// Views of memory that somebody else owns.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace kungfu {
+
+struct ConstBytes {
+  const char* data = nullptr;
+  size_t size = 0;
+};
+
+struct MutableBytes {
+  char* data = nullptr;
+  size_t size = 0;
+};
+
+// A message's payload as it lies in memory: sent without being joined first.
+using Payload = std::vector<ConstBytes>;
+
+inline size_t TotalSize(const Payload& payload) {
+  size_t total = 0;
+  for (const ConstBytes& piece : payload) total += piece.size;
+  return total;
+}
+
+}  // namespace kungfu

@@ -1,0 +1,45 @@
+// Every KUNGFU_* variable that the core reads: declared once, with its meaning. kungfu_tf/config.py lists those of
+// Python and prints both.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/base/status.h"
+
+namespace kungfu {
+
+struct Config {
+  // Who and where. Without `self` the process is one of one.
+  std::string self;         // KUNGFU_SELF: this peer, "ip:port"
+  std::string peers;        // KUNGFU_PEERS: the session's peers in rank order, "ip:port,…"
+  int epoch = 0;            // KUNGFU_EPOCH: the session's number
+  std::string job_id;       // KUNGFU_JOB_ID: the same on every peer of a job
+  std::string secret;       // KUNGFU_SECRET: what peers prove to each other
+  std::string secret_file;  // KUNGFU_SECRET_FILE: where the secret is read from instead
+  std::string control;      // KUNGFU_CONTROL: path of the runner's Unix socket
+
+  // How.
+  std::string strategy = "AUTO";    // KUNGFU_STRATEGY
+  std::string transport = "auto";   // KUNGFU_TRANSPORT: auto, unix or tcp
+  std::string socket_dir;           // KUNGFU_SOCKET_DIR: private directory of the host's Unix sockets
+  long chunk_bytes = 1 << 20;       // KUNGFU_CHUNK_BYTES: the largest chunk of a tensor
+  double collective_timeout = 600;  // KUNGFU_COLLECTIVE_TIMEOUT: seconds until an operation fails
+  double stall_warning = 10;        // KUNGFU_STALL_WARNING: seconds until it is said who is missing
+  double silence_timeout = 60;      // KUNGFU_SILENCE_TIMEOUT: seconds until a peer that answers nothing is given up
+  double connect_timeout = 600;     // KUNGFU_CONNECT_TIMEOUT: seconds to wait for a peer to come up
+  int log_level = 2;                // KUNGFU_LOG_LEVEL: 0 debug, 1 info, 2 warning, 3 error
+
+  // An error names the variable that cannot be understood.
+  static StatusOr<Config> FromEnvironment();
+};
+
+struct ConfigVariable {
+  const char* name;
+  const char* meaning;
+};
+// All of the above, in order.
+const std::vector<ConfigVariable>& ConfigVariables();
+
+}  // namespace kungfu

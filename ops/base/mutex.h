@@ -1,0 +1,65 @@
+// std::mutex and std::condition_variable that clang's thread-safety analysis understands.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define KF_ANNOTATE(x) __attribute__((x))
+#else
+#define KF_ANNOTATE(x)
+#endif
+
+#define CAPABILITY(x) KF_ANNOTATE(capability(x))
+#define SCOPED_CAPABILITY KF_ANNOTATE(scoped_lockable)
+#define GUARDED_BY(x) KF_ANNOTATE(guarded_by(x))
+#define REQUIRES(...) KF_ANNOTATE(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...) KF_ANNOTATE(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...) KF_ANNOTATE(acquire_capability(__VA_ARGS__))
+#define RELEASE(...) KF_ANNOTATE(release_capability(__VA_ARGS__))
+
+namespace kungfu {
+
+class CAPABILITY("mutex") Mutex {
+ public:
+  void Lock() ACQUIRE() { mu_.lock(); }
+  void Unlock() RELEASE() { mu_.unlock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mu_;
+};
+
+class SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex* mu) ACQUIRE(mu) : mu_(mu) { mu_->Lock(); }
+  ~MutexLock() RELEASE() { mu_->Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* const mu_;
+};
+
+// Both waits may wake spuriously: callers loop over their condition.
+class CondVar {
+ public:
+  void Wait(Mutex* mu) REQUIRES(mu) {
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    cv_.wait(lock);
+    lock.release();
+  }
+  void WaitUntil(Mutex* mu, std::chrono::steady_clock::time_point when) REQUIRES(mu) {
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    cv_.wait_until(lock, when);
+    lock.release();
+  }
+  void NotifyAll() { cv_.notify_all(); }
+
+ private:
+  std::condition_variable cv_;
+};
+
+}  // namespace kungfu

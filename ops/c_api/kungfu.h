@@ -1,0 +1,158 @@
+/* The C interface of the core, libkungfu.so: what the TensorFlow kernels and Python's ctypes call.
+ *
+ * Plain C, so that both sides may be built by different compilers. One peer per process: it is started by the first
+ * call that needs it, or by kungfu_init. Without KUNGFU_SELF in the environment the process is one of one.
+ *
+ * Any thread may call any function. Functions that return int return a status code (0 is OK, TensorFlow's numbers);
+ * the text of the calling thread's last error is kungfu_last_error(). */
+
+#ifndef KUNGFU_C_API_KUNGFU_H_
+#define KUNGFU_C_API_KUNGFU_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define KUNGFU_EXPORT __attribute__((visibility("default")))
+#else
+#define KUNGFU_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a struct or function of this file changes its meaning. */
+#define KUNGFU_ABI_VERSION 1
+KUNGFU_EXPORT int kungfu_abi_version(void);
+KUNGFU_EXPORT const char* kungfu_version(void);
+KUNGFU_EXPORT const char* kungfu_last_error(void);
+
+/* -- The process -------------------------------------------------------------------------------------------- */
+
+KUNGFU_EXPORT int kungfu_init(void);     /* starts the peer; again: nothing */
+KUNGFU_EXPORT int kungfu_shutdown(void); /* ends it: what is pending fails with CANCELLED; afterwards: an error */
+
+/* -1 and kungfu_last_error() if the peer cannot start. */
+KUNGFU_EXPORT int kungfu_rank(void);
+KUNGFU_EXPORT int kungfu_size(void);
+KUNGFU_EXPORT int kungfu_local_rank(void);
+KUNGFU_EXPORT int kungfu_local_size(void);
+KUNGFU_EXPORT int kungfu_host_count(void);
+KUNGFU_EXPORT int kungfu_epoch(void);
+/* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
+KUNGFU_EXPORT const char* kungfu_peer_name(int rank);
+/* The strategy in use, e.g. "RING"; empty until the session has agreed on it. */
+KUNGFU_EXPORT const char* kungfu_strategy(void);
+
+/* -- Collectives -------------------------------------------------------------------------------------------- */
+
+/* Values of kungfu::DType and kungfu::ReduceOp (ops/base/dtype.h). */
+typedef enum {
+  KUNGFU_UINT8 = 0,
+  KUNGFU_UINT16 = 1,
+  KUNGFU_UINT32 = 2,
+  KUNGFU_UINT64 = 3,
+  KUNGFU_INT8 = 4,
+  KUNGFU_INT16 = 5,
+  KUNGFU_INT32 = 6,
+  KUNGFU_INT64 = 7,
+  KUNGFU_FLOAT16 = 8,
+  KUNGFU_BFLOAT16 = 9,
+  KUNGFU_FLOAT32 = 10,
+  KUNGFU_FLOAT64 = 11,
+  KUNGFU_COMPLEX64 = 12,
+  KUNGFU_COMPLEX128 = 13,
+  KUNGFU_BOOL = 14
+} kungfu_dtype;
+
+typedef enum { KUNGFU_SUM = 0, KUNGFU_MEAN = 1, KUNGFU_MIN = 2, KUNGFU_MAX = 3, KUNGFU_PROD = 4 } kungfu_reduce_op;
+
+/* One tensor of an operation, in elements. `recv` may be `send` (in place); it must not overlap otherwise. */
+typedef struct {
+  const void* send;
+  void* recv;
+  uint64_t count;
+} kungfu_span;
+
+typedef struct {
+  const char* name;      /* the same on every peer; at most 1024 bytes */
+  int32_t dtype;         /* kungfu_dtype */
+  int32_t op;            /* kungfu_reduce_op; ignored by kinds that do not reduce */
+  int32_t root;          /* ignored by kinds that have none */
+  uint64_t shape_digest; /* kungfu_digest of what else must agree between peers, or 0 */
+  uint64_t step;         /* the optimizer's step, or 0 */
+  double timeout;        /* seconds; 0: KUNGFU_COLLECTIVE_TIMEOUT */
+} kungfu_options;
+
+/* Called exactly once, from a thread of the core (of a process of one: from the calling thread, before the call
+ * returns). Must not block. `message` is valid during the call. */
+typedef void (*kungfu_done)(void* arg, int code, const char* message);
+
+/* Returns the memory for a result whose size the call could not know, or NULL (the operation fails). `counts[r]`:
+ * elements that come from rank r (all_gather, gather, all_to_all); for reduce_scatter counts[r] is what rank r keeps.
+ * Called at most once, before `done`, from the same threads. */
+typedef void* (*kungfu_allocate)(void* arg, const uint64_t* counts, int size);
+
+/* Every call returns an identifier for kungfu_cancel. Buffers must stay until `done`.
+ * Errors of arguments (dtype, op, name, root) arrive through `done`, too. */
+
+/* recv = op over all peers of send, for each span. */
+KUNGFU_EXPORT uint64_t kungfu_all_reduce(const kungfu_span* spans, int num_spans, const kungfu_options* options,
+                                         kungfu_done done, void* arg);
+/* recv = send of options->root; elsewhere send is not read. */
+KUNGFU_EXPORT uint64_t kungfu_broadcast(const kungfu_span* spans, int num_spans, const kungfu_options* options,
+                                        kungfu_done done, void* arg);
+/* On options->root recv = op over all peers of send; elsewhere recv is scratch space that must be there. */
+KUNGFU_EXPORT uint64_t kungfu_reduce(const kungfu_span* spans, int num_spans, const kungfu_options* options,
+                                     kungfu_done done, void* arg);
+/* The peers' arrays one behind the other, in rank order; counts may differ. gather: only root has a result, only
+ * there `allocate` is called. */
+KUNGFU_EXPORT uint64_t kungfu_all_gather(const void* send, uint64_t count, const kungfu_options* options,
+                                         kungfu_allocate allocate, kungfu_done done, void* arg);
+KUNGFU_EXPORT uint64_t kungfu_gather(const void* send, uint64_t count, const kungfu_options* options,
+                                     kungfu_allocate allocate, kungfu_done done, void* arg);
+/* `send` is count / row elements long rows, cut into even parts as numpy.array_split does; rank r receives part r of
+ * the reduction. `count` must be a multiple of `row`; row > 0. `send` is not changed. */
+KUNGFU_EXPORT uint64_t kungfu_reduce_scatter(const void* send, uint64_t count, uint64_t row,
+                                             const kungfu_options* options, kungfu_allocate allocate, kungfu_done done,
+                                             void* arg);
+/* send_counts[r] elements go to rank r, in rank order; num_counts must be the session's size. With send_counts NULL
+ * the count / row rows are cut evenly, as in reduce_scatter. What arrives lies in rank order of the senders. */
+KUNGFU_EXPORT uint64_t kungfu_all_to_all(const void* send, uint64_t count, uint64_t row, const uint64_t* send_counts,
+                                         int num_counts, const kungfu_options* options, kungfu_allocate allocate,
+                                         kungfu_done done, void* arg);
+/* Done when all peers have called it. */
+KUNGFU_EXPORT uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done done, void* arg);
+/* *equal = 1 if the bytes are the same on all peers, else 0; also if lengths differ. */
+KUNGFU_EXPORT uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options,
+                                        kungfu_done done, void* arg);
+
+/* The operation, if still pending, fails with CANCELLED here and on every peer. Does not block. */
+KUNGFU_EXPORT void kungfu_cancel(uint64_t operation);
+
+/* A digest of `size` bytes, the same on every peer. */
+KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);
+
+/* -- Statistics --------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t operations; /* completed without error */
+  uint64_t failures;   /* completed with an error */
+  uint64_t bytes_sent; /* over all connections, headers included */
+  uint64_t bytes_received;
+  uint64_t refused_frames; /* of an old epoch, or of an operation that has failed */
+  uint64_t connections;    /* open now, both directions */
+} kungfu_statistics;
+KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);
+/* Reductions completed without error under `name`, e.g. to assert in a test that they ran. */
+KUNGFU_EXPORT uint64_t kungfu_completed(const char* name);
+
+/* Prints every environment variable of the core with its meaning, one "NAME\tmeaning\n" each; valid for ever. */
+KUNGFU_EXPORT const char* kungfu_environment(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KUNGFU_C_API_KUNGFU_H_ */

@@ -1,0 +1,26 @@
+// How a range of elements is cut into consecutive parts.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace kungfu {
+
+struct Range {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t size() const { return end - begin; }
+};
+
+// Part `index` of `total` cut into `parts` as even as possible: the first total % parts are one longer
+// (as numpy.array_split).
+Range EvenPart(uint64_t total, int parts, int index);
+
+// The chunks of a tensor of `count` elements of `element_size` bytes that travels over `lanes` graph pairs, chunk k
+// over pair k % lanes. At least one chunk, empty if count is 0. A tensor of less than `min_bytes` is one chunk;
+// otherwise the number of chunks is a multiple of `lanes` if chunks stay above `min_bytes`, and no chunk is larger
+// than `max_bytes`. Inner boundaries are multiples of 64 bytes.
+std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
+
+}  // namespace kungfu

@@ -1,0 +1,28 @@
+// Generators of graphs. Trees are given by the father of each rank, the root being its own; edges lead from father to
+// child (broadcast direction), children in rank order.
+
+#pragma once
+
+#include <vector>
+
+#include "ops/base/status.h"
+#include "ops/plan/graph.h"
+
+namespace kungfu {
+
+// father[i] for each rank. An error unless every value is a rank and following fathers from every rank ends at the
+// one root.
+StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers);
+
+// root -> every other rank: one step, n(p-1) bytes out of the root.
+Graph Star(int size, int root);
+// Binary tree over ranks rotated so that `root` is first: O(log p) steps.
+Graph BinaryTree(int size, int root);
+// A chain root -> root+1 -> … (mod size): p-1 steps, n bytes out of each rank but the last.
+Graph Chain(int size, int root);
+// Within each host a star from the host's master (its first rank, or `root` on the host of `root`); between the
+// masters a star / a binary tree, from `root`.
+Graph HostStar(const std::vector<int>& host_of_rank, int root);
+Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root);
+
+}  // namespace kungfu

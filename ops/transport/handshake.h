@@ -1,0 +1,52 @@
+// Who is at the other end: a mutual challenge, HMAC-SHA256 over everything that was said.
+//
+//   client -> server   hello     := magic[8] version:u32 job[16] client_peer[18] server_peer[18] nonce[32]    (96 B)
+//   server -> client   challenge := nonce[32] proof[32]                                                       (64 B)
+//   client -> server   proof     := proof[32]                                                                 (32 B)
+//   server -> client   verdict   := code:u32                                                                  (4 B)
+//
+//   proof(side) = HMAC(secret, side || hello || challenge.nonce), side being 'S' or 'C'
+//   job = the first 16 bytes of SHA-256 of the job id; peer = address[16] port:u16
+//
+// The server reads no more than 128 bytes before the client has proved that it knows the secret. A magic that is
+// wrong ends the connection without an answer, a version, job or peer that does not fit with a verdict that says so.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ops/base/status.h"
+#include "ops/plan/peer_id.h"
+
+namespace kungfu {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+
+struct Credentials {
+  PeerId self;
+  std::string job_id;
+  std::string secret;
+};
+
+// One side of a handshake as a pure state machine: bytes in, bytes out. No socket, no clock.
+class Handshake {
+ public:
+  static std::unique_ptr<Handshake> Client(const Credentials& credentials, const PeerId& server);
+  static std::unique_ptr<Handshake> Server(const Credentials& credentials);
+  virtual ~Handshake() = default;
+
+  // How many bytes it needs next; 0 when it is over.
+  virtual size_t Wants() const = 0;
+  // REQUIRES: exactly Wants() bytes. Appends what is to be sent to `*reply`. An error ends the handshake; what is in
+  // `*reply` is still worth sending (the verdict).
+  virtual Status Advance(const char* bytes, std::string* reply) = 0;
+  // What the client sends first; empty for the server.
+  virtual std::string Opening() = 0;
+  // REQUIRES: Wants() == 0 and no error.
+  virtual PeerId remote() const = 0;
+};
+
+}  // namespace kungfu
