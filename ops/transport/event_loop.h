@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -42,7 +41,7 @@ class EventLoop {
   // Returns whether it was accepted.
   bool Post(std::function<void()> task) EXCLUDES(mu_);
 
-  bool InLoop() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool InLoop() const { return std::this_thread::get_id() == loop_thread_; }
 
   // `events`: EPOLLIN, EPOLLOUT, level-triggered. One handler per descriptor.
   void WatchOnLoop(int fd, uint32_t events, FdHandler* handler);
@@ -60,8 +59,21 @@ class EventLoop {
   void Join();
 
  private:
+  using Tasks = std::vector<std::function<void()>>;
+
+  // The generation tells a descriptor from an earlier one with the same number, whose events may still be on their way.
+  struct Watch {
+    FdHandler* handler;
+    uint32_t generation;
+  };
+
   void Run();
   void Wake();
+  // How long epoll may wait, in milliseconds; from now on Post wakes it.
+  int PrepareToWait() EXCLUDES(mu_);
+  // Moves what was posted into `*tasks`. Returns whether more may come.
+  bool TakePosted(Tasks* tasks) EXCLUDES(mu_);
+  void DispatchOnLoop(uint64_t token, uint32_t events);
   void RunTimersOnLoop();
   int MillisecondsToNextTimer() const;
 
@@ -69,14 +81,17 @@ class EventLoop {
   int wake_fd_ = -1;
 
   Mutex mu_;
-  std::vector<std::function<void()>> posted_ GUARDED_BY(mu_);
+  Tasks posted_ GUARDED_BY(mu_);
+  bool waiting_ GUARDED_BY(mu_) = false;
   bool closed_ GUARDED_BY(mu_) = false;
 
-  std::unordered_map<int, FdHandler*> handlers_;     // loop only
+  std::unordered_map<int, Watch> watches_;           // loop only
+  uint32_t next_generation_ = 1;                     // loop only
   std::map<TimerId, std::function<void()>> timers_;  // loop only
   uint64_t next_timer_ = 0;                          // loop only
 
-  std::thread thread_;  // last: starts when everything else exists
+  std::thread thread_;           // starts when everything else exists
+  std::thread::id loop_thread_;  // set before anything can be posted, and never again: any thread may read it
 };
 
 }  // namespace kungfu
