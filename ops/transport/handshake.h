@@ -5,11 +5,15 @@
 //   client -> server   proof     := proof[32]                                                                 (32 B)
 //   server -> client   verdict   := code:u32                                                                  (4 B)
 //
-//   proof(side) = HMAC(secret, side || hello || challenge.nonce), side being 'S' or 'C'
+//   proof(side) = HMAC(secret, side || hello || challenge.nonce)
+//   side = 'C' the client, 'S' the server that accepts the hello, else why it does not: 'V' the version, 'J' the job,
+//          'P' it is another peer than the one that was asked for
 //   job = the first 16 bytes of SHA-256 of the job id; peer = address[16] port:u16
 //
 // The server reads no more than 128 bytes before the client has proved that it knows the secret. A magic that is
-// wrong ends the connection without an answer, a version, job or peer that does not fit with a verdict that says so.
+// wrong ends the connection without an answer. A refusal is a proof too: nobody can forge one, who does not know the
+// secret learns nothing from it, and no 'S' proof exists for a hello that was meant for another peer. The hello and
+// the challenge keep their layout in all versions.
 
 #pragma once
 
