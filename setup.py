@@ -1,0 +1,136 @@
+"""Builds what is not Python. All of it lands in kungfu_tf/lib, where kungfu_tf/_lib.py opens it:
+
+    libkungfu.so.1          the core, without TensorFlow
+    libkungfu_ops-2.21.so   the kernels for the user's TensorFlow; none if none is installed
+    src/ops/                what kungfu_tf/_build.py compiles at an op's first use with another one
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from setuptools import Command, Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
+
+ROOT = Path(__file__).parent.resolve()
+SOURCES = ("ops/tensorflow/*.h", "ops/tensorflow/*.cc", "ops/c_api/*.h")
+
+
+def build_core(lib: Path) -> None:
+    """Compiles libkungfu.so.1 with the cmake and ninja of the build environment."""
+    tools = {**os.environ, "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"}
+
+    def cmake(*args: str | Path) -> None:
+        subprocess.run(["cmake", *args], check=True, env=tools)
+
+    with tempfile.TemporaryDirectory(prefix="kungfu-core-") as scratch:
+        cmake("-G", "Ninja", "-S", ROOT / "ops", "-B", scratch)
+        cmake("--build", scratch, "--target", "kungfu")
+        cmake("--install", scratch, "--prefix", lib)
+
+
+def copy_sources(lib: Path) -> None:
+    """Puts the kernels' sources where an installed package finds them."""
+    for pattern in SOURCES:
+        for source in ROOT.glob(pattern):
+            target = lib / "src" / source.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+def has_tensorflow(python: str) -> bool:
+    """Whether the user's environment has TensorFlow.
+
+    Under pip's build isolation `-I` is what lets the user's own packages be seen: it ignores the
+    PYTHONPATH through which pip hides them.
+    """
+    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
+    return subprocess.run([python, "-I", "-c", find]).returncode == 0
+
+
+def load_build_module() -> ModuleType:
+    """kungfu_tf/_build.py by its path: importing the package would need what is built here."""
+    spec = importlib.util.spec_from_file_location("_build", ROOT / "kungfu_tf" / "_build.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class BuildNative(Command):
+    """The step of `build` that fills kungfu_tf/lib; in an editable install that of the checkout."""
+
+    user_options = [("build-lib=", None, "directory of the built package")]
+
+    def initialize_options(self) -> None:
+        self.build_lib: str | None = None
+        self.editable_mode = False
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build", ("build_lib", "build_lib"))
+
+    @property
+    def lib(self) -> Path:
+        assert self.build_lib
+        return (ROOT if self.editable_mode else Path(self.build_lib)) / "kungfu_tf" / "lib"
+
+    def run(self) -> None:
+        lib = self.lib.resolve()
+        build_core(lib)
+        copy_sources(lib)
+        if has_tensorflow(sys.executable):
+            load_build_module().build_op_library(
+                lib, python=sys.executable, core_dir=lib, source_dir=ROOT
+            )
+        else:
+            print("no TensorFlow found: the op library will be compiled at the first use of an op")
+        subprocess.run(["strip", "--strip-unneeded", *lib.glob("*.so*")], check=True)
+
+    def get_outputs(self) -> list[str]:
+        if self.editable_mode:
+            return []
+        return [str(path) for path in self.lib.rglob("*") if path.is_file()]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+    def get_source_files(self) -> list[str]:
+        return []  # MANIFEST.in lists them
+
+
+class Build(build):
+    sub_commands = [*build.sub_commands, ("build_native", None)]
+
+    def run(self) -> None:
+        # What an earlier build left here, for another TensorFlow perhaps, is not part of this one.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
+class BinaryDistribution(Distribution):
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+class BdistWheel(bdist_wheel):
+    """py3-none-linux_x86_64: the libraries are bound to a platform, and to no version of Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        _, _, platform = super().get_tag()
+        return "py3", "none", platform
+
+
+setup(
+    distclass=BinaryDistribution,
+    cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": BdistWheel},
+)
