@@ -1,0 +1,117 @@
+#include "ops/base/config.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <locale>
+#include <sstream>
+
+namespace kungfu {
+namespace {
+
+// Enough for any session of any job; keeps sums of times within the clock's range.
+constexpr double kMaxSeconds = 1e9;
+// A chunk is cut at multiples of 64 bytes.
+constexpr long kMinChunkBytes = 64;
+constexpr long kMaxChunkBytes = 1 << 30;
+
+// Puts a text into its place in a Config. An error says what would have been right.
+using Parser = Status (*)(const std::string& text, Config* config);
+
+struct Variable {
+  ConfigVariable documented;
+  Parser parse;
+};
+
+template <std::string Config::* field>
+Status ParseText(const std::string& text, Config* config) {
+  config->*field = text;
+  return OkStatus();
+}
+
+Status ParseTransport(const std::string& text, Config* config) {
+  if (text != "auto" && text != "unix" && text != "tcp") return InvalidArgumentError("expected auto, unix or tcp");
+  config->transport = text;
+  return OkStatus();
+}
+
+template <typename Integer>
+Status ParseInteger(const std::string& text, Integer least, Integer most, Integer* out) {
+  Integer value;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < least || value > most) {
+    return InvalidArgumentError("expected an integer from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  *out = value;
+  return OkStatus();
+}
+
+template <int Config::* field, int least, int most>
+Status ParseInt(const std::string& text, Config* config) {
+  return ParseInteger(text, least, most, &(config->*field));
+}
+
+Status ParseChunkBytes(const std::string& text, Config* config) {
+  return ParseInteger(text, kMinChunkBytes, kMaxChunkBytes, &config->chunk_bytes);
+}
+
+// With the point of the C locale, whatever the program has chosen.
+template <double Config::* field>
+Status ParseSeconds(const std::string& text, Config* config) {
+  std::istringstream in(text);
+  in.imbue(std::locale::classic());
+  double value = 0;
+  in >> std::noskipws >> value;
+  if (in.fail() || in.peek() != std::istringstream::traits_type::eof() || !(value > 0 && value <= kMaxSeconds)) {
+    return InvalidArgumentError("expected a number of seconds above 0, at most 1e9");
+  }
+  config->*field = value;
+  return OkStatus();
+}
+
+const std::vector<Variable>& Variables() {
+  static const auto* variables = new std::vector<Variable>{
+      {{"KUNGFU_SELF", "this peer, \"ip:port\"; without it the process is one of one"}, ParseText<&Config::self>},
+      {{"KUNGFU_PEERS", "the session's peers in rank order, \"ip:port,…\""}, ParseText<&Config::peers>},
+      {{"KUNGFU_EPOCH", "the session's number"}, ParseInt<&Config::epoch, 0, 2147483647>},
+      {{"KUNGFU_JOB_ID", "the same on every peer of a job"}, ParseText<&Config::job_id>},
+      {{"KUNGFU_SECRET", "what peers prove to each other"}, ParseText<&Config::secret>},
+      {{"KUNGFU_SECRET_FILE", "where the secret is read from instead"}, ParseText<&Config::secret_file>},
+      {{"KUNGFU_CONTROL", "path of the runner's Unix socket"}, ParseText<&Config::control>},
+      {{"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name"}, ParseText<&Config::strategy>},
+      {{"KUNGFU_TRANSPORT", "auto, unix or tcp"}, ParseTransport},
+      {{"KUNGFU_SOCKET_DIR", "private directory of the host's Unix sockets"}, ParseText<&Config::socket_dir>},
+      {{"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor"}, ParseChunkBytes},
+      {{"KUNGFU_COLLECTIVE_TIMEOUT", "seconds until an operation fails"}, ParseSeconds<&Config::collective_timeout>},
+      {{"KUNGFU_STALL_WARNING", "seconds until it is said who is missing"}, ParseSeconds<&Config::stall_warning>},
+      {{"KUNGFU_SILENCE_TIMEOUT", "seconds until a peer that answers nothing is given up"},
+       ParseSeconds<&Config::silence_timeout>},
+      {{"KUNGFU_CONNECT_TIMEOUT", "seconds to wait for a peer to come up"}, ParseSeconds<&Config::connect_timeout>},
+      {{"KUNGFU_LOG_LEVEL", "0 debug, 1 info, 2 warning, 3 error"}, ParseInt<&Config::log_level, 0, 3>},
+  };
+  return *variables;
+}
+
+}  // namespace
+
+StatusOr<Config> Config::FromEnvironment() {
+  Config config;
+  for (const Variable& variable : Variables()) {
+    const char* text = std::getenv(variable.documented.name);
+    if (text == nullptr || *text == '\0') continue;
+    const Status status = variable.parse(text, &config);
+    if (!status.ok()) return status.WithContext(std::string(variable.documented.name) + "='" + text + "'");
+  }
+  return config;
+}
+
+const std::vector<ConfigVariable>& ConfigVariables() {
+  static const auto* documented = [] {
+    auto* list = new std::vector<ConfigVariable>;
+    for (const Variable& variable : Variables()) list->push_back(variable.documented);
+    return list;
+  }();
+  return *documented;
+}
+
+}  // namespace kungfu
