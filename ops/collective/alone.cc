@@ -1,0 +1,35 @@
+#include "ops/collective/alone.h"
+
+namespace kungfu {
+
+Status CompleteAlone(const Operation& operation) {
+  const size_t element = SizeOf(operation.dtype);
+  const uint64_t count = TotalCount(operation);
+  const Range all{0, count};
+  switch (operation.kind) {
+    case Kind::kBarrier:
+      break;
+    case Kind::kConsensus:
+      *operation.equal = 1;
+      break;
+    case Kind::kAllReduce:
+    case Kind::kBroadcast:
+    case Kind::kReduce:
+      Copy(SendPieces(operation.spans, all, element), RecvPieces(operation.spans, all, element));
+      break;
+    case Kind::kGather:
+    case Kind::kAllGather:
+    case Kind::kReduceScatter:
+    case Kind::kAllToAll: {
+      void* result = operation.allocate({count});
+      if (!result && count > 0) {
+        return ResourceExhaustedError(Title(operation) + ": no memory for the result");
+      }
+      Copy(SendPieces(operation.spans, all, element), {{static_cast<char*>(result), count * element}});
+      break;
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace kungfu

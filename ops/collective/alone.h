@@ -1,0 +1,14 @@
+// Operations of a session of one: no message, no thread.
+
+#pragma once
+
+#include "ops/base/status.h"
+#include "ops/collective/operation.h"
+
+namespace kungfu {
+
+// Does what the operation would do among one peer. Does not call `done`.
+// REQUIRES: Validate(operation, 1) is OK.
+Status CompleteAlone(const Operation& operation);
+
+}  // namespace kungfu

@@ -1,0 +1,49 @@
+// A mover carries the data of one operation between the peers of a session. It knows nothing of names, matching,
+// deadlines and statistics: those are the session's.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ops/base/dtype.h"
+#include "ops/base/status.h"
+#include "ops/collective/pieces.h"
+#include "ops/plan/graph.h"
+
+namespace kungfu {
+
+// One slice of an operation's data and the way it takes: reduced along `reduce` to one rank, sent from there along
+// `broadcast`. Either may be null: no such phase. A rank that is in neither graph's edges does nothing.
+struct Chunk {
+  std::shared_ptr<const Graph> reduce;
+  std::shared_ptr<const Graph> broadcast;
+  Payload send;       // what this rank contributes; empty if it contributes nothing
+  Pieces recv;        // where it keeps the result and what it relays; empty if it does neither
+  uint32_t part = 0;  // messages of this chunk are numbered part and part + 1; unique within the operation
+};
+
+struct Movement {
+  std::vector<Chunk> chunks;  // in the same order on every rank
+  DType dtype = DType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+  int size = 1;  // of the session: what a mean divides by
+};
+
+class Conversation;
+
+// Runs one Movement. Destroying it abandons it: `done` is then not called; buffers are free when the conversation has
+// been closed.
+class Mover {
+ public:
+  virtual ~Mover() = default;
+  // `done` is called once, later, never inside the call.
+  virtual void StartOnLoop(StatusCallback done) = 0;
+};
+
+// How movements become movers: one function per kind of mover.
+using MoverFactory = std::function<std::unique_ptr<Mover>(Movement movement, int rank, Conversation* conversation)>;
+
+}  // namespace kungfu

@@ -1,0 +1,73 @@
+#include "ops/collective/operation.h"
+
+#include <numeric>
+
+namespace kungfu {
+namespace {
+
+bool Reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter; }
+
+bool HasRoot(Kind kind) { return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather; }
+
+// Kinds whose peers may bring arrays of different lengths.
+bool IsRagged(Kind kind) {
+  return kind == Kind::kGather || kind == Kind::kAllGather || kind == Kind::kAllToAll || kind == Kind::kConsensus;
+}
+
+}  // namespace
+
+std::string Title(const Operation& operation) {
+  return std::string(Name(operation.kind)) + " '" + operation.name + "'";
+}
+
+uint64_t TotalCount(const Operation& operation) {
+  uint64_t count = 0;
+  for (const Span& span : operation.spans) count += span.count;
+  return count;
+}
+
+Signature SignatureOf(const Operation& operation) {
+  Signature signature;
+  signature.kind = operation.kind;
+  signature.dtype = operation.dtype;
+  signature.op = Reduces(operation.kind) ? operation.op : ReduceOp::kSum;
+  signature.root = HasRoot(operation.kind) ? operation.root : 0;
+  signature.count = IsRagged(operation.kind) ? 0 : TotalCount(operation);
+  signature.shape_digest = operation.shape_digest;
+  signature.step = operation.step;
+  return signature;
+}
+
+Status ValidateName(const Operation& operation) {
+  if (!operation.name.empty() && operation.name.size() <= kMaxNameSize) return OkStatus();
+  return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name.substr(0, 32) +
+                              "': a name has 1 to " + std::to_string(kMaxNameSize) + " bytes, not " +
+                              std::to_string(operation.name.size()));
+}
+
+Status Validate(const Operation& operation, int size) {
+  const auto invalid = [&](const std::string& why) { return InvalidArgumentError(Title(operation) + ": " + why); };
+  if (static_cast<int>(operation.dtype) >= kNumDTypes) return invalid("unknown dtype");
+  if (static_cast<int>(operation.op) >= kNumReduceOps) return invalid("unknown reduction");
+  if (Reduces(operation.kind) && !Supports(operation.dtype, operation.op)) {
+    return invalid(std::string(Name(operation.op)) + " of " + Name(operation.dtype) + " is not defined");
+  }
+  if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size)) {
+    return invalid("root " + std::to_string(operation.root) + " is not a rank of " + std::to_string(size) + " peers");
+  }
+  const bool in_rows = operation.kind == Kind::kReduceScatter || operation.kind == Kind::kAllToAll;
+  if (in_rows && (operation.row == 0 || TotalCount(operation) % operation.row != 0)) {
+    return invalid(std::to_string(TotalCount(operation)) + " elements are no whole number of rows of " +
+                   std::to_string(operation.row));
+  }
+  if (!operation.send_counts.empty()) {
+    if (static_cast<int>(operation.send_counts.size()) != size) {
+      return invalid(std::to_string(operation.send_counts.size()) + " splits for " + std::to_string(size) + " peers");
+    }
+    const uint64_t sum = std::accumulate(operation.send_counts.begin(), operation.send_counts.end(), uint64_t{0});
+    if (sum != TotalCount(operation)) return invalid("the splits do not add up to the elements that are sent");
+  }
+  return OkStatus();
+}
+
+}  // namespace kungfu

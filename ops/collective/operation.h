@@ -1,0 +1,48 @@
+// What a caller asks of a session.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/collective/pieces.h"
+#include "ops/transport/wire.h"
+
+namespace kungfu {
+
+// Returns the memory for a result; null fails the operation. counts[r]: elements that come from rank r, or for
+// reduce_scatter that rank r keeps.
+using Allocate = std::function<void*(const std::vector<uint64_t>& counts)>;
+
+struct Operation {
+  Kind kind = Kind::kBarrier;
+  std::string name;
+  DType dtype = DType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  uint64_t shape_digest = 0;
+  uint64_t step = 0;
+  double timeout = 0;  // seconds; 0: the session's
+
+  // all_reduce, broadcast, reduce: the tensors. Other kinds: one span, of which `send` is the contribution.
+  std::vector<Span> spans;
+  uint64_t row = 1;                   // reduce_scatter, all_to_all: elements that stay together
+  std::vector<uint64_t> send_counts;  // all_to_all: elements for each rank; empty: even parts
+  Allocate allocate;                  // all_gather, gather, reduce_scatter, all_to_all
+  int* equal = nullptr;               // consensus
+
+  StatusCallback done;
+};
+
+// "all_reduce 'conv1'"
+std::string Title(const Operation& operation);
+uint64_t TotalCount(const Operation& operation);
+// What the peers of an operation must have in common.
+Signature SignatureOf(const Operation& operation);
+Status ValidateName(const Operation& operation);
+// Whether it can be done at all in a session of `size` peers: types, roots, counts.
+Status Validate(const Operation& operation, int size);
+
+}  // namespace kungfu

@@ -1,0 +1,67 @@
+// A collective's memory: several tensors of one type, seen as one array of elements.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/base/bytes.h"
+#include "ops/base/dtype.h"
+#include "ops/plan/partition.h"
+#include "ops/transport/transport.h"
+
+namespace kungfu {
+
+// One tensor. `recv` may be `send` (in place) or null (nothing is kept here).
+struct Span {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  uint64_t count = 0;  // elements
+};
+
+// A range of the array, as it lies in the tensors.
+using Pieces = std::vector<MutableBytes>;
+
+Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
+Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
+Payload AsPayload(const Pieces& pieces);
+// Copies what does not lie there already.
+// REQUIRES: equal total sizes.
+void Copy(const Payload& from, const Pieces& to);
+
+// Puts what arrives into its place.
+class CopySink : public Sink {
+ public:
+  explicit CopySink(Pieces to) : to_(std::move(to)) {}
+
+  MutableBytes Reserve(size_t max) override;
+  void Commit(size_t size) override { offset_ += size; }
+  void Consume(ConstBytes) override {}
+
+ private:
+  const Pieces to_;
+  size_t piece_ = 0;
+  size_t offset_ = 0;  // within the piece
+};
+
+// Reduces what arrives from where the transport has it: to = left op arriving. `left` may be `to`.
+class ReduceSink : public Sink {
+ public:
+  // REQUIRES: `left` and `to` have equal total sizes.
+  ReduceSink(Payload left, Pieces to, DType dtype, ReduceOp op)
+      : left_(std::move(left)), to_(std::move(to)), dtype_(dtype), op_(op) {}
+
+  MutableBytes Reserve(size_t) override { return {}; }
+  void Commit(size_t) override {}
+  void Consume(ConstBytes view) override;
+
+ private:
+  const Payload left_;
+  const Pieces to_;
+  const DType dtype_;
+  const ReduceOp op_;
+  size_t left_piece_ = 0, left_offset_ = 0;
+  size_t to_piece_ = 0, to_offset_ = 0;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,317 @@
+#include "ops/collective/planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/plan/partition.h"
+#include "ops/plan/topology.h"
+
+namespace kungfu {
+namespace {
+
+// Smaller tensors are not cut.
+constexpr uint64_t kMinChunkBytes = 64 << 10;
+// On one host, up to so many peers are reached directly; beyond, a tree keeps the connections few.
+constexpr int kDirectPeers = 8;
+
+std::shared_ptr<const Graph> Share(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
+
+}  // namespace
+
+Routes::Routes(StrategyName name, const PeerList& peers, int rank, uint64_t chunk_bytes)
+    : rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
+  for (GraphPair& pair : MakeStrategy(name, peers)) {
+    lanes_.push_back({Share(std::move(pair.reduce)), Share(std::move(pair.broadcast))});
+  }
+  rooted_.resize(size_);
+}
+
+const Routes::Lane& Routes::Rooted(int root) {
+  std::unique_ptr<Lane>& lane = rooted_[root];
+  if (!lane) {
+    const bool one_host = std::all_of(host_of_rank_.begin(), host_of_rank_.end(), [](int host) { return host == 0; });
+    Graph graph = !one_host               ? HostBinaryTree(host_of_rank_, root)
+                  : size_ <= kDirectPeers ? Star(size_, root)
+                                          : BinaryTree(size_, root);
+    lane = std::make_unique<Lane>();
+    lane->reduce = Share(graph.Reversed());
+    lane->broadcast = Share(std::move(graph));
+  }
+  return *lane;
+}
+
+std::shared_ptr<const Graph> Routes::Edge(int from, int to) const {
+  Graph graph(size_);
+  if (from != to) graph.AddEdge(from, to);
+  return Share(std::move(graph));
+}
+
+Plan::Plan(Operation* operation, Routes* routes)
+    : operation_(operation), routes_(routes), rank_(routes->rank()), size_(routes->size()) {
+  switch (operation->kind) {
+    case Kind::kAllReduce:
+    case Kind::kBarrier:
+      PlanAllReduce();
+      break;
+    case Kind::kBroadcast:
+      PlanBroadcast();
+      break;
+    case Kind::kReduce:
+      PlanReduce();
+      break;
+    case Kind::kGather:
+      PlanGather(false);
+      break;
+    case Kind::kAllGather:
+      PlanGather(true);
+      break;
+    case Kind::kReduceScatter:
+      PlanReduceScatter();
+      break;
+    case Kind::kAllToAll:
+      PlanAllToAll();
+      break;
+    case Kind::kConsensus:
+      PlanConsensus();
+      break;
+  }
+}
+
+StatusOr<std::unique_ptr<Movement>> Plan::Next() {
+  if (next_stage_ == stages_.size()) return std::unique_ptr<Movement>();
+  auto movement = std::make_unique<Movement>();
+  movement->dtype = operation_->dtype;
+  movement->op = operation_->op;
+  movement->size = size_;
+  KF_RETURN_IF_ERROR(stages_[next_stage_++](movement.get()));
+  return movement;
+}
+
+void Plan::AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
+                     const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
+                     bool sends, bool receives) {
+  for (Range range : Chunks(elements.size(), element(), 1, kMinChunkBytes, routes_->chunk_bytes())) {
+    range.begin += elements.begin;
+    range.end += elements.begin;
+    Chunk chunk;
+    chunk.reduce = reduce;
+    chunk.broadcast = broadcast;
+    if (sends) chunk.send = SendPieces(spans, range, element());
+    if (receives) chunk.recv = RecvPieces(spans, range, element());
+    chunk.part = next_part_;
+    next_part_ += 2;
+    movement->chunks.push_back(std::move(chunk));
+  }
+}
+
+// A block from one rank to another, which nobody else has to do with; the others pass over its part numbers.
+void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
+  if (from == rank_ || to == rank_) {
+    AddChunks(movement, nullptr, routes_->Edge(from, to), {block}, {0, block.count}, from == rank_, to == rank_);
+  } else {
+    next_part_ += 2 * Chunks(block.count, element(), 1, kMinChunkBytes, routes_->chunk_bytes()).size();
+  }
+}
+
+// 2n(p-1)/p bytes per peer where the strategy has a lane per rank; chunk k takes lane k. A tensor of one chunk takes a
+// lane that its name chooses, so that many small ones spread.
+void Plan::PlanAllReduce() {
+  stages_.push_back([this](Movement* movement) {
+    const auto& lanes = routes_->lanes();
+    const std::vector<Range> ranges = Chunks(TotalCount(*operation_), element(), static_cast<int>(lanes.size()),
+                                             kMinChunkBytes, routes_->chunk_bytes());
+    uint64_t first = 0;
+    for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const Routes::Lane& lane = lanes[(first + i) % lanes.size()];
+      Chunk chunk;
+      chunk.reduce = lane.reduce;
+      chunk.broadcast = lane.broadcast;
+      chunk.send = SendPieces(operation_->spans, ranges[i], element());
+      chunk.recv = RecvPieces(operation_->spans, ranges[i], element());
+      chunk.part = next_part_;
+      next_part_ += 2;
+      movement->chunks.push_back(std::move(chunk));
+    }
+    return OkStatus();
+  });
+}
+
+void Plan::PlanBroadcast() {
+  stages_.push_back([this](Movement* movement) {
+    AddChunks(movement, nullptr, routes_->Rooted(operation_->root).broadcast, operation_->spans,
+              {0, TotalCount(*operation_)}, rank_ == operation_->root, true);
+    return OkStatus();
+  });
+  AddAgreement();
+}
+
+void Plan::PlanReduce() {
+  stages_.push_back([this](Movement* movement) {
+    AddChunks(movement, routes_->Rooted(operation_->root).reduce, nullptr, operation_->spans,
+              {0, TotalCount(*operation_)}, true, true);
+    return OkStatus();
+  });
+  AddAgreement();
+}
+
+// Block r goes from rank r to all, or to the root.
+void Plan::PlanGather(bool all) {
+  AddLengths(1);
+  stages_.push_back([this, all](Movement* movement) -> Status {
+    char* result = nullptr;
+    if (all || rank_ == operation_->root) {
+      StatusOr<char*> place = AllocateResult(lengths_);
+      if (!place.ok()) return place.status();
+      result = *place;
+    }
+    uint64_t offset = 0;
+    for (int from = 0; from < size_; ++from) {
+      const uint64_t count = lengths_[from];
+      const Span block{from == rank_ ? operation_->spans[0].send : nullptr,
+                       result ? result + offset * element() : nullptr, count};
+      if (all) {
+        AddChunks(movement, nullptr, routes_->Rooted(from).broadcast, {block}, {0, count}, from == rank_, true);
+      } else {
+        AddEdge(movement, from, operation_->root, block);
+      }
+      offset += count;
+    }
+    return OkStatus();
+  });
+  if (!all) AddAgreement();
+}
+
+// Part r is reduced to rank r. What this rank reduces on the way for others lies in scratch memory.
+void Plan::PlanReduceScatter() {
+  stages_.push_back([this](Movement* movement) -> Status {
+    const uint64_t row = operation_->row;
+    const uint64_t rows = TotalCount(*operation_) / row;
+    std::vector<uint64_t> counts;
+    for (int rank = 0; rank < size_; ++rank) counts.push_back(EvenPart(rows, size_, rank).size() * row);
+    StatusOr<char*> result = AllocateResult(counts);
+    if (!result.ok()) return result.status();
+    const char* send = static_cast<const char*>(operation_->spans[0].send);
+    uint64_t offset = 0;
+    for (int to = 0; to < size_; ++to) {
+      const auto& graph = routes_->Rooted(to).reduce;
+      char* place = *result;
+      if (to != rank_) {
+        const bool relays = !graph->Predecessors(rank_).empty();
+        scratch_.emplace_back(relays ? new char[counts[to] * element()] : nullptr);
+        place = scratch_.back().get();
+      }
+      const Span block{send + offset * element(), place, counts[to]};
+      AddChunks(movement, graph, nullptr, {block}, {0, counts[to]}, true, place != nullptr);
+      offset += counts[to];
+    }
+    return OkStatus();
+  });
+}
+
+void Plan::PlanAllToAll() {
+  // Row r of the lengths: what rank r sends to each rank.
+  AddLengths(size_);
+  stages_.push_back([this](Movement* movement) -> Status {
+    const auto length = [this](int from, int to) { return lengths_[static_cast<size_t>(from) * size_ + to]; };
+    std::vector<uint64_t> counts;
+    for (int from = 0; from < size_; ++from) counts.push_back(length(from, rank_));
+    StatusOr<char*> result = AllocateResult(counts);
+    if (!result.ok()) return result.status();
+    uint64_t send_offset = 0, recv_offset = 0;
+    const char* send = static_cast<const char*>(operation_->spans[0].send);
+    for (int from = 0; from < size_; ++from) {
+      for (int to = 0; to < size_; ++to) {
+        const uint64_t count = length(from, to);
+        Span block{nullptr, nullptr, count};
+        if (from == rank_) {
+          block.send = send + send_offset * element();
+          send_offset += count;
+        }
+        if (to == rank_) {
+          block.recv = *result + recv_offset * element();
+          recv_offset += count;
+        }
+        AddEdge(movement, from, to, block);
+      }
+    }
+    return OkStatus();
+  });
+}
+
+// Equal bytes have equal digests; different ones have not, as far as anybody knows how to find them.
+void Plan::PlanConsensus() {
+  stages_.push_back([this](Movement* movement) {
+    digests_.resize(size_);
+    Sha256 hash;
+    for (const Span& span : operation_->spans) hash.Update(span.send, span.count * element());
+    digests_[rank_] = hash.Finish();
+    movement->dtype = DType::kUint8;
+    for (int from = 0; from < size_; ++from) {
+      Chunk chunk;
+      chunk.broadcast = routes_->Rooted(from).broadcast;
+      char* digest = reinterpret_cast<char*>(digests_[from].data());
+      if (from == rank_) chunk.send = {{digest, digests_[from].size()}};
+      chunk.recv = {{digest, digests_[from].size()}};
+      chunk.part = next_part_;
+      next_part_ += 2;
+      movement->chunks.push_back(std::move(chunk));
+    }
+    return OkStatus();
+  });
+  stages_.push_back([this](Movement*) {
+    *operation_->equal = std::all_of(digests_.begin(), digests_.end(),
+                                     [this](const Sha256Digest& digest) { return digest == digests_[0]; });
+    return OkStatus();
+  });
+}
+
+void Plan::AddAgreement() {
+  stages_.push_back([this](Movement* movement) {
+    const Routes::Lane& lane = routes_->Rooted(0);
+    Chunk chunk;
+    chunk.reduce = lane.reduce;
+    chunk.broadcast = lane.broadcast;
+    chunk.part = next_part_;
+    next_part_ += 2;
+    movement->chunks.push_back(std::move(chunk));
+    return OkStatus();
+  });
+}
+
+void Plan::AddLengths(int per_rank) {
+  stages_.push_back([this, per_rank](Movement* movement) {
+    lengths_.assign(static_cast<size_t>(size_) * per_rank, 0);
+    uint64_t* mine = lengths_.data() + static_cast<size_t>(rank_) * per_rank;
+    for (int i = 0; i < per_rank; ++i) {
+      if (per_rank == 1) {
+        mine[i] = TotalCount(*operation_);
+      } else if (!operation_->send_counts.empty()) {
+        mine[i] = operation_->send_counts[i];
+      } else {
+        mine[i] = EvenPart(TotalCount(*operation_) / operation_->row, size_, i).size() * operation_->row;
+      }
+    }
+    for (int from = 0; from < size_; ++from) {
+      char* row = reinterpret_cast<char*>(lengths_.data() + static_cast<size_t>(from) * per_rank);
+      const size_t bytes = per_rank * sizeof(uint64_t);
+      Chunk chunk;
+      chunk.broadcast = routes_->Rooted(from).broadcast;
+      if (from == rank_) chunk.send = {{row, bytes}};
+      chunk.recv = {{row, bytes}};
+      chunk.part = next_part_;
+      next_part_ += 2;
+      movement->chunks.push_back(std::move(chunk));
+    }
+    return OkStatus();
+  });
+}
+
+StatusOr<char*> Plan::AllocateResult(const std::vector<uint64_t>& counts) {
+  void* result = operation_->allocate(counts);
+  const bool empty = std::all_of(counts.begin(), counts.end(), [](uint64_t count) { return count == 0; });
+  if (!result && !empty) return ResourceExhaustedError(Title(*operation_) + ": no memory for the result");
+  return static_cast<char*>(result);
+}
+
+}  // namespace kungfu

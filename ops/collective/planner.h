@@ -1,0 +1,94 @@
+// Turns an operation into movements: which slices travel along which graphs, in one or more stages.
+//
+// Ragged kinds tell each other their lengths first. Kinds in which some peers only give (broadcast, reduce, gather)
+// end with an empty all-reduce: nobody reports success before everybody has found the operation to be the same.
+// In the others each peer hears, directly or through relays that have checked it, from everyone.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ops/base/hmac.h"
+#include "ops/collective/mover.h"
+#include "ops/collective/operation.h"
+#include "ops/plan/peer_list.h"
+#include "ops/plan/strategy.h"
+
+namespace kungfu {
+
+// The graphs of a session, made once.
+class Routes {
+ public:
+  // `name` must not be AUTO.
+  Routes(StrategyName name, const PeerList& peers, int rank, uint64_t chunk_bytes);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+
+  struct Lane {
+    std::shared_ptr<const Graph> reduce;
+    std::shared_ptr<const Graph> broadcast;
+  };
+  const std::vector<Lane>& lanes() const { return lanes_; }
+  // From `root` to all, and back.
+  const Lane& Rooted(int root);
+  // The one edge from -> to.
+  std::shared_ptr<const Graph> Edge(int from, int to) const;
+
+ private:
+  const int rank_;
+  const int size_;
+  const uint64_t chunk_bytes_;
+  const std::vector<int> host_of_rank_;
+  std::vector<Lane> lanes_;
+  std::vector<std::unique_ptr<Lane>> rooted_;
+};
+
+// The stages of one operation, one after the other. Buffers that only the operation needs live here.
+class Plan {
+ public:
+  // REQUIRES: Validate(*operation, size) is OK. Both must outlive it.
+  Plan(Operation* operation, Routes* routes);
+
+  // The next movement; nothing when all stages are over. An error ends the operation.
+  // REQUIRES: the movement before is complete.
+  StatusOr<std::unique_ptr<Movement>> Next();
+
+ private:
+  using Stage = std::function<Status(Movement*)>;
+
+  void PlanAllReduce();
+  void PlanBroadcast();
+  void PlanReduce();
+  void PlanGather(bool all);
+  void PlanReduceScatter();
+  void PlanAllToAll();
+  void PlanConsensus();
+  void AddAgreement();
+
+  // Exchanges a row of `lengths_` per rank.
+  void AddLengths(int per_rank);
+  // Elements through several chunks, each with the next free part number.
+  void AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
+                 const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
+                 bool sends, bool receives);
+  void AddEdge(Movement* movement, int from, int to, const Span& block);
+  StatusOr<char*> AllocateResult(const std::vector<uint64_t>& counts);
+  size_t element() const { return SizeOf(operation_->dtype); }
+
+  Operation* const operation_;
+  Routes* const routes_;
+  const int rank_, size_;
+  std::vector<Stage> stages_;
+  size_t next_stage_ = 0;
+  uint32_t next_part_ = 0;
+
+  std::vector<uint64_t> lengths_;
+  std::vector<Sha256Digest> digests_;
+  std::vector<std::unique_ptr<char[]>> scratch_;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,73 @@
+#include "ops/collective/running_operation.h"
+
+#include <utility>
+
+namespace kungfu {
+namespace {
+
+// How long a failed operation waits for what it was sending, before it gives the receiver up.
+constexpr Seconds kSendGrace{2};
+
+}  // namespace
+
+RunningOperation::RunningOperation(EventLoop* loop, Router* router, Routes* routes, const PeerList& peers,
+                                   const MoverFactory& movers, uint64_t handle, OperationId id, Operation operation,
+                                   Found found, Ended ended)
+    : loop_(loop),
+      peers_(peers),
+      movers_(movers),
+      rank_(routes->rank()),
+      handle_(handle),
+      id_(std::move(id)),
+      operation_(std::move(operation)),
+      found_(std::move(found)),
+      ended_(std::move(ended)),
+      conversation_(router, peers, id_, SignatureOf(operation_), this),
+      plan_(&operation_, routes) {}
+
+RunningOperation::~RunningOperation() = default;
+
+void RunningOperation::StartOnLoop() {
+  const std::unique_ptr<Mailbox::Mismatch> mismatch = conversation_.OpenOnLoop();
+  if (mismatch) {
+    OnMismatchOnLoop(mismatch->from, mismatch->difference);
+    return;
+  }
+  NextStage();
+}
+
+void RunningOperation::NextStage() {
+  StatusOr<std::unique_ptr<Movement>> movement = plan_.Next();
+  if (!movement.ok()) return FailOnLoop(movement.status(), /*tell=*/true);
+  if (!*movement) {
+    ended_(this, OkStatus());
+    return;
+  }
+  mover_ = movers_(std::move(**movement), rank_, &conversation_);
+  mover_->StartOnLoop([this](const Status& status) {
+    if (status.ok()) return NextStage();
+    FailOnLoop(Status(status.code(), title() + " " + status.message()), /*tell=*/true);
+  });
+}
+
+// Comes from inside the mailbox, so it takes effect later.
+void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& difference) {
+  const Status status = InvalidArgumentError(title() + " differs between rank " + std::to_string(peers_.RankOf(from)) +
+                                             " (" + from.ToString() + ") and rank " + std::to_string(rank_) + " (" +
+                                             peers_[rank_].ToString() + "): " + difference);
+  loop_->Post([this, alive = std::weak_ptr<int>(alive_), status] {
+    if (!alive.expired()) FailOnLoop(status, /*tell=*/true);
+  });
+}
+
+void RunningOperation::FailOnLoop(const Status& status, bool tell) {
+  if (failed()) return;
+  failure_ = status;
+  mover_.reset();
+  if (tell) found_(this, status);
+  conversation_.CloseOnLoop(kSendGrace, [this, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) ended_(this, failure_);
+  });
+}
+
+}  // namespace kungfu

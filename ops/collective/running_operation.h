@@ -1,0 +1,66 @@
+// One operation under way: takes it through its stages, and ends it once, well or ill.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ops/base/deadline.h"
+#include "ops/collective/mover.h"
+#include "ops/collective/operation.h"
+#include "ops/collective/planner.h"
+#include "ops/router/conversation.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+// Lives on the event loop's thread.
+class RunningOperation : private ConversationHandler {
+ public:
+  // Called once, when the operation is over and none of its buffers is used any more. May destroy it.
+  using Ended = std::function<void(RunningOperation* operation, Status status)>;
+  // Called when an error was found here of which the other peers are to be told: at once, while buffers may be in use.
+  using Found = std::function<void(RunningOperation* operation, const Status& status)>;
+
+  RunningOperation(EventLoop* loop, Router* router, Routes* routes, const PeerList& peers, const MoverFactory& movers,
+                   uint64_t handle, OperationId id, Operation operation, Found found, Ended ended);
+  ~RunningOperation() override;
+
+  void StartOnLoop();
+  // The first error decides. `tell`: whether the other peers are to be told.
+  void FailOnLoop(const Status& status, bool tell);
+
+  uint64_t handle() const { return handle_; }
+  const OperationId& id() const { return id_; }
+  // REQUIRES: it has ended.
+  Operation TakeOperation() { return std::move(operation_); }
+  std::string title() const { return Title(operation_); }
+  Clock::time_point started() const { return started_; }
+  bool failed() const { return !failure_.ok(); }
+  std::vector<int> AwaitedOnLoop() const { return conversation_.AwaitedOnLoop(); }
+
+ private:
+  void NextStage();
+  void OnMismatchOnLoop(const PeerId& from, const std::string& difference) override;
+
+  EventLoop* const loop_;
+  const PeerList& peers_;
+  const MoverFactory& movers_;
+  const int rank_;
+  const uint64_t handle_;
+  const OperationId id_;
+  Operation operation_;
+  const Found found_;
+  const Ended ended_;
+  const Clock::time_point started_ = Clock::now();
+  const std::shared_ptr<int> alive_ = std::make_shared<int>();
+
+  Conversation conversation_;
+  Plan plan_;
+  std::unique_ptr<Mover> mover_;
+  Status failure_;
+};
+
+}  // namespace kungfu

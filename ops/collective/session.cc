@@ -1,0 +1,256 @@
+#include "ops/collective/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/collective/alone.h"
+#include "ops/collective/graph_executor.h"
+
+namespace kungfu {
+namespace {
+
+constexpr char kAgreementName[] = "kungfu/session";
+// Failures of operations that have not begun here: more than this many are not remembered.
+constexpr size_t kMaxFailedEarly = 1 << 16;
+
+}  // namespace
+
+Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
+                 const SessionOptions& options, OperationCounters* counters)
+    : loop_(loop),
+      router_(router),
+      peers_(peers),
+      rank_(rank),
+      epoch_(epoch),
+      options_(options),
+      counters_(counters),
+      movers_([loop](Movement movement, int rank, Conversation* conversation) {
+        return MakeGraphExecutor(loop, std::move(movement), rank, conversation);
+      }) {}
+
+Session::~Session() = default;
+
+std::string Session::strategy() const {
+  MutexLock lock(&mu_);
+  return strategy_;
+}
+
+uint64_t Session::Start(Operation operation) {
+  const uint64_t handle = next_handle_++;
+  if (size() == 1) {
+    Status status = ValidateName(operation);
+    if (status.ok()) status = Validate(operation, 1);
+    if (status.ok()) status = CompleteAlone(operation);
+    Finish(&operation, status);
+    return handle;
+  }
+  // std::function must be copyable; the operation travels by pointer.
+  auto shared = std::make_shared<Operation>(std::move(operation));
+  if (!loop_->Post([this, handle, shared] { StartOnLoop(handle, std::move(*shared)); })) {
+    Finish(shared.get(), CancelledError(Title(*shared) + ": this peer has shut down"));
+  }
+  return handle;
+}
+
+void Session::Cancel(uint64_t handle) {
+  if (size() == 1) return;
+  loop_->Post([this, handle] {
+    const std::string by = " was cancelled at rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + ")";
+    const auto running = running_.find(handle);
+    if (running != running_.end()) {
+      running->second->FailOnLoop(CancelledError(running->second->title() + by), /*tell=*/true);
+    } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; })) {
+      DropWaitingOnLoop(waiting, CancelledError(Title(waiting->operation) + by), /*tell=*/true);
+    }
+  });
+}
+
+void Session::BeginOnLoop() {
+  watch_ =
+      std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout);
+  router_->BeginEpochOnLoop(epoch_, peers_, this);
+  AgreeOnLoop();
+}
+
+// Rank 0 says which strategy is used; the message takes a star, which needs no agreement.
+void Session::AgreeOnLoop() {
+  const StrategyName wanted = options_.strategy == StrategyName::kAuto ? Choose(peers_) : options_.strategy;
+  proposal_ = {static_cast<uint64_t>(wanted), options_.chunk_bytes};
+  routes_ = std::make_unique<Routes>(StrategyName::kStar, peers_, rank_, options_.chunk_bytes);
+  Operation agree;
+  agree.kind = Kind::kBroadcast;
+  agree.name = kAgreementName;
+  agree.dtype = DType::kUint8;
+  agree.spans = {{&proposal_, &proposal_, sizeof(proposal_)}};
+  agree.done = [this](const Status& status) { AgreedOnLoop(status); };
+  const OperationId id = NumberOnLoop(agree.name);
+  RunOnLoop(next_handle_++, id, std::move(agree));
+}
+
+void Session::AgreedOnLoop(const Status& status) {
+  if (!status.ok()) {
+    if (broken_.ok()) broken_ = status.WithContext("the peers have not come together");
+  } else if (proposal_.strategy == 0 || proposal_.strategy >= static_cast<uint64_t>(kNumStrategies)) {
+    broken_ =
+        InternalError("rank 0 uses strategy number " + std::to_string(proposal_.strategy) + ", which is unknown here");
+  } else {
+    const StrategyName chosen = static_cast<StrategyName>(proposal_.strategy);
+    if (options_.strategy != StrategyName::kAuto && options_.strategy != chosen) {
+      KF_LOG(WARNING) << "strategy " << Name(chosen) << " of rank 0 is used, not " << Name(options_.strategy)
+                      << " of rank " << rank_;
+    }
+    if (rank_ == 0) KF_LOG(INFO) << "strategy " << Name(chosen) << " for " << peers_.ToString();
+    routes_ = std::make_unique<Routes>(chosen, peers_, rank_, proposal_.chunk_bytes);
+    MutexLock lock(&mu_);
+    strategy_ = Name(chosen);
+  }
+  agreed_ = true;
+  std::list<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (Waiting& one : waiting) {
+    loop_->CancelTimerOnLoop(one.timer);
+    if (broken_.ok()) {
+      RunOnLoop(one.handle, one.id, std::move(one.operation));
+    } else {
+      Finish(&one.operation, BrokenStatus(one.operation));
+    }
+  }
+}
+
+void Session::StartOnLoop(uint64_t handle, Operation operation) {
+  const Status unnamed = ValidateName(operation);
+  if (!unnamed.ok()) return Finish(&operation, unnamed);
+  if (!broken_.ok()) return Finish(&operation, BrokenStatus(operation));
+  const OperationId id = NumberOnLoop(operation.name);
+  if (agreed_) return RunOnLoop(handle, id, std::move(operation));
+  const Deadline deadline = After(TimeoutOf(operation));
+  const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
+    const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
+    DropWaitingOnLoop(waiting,
+                      DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
+                                            ": the peers have not come together yet"),
+                      /*tell=*/true);
+  });
+  waiting_.push_back({handle, id, std::move(operation), timer});
+}
+
+OperationId Session::NumberOnLoop(const std::string& name) { return {epoch_, numbers_[name]++, name}; }
+
+Seconds Session::TimeoutOf(const Operation& operation) const {
+  return operation.timeout > 0 ? Seconds(operation.timeout) : options_.timeout;
+}
+
+Status Session::BrokenStatus(const Operation& operation) const { return broken_.WithContext(Title(operation)); }
+
+const Session::Waiting* Session::FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const {
+  const auto it = std::find_if(waiting_.begin(), waiting_.end(), matches);
+  return it == waiting_.end() ? nullptr : &*it;
+}
+
+void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell) {
+  if (tell) TellOnLoop(waiting->id, status);
+  loop_->CancelTimerOnLoop(waiting->timer);
+  const auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return &one == waiting; });
+  Operation operation = std::move(it->operation);
+  waiting_.erase(it);
+  Finish(&operation, status);
+}
+
+void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operation) {
+  const Seconds timeout = TimeoutOf(operation);
+  const Status invalid = Validate(operation, size());
+  auto owned = std::make_unique<RunningOperation>(
+      loop_, router_, routes_.get(), peers_, movers_, handle, id, std::move(operation),
+      [this](RunningOperation* which, const Status& status) { TellOnLoop(which->id(), status); },
+      [this](RunningOperation* which, Status status) { EndedOnLoop(which, status); });
+  RunningOperation* running = owned.get();
+  running_[handle] = std::move(owned);
+  by_id_[id] = running;
+  const auto early = failed_early_.find(id);
+  if (!invalid.ok()) {
+    running->FailOnLoop(invalid, /*tell=*/true);
+  } else if (early != failed_early_.end()) {
+    running->FailOnLoop(early->second, /*tell=*/false);
+    failed_early_.erase(early);
+  } else {
+    watch_->AddOnLoop(running, timeout);
+    running->StartOnLoop();
+  }
+}
+
+void Session::TellOnLoop(const OperationId& id, const Status& status) {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_) router_->NotifyFailureOnLoop(peers_[rank], id, status);
+  }
+}
+
+void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
+  watch_->RemoveOnLoop(running);
+  by_id_.erase(running->id());
+  Operation operation = running->TakeOperation();
+  running_.erase(running->handle());
+  Finish(&operation, status);
+}
+
+void Session::Finish(Operation* operation, const Status& status) {
+  if (status.ok()) {
+    counters_->Completed(operation->name);
+  } else {
+    counters_->Failed();
+  }
+  const StatusCallback done = std::move(operation->done);
+  done(status);
+}
+
+void Session::PeerFailedOnLoop(int rank, const std::string& text) {
+  router_->GiveUpOnLoop(peers_[rank], UnavailableError(text));
+}
+
+void Session::CloseOnLoop() {
+  const Status closed = CancelledError("this peer has shut down");
+  if (broken_.ok()) broken_ = closed;
+  while (!waiting_.empty()) {
+    const Waiting* waiting = &waiting_.front();
+    DropWaitingOnLoop(waiting, BrokenStatus(waiting->operation), /*tell=*/false);
+  }
+  for (const auto& [handle, running] : running_) {
+    running->FailOnLoop(closed.WithContext(running->title() + " at rank " + std::to_string(rank_)), /*tell=*/true);
+  }
+}
+
+void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) {
+  const Status told(status.code(), status.message() + " (told by rank " + std::to_string(peers_.RankOf(from)) + ")");
+  const auto running = by_id_.find(id);
+  if (running != by_id_.end()) {
+    running->second->FailOnLoop(told, /*tell=*/false);
+  } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; })) {
+    DropWaitingOnLoop(waiting, told, /*tell=*/false);
+  } else if (!Numbered(id) && failed_early_.size() < kMaxFailedEarly) {
+    failed_early_.emplace(id, told);
+  }
+}
+
+// Whether the operation has been called here.
+bool Session::Numbered(const OperationId& id) const {
+  const auto number = numbers_.find(id.name);
+  return number != numbers_.end() && id.number < number->second;
+}
+
+Status Session::OnAskOnLoop(const PeerId&, const OperationId& id) {
+  if (Numbered(id)) return OkStatus();
+  if (running_.empty()) return Status(Code::kNotFound, "is in no collective");
+  return Status(Code::kNotFound, "waits in " + running_.begin()->second->title());
+}
+
+void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
+  watch_->OnAnswerOnLoop(from, id, answer);
+}
+
+// Operations that await the peer have failed by now; those that have all they need of it may still succeed.
+void Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why) {
+  if (!broken_.ok()) return;
+  broken_ = why.WithContext("rank " + std::to_string(peers_.RankOf(peer)) + " (" + peer.ToString() + ")");
+}
+
+}  // namespace kungfu

@@ -1,0 +1,131 @@
+// A fixed, ordered list of peers and the collectives between them.
+//
+// The session gives operations their numbers (how many of the name came before), checks and times them, tells all
+// peers of an error that one finds, and remembers what has failed, so that a peer that comes later gets the same
+// error at once and all counters stay in step. Movers move the data.
+//
+// Before the first operation the peers agree on the strategy: rank 0 chooses, and tells the others.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ops/base/deadline.h"
+#include "ops/base/mutex.h"
+#include "ops/collective/operation.h"
+#include "ops/collective/planner.h"
+#include "ops/collective/running_operation.h"
+#include "ops/collective/stall_watch.h"
+#include "ops/monitor/operation_counters.h"
+#include "ops/plan/peer_list.h"
+#include "ops/plan/strategy.h"
+#include "ops/router/router.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+struct SessionOptions {
+  StrategyName strategy = StrategyName::kAuto;
+  uint64_t chunk_bytes = 1 << 20;
+  Seconds timeout{600};         // of an operation that names none
+  Seconds stall_warning{10};    // until it is said who is missing
+  Seconds silence_timeout{60};  // until a peer that answers nothing is given up
+};
+
+class Session : private RouterHandler {
+ public:
+  // All pointers must outlive it. `router` may be null for a session of one.
+  Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
+          const SessionOptions& options, OperationCounters* counters);
+  // REQUIRES: closed, or the loop has ended.
+  ~Session() override;
+
+  // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
+  // session of one before the call returns. Any thread; operations of one name are numbered in the order of calls.
+  uint64_t Start(Operation operation) EXCLUDES(mu_);
+  // Ends it with kCancelled, here and on every peer. Does nothing if it is over. Any thread.
+  void Cancel(uint64_t handle);
+
+  int rank() const { return rank_; }
+  int size() const { return peers_.size(); }
+  uint32_t epoch() const { return epoch_; }
+  const PeerList& peers() const { return peers_; }
+  // Empty until the peers have agreed. Any thread.
+  std::string strategy() const EXCLUDES(mu_);
+
+  // Takes part in the router's epoch. Must be called before messages of other peers are expected.
+  void BeginOnLoop();
+  // Somebody who knows says that a peer's process has failed.
+  void PeerFailedOnLoop(int rank, const std::string& text);
+  // All that is pending fails with kCancelled, and what is started later too.
+  void CloseOnLoop();
+
+ private:
+  // Called, and waiting for the agreement.
+  struct Waiting {
+    uint64_t handle;
+    OperationId id;
+    Operation operation;
+    EventLoop::TimerId timer;
+  };
+
+  void StartOnLoop(uint64_t handle, Operation operation);
+  void AgreeOnLoop();
+  void AgreedOnLoop(const Status& status);
+  void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
+  void EndedOnLoop(RunningOperation* running, const Status& status);
+  void TellOnLoop(const OperationId& id, const Status& status);
+  void Finish(Operation* operation, const Status& status);
+  const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;
+  void DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell);
+  OperationId NumberOnLoop(const std::string& name);
+  bool Numbered(const OperationId& id) const;
+  Seconds TimeoutOf(const Operation& operation) const;
+  Status BrokenStatus(const Operation& operation) const;
+
+  // RouterHandler
+  void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) override;
+  Status OnAskOnLoop(const PeerId& from, const OperationId& id) override;
+  void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) override;
+  void OnPeerLostOnLoop(const PeerId& peer, const Status& why) override;
+
+  EventLoop* const loop_;
+  Router* const router_;
+  const PeerList peers_;
+  const int rank_;
+  const uint32_t epoch_;
+  const SessionOptions options_;
+  OperationCounters* const counters_;
+  const MoverFactory movers_;
+
+  std::atomic<uint64_t> next_handle_{1};
+  mutable Mutex mu_;
+  std::string strategy_ GUARDED_BY(mu_);
+
+  // The rest is the loop's.
+  struct Proposal {
+    uint64_t strategy = 0;
+    uint64_t chunk_bytes = 0;
+  };
+  Proposal proposal_;
+  bool agreed_ = false;
+  std::list<Waiting> waiting_;
+
+  std::unique_ptr<Routes> routes_;
+  std::unordered_map<std::string, uint64_t> numbers_;
+  std::map<uint64_t, std::unique_ptr<RunningOperation>> running_;  // by handle: oldest first
+  std::unordered_map<OperationId, RunningOperation*, OperationIdHash> by_id_;
+  std::unordered_map<OperationId, Status, OperationIdHash> failed_early_;  // not begun here yet
+  std::unique_ptr<StallWatch> watch_;
+  Status broken_;  // not OK: a peer is gone, nothing can succeed any more
+};
+
+}  // namespace kungfu

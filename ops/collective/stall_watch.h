@@ -1,0 +1,63 @@
+// Watches operations that take long: asks the other peers what they do, says who is missing, and ends what has passed
+// its deadline or waits for a peer that answers nothing.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ops/base/deadline.h"
+#include "ops/collective/running_operation.h"
+#include "ops/router/router.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+// Lives on the event loop's thread.
+class StallWatch {
+ public:
+  StallWatch(EventLoop* loop, Router* router, const PeerList& peers, int rank, Seconds warning, Seconds silence);
+  ~StallWatch();
+
+  void AddOnLoop(RunningOperation* operation, Seconds timeout);
+  void RemoveOnLoop(RunningOperation* operation);
+  void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer);
+
+ private:
+  struct Watched {
+    Deadline deadline;
+    Clock::time_point next_ask;
+    Clock::time_point first_asked{};
+    bool asked = false;
+    bool warned = false;
+    bool expired = false;
+    std::map<int, Status> answers;  // by rank: of the last time that it was asked
+  };
+
+  // How long peers have to answer before it is said that they do not.
+  static constexpr Seconds kAnswerTime{1};
+
+  void TickOnLoop();
+  void Schedule(Clock::time_point when);
+  void Ask(RunningOperation* operation, Watched* watched);
+  void Check(RunningOperation* operation, Watched* watched, Clock::time_point now);
+  // The connected ranks of whom nothing was heard since they were asked, for too long.
+  int Silent(RunningOperation* operation, const Watched& watched, Clock::time_point now) const;
+  // "rank 3 (…) has not called it and waits in all_reduce 'y'; rank 2 (…) does not answer"
+  std::string Missing(RunningOperation* operation, const Watched& watched) const;
+
+  EventLoop* const loop_;
+  Router* const router_;
+  const PeerList& peers_;
+  const int rank_;
+  const Seconds warning_;
+  const Seconds silence_;
+
+  std::map<RunningOperation*, Watched> watched_;
+  EventLoop::TimerId timer_{};
+  bool scheduled_ = false;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,130 @@
+#include "ops/router/in_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/router/credit.h"
+
+namespace kungfu {
+namespace {
+
+constexpr size_t kDiscardSize = 64 << 10;
+
+}  // namespace
+
+InLink::InLink(std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner)
+    : connection_(std::move(connection)), mailbox_(mailbox), owner_(owner) {}
+
+void InLink::GrantOnLoop(const Tag& tag) {
+  FrameHeader header;
+  header.type = FrameType::kGrant;
+  header.tag = tag;
+  connection_->SendOnLoop(std::move(header), {}, nullptr);
+}
+
+void InLink::ReleaseOnLoop(uint64_t cost) {
+  parked_ -= cost;
+  unreturned_ += cost;
+  if (unreturned_ < kCreditPortion) return;
+  FrameHeader header;
+  header.type = FrameType::kCredit;
+  header.bulk_size = std::exchange(unreturned_, 0);
+  connection_->SendOnLoop(std::move(header), {}, nullptr);
+}
+
+void InLink::DetachOnLoop() {
+  slot_ = nullptr;
+  target_ = nullptr;
+}
+
+Status InLink::Charge(uint64_t cost) {
+  parked_ += cost;
+  if (parked_ > kParkLimit) {
+    return InvalidArgumentError("peer " + peer().ToString() + " sent more than it had credit for");
+  }
+  return OkStatus();
+}
+
+Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink) {
+  slot_ = nullptr;
+  target_ = nullptr;
+  reading_text_ = false;
+  owner_->OnHeardOnLoop(peer());
+  switch (header.type) {
+    case FrameType::kData: {
+      const uint64_t cost = ParkCost(header.tag.name.size(), header.payload_size);
+      KF_RETURN_IF_ERROR(Charge(cost));
+      slot_ = mailbox_->DataArrives(this, header, cost);
+      break;
+    }
+    case FrameType::kBulk: {
+      StatusOr<Mailbox::Slot*> slot = mailbox_->BulkArrives(this, header);
+      if (!slot.ok()) return slot.status();
+      slot_ = *slot;
+      break;
+    }
+    case FrameType::kAnnounce: {
+      const uint64_t cost = ParkCost(header.tag.name.size(), 0);
+      KF_RETURN_IF_ERROR(Charge(cost));
+      mailbox_->Announced(this, header, cost);
+      return OkStatus();
+    }
+    case FrameType::kFail:
+      reading_text_ = true;
+      text_.clear();
+      break;
+    case FrameType::kAsk: {
+      const Status answer = owner_->OnAskOnLoop(peer(), header.tag);
+      FrameHeader reply;
+      reply.type = FrameType::kAnswer;
+      reply.tag = header.tag;
+      reply.code = answer.code();
+      auto text = std::make_shared<std::string>(answer.message().substr(0, kMaxTextSize));
+      Payload payload{{text->data(), text->size()}};
+      connection_->SendOnLoop(std::move(reply), std::move(payload), [text](const Status&) {});
+      return OkStatus();
+    }
+    default:
+      return InvalidArgumentError("a frame of type " + std::to_string(static_cast<int>(header.type)) +
+                                  " in the wrong direction");
+  }
+  if (slot_) target_ = mailbox_->SinkOf(slot_);
+  if (header.payload_size > 0) *sink = this;
+  return OkStatus();
+}
+
+void InLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
+  if (header.type == FrameType::kFail) {
+    owner_->OnFailFrameOnLoop(peer(), header.tag, Status(header.code, text_));
+  } else if (slot_) {
+    target_ = nullptr;
+    mailbox_->Arrived(std::exchange(slot_, nullptr));
+  }
+}
+
+void InLink::OnClosedOnLoop(Connection*, const Status& why) {
+  DetachOnLoop();
+  mailbox_->SourceLost(this, why);
+  owner_->OnInLinkClosedOnLoop(this, why);
+}
+
+MutableBytes InLink::Reserve(size_t max) {
+  if (target_) return target_->Reserve(max);
+  if (reading_text_) return {};
+  if (!discard_) discard_ = std::make_unique<char[]>(kDiscardSize);
+  return {discard_.get(), std::min(max, kDiscardSize)};
+}
+
+void InLink::Commit(size_t size) {
+  if (target_) target_->Commit(size);
+}
+
+void InLink::Consume(ConstBytes view) {
+  if (target_) {
+    target_->Consume(view);
+  } else if (reading_text_) {
+    text_.append(view.data, view.size);
+  }
+}
+
+}  // namespace kungfu

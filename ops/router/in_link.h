@@ -1,0 +1,64 @@
+// A connection that a peer has opened to us: it brings messages, and takes grants, credit and answers back.
+
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ops/router/mailbox.h"
+#include "ops/transport/transport.h"
+
+namespace kungfu {
+
+// What an InLink passes on to the router.
+class InLinkOwner {
+ public:
+  virtual ~InLinkOwner() = default;
+  virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
+  // Something came from the peer.
+  virtual void OnHeardOnLoop(const PeerId& from) = 0;
+  // Returns what is to be answered.
+  virtual Status OnAskOnLoop(const PeerId& from, const Tag& tag) = 0;
+  virtual void OnInLinkClosedOnLoop(class InLink* link, const Status& why) = 0;
+};
+
+class InLink : public ConnectionHandler, public Incoming, private Sink {
+ public:
+  InLink(std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner);
+
+  Connection* connection() const { return connection_.get(); }
+
+  // Incoming
+  const PeerId& peer() const override { return connection_->remote(); }
+  void GrantOnLoop(const Tag& tag) override;
+  void ReleaseOnLoop(uint64_t cost) override;
+  void DetachOnLoop() override;
+
+  // ConnectionHandler
+  Status OnFrameOnLoop(Connection* connection, const FrameHeader& header, Sink** sink) override;
+  void OnFrameEndOnLoop(Connection* connection, const FrameHeader& header) override;
+  void OnClosedOnLoop(Connection* connection, const Status& why) override;
+
+ private:
+  // Sink: passes a payload on to the slot's sink, or nowhere once that was detached.
+  MutableBytes Reserve(size_t max) override;
+  void Commit(size_t size) override;
+  void Consume(ConstBytes view) override;
+
+  Status Charge(uint64_t cost);
+
+  const std::unique_ptr<Connection> connection_;
+  Mailbox* const mailbox_;
+  InLinkOwner* const owner_;
+
+  Mailbox::Slot* slot_ = nullptr;  // whose payload is arriving
+  Sink* target_ = nullptr;         // where it goes; null: nowhere
+  std::string text_;               // payload of kFail
+  bool reading_text_ = false;
+  std::unique_ptr<char[]> discard_;
+
+  uint64_t parked_ = 0;      // cost of what has come and was not released
+  uint64_t unreturned_ = 0;  // released, and not told to the sender yet
+};
+
+}  // namespace kungfu

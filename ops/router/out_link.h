@@ -1,0 +1,93 @@
+// Our connection to one peer: opened when the first message is sent to it; takes messages there, and brings grants,
+// credit and answers back.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/base/deadline.h"
+#include "ops/router/mailbox.h"
+#include "ops/transport/event_loop.h"
+#include "ops/transport/transport.h"
+
+namespace kungfu {
+
+class OutLinkOwner {
+ public:
+  virtual ~OutLinkOwner() = default;
+  virtual void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) = 0;
+  // The last word of a link: nothing is sent over it any more.
+  virtual void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) = 0;
+};
+
+class OutLink : public ConnectionHandler, private Sink {
+ public:
+  OutLink(EventLoop* loop, Transport* transport, const PeerId& peer, Seconds connect_timeout, OutLinkOwner* owner);
+  ~OutLink() override;
+
+  // Sends a message of an operation. `done` is called once its bytes are not needed any more; never inside the call.
+  void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
+  // kFail and kAsk.
+  void SendNoticeOnLoop(FrameType type, const Tag& tag, const Status& status);
+  // Messages of `id` that were not begun are not sent: their `done` is called with kCancelled, later.
+  void WithdrawOnLoop(const OperationId& id);
+  // Says goodbye and ends, at the latest at `deadline`: what is still pending then fails. OnOutLinkClosed follows
+  // with `why`.
+  void CloseOnLoop(Deadline deadline, const Status& why);
+
+  // Whether there is a connection, or has been one.
+  bool connected() const { return connection_ != nullptr; }
+  const Status& closed() const { return closed_; }
+  const Connection* connection() const { return connection_.get(); }
+
+  // ConnectionHandler
+  Status OnFrameOnLoop(Connection* connection, const FrameHeader& header, Sink** sink) override;
+  void OnFrameEndOnLoop(Connection* connection, const FrameHeader& header) override;
+  void OnClosedOnLoop(Connection* connection, const Status& why) override;
+
+ private:
+  struct Message {
+    FrameHeader header;
+    Payload payload;
+    uint64_t size = 0;
+    StatusCallback done;
+  };
+
+  // Sink: the text of an answer.
+  MutableBytes Reserve(size_t) override { return {}; }
+  void Commit(size_t) override {}
+  void Consume(ConstBytes view) override { text_.append(view.data, view.size); }
+
+  void ConnectIfNeeded();
+  void OnConnected(StatusOr<std::unique_ptr<Connection>> connection);
+  void Drain();
+  bool TrySend(Message* message);
+  void Granted(const Tag& tag);
+  void Fail(const Status& why);
+  void FinishLater(StatusCallback done, const Status& status);
+
+  EventLoop* const loop_;
+  Transport* const transport_;
+  const PeerId peer_;
+  const Seconds connect_timeout_;
+  OutLinkOwner* const owner_;
+  // Outlives the link in callbacks, and says whether it is still there.
+  const std::shared_ptr<OutLink*> self_;
+
+  bool connecting_ = false;
+  std::unique_ptr<Connection> connection_;
+  Status close_reason_;  // not OK: we are closing
+  Status closed_;        // not OK: over
+
+  std::deque<Message> waiting_;   // for the connection, or for credit
+  std::list<Message> announced_;  // for a grant
+  uint64_t outstanding_ = 0;      // cost of what the receiver has not released
+  std::string text_;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,165 @@
+#include "ops/router/router.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/base/logging.h"
+
+namespace kungfu {
+
+Router::Router(EventLoop* loop, Transport* transport, Seconds connect_timeout)
+    : loop_(loop), transport_(transport), connect_timeout_(connect_timeout) {}
+
+Router::~Router() = default;
+
+Status Router::ListenOnLoop() {
+  return transport_->ListenOnLoop(
+      [this](std::unique_ptr<Connection> connection) -> ConnectionHandler* { return Accept(std::move(connection)); });
+}
+
+void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler) {
+  epoch_ = epoch;
+  members_ = peers;
+  handler_ = handler;
+  mailbox_.DropBefore(epoch);
+}
+
+ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
+  const PeerId peer = connection->remote();
+  if (closing_ || members_.RankOf(peer) < 0) {
+    KF_LOG(WARNING) << "refused a connection of " << peer.ToString() << ": not a peer of this session";
+    return nullptr;
+  }
+  Peer& state = peers_[peer];
+  state.last_heard = Clock::now();
+  state.in.push_back(std::make_unique<InLink>(std::move(connection), &mailbox_, this));
+  return state.in.back().get();
+}
+
+OutLink* Router::LinkTo(const PeerId& peer) {
+  Peer& state = peers_[peer];
+  if (!state.out) {
+    state.out = std::make_unique<OutLink>(loop_, transport_, peer, connect_timeout_, this);
+    if (!state.lost.ok()) state.out->CloseOnLoop(Clock::now(), state.lost);
+  }
+  return state.out.get();
+}
+
+void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status) {
+  LinkTo(peer)->SendNoticeOnLoop(FrameType::kFail, {id.epoch, id.number, id.name, 0}, status);
+}
+
+void Router::AskOnLoop(const PeerId& peer, const OperationId& id) {
+  LinkTo(peer)->SendNoticeOnLoop(FrameType::kAsk, {id.epoch, id.number, id.name, 0}, OkStatus());
+}
+
+bool Router::ConnectedOnLoop(const PeerId& peer) const {
+  const auto it = peers_.find(peer);
+  return it != peers_.end() && ((it->second.out && it->second.out->connected()) || !it->second.in.empty());
+}
+
+Clock::time_point Router::LastHeardOnLoop(const PeerId& peer) const {
+  const auto it = peers_.find(peer);
+  return it == peers_.end() ? Clock::time_point{} : it->second.last_heard;
+}
+
+void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
+  Peer& state = peers_[peer];
+  if (state.why.ok()) state.why = why;
+  for (const auto& link : state.in) link->connection()->CloseOnLoop(Clock::now());
+  LinkTo(peer)->CloseOnLoop(Clock::now(), why);
+}
+
+void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
+  closing_ = true;
+  closed_ = std::move(closed);
+  transport_->CloseOnLoop();
+  for (auto& [id, peer] : peers_) {
+    for (const auto& link : peer.in) link->connection()->CloseOnLoop(deadline);
+    if (peer.out) peer.out->CloseOnLoop(deadline, CancelledError("this peer has left"));
+  }
+  FinishCloseIfIdle();
+}
+
+void Router::FinishCloseIfIdle() {
+  if (!closing_ || !closed_) return;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.in.empty() || (peer.out && peer.out->closed().ok())) return;
+  }
+  loop_->Post(std::exchange(closed_, nullptr));
+}
+
+RouterTotals Router::TotalsOnLoop() const {
+  RouterTotals totals = past_;
+  totals.refused_frames = mailbox_.refused();
+  const auto add = [&](const Connection* connection) {
+    totals.bytes_sent += connection->bytes_sent();
+    totals.bytes_received += connection->bytes_received();
+    ++totals.connections;
+  };
+  for (const auto& [id, peer] : peers_) {
+    if (peer.out && peer.out->connected() && peer.out->closed().ok()) add(peer.out->connection());
+    for (const auto& link : peer.in) add(link->connection());
+  }
+  return totals;
+}
+
+// A peer is lost when all connections with it are over: what it sent before may still lie in one of them when another
+// ends.
+void Router::LinkClosed(const PeerId& peer, const Status& why) {
+  Peer& state = peers_[peer];
+  if (!state.lost.ok()) return;
+  if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
+  if (!state.in.empty()) return;
+  if (state.out && state.out->closed().ok()) {
+    if (!state.out->connected()) state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
+    return;
+  }
+  state.lost = state.why.code() == Code::kCancelled ? UnavailableError("the peer has left") : state.why;
+  loop_->Post([this, peer, lost = state.lost] {
+    mailbox_.PeerLost(peer, lost);
+    if (handler_ && !closing_) handler_->OnPeerLostOnLoop(peer, lost);
+  });
+}
+
+void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
+  if (handler_ && tag.epoch == epoch_) handler_->OnFailOnLoop(from, IdOf(tag), status);
+}
+
+Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag) {
+  if (!handler_) return Status(Code::kNotFound, "has no session");
+  return handler_->OnAskOnLoop(from, IdOf(tag));
+}
+
+void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) {
+  peers_[from].last_heard = Clock::now();
+  if (handler_ && tag.epoch == epoch_) handler_->OnAnswerOnLoop(from, IdOf(tag), answer);
+}
+
+void Router::OnHeardOnLoop(const PeerId& from) { peers_[from].last_heard = Clock::now(); }
+
+void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
+  const PeerId peer = link->peer();
+  past_.bytes_sent += link->connection()->bytes_sent();
+  past_.bytes_received += link->connection()->bytes_received();
+  auto& links = peers_[peer].in;
+  const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
+  // We are inside one of its methods: it goes when the loop has returned from there.
+  std::shared_ptr<InLink> old = std::move(*it);
+  links.erase(it);
+  loop_->Post([old] {});
+  LinkClosed(peer, why);
+  FinishCloseIfIdle();
+}
+
+void Router::OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) {
+  const Peer& state = peers_[peer];
+  if (const Connection* connection = state.out->connection()) {
+    past_.bytes_sent += connection->bytes_sent();
+    past_.bytes_received += connection->bytes_received();
+  }
+  LinkClosed(peer, why);
+  FinishCloseIfIdle();
+}
+
+}  // namespace kungfu

@@ -1,0 +1,112 @@
+// Named messages between the peers of a session. The router opens a connection to a peer when the first message is
+// sent to it, accepts those of others, and matches what comes with who wants it (mailbox.h).
+//
+// Everything is called on the event loop's thread.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ops/base/deadline.h"
+#include "ops/plan/peer_list.h"
+#include "ops/router/in_link.h"
+#include "ops/router/mailbox.h"
+#include "ops/router/out_link.h"
+#include "ops/transport/event_loop.h"
+#include "ops/transport/transport.h"
+
+namespace kungfu {
+
+// The session, as the router sees it.
+class RouterHandler {
+ public:
+  virtual ~RouterHandler() = default;
+  // A peer says that an operation has failed; it may not have begun here.
+  virtual void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) = 0;
+  // A peer asks what has become of an operation: OK if it is open here, kNotFound if it has not begun, with a text
+  // that says what this peer does instead.
+  virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id) = 0;
+  virtual void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) = 0;
+  // Nothing will come from or reach this peer any more.
+  virtual void OnPeerLostOnLoop(const PeerId& peer, const Status& why) = 0;
+};
+
+struct RouterTotals {
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t refused_frames = 0;
+  uint64_t connections = 0;
+};
+
+class Router : public InLinkOwner, public OutLinkOwner {
+ public:
+  // The loop and the transport must outlive it.
+  Router(EventLoop* loop, Transport* transport, Seconds connect_timeout);
+  ~Router() override;
+
+  // Starts to accept connections.
+  Status ListenOnLoop();
+  // From now on messages of `epoch` between `peers` are routed; those of older epochs are refused.
+  // REQUIRES: epochs ascend; no operation of an older epoch is open.
+  void BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler);
+
+  // Tells `peer` that the operation has failed / asks what has become of it.
+  void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status);
+  void AskOnLoop(const PeerId& peer, const OperationId& id);
+
+  // Whether there is or was a connection with the peer; when something came from it the last time.
+  bool ConnectedOnLoop(const PeerId& peer) const;
+  Clock::time_point LastHeardOnLoop(const PeerId& peer) const;
+  // Ends the connections with a peer; OnPeerLost follows with `why`.
+  void GiveUpOnLoop(const PeerId& peer, const Status& why);
+
+  // Takes leave of all peers and calls `closed` when all connections are over, at the latest at `deadline`.
+  void CloseOnLoop(Deadline deadline, std::function<void()> closed);
+
+  RouterTotals TotalsOnLoop() const;
+
+ private:
+  friend class Conversation;
+
+  struct Peer {
+    std::unique_ptr<OutLink> out;
+    std::vector<std::unique_ptr<InLink>> in;
+    Status why;   // of the first connection that ended; a reason goes before a goodbye
+    Status lost;  // not OK: all are over
+    Clock::time_point last_heard{};
+  };
+
+  OutLink* LinkTo(const PeerId& peer);
+  ConnectionHandler* Accept(std::unique_ptr<Connection> connection);
+  void LinkClosed(const PeerId& peer, const Status& why);
+  void FinishCloseIfIdle();
+
+  // InLinkOwner
+  void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) override;
+  Status OnAskOnLoop(const PeerId& from, const Tag& tag) override;
+  void OnInLinkClosedOnLoop(InLink* link, const Status& why) override;
+  void OnHeardOnLoop(const PeerId& from) override;
+  // OutLinkOwner
+  void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) override;
+  void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) override;
+
+  EventLoop* const loop_;
+  Transport* const transport_;
+  const Seconds connect_timeout_;
+
+  uint32_t epoch_ = 0;
+  PeerList members_;
+  RouterHandler* handler_ = nullptr;
+  Mailbox mailbox_;
+  std::unordered_map<PeerId, Peer, PeerIdHash> peers_;
+
+  bool closing_ = false;
+  std::function<void()> closed_;
+  RouterTotals past_;  // of connections that are over
+};
+
+}  // namespace kungfu
