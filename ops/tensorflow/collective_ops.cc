@@ -1,0 +1,188 @@
+// Operations whose results have the shapes of their inputs: all_reduce, broadcast, reduce, alone or as a group.
+
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ops/tensorflow/kernel_util.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace kungfu::kernels {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
+
+absl::Status SameShapes(InferenceContext* context) {
+  for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->input(i));
+  return absl::OkStatus();
+}
+
+using SpanFunction = uint64_t (*)(const kungfu_span* spans, int num_spans, const kungfu_options* options,
+                                  kungfu_done done, void* arg);
+
+// "float32 [2,3], [5]": the outputs, which have the shapes of the inputs.
+std::string DescribeOutputs(OpKernelContext* context) {
+  constexpr int kShown = 8;
+  std::vector<std::string> shapes;
+  for (int i = 0; i < std::min(kShown, context->num_outputs()); ++i) {
+    shapes.push_back(context->mutable_output(i)->shape().DebugString());
+  }
+  const int hidden = context->num_outputs() - static_cast<int>(shapes.size());
+  return absl::StrCat(tensorflow::DataTypeString(context->expected_output_dtype(0)), " ", absl::StrJoin(shapes, ", "),
+                      hidden > 0 ? absl::StrCat(" and ", hidden, " more") : "");
+}
+
+// One call of `function` for all tensors. The memory of an input becomes that of its output where nobody else needs
+// it, and the core then works in place.
+class SpanKernel : public CollectiveKernel {
+ public:
+  SpanKernel(OpKernelConstruction* context, SpanFunction function) : CollectiveKernel(context), function_(function) {
+    if (context->HasAttr("positions")) OP_REQUIRES_OK(context, context->GetAttr("positions", &positions_));
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const int num_tensors = context->num_outputs();
+    absl::InlinedVector<kungfu_span, 8> spans(num_tensors);
+    Digest digest;
+    digest.Add(num_tensors);
+    for (const int position : positions_) digest.Add(position);
+    for (int i = 0; i < num_tensors; ++i) {
+      const Tensor& input = context->input(i);
+      const TensorShape shape = input.shape();
+      const void* const send = input.data();
+      Tensor* output = nullptr;
+      OP_REQUIRES_OK_ASYNC(context, context->forward_input_or_allocate_output({i}, i, shape, &output), done);
+      spans[i] = {send, output->data(), static_cast<uint64_t>(shape.num_elements())};
+      digest.AddShape(shape);
+    }
+
+    auto call = std::make_shared<Call>(context, std::move(done));
+    call->describe = [context] { return DescribeOutputs(context); };
+    kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    if (context->num_inputs() > num_tensors) {
+      options.step = static_cast<uint64_t>(context->input(num_tensors).scalar<int64_t>()());
+    }
+    call->Start([&](void* arg) { return function_(spans.data(), num_tensors, &options, &Call::OnDone, arg); });
+  }
+
+ private:
+  const SpanFunction function_;
+  std::vector<int> positions_;
+};
+
+struct AllReduceKernel : SpanKernel {
+  explicit AllReduceKernel(OpKernelConstruction* context) : SpanKernel(context, &kungfu_all_reduce) {}
+};
+
+struct BroadcastKernel : SpanKernel {
+  explicit BroadcastKernel(OpKernelConstruction* context) : SpanKernel(context, &kungfu_broadcast) {}
+};
+
+// The reduction on the root, zeros elsewhere, so that it is the transpose of broadcast.
+class ReduceKernel : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const TensorShape shape = context->input(0).shape();
+    const void* const send = context->input(0).data();
+    tensorflow::AllocatorAttributes on_host;
+    on_host.set_on_host(true);
+    Tensor received;
+    OP_REQUIRES_OK_ASYNC(
+        context,
+        context->forward_input_or_allocate_temp({0}, context->expected_output_dtype(0), shape, on_host, &received),
+        done);
+    if (kungfu_rank() == root()) {
+      context->set_output(0, received);
+    } else {
+      Tensor* zeros = nullptr;
+      OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, shape, &zeros), done);
+      if (zeros->TotalBytes() > 0) std::memset(zeros->data(), 0, zeros->TotalBytes());
+    }
+
+    Digest digest;
+    digest.AddShape(shape);
+    auto call = std::make_shared<Call>(context, std::move(done));
+    call->describe = [context] { return DescribeOutputs(context); };
+    call->finish = [received] { return absl::OkStatus(); };  // keeps the memory
+    const kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    const kungfu_span span = {send, received.data(), static_cast<uint64_t>(shape.num_elements())};
+    call->Start([&](void* arg) { return kungfu_reduce(&span, 1, &options, &Call::OnDone, arg); });
+  }
+};
+
+REGISTER_OP("KungfuAllReduce")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .SetIsStateful()
+    .SetShapeFn(SameShapes)
+    .Doc("The reduction of `input` over all peers.");
+KUNGFU_REGISTER_KERNEL("KungfuAllReduce", AllReduceKernel, .HostMemory("input").HostMemory("output"));
+
+REGISTER_OP("KungfuGroupAllReduce")
+    .Input("inputs: N * T")
+    .Input("step: int64")
+    .Output("outputs: N * T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("N: int >= 1")
+    .Attr("tag: string")
+    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("positions: list(int) = []")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* context) {
+      tensorflow::shape_inference::ShapeHandle scalar;
+      TF_RETURN_IF_ERROR(context->WithRank(context->input(context->num_outputs()), 0, &scalar));
+      return SameShapes(context);
+    })
+    .Doc("The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them.");
+KUNGFU_REGISTER_KERNEL("KungfuGroupAllReduce", AllReduceKernel,
+                       .HostMemory("inputs").HostMemory("step").HostMemory("outputs"));
+
+REGISTER_OP("KungfuBroadcast")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("root: int = 0")
+    .SetIsStateful()
+    .SetShapeFn(SameShapes)
+    .Doc("The `input` of the peer with rank `root`.");
+KUNGFU_REGISTER_KERNEL("KungfuBroadcast", BroadcastKernel, .HostMemory("input").HostMemory("output"));
+
+REGISTER_OP("KungfuGroupBroadcast")
+    .Input("inputs: N * T")
+    .Output("outputs: N * T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("N: int >= 1")
+    .Attr("tag: string")
+    .Attr("root: int = 0")
+    .Attr("positions: list(int) = []")
+    .SetIsStateful()
+    .SetShapeFn(SameShapes)
+    .Doc("The `inputs` of the peer with rank `root`.");
+KUNGFU_REGISTER_KERNEL("KungfuGroupBroadcast", BroadcastKernel, .HostMemory("inputs").HostMemory("outputs"));
+
+REGISTER_OP("KungfuReduce")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("root: int = 0")
+    .SetIsStateful()
+    .SetShapeFn(SameShapes)
+    .Doc("The reduction of `input` over all peers on the peer with rank `root`, zeros elsewhere.");
+KUNGFU_REGISTER_KERNEL("KungfuReduce", ReduceKernel, .HostMemory("input").HostMemory("output"));
+
+}  // namespace
+}  // namespace kungfu::kernels

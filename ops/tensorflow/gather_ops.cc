@@ -1,0 +1,288 @@
+// Operations that move rows (slices along the first dimension) between peers, so that the size of the result is known
+// only when the peers have met: all_gather, gather, reduce_scatter, all_to_all.
+
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tensorflow/kernel_util.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace kungfu::kernels {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
+
+std::string Describe(const Tensor& tensor) {
+  return absl::StrCat(tensorflow::DataTypeString(tensor.dtype()), " ", tensor.shape().DebugString());
+}
+
+// What peers cannot tell each other: how many rows they have, if a row is nothing.
+absl::Status CountableRows(const TensorShape& shape) {
+  if (RowSize(shape) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("rows without elements cannot be counted by the receiver: shape ", shape.DebugString()));
+}
+
+// Output `index`: how many rows of output 0 came from each rank.
+absl::Status SetLengths(OpKernelContext* context, int index, const std::vector<int64_t>& lengths) {
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(context->allocate_output(index, TensorShape({static_cast<int64_t>(lengths.size())}), &output));
+  std::copy(lengths.begin(), lengths.end(), output->flat<int64_t>().data());
+  return absl::OkStatus();
+}
+
+absl::Status SetRows(OpKernelContext* context, const TensorShape& shape, absl::Span<void*> memory) {
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(context->allocate_output(0, shape, &output));
+  memory[0] = output->data();
+  return absl::OkStatus();
+}
+
+// A vector of the rows that `counts` elements make.
+std::vector<int64_t> Rows(absl::Span<const uint64_t> counts, int64_t row_size) {
+  std::vector<int64_t> rows(counts.size());
+  for (size_t i = 0; i < counts.size(); ++i) rows[i] = static_cast<int64_t>(counts[i]) / row_size;
+  return rows;
+}
+
+// One array of rows in, one out.
+class RowsKernel : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+ protected:
+  // A call for `context`'s input 0, which ends in `verdict` if that is an error.
+  std::shared_ptr<Call> MakeCall(OpKernelContext* context, DoneCallback done, absl::Status verdict) const {
+    auto call = std::make_shared<Call>(context, std::move(done));
+    call->verdict = std::move(verdict);
+    call->describe = [context] { return Describe(context->input(0)); };
+    return call;
+  }
+};
+
+// all_gather and gather. `concat`: the arrays one behind the other; else they are stacked along a new dimension.
+class GatherKernel : public RowsKernel {
+ public:
+  explicit GatherKernel(OpKernelConstruction* context) : RowsKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("concat", &concat_));
+    all_ = !context->HasAttr("root");
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const Tensor& input = context->input(0);
+    Digest digest;
+    digest.Add(concat_);
+    if (concat_) {
+      digest.AddRowShape(input.shape());
+    } else {
+      digest.AddShape(input.shape());
+    }
+    digest.AddVector(context->input(1));
+
+    auto call = MakeCall(context, std::move(done), concat_ ? CountableRows(input.shape()) : absl::OkStatus());
+    call->allocate = [this, context](absl::Span<const uint64_t> counts, void** memory) {
+      return Allocate(context, counts, memory);
+    };
+    if (!all_) call->finish = [this, context] { return FillElsewhere(context); };
+    const kungfu_options options = Options(input.dtype(), digest, call->verdict);
+    const auto function = all_ ? &kungfu_all_gather : &kungfu_gather;
+    call->Start([&](void* arg) {
+      return function(input.data(), input.NumElements(), &options, &Call::OnAllocate, &Call::OnDone, arg);
+    });
+  }
+
+ private:
+  TensorShape ShapeOf(const TensorShape& input, int64_t rows) const {
+    if (concat_) return WithRows(rows, input);
+    TensorShape shape = input;
+    shape.InsertDim(0, rows);
+    return shape;
+  }
+
+  absl::Status Allocate(OpKernelContext* context, absl::Span<const uint64_t> counts, void** memory) const {
+    const TensorShape& input = context->input(0).shape();
+    std::vector<int64_t> lengths(counts.size(), 1);
+    if (concat_) lengths = Rows(counts, RowSize(input));
+    TF_RETURN_IF_ERROR(SetLengths(context, 1, lengths));
+    const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    return SetRows(context, ShapeOf(input, rows), absl::MakeSpan(memory, 1));
+  }
+
+  // Where there is no result there are no rows, and none of them came from anybody.
+  absl::Status FillElsewhere(OpKernelContext* context) const {
+    if (context->mutable_output(0) != nullptr) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(SetLengths(context, 1, std::vector<int64_t>(kungfu_size(), 0)));
+    void* memory;
+    return SetRows(context, ShapeOf(context->input(0).shape(), 0), absl::MakeSpan(&memory, 1));
+  }
+
+  bool concat_ = false;
+  bool all_ = false;
+};
+
+class ReduceScatterKernel : public RowsKernel {
+ public:
+  using RowsKernel::RowsKernel;
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const Tensor& input = context->input(0);
+    Digest digest;
+    digest.AddShape(input.shape());
+    auto call = MakeCall(context, std::move(done), absl::OkStatus());
+    call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
+      const TensorShape& shape = context->input(0).shape();
+      // As numpy.array_split: the first rows % size parts have one row more.
+      const int64_t rows = RowCount(shape);
+      const int64_t size = static_cast<int64_t>(counts.size());
+      const int64_t mine = rows / size + (kungfu_rank() < rows % size ? 1 : 0);
+      return SetRows(context, WithRows(mine, shape), absl::MakeSpan(memory, 1));
+    };
+    const kungfu_options options = Options(input.dtype(), digest, call->verdict);
+    call->Start([&](void* arg) {
+      const int64_t row_size = std::max<int64_t>(1, RowSize(input.shape()));
+      return kungfu_reduce_scatter(input.data(), input.NumElements(), row_size, &options, &Call::OnAllocate,
+                                   &Call::OnDone, arg);
+    });
+  }
+};
+
+class AllToAllKernel : public RowsKernel {
+ public:
+  using RowsKernel::RowsKernel;
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const Tensor& input = context->input(0);
+    const auto splits = context->input(1).flat<int64_t>();
+    const int64_t row_size = RowSize(input.shape());
+    Digest digest;
+    digest.AddRowShape(input.shape());
+    absl::Status verdict = CountableRows(input.shape());
+    verdict.Update(CheckSplits(splits.data(), splits.size(), RowCount(input.shape())));
+
+    auto call = MakeCall(context, std::move(done), verdict);
+    call->allocate = [context, row_size](absl::Span<const uint64_t> counts, void** memory) {
+      const std::vector<int64_t> lengths = Rows(counts, std::max<int64_t>(1, row_size));
+      TF_RETURN_IF_ERROR(SetLengths(context, 1, lengths));
+      const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+      return SetRows(context, WithRows(rows, context->input(0).shape()), absl::MakeSpan(memory, 1));
+    };
+    const kungfu_options options = Options(input.dtype(), digest, verdict);
+    std::vector<uint64_t> send_counts(splits.size());
+    for (int64_t i = 0; i < splits.size(); ++i) send_counts[i] = static_cast<uint64_t>(splits(i) * row_size);
+    const bool even = send_counts.empty() || !verdict.ok();
+    call->Start([&](void* arg) {
+      return kungfu_all_to_all(input.data(), input.NumElements(), std::max<int64_t>(1, row_size),
+                               even ? nullptr : send_counts.data(), even ? 0 : static_cast<int>(send_counts.size()),
+                               &options, &Call::OnAllocate, &Call::OnDone, arg);
+    });
+  }
+
+ private:
+  static absl::Status CheckSplits(const int64_t* splits, int64_t num_splits, int64_t rows) {
+    if (num_splits == 0) return absl::OkStatus();
+    if (num_splits != kungfu_size()) {
+      return absl::InvalidArgumentError(absl::StrCat(num_splits, " splits for ", kungfu_size(), " peers"));
+    }
+    int64_t left = rows;
+    for (int64_t i = 0; i < num_splits; ++i) {
+      if (splits[i] < 0 || splits[i] > left) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("splits[", i, "] is ", splits[i], " where ", left, " of ", rows, " rows are left"));
+      }
+      left -= splits[i];
+    }
+    if (left == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the splits leave ", left, " of ", rows, " rows over"));
+  }
+};
+
+// Of all_gather, gather and all_to_all: the second output has an element for each rank.
+absl::Status LengthsShape(InferenceContext* context) {
+  tensorflow::shape_inference::ShapeHandle vector;
+  TF_RETURN_IF_ERROR(context->WithRank(context->input(1), 1, &vector));
+  context->set_output(1, context->Vector(context->UnknownDim()));
+  return absl::OkStatus();
+}
+
+absl::Status GatheredShapes(InferenceContext* context) {
+  bool concat;
+  TF_RETURN_IF_ERROR(context->GetAttr("concat", &concat));
+  TF_RETURN_IF_ERROR(LengthsShape(context));
+  if (concat) {
+    context->set_output(0, AnyRows(context));
+    return absl::OkStatus();
+  }
+  tensorflow::shape_inference::ShapeHandle stacked;
+  TF_RETURN_IF_ERROR(context->Concatenate(context->Vector(context->UnknownDim()), context->input(0), &stacked));
+  context->set_output(0, stacked);
+  return absl::OkStatus();
+}
+
+REGISTER_OP("KungfuAllGather")
+    .Input("input: T")
+    .Input("agree: int64")
+    .Output("output: T")
+    .Output("lengths: int64")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("concat: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(GatheredShapes)
+    .Doc("The `input` of all peers in rank order, and the rows that came from each. `agree`: what must be the same.");
+KUNGFU_REGISTER_KERNEL("KungfuAllGather", GatherKernel,
+                       .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
+
+REGISTER_OP("KungfuGather")
+    .Input("input: T")
+    .Input("agree: int64")
+    .Output("output: T")
+    .Output("lengths: int64")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("root: int = 0")
+    .Attr("concat: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(GatheredShapes)
+    .Doc("KungfuAllGather with a result on the peer with rank `root` only; elsewhere no rows.");
+KUNGFU_REGISTER_KERNEL("KungfuGather", GatherKernel,
+                       .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
+
+REGISTER_OP("KungfuReduceScatter")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* context) {
+      context->set_output(0, AnyRows(context));
+      return absl::OkStatus();
+    })
+    .Doc("This peer's rows of the reduction of `input`, whose rows are cut into even parts, one for each peer.");
+KUNGFU_REGISTER_KERNEL("KungfuReduceScatter", ReduceScatterKernel, .HostMemory("input").HostMemory("output"));
+
+REGISTER_OP("KungfuAllToAll")
+    .Input("input: T")
+    .Input("splits: int64")
+    .Output("output: T")
+    .Output("lengths: int64")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* context) {
+      TF_RETURN_IF_ERROR(LengthsShape(context));
+      context->set_output(0, AnyRows(context));
+      return absl::OkStatus();
+    })
+    .Doc("Sends splits[r] rows to each rank r (even parts if `splits` is empty); what arrived, and from whom.");
+KUNGFU_REGISTER_KERNEL("KungfuAllToAll", AllToAllKernel,
+                       .HostMemory("input").HostMemory("splits").HostMemory("output").HostMemory("lengths"));
+
+}  // namespace
+}  // namespace kungfu::kernels

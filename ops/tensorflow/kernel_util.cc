@@ -1,0 +1,198 @@
+#include "ops/tensorflow/kernel_util.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#ifndef KUNGFU_OPS_BUILD
+#error "kungfu_tf/_build.py defines KUNGFU_OPS_BUILD"
+#endif
+
+// Tells which TensorFlow this library was built for. kungfu_tf reads it out of the file before it loads the file.
+extern "C" KUNGFU_EXPORT const char kungfu_ops_build[];
+const char kungfu_ops_build[] = "kungfu_ops_build:" KUNGFU_OPS_BUILD ";";
+
+namespace kungfu::kernels {
+namespace {
+
+// The core's number of a type out of KUNGFU_TYPES; -1, which the core refuses, for any other.
+int32_t ToDType(tensorflow::DataType type) {
+  switch (type) {
+    case tensorflow::DT_UINT8:
+      return KUNGFU_UINT8;
+    case tensorflow::DT_UINT16:
+      return KUNGFU_UINT16;
+    case tensorflow::DT_UINT32:
+      return KUNGFU_UINT32;
+    case tensorflow::DT_UINT64:
+      return KUNGFU_UINT64;
+    case tensorflow::DT_INT8:
+      return KUNGFU_INT8;
+    case tensorflow::DT_INT16:
+      return KUNGFU_INT16;
+    case tensorflow::DT_INT32:
+      return KUNGFU_INT32;
+    case tensorflow::DT_INT64:
+      return KUNGFU_INT64;
+    case tensorflow::DT_HALF:
+      return KUNGFU_FLOAT16;
+    case tensorflow::DT_BFLOAT16:
+      return KUNGFU_BFLOAT16;
+    case tensorflow::DT_FLOAT:
+      return KUNGFU_FLOAT32;
+    case tensorflow::DT_DOUBLE:
+      return KUNGFU_FLOAT64;
+    case tensorflow::DT_COMPLEX64:
+      return KUNGFU_COMPLEX64;
+    case tensorflow::DT_COMPLEX128:
+      return KUNGFU_COMPLEX128;
+    case tensorflow::DT_BOOL:
+      return KUNGFU_BOOL;
+    default:
+      return -1;
+  }
+}
+
+// The position of `name` among the reductions, in the order of kungfu_reduce_op.
+absl::Status ParseReduceOp(const std::string& name, int* op) {
+  static constexpr const char* kNames[] = {"sum", "mean", "min", "max", "prod"};
+  for (int i = 0; i < 5; ++i) {
+    if (name == kNames[i]) {
+      *op = i;
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
+}
+
+}  // namespace
+
+absl::Status ToStatus(int code, const char* message) {
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), message);
+}
+
+int64_t RowSize(const tensorflow::TensorShape& shape) {
+  int64_t size = 1;
+  for (int i = 1; i < shape.dims(); ++i) size *= shape.dim_size(i);
+  return size;
+}
+
+int64_t RowCount(const tensorflow::TensorShape& shape) { return shape.dims() == 0 ? 1 : shape.dim_size(0); }
+
+tensorflow::TensorShape WithRows(int64_t rows, const tensorflow::TensorShape& shape) {
+  tensorflow::TensorShape result({rows});
+  for (int i = 1; i < shape.dims(); ++i) result.AddDim(shape.dim_size(i));
+  return result;
+}
+
+tensorflow::shape_inference::ShapeHandle AnyRows(tensorflow::shape_inference::InferenceContext* context) {
+  const auto input = context->input(0);
+  if (!context->RankKnown(input)) return context->UnknownShape();
+  std::vector<tensorflow::shape_inference::DimensionHandle> dims = {context->UnknownDim()};
+  for (int i = 1; i < context->Rank(input); ++i) dims.push_back(context->Dim(input, i));
+  return context->MakeShape(dims);
+}
+
+void Digest::AddShape(const tensorflow::TensorShape& shape) {
+  Add(shape.dims());
+  for (int i = 0; i < shape.dims(); ++i) Add(shape.dim_size(i));
+}
+
+void Digest::AddRowShape(const tensorflow::TensorShape& shape) {
+  Add(shape.dims());
+  for (int i = 1; i < shape.dims(); ++i) Add(shape.dim_size(i));
+}
+
+void Digest::AddVector(const tensorflow::Tensor& int64_vector) {
+  const auto values = int64_vector.flat<int64_t>();
+  Add(values.size());
+  for (int64_t i = 0; i < values.size(); ++i) Add(values(i));
+}
+
+void Call::Start(const std::function<uint64_t(void* arg)>& start) {
+  const std::shared_ptr<Call> self = shared_from_this();
+  if (auto* manager = context_->cancellation_manager()) {
+    token_ = manager->get_cancellation_token();
+    if (!manager->RegisterCallback(token_, [self] { self->Cancel(); })) {
+      return Complete(absl::CancelledError("the step was cancelled before the operation began"));
+    }
+  }
+  self_ = self;
+  const uint64_t operation = start(this);
+  bool cancel;
+  {
+    absl::MutexLock lock(&mu_);
+    operation_ = operation;
+    started_ = true;
+    cancel = cancelled_;
+  }
+  if (cancel) kungfu_cancel(operation);
+}
+
+void Call::Cancel() {
+  uint64_t operation;
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+    if (!started_) return;
+    operation = operation_;
+  }
+  kungfu_cancel(operation);
+}
+
+void Call::OnDone(void* arg, int code, const char* message) {
+  const std::shared_ptr<Call> call = std::move(static_cast<Call*>(arg)->self_);
+  absl::Status status = ToStatus(code, message);
+  status.Update(call->allocated_);
+  if (status.ok() && call->finish) status = call->finish();
+  if (!call->verdict.ok()) status = call->verdict;
+  if (absl::IsInvalidArgument(status) && call->describe) {
+    status = absl::InvalidArgumentError(absl::StrCat(status.message(), " (here: ", call->describe(), ")"));
+  }
+  call->Complete(std::move(status));
+}
+
+void* Call::OnAllocate(void* arg, const uint64_t* counts, int size) {
+  static char nothing;
+  auto* call = static_cast<Call*>(arg);
+  void* memory = nullptr;
+  call->allocated_ = call->allocate(absl::MakeConstSpan(counts, size), &memory);
+  if (!call->allocated_.ok()) return nullptr;
+  return memory == nullptr ? &nothing : memory;
+}
+
+void Call::Complete(absl::Status status) {
+  // Without waiting for a cancellation that runs just now: it may only call kungfu_cancel, which ignores operations
+  // that are complete, and it holds this object.
+  if (token_ != tensorflow::CancellationManager::kInvalidToken) {
+    context_->cancellation_manager()->TryDeregisterCallback(token_);
+  }
+  if (!status.ok()) context_->SetStatus(status);
+  auto done = std::move(done_);
+  done();
+}
+
+CollectiveKernel::CollectiveKernel(tensorflow::OpKernelConstruction* context) : AsyncOpKernel(context) {
+  OP_REQUIRES_OK(context, context->GetAttr("tag", &tag_));
+  if (context->HasAttr("op")) {
+    std::string op;
+    OP_REQUIRES_OK(context, context->GetAttr("op", &op));
+    OP_REQUIRES_OK(context, ParseReduceOp(op, &op_));
+  }
+  if (context->HasAttr("root")) OP_REQUIRES_OK(context, context->GetAttr("root", &root_));
+}
+
+kungfu_options CollectiveKernel::Options(tensorflow::DataType dtype, const Digest& digest,
+                                         const absl::Status& verdict) const {
+  kungfu_options options = {};
+  options.name = tag_.c_str();
+  options.dtype = ToDType(dtype);
+  options.op = op_;
+  options.root = root_;
+  options.shape_digest = verdict.ok() ? digest.value() : ~digest.value();
+  return options;
+}
+
+}  // namespace kungfu::kernels

@@ -1,0 +1,119 @@
+// What the kernels of this folder share: how an operation of the core becomes the work of one AsyncOpKernel.
+//
+// The kernels know the core by ops/c_api/kungfu.h only. They never wait: the core calls back when an operation is
+// complete, and its status becomes the status of the op.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "ops/c_api/kungfu.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace kungfu::kernels {
+
+// The element types that travel, as the constraint of an op's attribute.
+#define KUNGFU_TYPES                                                                                      \
+  "{uint8, uint16, uint32, uint64, int8, int16, int32, int64, half, bfloat16, float, double, complex64, " \
+  "complex128, bool}"
+
+// The error that a code and text of the core stand for.
+absl::Status ToStatus(int code, const char* message);
+
+// The product of the dimensions after the first: the elements of one row. 1 for a scalar, which counts as one row.
+int64_t RowSize(const tensorflow::TensorShape& shape);
+int64_t RowCount(const tensorflow::TensorShape& shape);
+// `rows` rows of the form that `shape` has after its first dimension.
+tensorflow::TensorShape WithRows(int64_t rows, const tensorflow::TensorShape& shape);
+// For shape functions: any number of rows, of the form that input 0 has.
+tensorflow::shape_inference::ShapeHandle AnyRows(tensorflow::shape_inference::InferenceContext* context);
+
+// What must agree between peers beyond dtype, count, operation and root, which the core compares itself.
+class Digest {
+ public:
+  void Add(int64_t value) { values_.push_back(value); }
+  void AddShape(const tensorflow::TensorShape& shape);
+  // The dimensions that must agree where the numbers of rows may differ.
+  void AddRowShape(const tensorflow::TensorShape& shape);
+  void AddVector(const tensorflow::Tensor& int64_vector);
+  uint64_t value() const { return kungfu_digest(values_.data(), values_.size() * sizeof(int64_t)); }
+
+ private:
+  std::vector<int64_t> values_;
+};
+
+// One operation of the core on behalf of one run of a kernel. It lives until both the core and the step's
+// cancellation manager have let go of it.
+//
+// Fill in the hooks, then Start once. The kernel's `done` is called exactly once, whatever comes first of completion,
+// error and cancellation; after Start the context belongs to this object.
+class Call : public std::enable_shared_from_this<Call> {
+ public:
+  Call(tensorflow::OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done)
+      : context_(context), done_(std::move(done)) {}
+
+  // Makes the result once the counts of all ranks are known, and points `*memory` at it.
+  std::function<absl::Status(absl::Span<const uint64_t> counts, void** memory)> allocate;
+  // Runs after success, before `done`.
+  std::function<absl::Status()> finish;
+  // What this peer brought, for the message of an INVALID_ARGUMENT error.
+  std::function<std::string()> describe;
+  // An argument that only the kernel can judge. Such an operation is started all the same, with a digest that no valid
+  // call has (CollectiveKernel::Options), so that the other peers learn of it at once; it then ends in this status.
+  absl::Status verdict;
+
+  // `start(arg)` hands OnDone, OnAllocate and `arg` to a function of the core, and returns what that returned.
+  void Start(const std::function<uint64_t(void* arg)>& start);
+
+  static void OnDone(void* arg, int code, const char* message);
+  static void* OnAllocate(void* arg, const uint64_t* counts, int size);
+
+ private:
+  void Complete(absl::Status status);
+  void Cancel();
+
+  tensorflow::OpKernelContext* const context_;
+  tensorflow::AsyncOpKernel::DoneCallback done_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  absl::Status allocated_;
+  std::shared_ptr<Call> self_;  // while the core holds `arg`
+
+  absl::Mutex mu_;
+  uint64_t operation_ ABSL_GUARDED_BY(mu_) = 0;  // valid if started_
+  bool started_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+// A kernel that runs one operation of the core, with the attributes that all of them have: `tag`, the name that is
+// the same on every peer, and where the op has them `op` and `root`.
+class CollectiveKernel : public tensorflow::AsyncOpKernel {
+ public:
+  explicit CollectiveKernel(tensorflow::OpKernelConstruction* context);
+
+ protected:
+  const std::string& tag() const { return tag_; }
+  int root() const { return root_; }
+
+  kungfu_options Options(tensorflow::DataType dtype, const Digest& digest, const absl::Status& verdict) const;
+
+ private:
+  std::string tag_;
+  int op_ = KUNGFU_SUM;
+  int root_ = 0;
+};
+
+// Registers `kernel` on CPU, and on GPU with everything in host memory: GPU programs reduce through the host.
+#define KUNGFU_REGISTER_KERNEL(name, kernel, ...)                               \
+  REGISTER_KERNEL_BUILDER(Name(name).Device(::tensorflow::DEVICE_CPU), kernel); \
+  REGISTER_KERNEL_BUILDER(Name(name).Device(::tensorflow::DEVICE_GPU) __VA_ARGS__, kernel)
+
+}  // namespace kungfu::kernels
