@@ -1,0 +1,82 @@
+"""What the peers of a job prove to each other: its identity and its secret."""
+
+import dataclasses
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+
+from kungfu_tf.launcher.errors import LaunchError
+
+SHORTEST = 16
+
+_HOW_TO_MAKE_ONE = """\
+several hosts need a secret that all of them know. Make one, copy it to every host, name it there:
+  (umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > ~/.kungfu-secret)
+  export KUNGFU_SECRET_FILE=~/.kungfu-secret
+or give -insecure where nobody else can reach the hosts' ports"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    """Never printed, never on a command line: it reaches the peers in their environment."""
+
+    job_id: str
+    secret: str = dataclasses.field(repr=False)
+    warning: str | None = None
+
+
+def one_host() -> Credentials:
+    """Random: nobody outside needs to know."""
+    return Credentials(secrets.token_hex(16), secrets.token_hex(32))
+
+
+def several_hosts(
+    environ: Mapping[str, str], peer_list: str, *, insecure: bool = False
+) -> Credentials:
+    """What all runners of the job arrive at on their own: the given secret, an id made from it.
+
+    Raises:
+        LaunchError: no secret was given, or one that cannot be used.
+    """
+    secret, warning = _given(environ)
+    if secret is None:
+        if not insecure:
+            raise LaunchError(_HOW_TO_MAKE_ONE)
+        secret = "insecure"
+        warning = "-insecure: whoever reaches a port of a peer can change the training"
+    digest = hmac.new(secret.encode(), peer_list.encode(), hashlib.sha256).hexdigest()
+    return Credentials(digest[:32], secret, warning)
+
+
+def _given(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The secret in the environment, and what is dubious about it."""
+    path = environ.get("KUNGFU_SECRET_FILE")
+    if path:
+        text, warning = _read(path)
+        return _checked(text, f"KUNGFU_SECRET_FILE '{path}'"), warning
+    text = environ.get("KUNGFU_SECRET", "")
+    return (_checked(text, "KUNGFU_SECRET"), None) if text else (None, None)
+
+
+def _read(path: str) -> tuple[str, str | None]:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(4097)
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"KUNGFU_SECRET_FILE: cannot read '{path}': {error}") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return text, f"KUNGFU_SECRET_FILE '{path}' is open to other users: chmod 600"
+    return text, None
+
+
+def _checked(text: str, source: str) -> str:
+    secret = text.strip()
+    if not SHORTEST <= len(secret) <= 4096:
+        raise LaunchError(f"{source}: the secret has {len(secret)} characters, not {SHORTEST}-4096")
+    if not secret.isprintable():
+        raise LaunchError(f"{source}: the secret has characters that cannot be printed")
+    return secret

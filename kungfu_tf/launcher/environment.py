@@ -1,0 +1,77 @@
+"""The environment that each peer starts with."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from kungfu_tf.launcher.cluster import Cluster, Peer
+from kungfu_tf.launcher.credentials import Credentials
+from kungfu_tf.launcher.errors import LaunchError
+from kungfu_tf.launcher.flags import Options
+from kungfu_tf.launcher.placement import Placement
+from kungfu_tf.launcher.rundir import RunDirectory
+
+_LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
+_DEFAULT_GRACE = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What all peers of this host have in common."""
+
+    cluster: Cluster
+    credentials: Credentials
+    directory: RunDirectory
+    placement: Placement
+    options: Options
+
+
+def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The launcher's environment and what makes this process a peer.
+
+    Identity is always the launcher's. What only tunes is left as the user has set it; a flag that
+    he gave goes before his environment.
+    """
+    options = job.options
+    result = dict(environ)
+    # The secret is in KUNGFU_SECRET; two sources could differ.
+    result.pop("KUNGFU_SECRET_FILE", None)
+    result.update(
+        KUNGFU_SELF=str(peer),
+        KUNGFU_PEERS=job.cluster.peer_list,
+        KUNGFU_EPOCH="0",
+        KUNGFU_JOB_ID=job.credentials.job_id,
+        KUNGFU_SECRET=job.credentials.secret,
+        KUNGFU_SOCKET_DIR=job.directory.path,
+        KUNGFU_CONTROL=job.directory.control,
+        KUNGFU_RUNNER=job.directory.runner,
+        KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
+    )
+    result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
+    result.setdefault("PYTHONUNBUFFERED", "1")
+    if options.allow_nvlink:
+        result.setdefault("NCCL_P2P_LEVEL", "NVL")
+    if peer.rank in job.placement.devices:
+        result["CUDA_VISIBLE_DEVICES"] = job.placement.devices[peer.rank]
+    return result
+
+
+def grace_period(environ: Mapping[str, str]) -> float:
+    """KUNGFU_GRACE: seconds from a request to end to the next, stronger one (default 5).
+
+    Raises:
+        LaunchError: it is not a number.
+    """
+    text = environ.get("KUNGFU_GRACE", "")
+    try:
+        seconds = float(text) if text else _DEFAULT_GRACE
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        raise LaunchError(f"KUNGFU_GRACE: '{text}' is not a number of seconds, 0 to 86400")
+    return seconds
+
+
+def _log_level(options: Options) -> str:
+    if options.quiet:
+        return _LOG_ERROR
+    return _LOG_INFO if options.verbose else _LOG_WARNING

@@ -1,0 +1,241 @@
+"""The event loop of a runner: starts this host's peers and sees them, all of them, to their end."""
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Mapping
+
+from kungfu_tf.launcher import environment, process, summary, sweeper
+from kungfu_tf.launcher.control import ControlServer
+from kungfu_tf.launcher.environment import Job
+from kungfu_tf.launcher.errors import LaunchError
+from kungfu_tf.launcher.guard import Guard
+from kungfu_tf.launcher.output import Output
+from kungfu_tf.launcher.pipes import Pipes
+from kungfu_tf.launcher.process import PeerProcess
+from kungfu_tf.launcher.signals import SignalPipe
+from kungfu_tf.launcher.stop import Stop
+from kungfu_tf.launcher.summary import Outcome
+
+TIMED_OUT = 124
+SILENT_AFTER = 10.0
+STRAGGLERS_DEADLINE = 4.0
+
+_TICK = 1.0
+
+
+class JobLoop:
+    """Runs one job. Single-threaded: whatever happens, happens in run().
+
+    Args:
+        environ: the launcher's environment, of which each peer gets a version of its own.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        output: Output,
+        guard: Guard,
+        signals: SignalPipe,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._job = job
+        self._output = output
+        self._guard = guard
+        self._signals = signals
+        self._environ = environ
+        self._grace = environment.grace_period(environ)
+        self._selector = selectors.PollSelector()
+        self._pipes = Pipes(output, self._selector)
+        self._unstarted = list(job.cluster.local_peers)
+        self._control = ControlServer(
+            job.directory.control, [peer.rank for peer in self._unstarted], self._selector
+        )
+        self._processes: dict[int, PeerProcess] = {}
+        self._stopped: set[int] = set()
+        self._silent: set[int] = set()
+        self._stop: Stop | None = None
+        self._interrupts = 0
+        self._forced_code: int | None = None
+        self._start_error: LaunchError | None = None
+        self._began = self._next_start = time.monotonic()
+
+    def run(self) -> int:
+        """Returns the exit code of the job.
+
+        Raises:
+            LaunchError: the program cannot be started; what was started before has ended.
+        """
+        self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
+        while self._unstarted or self._running():
+            self._start_due()
+            self._pipes.balance()
+            for key, events in self._selector.select(self._timeout()):
+                key.data(events)
+            self._reap()
+            self._check_time()
+            self._check_silence()
+            self._control.drop_strangers()
+        self._end_stragglers()
+        self._pipes.drain()
+        self._control.close()
+        self._selector.close()
+        if self._start_error is not None:
+            raise self._start_error
+        return self._conclude()
+
+    def _running(self) -> list[PeerProcess]:
+        return [entry for entry in self._processes.values() if entry.running]
+
+    def _timeout(self) -> float:
+        """Seconds until something is due by the clock."""
+        now = time.monotonic()
+        due = [now + _TICK]
+        if self._unstarted:
+            due.append(self._next_start)
+        if self._stop is not None and self._stop.due is not None:
+            due.append(self._stop.due)
+        elif self._job.options.timeout is not None:
+            due.append(self._began + self._job.options.timeout)
+        return max(0.0, min(due) - now)
+
+    # Starting.
+
+    def _start_due(self) -> None:
+        while self._unstarted and time.monotonic() >= self._next_start:
+            peer = self._unstarted.pop(0)
+            env = environment.of_peer(peer, self._job, self._environ)
+            try:
+                started = PeerProcess(peer, self._job.options.command, env)
+            except LaunchError as error:
+                self._start_error = error
+                self._end(signal.SIGTERM)
+                return
+            self._guard.watch(started.pid)
+            self._processes[peer.rank] = started
+            self._pipes.add(started)
+            if self._job.options.verbose:
+                self._output.say(f"rank {peer.rank} is {peer}, pid {started.pid}")
+            self._next_start = time.monotonic() + self._job.options.delay
+
+    # Ending.
+
+    def _end(self, first: int | None) -> None:
+        """Begins to stop all peers; `first` as in Stop."""
+        self._unstarted.clear()
+        self._stop = Stop(first, self._grace, self._signal_all)
+
+    def _signal_all(self, number: int) -> None:
+        for entry in self._running():
+            self._stopped.add(entry.peer.rank)
+            entry.signal(number)
+
+    def _on_signals(self, _events: int) -> None:
+        for number in self._signals.take():
+            if number != signal.SIGCHLD:
+                self._interrupt(number)
+
+    def _interrupt(self, number: int) -> None:
+        self._interrupts += 1
+        name = signal.Signals(number).name
+        if self._interrupts > 1 and self._stop is not None:
+            self._output.say(f"{name} again: killing all peers", always=True)
+            self._stop.kill()
+            return
+        self._output.say(
+            f"{name}: ending all peers, within {2 * self._grace:g} s; once more kills them",
+            always=True,
+        )
+        if self._stop is None:
+            self._forced_code = 128 + number
+        self._end(number)
+
+    def _check_time(self) -> None:
+        timeout = self._job.options.timeout
+        if self._stop is not None:
+            self._stop.advance()
+        elif timeout is not None and time.monotonic() >= self._began + timeout:
+            ranks = ", ".join(str(entry.peer.rank) for entry in self._running())
+            self._output.say(
+                f"-timeout: {timeout:g} s are over; running: rank {ranks}", always=True
+            )
+            self._forced_code = TIMED_OUT
+            self._end(signal.SIGTERM)
+
+    def _reap(self) -> None:
+        """Records every child that has ended, and what follows from that."""
+        by_pid = {entry.pid: entry for entry in self._running()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._guard.pid:
+                self._guard.restart(os.waitstatus_to_exitcode(status))
+            elif pid in by_pid:
+                self._record(by_pid[pid], status)
+
+    def _record(self, entry: PeerProcess, status: int) -> None:
+        self._control.drain(entry.peer.rank)
+        entry.record_end(status, time.monotonic())
+        self._guard.forget(entry.pid)
+        if entry.failed and entry.peer.rank not in self._stopped:
+            self._control.announce(entry.peer.rank, process.describe(entry.code or 0))
+            if self._stop is None:
+                self._end(None)
+
+    def _end_stragglers(self) -> None:
+        left = self._guard.left_behind()
+        if not left:
+            return
+        names = "; ".join(f"pid {pid} ({command[:100]})" for pid, command in left.items())
+        self._output.say(f"ending processes that the peers left behind: {names}", always=True)
+        sweeper.sweep(self._guard.left_behind, deadline=STRAGGLERS_DEADLINE)
+
+    # Reporting.
+
+    def _check_silence(self) -> None:
+        """Tells of peers that should say every second that they live, and do not."""
+        now = time.monotonic()
+        for rank, contact in self._control.contacts.items():
+            quiet = contact.connected and now - (contact.heard or now) > SILENT_AFTER
+            if quiet and rank not in self._silent:
+                self._silent.add(rank)
+                self._output.say(f"rank {rank} has given no sign of life for {SILENT_AFTER:g} s")
+            elif not quiet and rank in self._silent:
+                self._silent.discard(rank)
+                if contact.connected:
+                    self._output.say(f"rank {rank} is heard again")
+
+    def _conclude(self) -> int:
+        outcomes = [self._outcome(entry) for entry in self._processes.values()]
+        first = summary.first_failure(outcomes)
+        if first is not None or self._forced_code == TIMED_OUT:
+            self._output.say(summary.describe(outcomes), always=True)
+        if self._forced_code is not None:
+            return self._forced_code
+        if first is not None:
+            return process.exit_code(first.code)
+        if self._job.options.verbose:
+            seconds = time.monotonic() - self._began
+            self._output.say(f"{len(outcomes)} peers ended well after {seconds:.1f} s")
+        return 0
+
+    def _outcome(self, entry: PeerProcess) -> Outcome:
+        rank = entry.peer.rank
+        contact = self._control.contacts[rank]
+        assert entry.code is not None and entry.ended is not None
+        return Outcome(
+            rank=rank,
+            host=str(entry.peer.address),
+            pid=entry.pid,
+            code=entry.code,
+            seconds=entry.ended - entry.started,
+            gone=min(entry.ended, contact.lost or entry.ended),
+            stopped=rank in self._stopped,
+            reports=contact.reports,
+            last_lines=self._output.last_lines(rank),
+        )

@@ -1,0 +1,70 @@
+"""From the bytes of a pipe to the lines that a person reads."""
+
+import re
+from typing import NamedTuple
+
+LONGEST = 64 << 10
+
+_END = re.compile(rb"\r*\n|\r+(?=[^\r\n])")
+
+
+class Piece(NamedTuple):
+    """A whole line, or (`final` false) a state of a progress bar that the next one overwrites."""
+
+    text: str
+    final: bool
+
+
+class LineAssembler:
+    """Cuts one stream into pieces. What is longer than LONGEST is cut there, so memory is bounded.
+
+    A carriage return followed by more text makes what went before an update. Backspaces, which old
+    progress bars write in front of it, are dropped; bytes that are not UTF-8 become U+FFFD.
+    """
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """The pieces that `data` completes."""
+        data = self._pending + data
+        pieces: list[Piece] = []
+        start = 0
+        for match in _END.finditer(data):
+            text = data[start : match.start()]
+            final = match.group().endswith(b"\n")
+            pieces += _cut(text, final)
+            start = match.end()
+        rest = data[start:]
+        while len(rest) > LONGEST:
+            end = _boundary(rest)
+            pieces.append(_piece(rest[:end], final=True))
+            rest = rest[end:]
+        self._pending = rest
+        return pieces
+
+    def finish(self) -> list[Piece]:
+        """The last line, if the stream ended inside it."""
+        rest, self._pending = self._pending.rstrip(b"\r"), b""
+        return _cut(rest, True) if rest else []
+
+
+def _cut(text: bytes, final: bool) -> list[Piece]:
+    pieces = []
+    while len(text) > LONGEST:
+        end = _boundary(text)
+        pieces.append(_piece(text[:end], final))
+        text = text[end:]
+    return [*pieces, _piece(text, final)]
+
+
+def _piece(text: bytes, final: bool) -> Piece:
+    return Piece(text.replace(b"\b", b"").decode("utf-8", "replace"), final)
+
+
+def _boundary(text: bytes) -> int:
+    """The last place up to LONGEST that is not inside a UTF-8 character."""
+    end = LONGEST
+    while end > LONGEST - 4 and text[end] & 0xC0 == 0x80:
+        end -= 1
+    return end

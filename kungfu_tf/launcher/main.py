@@ -1,0 +1,75 @@
+"""`kungfu-run`: the command."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from kungfu_tf.launcher import cluster as clusters
+from kungfu_tf.launcher import credentials, environment, flags, placement, rundir
+from kungfu_tf.launcher.cluster import Cluster
+from kungfu_tf.launcher.errors import LaunchError
+from kungfu_tf.launcher.flags import Options
+from kungfu_tf.launcher.guard import Guard
+from kungfu_tf.launcher.job import JobLoop
+from kungfu_tf.launcher.output import Output
+from kungfu_tf.launcher.signals import SignalPipe
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a job to its end.
+
+    Args:
+        arguments: the command line without the launcher's name; by default that of the process.
+
+    Returns:
+        The exit code, as `kungfu-run --help` explains it.
+    """
+    _open_standard_descriptors()
+    try:
+        options = flags.parse(sys.argv[1:] if arguments is None else arguments)
+        return _launch(options, os.environ)
+    except flags.HelpRequested:
+        print(flags.help_text(), end="")
+        return 0
+    except LaunchError as error:
+        print(f"kungfu-run: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _launch(options: Options, environ: Mapping[str, str]) -> int:
+    cluster = clusters.plan(options)
+    output = Output(
+        _prefixes(cluster), quiet=options.quiet, logfile=options.logfile, logdir=options.logdir
+    )
+    if not cluster.local_peers:
+        output.say(f"no peer of this job belongs on {cluster.here}: nothing to do")
+        return 0
+    if cluster.several_hosts:
+        identity = credentials.several_hosts(environ, cluster.peer_list, insecure=options.insecure)
+    else:
+        identity = credentials.one_host()
+    gpus = placement.place(cluster.local_peers, placement.visible_gpus(environ))
+    for warning in (identity.warning, gpus.warning):
+        if warning is not None:
+            output.say(f"warning: {warning}")
+    directory = rundir.choose(environ)
+    job = environment.Job(cluster, identity, directory, gpus, options)
+    try:
+        with SignalPipe() as signals, Guard(directory) as guard:
+            directory.create()
+            return JobLoop(job, output, guard, signals, environ).run()
+    finally:
+        output.finish()
+
+
+def _prefixes(cluster: Cluster) -> dict[int, str]:
+    if cluster.several_hosts:
+        return {peer.rank: f"[{peer.address}:{peer.rank}] " for peer in cluster.local_peers}
+    return {peer.rank: f"[{peer.rank}] " for peer in cluster.local_peers}
+
+
+def _open_standard_descriptors() -> None:
+    """Where the caller has closed one, so that no file of ours takes its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)

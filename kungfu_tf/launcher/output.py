@@ -1,0 +1,169 @@
+"""What the peers print, line by line, on the terminal and in files."""
+
+import collections
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from kungfu_tf.launcher.errors import LaunchError
+from kungfu_tf.launcher.lines import LineAssembler, Piece
+from kungfu_tf.launcher.sink import Sink
+
+STREAMS = ("stdout", "stderr")
+
+_COLOURS = (36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91)
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
+_CLEAR = "\r\x1b[K"
+_LAST_LINES = 20
+_LAST_LINE_LENGTH = 500
+
+
+class Screen:
+    """One sink as a reader sees it: whole lines, and on a terminal one line that is rewritten."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self._terminal = sink.error is None and os.isatty(sink.fileno())
+        self._coloured = (
+            self._terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        )
+        self._open = False
+
+    def write(self, prefix: str, colour: int | None, piece: Piece) -> None:
+        if not piece.final and not self._terminal:
+            return
+        text = piece.text if piece.final else self._fitted(prefix, piece.text)
+        if self._coloured and colour is not None:
+            reset = "\x1b[0m" if "\x1b" in text else ""
+            line = f"\x1b[{colour}m{prefix}\x1b[0m{text}{reset}"
+        else:
+            line = prefix + text
+        clear = _CLEAR if self._open else ""
+        self._open = not piece.final
+        self.sink.put((clear + line + ("\n" if piece.final else "")).encode())
+
+    def finish(self) -> None:
+        """Leaves the terminal at the beginning of a line."""
+        if self._open:
+            self._open = False
+            self.sink.put(b"\n")
+
+    def _fitted(self, prefix: str, text: str) -> str:
+        """An update must stay on one row, or it cannot be overwritten."""
+        try:
+            room = os.get_terminal_size(self.sink.fileno()).columns - len(prefix) - 1
+        except OSError:
+            return text
+        plain = _ESCAPE.sub("", text)
+        return text if len(plain) <= room else plain[: max(room, 0)]
+
+
+class Output:
+    """All output of a job. Used by the launcher's only thread.
+
+    Args:
+        prefixes: rank → what its lines begin with.
+        quiet: the peers' lines are not printed; files get them nevertheless.
+        logfile: also gets every line.
+        logdir: gets a file for each rank and stream, with its bytes as they came.
+    """
+
+    def __init__(
+        self,
+        prefixes: dict[int, str],
+        *,
+        quiet: bool = False,
+        logfile: str | None = None,
+        logdir: str | None = None,
+    ) -> None:
+        self._prefixes = prefixes
+        self._quiet = quiet
+        self._screens = _screens()
+        self._log = None if logfile is None else Screen(_log_sink(Path(logfile)))
+        self._raw = {} if logdir is None else _raw_sinks(Path(logdir), list(prefixes))
+        self._assemblers = {
+            (rank, stream): LineAssembler() for rank in prefixes for stream in STREAMS
+        }
+        self._last: dict[int, collections.deque[str]] = {
+            rank: collections.deque(maxlen=_LAST_LINES) for rank in prefixes
+        }
+        self._reported: set[int] = set()
+
+    def feed(self, rank: int, stream: str, data: bytes) -> None:
+        """Bytes that a peer has written; empty: the stream has ended."""
+        assembler = self._assemblers[rank, stream]
+        if (rank, stream) in self._raw:
+            self._raw[rank, stream].put(data)
+        for piece in assembler.feed(data) if data else assembler.finish():
+            self._write(rank, stream, piece)
+        self._complain()
+
+    def say(self, text: str, *, always: bool = False) -> None:
+        """A message of the launcher itself, on standard error; `always`: also if quiet."""
+        for line in text.splitlines():
+            piece = Piece(line, final=True)
+            if always or not self._quiet:
+                self._screens["stderr"].write("kungfu-run: ", None, piece)
+            if self._log is not None:
+                self._log.write("kungfu-run: ", None, piece)
+
+    def last_lines(self, rank: int) -> list[str]:
+        return list(self._last[rank])
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """Those that may have to wait for their reader."""
+        return list({id(screen.sink): screen.sink for screen in self._screens.values()}.values())
+
+    def finish(self) -> None:
+        """Writes all that is left, as slowly as the readers take it, as any filter does."""
+        for screen in self._screens.values():
+            screen.finish()
+        for sink in self.sinks:
+            while sink.waiting:
+                sink.pump(timeout=1.0)
+
+    def _write(self, rank: int, stream: str, piece: Piece) -> None:
+        prefix = self._prefixes[rank]
+        if piece.final:
+            self._last[rank].append(_ESCAPE.sub("", piece.text)[:_LAST_LINE_LENGTH])
+            if self._log is not None:
+                self._log.write(prefix, None, piece)
+        if not self._quiet:
+            self._screens[stream].write(prefix, _COLOURS[rank % len(_COLOURS)], piece)
+
+    def _complain(self) -> None:
+        """Says once of each file that it can no longer be written."""
+        files = [*self._raw.values(), *([] if self._log is None else [self._log.sink])]
+        for sink in files:
+            if sink.error is not None and sink.fileno() not in self._reported:
+                self._reported.add(sink.fileno())
+                self.say(f"a log file is no longer written: {sink.error}", always=True)
+
+
+def _screens() -> dict[str, Screen]:
+    """Standard output and standard error; one screen if both are the same file or terminal."""
+    out, err = Sink(1), Sink(2)
+    screen = Screen(out)
+    same = out.error is None and err.error is None and out.identity == err.identity
+    return {"stdout": screen, "stderr": screen if same else Screen(err)}
+
+
+def _raw_sinks(folder: Path, ranks: Sequence[int]) -> dict[tuple[int, str], Sink]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LaunchError(f"-logdir: cannot make '{folder}': {error.strerror}") from None
+    return {
+        (rank, stream): _log_sink(folder / f"rank-{rank}.{stream}.log")
+        for rank in ranks
+        for stream in STREAMS
+    }
+
+
+def _log_sink(path: Path) -> Sink:
+    try:
+        return Sink(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+    except OSError as error:
+        raise LaunchError(f"cannot write the log file '{path}': {error.strerror}") from None

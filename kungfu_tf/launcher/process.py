@@ -1,0 +1,96 @@
+"""One peer's process: its start, its pipes, and how it ended."""
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from kungfu_tf.launcher.cluster import Peer
+from kungfu_tf.launcher.errors import LaunchError
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PeerProcess:
+    """A peer that was started, in a session of its own; the kernel kills it with the launcher."""
+
+    def __init__(self, peer: Peer, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self.peer = peer
+        self.started = time.monotonic()
+        self.ended: float | None = None
+        self.code: int | None = None
+        launcher = os.getpid()
+
+        def die_with_launcher() -> None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != launcher:
+                os._exit(1)
+
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=env,
+                start_new_session=True,
+                preexec_fn=die_with_launcher,
+            )
+        except OSError as error:
+            missing = error.errno == errno.ENOENT
+            raise LaunchError(
+                f"cannot start '{command[0]}': {error.strerror}", exit_code=127 if missing else 126
+            ) from None
+        for pipe in self.pipes.values():
+            os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self.code is None
+
+    @property
+    def failed(self) -> bool:
+        return self.code is not None and self.code != 0
+
+    @property
+    def pipes(self) -> dict[str, IO[bytes]]:
+        assert self._process.stdout is not None and self._process.stderr is not None
+        return {"stdout": self._process.stdout, "stderr": self._process.stderr}
+
+    def signal(self, number: int) -> None:
+        """To the process and its group, as a terminal does."""
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def record_end(self, wait_status: int, now: float) -> None:
+        """`wait_status`: what waitpid returned for this process."""
+        self.code = os.waitstatus_to_exitcode(wait_status)
+        self.ended = now
+        self._process.returncode = self.code  # subprocess must not wait for it again
+
+
+def describe(code: int) -> str:
+    """ "exit code 1", "killed by SIGKILL"."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def exit_code(code: int) -> int:
+    """As shells count: 128 + n for signal n."""
+    return code if code >= 0 else 128 - code

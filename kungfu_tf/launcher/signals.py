@@ -1,0 +1,56 @@
+"""Signals as something the event loop can read."""
+
+import os
+import signal
+from types import FrameType, TracebackType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalPipe:
+    """Collects SIGINT, SIGTERM, SIGHUP and SIGCHLD while the context is open.
+
+    A signal that was ignored when the launcher started (nohup, a background job of a script) stays
+    ignored. For the main thread only.
+    """
+
+    def __init__(self) -> None:
+        self._taken: list[int] = []
+
+    def __enter__(self) -> "SignalPipe":
+        self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._previous = {
+            number: signal.signal(number, self._take)
+            for number in (*ENDING, signal.SIGCHLD)
+            if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN
+        }
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def take(self) -> list[int]:
+        """The signals since the last call, in order."""
+        try:
+            while os.read(self._reader, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        taken, self._taken = self._taken, []
+        return taken
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._taken.append(number)

@@ -1,0 +1,77 @@
+"""What is said at the end of a job that did not end well."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from kungfu_tf.launcher import process
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How one peer ended.
+
+    `gone`: when it was last known to live, by its control connection or its process, whichever
+    went first. `stopped`: it ended after the launcher had asked it to.
+    """
+
+    rank: int
+    host: str
+    pid: int
+    code: int
+    seconds: float
+    gone: float
+    stopped: bool
+    reports: Sequence[str]
+    last_lines: Sequence[str]
+
+    @property
+    def failed(self) -> bool:
+        return self.code != 0 and not self.stopped
+
+
+def first_failure(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The peer that the others' failures follow from.
+
+    Not the one whose process ended first: a peer that was told of an error may be faster out of
+    the door than the one that had it, but it did not close its control connection before.
+    """
+    failures = [outcome for outcome in outcomes if outcome.failed]
+    if not failures:
+        return None
+    return min(failures, key=lambda outcome: (outcome.gone, outcome.code >= 0, outcome.rank))
+
+
+def describe(outcomes: Sequence[Outcome]) -> str:
+    """The summary: the first failure, its last lines, then how the others ended, what they saw."""
+    first = first_failure(outcomes)
+    lines = []
+    if first is not None:
+        lines.append(
+            f"rank {first.rank} on {first.host} (pid {first.pid}) failed first:"
+            f" {_cause(first.code)}, after {first.seconds:.1f} s"
+        )
+        lines += _reports(first)
+        if first.last_lines:
+            lines.append("  its last lines:")
+            lines += [f"  | {line}" for line in first.last_lines]
+    for outcome in outcomes:
+        if outcome is not first:
+            lines.append(_other(outcome))
+            lines += _reports(outcome)
+    return "\n".join(lines)
+
+
+def _cause(code: int) -> str:
+    hint = " (by the kernel if memory ran out: see dmesg)" if code == -9 else ""
+    return process.describe(code) + hint
+
+
+def _other(outcome: Outcome) -> str:
+    how = process.describe(outcome.code)
+    if outcome.stopped and outcome.code != 0:
+        how = f"stopped ({how})"
+    return f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid}): {how}"
+
+
+def _reports(outcome: Outcome) -> list[str]:
+    return [f"  reported: {report}" for report in outcome.reports]
