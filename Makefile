@@ -1,5 +1,5 @@
 # `make demo` and `make test` set up everything they need, in .venv/ and build/; a second call does nothing twice.
-# Neither root nor a system's cmake is needed: a C++17 compiler, make and Python ≥ 3.10 with its venv module are.
+# Neither root nor a system's cmake is needed: a C++17 compiler, make and Python >= 3.10 with its venv module are.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -7,56 +7,169 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
-JOBS ?= $(shell nproc)
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: all
-all: build
+.PHONY: help
+help:
+	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
+	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
+	@echo 'make build    the core and the op libraries, in place'
+	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
+	@echo 'make bench    the speed of the all-reduce on this machine'
+	@echo 'make clean    removes what make has built; make distclean the virtual environments and the data, too'
 
-# -- Pythons ----------------------------------------------------------------------------------------------------
-# The first one on the PATH whose version TensorFlow supports: 2.21 needs 3.10 to 3.13, 2.15 at most 3.11.
+# -- Environments -------------------------------------------------------------------------------------------------
+# The first Python on the PATH that TensorFlow supports: 2.21 wants 3.10 to 3.13, 2.15 at most 3.11.
 
 first_python = $(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
   $$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(1)))' 2>/dev/null \
     && { command -v $$python; break; }; done)
-PYTHON ?= $(call first_python,13)
-PYTHON_TF_2_15 ?= $(call first_python,11)
-
-new_venv = @if [ -z "$(1)" ]; then echo "$@: no python3 between 3.10 and 3.13 is on the PATH" >&2; exit 1; fi; \
-  echo "make: setting up $(@D) with $$($(1) --version)"; \
-  [ -x $(@D)/bin/pip ] || $(1) -m venv $(@D)
-pip_install = $(@D)/bin/python -m pip install --quiet
+PYTHON := $(or $(PYTHON),$(call first_python,13))
+PYTHON_TF_2_15 := $(or $(PYTHON_TF_2_15),$(call first_python,11))
 
 TF_2_21 := .venv/tf-2.21
 TF_2_15 := .venv/tf-2.15
 LINT := .venv/lint
 
+define new_venv
+@[ -n "$(1)" ] || { echo "$(@D): needs a python3 that is $(2), and the PATH has none" >&2; exit 1; }
+@echo "$(@D): $(1), $$($(1) --version)"
+@[ -x $(@D)/bin/pip ] || $(1) -m venv $(@D)
+endef
+pip_install = $(@D)/bin/python -m pip install --quiet
+
 $(TF_2_21)/.ready: requirements/tf-2.21.txt requirements/tf-2.21-no-deps.txt requirements/test.txt
-	$(call new_venv,$(PYTHON))
+	$(call new_venv,$(PYTHON),3.10 to 3.13)
 	$(pip_install) -r $<
 	$(pip_install) --no-deps -r requirements/tf-2.21-no-deps.txt
 	@touch $@
 
 $(TF_2_15)/.ready: requirements/tf-2.15.txt requirements/test.txt
-	$(call new_venv,$(PYTHON_TF_2_15))
+	$(call new_venv,$(PYTHON_TF_2_15),3.10 or 3.11)
 	$(pip_install) -r $<
 	@touch $@
 
 $(LINT)/.ready: requirements/lint.txt
-	$(call new_venv,$(PYTHON))
+	$(call new_venv,$(PYTHON),3.10 to 3.13)
 	$(pip_install) -r $<
 	@touch $@
 
-# -- Build: the core once, the kernels for each TensorFlow ---------------------------------------------------------
+$(TF_2_21)/.demo-ready: requirements/demo.txt $(TF_2_21)/.ready
+	$(pip_install) -r $<
+	@touch $@
 
-.PHONY: build
-build: core
+.PHONY: setup
+setup: $(TF_2_21)/.ready $(if $(PYTHON_TF_2_15),$(TF_2_15)/.ready) $(LINT)/.ready
 
-CORE_BUILD := build/core
-cmake_build = PATH="$(CURDIR)/$(TF_2_21)/bin:$$PATH" cmake -G Ninja -S ops -B $(1) $(2) >/dev/null \
-  && "$(TF_2_21)/bin/cmake" --build $(1) --parallel $(JOBS)
+# -- Build: the core once, the kernels for each TensorFlow ----------------------------------------------------------
 
-.PHONY: core
+LIB := kungfu_tf/lib
+cmake := PATH="$(CURDIR)/$(TF_2_21)/bin:$$PATH" cmake
+KERNELS = $(wildcard ops/tensorflow/*) ops/c_api/kungfu.h kungfu_tf/_build.py
+
+.PHONY: build core
+build: $(LIB)/libkungfu_ops-2.21.so $(if $(PYTHON_TF_2_15),$(LIB)/libkungfu_ops-2.15.so)
+
+# Ninja knows what there is to do.
 core: $(TF_2_21)/.ready
-	$(call cmake_build,$(CORE_BUILD))
+	@$(cmake) -G Ninja -S ops -B build/core -DKUNGFU_TESTS=ON >/dev/null
+	@$(cmake) --build build/core --target kungfu
+	@$(cmake) --install build/core --prefix $(LIB) >/dev/null
+
+$(LIB)/libkungfu_ops-2.21.so: $(KERNELS) $(TF_2_21)/.ready | core
+	$(TF_2_21)/bin/python setup.py --quiet build_ops
+	@touch $@
+
+$(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
+	$(TF_2_15)/bin/python setup.py --quiet build_ops
+	@touch $@
+
+# -- Tests ----------------------------------------------------------------------------------------------------------
+# PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
+
+TESTS := test-cpp test-tf-2.21 test-legacy-keras test-tf-2.15
+.PHONY: test $(TESTS) test-cpp-address test-cpp-thread
+test: $(TESTS)
+	@echo; for test in $(TESTS); do printf '%-18s %s\n' $$test "$$(tail -n 1 build/$$test.log)"; done
+
+define test_cpp
+@$(cmake) -G Ninja -S ops -B $(1) -DKUNGFU_TESTS=ON $(2) >/dev/null
+@$(cmake) --build $(1)
+@$(3) $(TF_2_21)/bin/ctest --test-dir $(1) --output-on-failure | tee build/$@.log
+endef
+
+test-cpp: $(TF_2_21)/.ready
+	$(call test_cpp,build/core)
+
+test-cpp-address: $(TF_2_21)/.ready
+	$(call test_cpp,build/address,-DKUNGFU_SANITIZE=address$(comma)undefined)
+
+# Without the randomised addresses that ThreadSanitizer cannot live with on some kernels.
+test-cpp-thread: $(TF_2_21)/.ready
+	$(call test_cpp,build/thread,-DKUNGFU_SANITIZE=thread,setarch -R)
+
+comma := ,
+pytest = -m pytest $(PYTEST_ARGS) | tee build/$@.log
+
+test-tf-2.21: build
+	$(TF_2_21)/bin/python $(pytest)
+
+test-legacy-keras: build
+	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(pytest)
+
+test-tf-2.15: build
+ifneq ($(PYTHON_TF_2_15),)
+	$(TF_2_15)/bin/python $(pytest)
+else
+	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
+endif
+
+# -- Lint -----------------------------------------------------------------------------------------------------------
+
+CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
+CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc))
+CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
+  tests/cpp/*/*.h)
+
+.PHONY: lint lint-python lint-format lint-threads format
+lint: lint-python lint-format lint-threads
+
+lint-python: $(LINT)/.ready
+	$(LINT)/bin/ruff check .
+	$(LINT)/bin/ruff format --check .
+	$(LINT)/bin/mypy
+
+lint-format: $(LINT)/.ready
+	@echo clang-format && $(LINT)/bin/clang-format --dry-run -Werror $(CXX_FILES)
+
+# Clang alone knows the thread-safety attributes of ops/base/mutex.h.
+lint-threads:
+ifneq ($(CLANG),)
+	@echo "thread safety, $(CLANG)" && printf '%s\n' $(CORE_SOURCES) | xargs -P 2 -n 4 \
+	  $(CLANG) -std=c++17 -fsyntax-only -I. -Wall -Wextra -Wno-unused-parameter -Wthread-safety -Werror
+else
+	@echo 'thread safety: left out, no clang++ is on the PATH'
+endif
+
+format: $(LINT)/.ready
+	$(LINT)/bin/ruff format .
+	$(LINT)/bin/clang-format -i $(CXX_FILES)
+
+# -- Run ------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo bench
+demo: $(TF_2_21)/.demo-ready $(LIB)/libkungfu_ops-2.21.so
+	@$(TF_2_21)/bin/python -m examples.demo
+
+bench: $(TF_2_21)/.ready $(LIB)/libkungfu_ops-2.21.so
+	@$(TF_2_21)/bin/python -m benchmarks.all_reduce
+
+.PHONY: clean distclean
+clean:
+	rm -rf build dist *.egg-info $(LIB) .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv .data

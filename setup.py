@@ -1,8 +1,8 @@
 """Builds what is not Python. All of it lands in kungfu_tf/lib, where kungfu_tf/_lib.py opens it:
 
-    libkungfu.so.1          the core, without TensorFlow
-    libkungfu_ops-2.21.so   the kernels for the user's TensorFlow; none if none is installed
-    src/ops/                what kungfu_tf/_build.py compiles at an op's first use with another one
+libkungfu.so.1          the core, without TensorFlow
+libkungfu_ops-2.21.so   the kernels for the user's TensorFlow; none if none is installed
+src/ops/                what kungfu_tf/_build.py compiles at an op's first use with another one
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def load_build_module() -> ModuleType:
     return module
 
 
+def build_ops(lib: Path) -> None:
+    """Compiles the op library for the TensorFlow of the user's environment."""
+    load_build_module().build_op_library(lib, python=sys.executable, core_dir=lib, source_dir=ROOT)
+
+
 class BuildNative(Command):
     """The step of `build` that fills kungfu_tf/lib; in an editable install that of the checkout."""
 
@@ -89,9 +94,7 @@ class BuildNative(Command):
         build_core(lib)
         copy_sources(lib)
         if has_tensorflow(sys.executable):
-            load_build_module().build_op_library(
-                lib, python=sys.executable, core_dir=lib, source_dir=ROOT
-            )
+            build_ops(lib)
         else:
             print("no TensorFlow found: the op library will be compiled at the first use of an op")
         subprocess.run(["strip", "--strip-unneeded", *lib.glob("*.so*")], check=True)
@@ -106,6 +109,21 @@ class BuildNative(Command):
 
     def get_source_files(self) -> list[str]:
         return []  # MANIFEST.in lists them
+
+
+class BuildOps(Command):
+    """`make build`: the op library of this Python's TensorFlow, beside the core of the checkout."""
+
+    user_options = []
+
+    def initialize_options(self) -> None:
+        pass
+
+    def finalize_options(self) -> None:
+        pass
+
+    def run(self) -> None:
+        build_ops(ROOT / "kungfu_tf" / "lib")
 
 
 class Build(build):
@@ -132,5 +150,10 @@ class BdistWheel(bdist_wheel):
 
 setup(
     distclass=BinaryDistribution,
-    cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": BdistWheel},
+    cmdclass={
+        "build": Build,
+        "build_native": BuildNative,
+        "build_ops": BuildOps,
+        "bdist_wheel": BdistWheel,
+    },
 )
