@@ -89,10 +89,13 @@ $(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
 # -- Tests ----------------------------------------------------------------------------------------------------------
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
 
-TESTS := test-cpp test-tf-2.21 test-legacy-keras test-tf-2.15
-.PHONY: test $(TESTS) test-cpp-address test-cpp-thread
-test: $(TESTS)
-	@echo; for test in $(TESTS); do printf '%-18s %s\n' $$test "$$(tail -n 1 build/$$test.log)"; done
+TESTS_PYTHON := test-tf-2.21 test-legacy-keras test-tf-2.15
+.PHONY: test test-python test-summary test-cpp test-cpp-address test-cpp-thread $(TESTS_PYTHON)
+test: test-cpp test-python test-summary
+test-python: $(TESTS_PYTHON)
+
+test-summary:
+	@for log in $(wildcard build/test-*.log); do printf '%-18s %s\n' $$(basename $$log .log) "$$(tail -n 1 $$log)"; done
 
 define test_cpp
 @$(cmake) -G Ninja -S ops -B $(1) -DKUNGFU_TESTS=ON $(2) >/dev/null
