@@ -95,7 +95,8 @@ test: test-cpp test-python test-summary
 test-python: $(TESTS_PYTHON)
 
 test-summary:
-	@for log in $(wildcard build/test-*.log); do printf '%-18s %s\n' $$(basename $$log .log) "$$(tail -n 1 $$log)"; done
+	@echo; for test in test-cpp $(TESTS_PYTHON); do \
+	  printf '%-18s %s\n' $$test "$$(grep -E 'passed|failed|left out' build/$$test.log | tail -n 1)"; done
 
 define test_cpp
 @$(cmake) -G Ninja -S ops -B $(1) -DKUNGFU_TESTS=ON $(2) >/dev/null
