@@ -1,0 +1,59 @@
+// Listens, and lets in who passes the handshake.
+//
+// Nothing that connects can hold up anybody else: each newcomer plays its handshake on its own, within 5 s, and at most
+// kMaxPending of them at a time. One more costs the oldest one its place, those that have said nothing of worth first.
+// Turning the newcomer away instead would let 64 idle connections keep everybody out for 5 s, again and again; like
+// this, an attacker has to open 64 connections within the round trip that an honest handshake takes, and who loses its
+// place to a burst of honest ones tries again.
+
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "ops/transport/event_loop.h"
+#include "ops/transport/handshake.h"
+#include "ops/transport/socket/address_family.h"
+#include "ops/transport/socket/pending_connection.h"
+
+namespace kungfu {
+
+// Event loop only. Destroying it closes the listening socket and abandons handshakes.
+class Acceptor : private FdHandler {
+ public:
+  static constexpr size_t kMaxPending = 64;
+
+  // Called from the loop; may destroy this object.
+  using Callback = std::function<void(UniqueFd, const PeerId&)>;
+
+  // `listening` is what family->Listen returned.
+  Acceptor(EventLoop* loop, AddressFamily* family, const Credentials& credentials, UniqueFd listening,
+           Callback accepted);
+  ~Acceptor() override;
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+ private:
+  // At one event; then the others have their turn.
+  static constexpr int kMaxAccepts = 16;
+  // Without descriptors or memory: connections wait in the system's queue for so long.
+  static constexpr Seconds kPause{0.1};
+
+  void OnEventsOnLoop(uint32_t events) override;
+  void Pause(int error);
+  void Admit(UniqueFd fd);
+  void DropOldest();
+
+  EventLoop* const loop_;
+  AddressFamily* const family_;
+  const Credentials credentials_;
+  UniqueFd listening_;
+  const Callback accepted_;
+  std::list<std::unique_ptr<PendingConnection>> pending_;  // oldest first
+  bool starved_ = false;                                   // nothing was accepted since the last pause
+  std::optional<EventLoop::TimerId> pause_timer_;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,28 @@
+// What differs between the kinds of stream sockets: where a peer is found, and which options its sockets have.
+
+#pragma once
+
+#include "ops/base/status.h"
+#include "ops/plan/peer_id.h"
+#include "ops/transport/socket/unique_fd.h"
+
+namespace kungfu {
+
+// Every socket that it makes is non-blocking and closed on exec. Event loop only.
+class AddressFamily {
+ public:
+  virtual ~AddressFamily() = default;
+
+  virtual const char* name() const = 0;
+  // Listens where the others look for `self`. Errors name the address, and the remedy.
+  virtual StatusOr<UniqueFd> Listen(const PeerId& self) = 0;
+  // Removes what Listen has left outside of its socket, which is closed by now.
+  virtual void StopListening() = 0;
+  // Sets the options of a connection that was accepted.
+  virtual void Prepare(int fd) = 0;
+  // A socket with its options, that is connected or will be: then it becomes writable, or has an error.
+  // kInvalidArgument: there can be none, ever. Other errors may pass.
+  virtual StatusOr<UniqueFd> Connect(const PeerId& remote) = 0;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,86 @@
+// A connection at work: frames in both directions over one socket, and its orderly end.
+//
+// It is held by its StreamConnection, and by the event loop while it runs a callback: so a handler may destroy the
+// connection inside any of its callbacks. Everything is called on the event loop's thread.
+//
+// The end. Our side: kBye behind what is queued, then the socket is shut for writing, and what still arrives is handed
+// on until the other side has closed too: closing with unread data would reset the connection, and what is on its way
+// to the other side would be lost. The other side's kBye: nothing can follow it, so we close at once. A send that fails
+// shuts the socket, and what had arrived before is still handed on: it may say why.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ops/transport/event_loop.h"
+#include "ops/transport/socket/frame_reader.h"
+#include "ops/transport/socket/frame_writer.h"
+#include "ops/transport/socket/unique_fd.h"
+#include "ops/transport/transport.h"
+
+namespace kungfu {
+
+class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, private FrameReceiver {
+ public:
+  Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, std::shared_ptr<ReadScratch> scratch);
+  ~Stream() override = default;
+
+  // Begins to receive. Ignored after AbandonOnLoop.
+  // REQUIRES: otherwise, `handler` is not null.
+  void StartOnLoop(Connection* connection, ConnectionHandler* handler);
+  // Closes the socket and calls nobody any more.
+  void AbandonOnLoop();
+
+  // As in Connection.
+  void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done);
+  void CloseOnLoop(Deadline deadline);
+  const PeerId& remote() const { return remote_; }
+  uint64_t bytes_sent() const { return writer_.bytes_written(); }
+  uint64_t bytes_received() const { return reader_.bytes_read(); }
+
+ private:
+  struct Report {
+    StatusCallback done;
+    Status status;
+  };
+
+  void OnEventsOnLoop(uint32_t events) override;
+  Status OnFrameOnLoop(const FrameHeader& header, Sink** sink) override;
+  void OnFrameEndOnLoop(const FrameHeader& header) override;
+
+  void Write();
+  void Read();
+  void UpdateEvents();
+  bool writable() const { return !writer_.empty() && write_error_.ok(); }
+
+  // Calls `done` soon, from the loop.
+  void ReportSoon(StatusCallback done, const Status& status);
+  void RunReports();
+
+  // REQUIRES: called from the loop itself, not inside a call of the connection's owner.
+  void Finish(Status why);
+  void CloseSocket();
+
+  EventLoop* const loop_;
+  const PeerId remote_;
+  UniqueFd fd_;  // closed: the stream is over
+  FrameWriter writer_;
+  FrameReader reader_;
+
+  Connection* connection_ = nullptr;
+  ConnectionHandler* handler_ = nullptr;
+  bool abandoned_ = false;
+  std::optional<uint32_t> watched_events_;
+  bool closing_ = false;  // CloseOnLoop was called
+  bool bye_received_ = false;
+  std::optional<EventLoop::TimerId> close_timer_;
+  Status write_error_;
+  Status why_;  // it is over
+  std::vector<Report> reports_;
+  bool reports_posted_ = false;
+};
+
+}  // namespace kungfu

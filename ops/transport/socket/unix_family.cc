@@ -1,0 +1,114 @@
+#include "ops/transport/socket/unix_family.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "ops/base/logging.h"
+
+namespace kungfu {
+namespace {
+
+// The system's default of 208 KiB makes a sender stop four times as often.
+constexpr int kSendBuffer = 1 << 20;
+
+StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return InvalidArgumentError("unix: the path of the socket '" + path + "' has " + std::to_string(path.size()) +
+                                " bytes, at most " + std::to_string(sizeof(address.sun_path) - 1) +
+                                " are possible: set KUNGFU_SOCKET_DIR to a shorter directory");
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+UniqueFd NewSocket() { return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+
+bool Connects(int fd, const sockaddr_un& address) {
+  return connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+bool Binds(int fd, const sockaddr_un& address) {
+  return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+// Nobody listens there any more.
+bool IsStale(const sockaddr_un& address) {
+  const UniqueFd probe = NewSocket();
+  return !Connects(probe.get(), address) && errno == ECONNREFUSED;
+}
+
+}  // namespace
+
+StatusOr<UniqueFd> UnixFamily::Listen(const PeerId& self) {
+  const std::string path = PathOf(self);
+  const StatusOr<sockaddr_un> address = AddressOf(path);
+  KF_RETURN_IF_ERROR(address.status());
+  KF_RETURN_IF_ERROR(CheckDirectory());
+  const std::string what = "unix: cannot listen on '" + path + "' for " + self.ToString();
+  UniqueFd fd = NewSocket();
+  if (fd.get() < 0) return ErrnoError(errno, what);
+  bool bound = Binds(fd.get(), *address);
+  if (!bound && errno == EADDRINUSE) {
+    if (!IsStale(*address)) {
+      return FailedPreconditionError(what + ": another process listens there: end it, or choose other ports");
+    }
+    unlink(path.c_str());
+    bound = Binds(fd.get(), *address);
+  }
+  struct stat file;
+  if (!bound || chmod(path.c_str(), 0600) != 0 || listen(fd.get(), SOMAXCONN) != 0 || lstat(path.c_str(), &file) != 0) {
+    return ErrnoError(errno, what);
+  }
+  path_ = path;
+  device_ = file.st_dev;
+  inode_ = file.st_ino;
+  return fd;
+}
+
+void UnixFamily::StopListening() {
+  struct stat file;
+  if (lstat(path_.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_) unlink(path_.c_str());
+  path_.clear();
+}
+
+void UnixFamily::Prepare(int fd) {
+  if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer)) != 0) {
+    KF_LOG(WARNING) << "unix: SO_SNDBUF: " << std::strerror(errno);
+  }
+}
+
+StatusOr<UniqueFd> UnixFamily::Connect(const PeerId& remote) {
+  const std::string path = PathOf(remote);
+  const StatusOr<sockaddr_un> address = AddressOf(path);
+  KF_RETURN_IF_ERROR(address.status());
+  UniqueFd fd = NewSocket();
+  if (fd.get() < 0) return UnavailableError(std::strerror(errno));
+  Prepare(fd.get());
+  if (!Connects(fd.get(), *address)) return UnavailableError("'" + path + "': " + std::strerror(errno));
+  return fd;
+}
+
+Status UnixFamily::CheckDirectory() const {
+  const std::string what = "unix: directory '" + directory_ + "'";
+  if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoError(errno, what);
+  struct stat info;
+  if (lstat(directory_.c_str(), &info) != 0) return ErrnoError(errno, what);
+  if (!S_ISDIR(info.st_mode)) return FailedPreconditionError(what + " is not a directory");
+  if (info.st_uid != geteuid()) {
+    return FailedPreconditionError(what + " belongs to another user: set KUNGFU_SOCKET_DIR to one of your own");
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return FailedPreconditionError(what + " can be written to by other users: chmod 700 it, or set KUNGFU_SOCKET_DIR");
+  }
+  return OkStatus();
+}
+
+}  // namespace kungfu

@@ -1,0 +1,37 @@
+// Unix sockets: between peers of one host, in a directory that belongs to their user alone.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "ops/transport/socket/address_family.h"
+
+namespace kungfu {
+
+// The peer with port p listens on `<directory>/p.sock`. The file goes with the listening socket; one that a killed
+// process has left is replaced.
+class UnixFamily : public AddressFamily {
+ public:
+  // The directory is made if it is missing, with mode 0700. One that others can write to is refused: they could put
+  // their socket in the place of ours.
+  explicit UnixFamily(std::string directory) : directory_(std::move(directory)) {}
+
+  const char* name() const override { return "unix"; }
+  StatusOr<UniqueFd> Listen(const PeerId& self) override;
+  void StopListening() override;
+  void Prepare(int fd) override;
+  StatusOr<UniqueFd> Connect(const PeerId& remote) override;
+
+ private:
+  Status CheckDirectory() const;
+  std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + ".sock"; }
+
+  const std::string directory_;
+  std::string path_;  // where we listen, and which file it is: not one that another process has put there since
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace kungfu

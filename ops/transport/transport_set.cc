@@ -1,0 +1,66 @@
+#include "ops/transport/transport_set.h"
+
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/transport/socket/stream_transport.h"
+#include "ops/transport/socket/tcp_family.h"
+#include "ops/transport/socket/unix_family.h"
+
+namespace kungfu {
+
+StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, const Credentials& credentials,
+                                                           const std::string& choice, const std::string& socket_dir) {
+  if (choice != "auto" && choice != "unix" && choice != "tcp") {
+    return InvalidArgumentError("KUNGFU_TRANSPORT is '" + choice + "': it must be auto, unix or tcp");
+  }
+  if (choice == "unix" && socket_dir.empty()) {
+    return InvalidArgumentError("KUNGFU_TRANSPORT is unix, but KUNGFU_SOCKET_DIR is not set");
+  }
+  std::unique_ptr<TransportSet> set(new TransportSet(loop, credentials));
+  if (choice != "tcp" && !socket_dir.empty()) {
+    set->unix_.transport =
+        std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(socket_dir), credentials);
+  }
+  if (choice != "unix") {
+    set->tcp_.transport = std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), credentials);
+  }
+  return set;
+}
+
+StatusOr<TransportSet::Member*> TransportSet::ToOnLoop(const PeerId& remote) {
+  KF_DCHECK(loop_->InLoop());
+  if (unix_.transport && remote.host == credentials_.self.host) return &unix_;
+  if (tcp_.transport) return &tcp_;
+  return InvalidArgumentError("KUNGFU_TRANSPORT is unix, but peer " + remote.ToString() +
+                              " is on another host than we are, " + credentials_.self.ToString() + ": use auto or tcp");
+}
+
+Status TransportSet::ListenOnLoop(const std::vector<PeerId>& peers, const AcceptCallback& accept) {
+  for (const PeerId& peer : peers) {
+    if (peer == credentials_.self) continue;
+    const StatusOr<Member*> member = ToOnLoop(peer);
+    KF_RETURN_IF_ERROR(member.status());
+    if ((*member)->listens) continue;
+    KF_RETURN_IF_ERROR((*member)->transport->ListenOnLoop(accept));
+    (*member)->listens = true;
+  }
+  return OkStatus();
+}
+
+void TransportSet::ConnectOnLoop(const PeerId& remote, Deadline deadline, ConnectCallback done) {
+  const StatusOr<Member*> member = ToOnLoop(remote);
+  if (member.ok()) {
+    (*member)->transport->ConnectOnLoop(remote, deadline, std::move(done));
+  } else {
+    loop_->Post([done = std::move(done), status = member.status()] { done(status); });
+  }
+}
+
+void TransportSet::CloseOnLoop() {
+  for (Member* member : {&unix_, &tcp_}) {
+    if (member->transport) member->transport->CloseOnLoop();
+  }
+}
+
+}  // namespace kungfu

@@ -1,0 +1,49 @@
+// Which transport leads to which peer.
+//
+//   "auto"  a Unix socket to peers with our host address, TCP to the others
+//   "unix"  Unix sockets only: every peer must have our host address
+//   "tcp"   TCP only
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/base/status.h"
+#include "ops/transport/event_loop.h"
+#include "ops/transport/handshake.h"
+#include "ops/transport/transport.h"
+
+namespace kungfu {
+
+// Owns the transports of a peer. Event loop only, but for Make. Destroying it closes it, and calls nobody.
+class TransportSet {
+ public:
+  // `choice` is one of the above. `socket_dir`: the private directory of this host's Unix sockets; if it is empty
+  // there are none, and "auto" takes TCP to everybody (all peers of a host must be told the same).
+  static StatusOr<std::unique_ptr<TransportSet>> Make(EventLoop* loop, const Credentials& credentials,
+                                                      const std::string& choice, const std::string& socket_dir);
+
+  // Listens where `peers` will look for us, and nowhere else: without a peer on another host, "auto" opens no port.
+  // It is the same whether we are among them. May be called again, with other peers: it listens where it does not yet.
+  Status ListenOnLoop(const std::vector<PeerId>& peers, const AcceptCallback& accept);
+  // As in Transport, over the one that leads to `remote`. kInvalidArgument: none does.
+  void ConnectOnLoop(const PeerId& remote, Deadline deadline, ConnectCallback done);
+  void CloseOnLoop();
+
+ private:
+  struct Member {
+    std::unique_ptr<Transport> transport;  // null: not allowed
+    bool listens = false;
+  };
+
+  TransportSet(EventLoop* loop, const Credentials& credentials) : loop_(loop), credentials_(credentials) {}
+  StatusOr<Member*> ToOnLoop(const PeerId& remote);
+
+  EventLoop* const loop_;
+  const Credentials credentials_;
+  Member unix_, tcp_;
+};
+
+}  // namespace kungfu
