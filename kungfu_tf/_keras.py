@@ -1,0 +1,92 @@
+"""What differs between the generations of Keras, said once.
+
+A process may hold several: `keras` (2 or 3) and `tf_keras`. An object belongs to a package that has
+been imported already, so nothing here imports one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any, Iterator, NamedTuple
+
+
+class Package(NamedTuple):
+    """One Keras package of this process."""
+
+    module: ModuleType
+    generation: int  # 2 (also tf_keras) or 3
+
+    def private(self, name: str) -> ModuleType:
+        """The module `<package>.src.<name>`."""
+        return importlib.import_module(f"{self.module.__name__}.src.{name}")
+
+
+def packages() -> list[Package]:
+    """The Keras packages that are imported; `tf_keras` is of generation 2 whatever its version."""
+    found = []
+    for name in ("keras", "tf_keras"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "__version__"):
+            is_three = name == "keras" and int(module.__version__.split(".")[0]) >= 3
+            found.append(Package(module, 3 if is_three else 2))
+    return found
+
+
+def registries() -> Iterator[dict[Any, str]]:
+    """Where Keras looks up the name that it saves a class under."""
+    for package in packages():
+        registered = package.private("saving.object_registration")
+        if package.generation == 3:
+            yield registered.GLOBAL_CUSTOM_NAMES
+            yield package.private("api_export").REGISTERED_OBJS_TO_NAMES
+        else:
+            yield registered._GLOBAL_CUSTOM_NAMES
+
+
+def generation_of(model: Any) -> int:
+    """The generation of Keras that `model` was built with."""
+    for package in packages():
+        if isinstance(model, package.module.Model):
+            return package.generation
+    raise TypeError(f"not a Keras model: {type(model).__module__}.{type(model).__name__}")
+
+
+def native(variable: Any) -> Any:
+    """The tf.Variable behind a Keras 3 variable; any other variable as it is."""
+    return variable if callable(variable.value) else variable.value
+
+
+def name_of(variable: Any) -> str:
+    """A name for messages. It differs between peers and must not name a collective."""
+    return str(getattr(variable, "path", None) or variable.name)
+
+
+def parts_of(optimizer: Any) -> Iterator[Any]:
+    """The optimizer and, of one that delegates (loss scale, several optimizers), what is inside."""
+    yield optimizer
+    inside = [getattr(optimizer, "inner_optimizer", None)]
+    inside += getattr(optimizer, "optimizers", None) or []
+    for part in inside:
+        if part is not None:
+            yield from parts_of(part)
+
+
+def is_wrapped(optimizer: Any) -> bool:
+    """Whether one of this package's methods works in `optimizer` or in a part of it."""
+    return any(hasattr(part, "kungfu_algorithm") for part in parts_of(optimizer))
+
+
+def variables_of(optimizer: Any) -> list[Any]:
+    """The optimizer's state: slots, iterations, learning rate."""
+    variables = getattr(optimizer, "variables", [])
+    return list(variables() if callable(variables) else variables)
+
+
+def build(optimizer: Any, variables: list[Any]) -> None:
+    """Creates the slots for `variables`, unless they exist."""
+    if hasattr(optimizer, "_create_all_weights"):  # Keras 2, legacy
+        optimizer._create_all_weights(variables)
+    elif not getattr(optimizer, "built", False):
+        optimizer.build(variables)

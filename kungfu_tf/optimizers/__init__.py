@@ -1,0 +1,10 @@
+"""Distributed optimizers: each wraps an optimizer of Keras or `tf.compat.v1.train`.
+
+`Algorithm` and `wrap` are the extension point for methods of one's own.
+"""
+
+from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
+from kungfu_tf.optimizers.wrap import wrap
+
+__all__ = ["Algorithm", "SynchronousSGDOptimizer", "wrap"]

@@ -1,0 +1,71 @@
+"""The extension point: what a distributed method does around an optimizer's update.
+
+A method is one subclass of `Algorithm` and one function that hands it to `wrap`; the wrappers know
+the generations of optimizers, the algorithm knows none of them:
+
+```python
+class LocalSGD(Algorithm):
+    '''Everybody updates alone; afterwards the models are averaged.'''
+
+    def after_update(self, variables):
+        name = f"{self.ordinal}/model"
+        means = ops.group_all_reduce([v.read_value() for v in variables], op="mean", name=name)
+        return [v.assign(mean) for v, mean in zip(variables, means)]
+
+
+def LocalSGDOptimizer(optimizer):
+    return wrap(optimizer, LocalSGD)
+```
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any, Sequence
+
+_ordinals = itertools.count()
+
+
+class Algorithm:
+    """One object per wrapped optimizer. For each update its optimizer calls, in this order:
+
+    1. `gradients`, before anything else looks at them (finite check, clipping, weight decay),
+    2. `before_update`, when all gradients are known,
+    3. the update itself,
+    4. `after_update`.
+
+    All three are traced in a `tf.function` and run on every peer in the same steps, so each may
+    issue collectives. Variables are `tf.Variable`s, in the optimizer's order. In a TF1 graph the
+    two methods that touch variables return the operations that do it; elsewhere what they return
+    is ignored.
+    """
+
+    @functools.cached_property
+    def ordinal(self) -> int:
+        """Names this object's collectives: the how-manieth algorithm of the process was used.
+
+        Counted at the first use, not when it was made: a peer that also wraps an optimizer that it
+        never trains with (to read a file, say) stays in step with the others.
+        """
+        return next(_ordinals)
+
+    def gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Returns the gradients to apply.
+
+        Args:
+            gradients: For each variable a tensor or `tf.IndexedSlices` of its shape, or None.
+            variables: What they are the gradients of.
+        """
+        del variables
+        return list(gradients)
+
+    def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Changes the variables before the optimizer does."""
+        del variables
+        return []
+
+    def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Changes or publishes the variables after the optimizer has changed them."""
+        del variables
+        return []

@@ -1,0 +1,74 @@
+"""The mean of many gradients over the peers, a bucket of them in each operation.
+
+A bucket is sent when its gradients are ready, while the backward pass computes the next ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+
+DEFAULT_BUCKET_BYTES = 25 << 20
+
+
+def plan(gradients: Sequence[Any], variables: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
+    """Cuts the gradients into buckets: lists of indices.
+
+    It starts with the last gradient, because the backward pass does, and follows the order of the
+    variables. A bucket holds gradients of one dtype and at most `bucket_bytes`; a larger gradient,
+    a sparse one, and one of unknown size have a bucket of their own. None is in no bucket. The plan
+    depends on what is equal on all peers only: dtypes, the variables' shapes, and which are None.
+    """
+    buckets: list[list[int]] = []
+    filling: dict[Any, tuple[list[int], int]] = {}  # by dtype: the bucket to add to, its bytes
+    for i in reversed(range(len(gradients))):
+        if gradients[i] is None:
+            continue
+        dtype = tf.as_dtype(gradients[i].dtype)
+        count = tf.TensorShape(variables[i].shape).num_elements()
+        if count is None or isinstance(gradients[i], tf.IndexedSlices):
+            buckets.append([i])
+            continue
+        size = count * dtype.size
+        bucket, filled = filling.get(dtype, ([], bucket_bytes))
+        if not bucket or filled + size > bucket_bytes:
+            bucket, filled = [], 0
+            buckets.append(bucket)
+        bucket.append(i)
+        filling[dtype] = (bucket, filled + size)
+    return buckets
+
+
+def mean_gradients(
+    gradients: Sequence[Any],
+    variables: Sequence[Any],
+    *,
+    bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+    name: str | None = None,
+) -> list[Any]:
+    """Returns the means over the peers, in the order given; None stays None.
+
+    In a process that was not started by the launcher, which is one of one for ever, they are
+    returned as they are.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None.
+        variables: What they are the gradients of; gives their sizes.
+        bucket_bytes: The most bytes of one operation.
+        name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
+    """
+    means = list(gradients)
+    if not peer.launched():
+        return means
+    for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
+        bucket_name = None if name is None else f"{name}/{number}"
+        if isinstance(means[bucket[0]], tf.IndexedSlices):
+            means[bucket[0]] = ops.all_reduce(means[bucket[0]], op="mean", name=bucket_name)
+            continue
+        reduced = ops.group_all_reduce([means[i] for i in bucket], op="mean", name=bucket_name)
+        for i, mean in zip(bucket, reduced):
+            means[i] = mean
+    return means

@@ -1,0 +1,41 @@
+"""Optimizers of Keras 2 and tf-keras, the new ones and `keras.optimizers.legacy`.
+
+Keras 2 has a place of its own for what several replicas do to gradients, `aggregate_gradients`. It
+comes before clipping, and its LossScaleOptimizer calls the inner optimizer's before it looks for
+infinities: on an overflow all peers skip the step or none does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf.optimizers._wrapped import Wrapped
+
+
+class Keras2Optimizer(Wrapped):
+    """What `wrap` adds to a `keras.optimizers.Optimizer` of Keras 2."""
+
+    def aggregate_gradients(self, grads_and_vars: Any) -> list[Any]:
+        """Keras' method: the gradients to go on with."""
+        return self._kungfu_aggregate(super().aggregate_gradients(grads_and_vars))
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Keras' method, with the algorithm around it."""
+        pairs = list(grads_and_vars)
+        gradients = [g for g, _ in pairs if g is not None]
+        variables = [v for g, v in pairs if g is not None]
+        update = super().apply_gradients
+        return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
+
+    def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
+        pairs = list(grads_and_vars)
+        variables = [v for _, v in pairs]
+        gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables)
+        return list(zip(gradients, variables))
+
+
+class Keras2LegacyOptimizer(Keras2Optimizer):
+    """What `wrap` adds to a `keras.optimizers.legacy.Optimizer`."""
+
+    def _aggregate_gradients(self, grads_and_vars: Any) -> list[Any]:
+        return self._kungfu_aggregate(super()._aggregate_gradients(grads_and_vars))

@@ -1,0 +1,70 @@
+"""Synchronous SGD: everybody applies the mean of everybody's gradients."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence, TypeVar
+
+from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
+from kungfu_tf.optimizers.wrap import wrap
+
+Optimizer = TypeVar("Optimizer")
+
+
+class SynchronousSGD(Algorithm):
+    """g ← mean over peers of g."""
+
+    def __init__(self, bucket_bytes: int = DEFAULT_BUCKET_BYTES) -> None:
+        self.bucket_bytes = bucket_bytes
+
+    def gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Returns the means. The last layers' gradients are known first and travel first."""
+        return mean_gradients(
+            gradients, variables, bucket_bytes=self.bucket_bytes, name=str(self.ordinal)
+        )
+
+
+def SynchronousSGDOptimizer(  # noqa: N802 (the name of KungFu's class)
+    optimizer: Optimizer, *, bucket_bytes: int = DEFAULT_BUCKET_BYTES
+) -> Optimizer:
+    """Makes an optimizer synchronous: N peers × batch B train like one process × batch N·B.
+
+    ```
+    g ← mean over peers of g
+    v ← update(v, g)        # the optimizer's own, with its clipping and weight decay
+    ```
+
+    On every peer all trainable variables and all of the optimizer's are bitwise equal after every
+    step, if they were before the first: see `BroadcastGlobalVariablesCallback`. The mean gives each
+    peer the same weight, so let their batches be of one size.
+
+    The optimizer is changed in place, and keeps its state and its class' name: models are saved and
+    loaded as with the plain one, also where kungfu_tf is not installed. With
+    `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is adapted
+    as well, in every step, because it asks after infinities in every step.
+
+    Args:
+        optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Of nested optimizers
+            (LossScaleOptimizer, MultiOptimizer) the outermost.
+        bucket_bytes: Gradients travel in groups of up to so many bytes. Small groups start
+            earlier, large ones cost less each.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer, or `bucket_bytes` not an integer.
+        ValueError: If it is wrapped already, or `bucket_bytes` is not positive.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    model.compile(optimizer=optimizer, loss="mse")
+    ```
+    """
+    if not isinstance(bucket_bytes, int):
+        raise TypeError(f"bucket_bytes is a number of bytes, not {bucket_bytes!r}")
+    if bucket_bytes <= 0:
+        raise ValueError(f"bucket_bytes must be positive, not {bucket_bytes}")
+    return wrap(optimizer, lambda: SynchronousSGD(bucket_bytes))

@@ -1,0 +1,80 @@
+"""Makes an optimizer of any generation a distributed one."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf import _keras
+from kungfu_tf.optimizers._wrapped import Wrapped
+from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.optimizers.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
+from kungfu_tf.optimizers.keras3 import Keras3Optimizer, replace_in_keras
+from kungfu_tf.optimizers.v1 import V1Optimizer
+
+Optimizer = TypeVar("Optimizer")
+
+
+def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optimizer:
+    """Changes `optimizer` so that an algorithm works around its updates, and returns it.
+
+    The object keeps its state. Its class becomes a subclass of what it was, with the same name and
+    module: files that are saved with it do not mention this package.
+
+    Args:
+        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
+            `tf.compat.v1.train`. One that delegates (loss scale, several optimizers) is given
+            whole: wrap the outermost.
+        make_algorithm: Called once for each optimizer of the new class.
+
+    Raises:
+        TypeError: If `optimizer` is none of these.
+        ValueError: If it is wrapped already, or delegates to one that is.
+    """
+    mixin = _mixin_for(optimizer)
+    if _keras.is_wrapped(optimizer):
+        raise ValueError(
+            f"this {type(optimizer).__name__} is wrapped already: its gradients would be averaged "
+            "twice. Wrap an optimizer once, and of nested ones the outermost only"
+        )
+    if issubclass(mixin, Keras2Optimizer) and hasattr(optimizer, "inner_optimizer"):
+        wrap(optimizer.inner_optimizer, make_algorithm)  # see keras2.py
+        return optimizer
+    object.__setattr__(optimizer, "__class__", _subclass(mixin, type(optimizer), make_algorithm))
+    return optimizer
+
+
+def _mixin_for(optimizer: Any) -> type[Wrapped]:
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return V1Optimizer
+    for package in _keras.packages():
+        optimizers = package.module.optimizers
+        if package.generation == 3 and isinstance(optimizer, optimizers.Optimizer):
+            replace_in_keras(package)
+            return Keras3Optimizer
+        if package.generation == 2:
+            if isinstance(optimizer, optimizers.Optimizer):
+                return Keras2Optimizer
+            if isinstance(optimizer, optimizers.legacy.Optimizer):
+                return Keras2LegacyOptimizer
+    raise TypeError(
+        "not an optimizer of Keras or tf.compat.v1.train: "
+        f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
+    )
+
+
+def _subclass(
+    mixin: type[Wrapped], base: type, make_algorithm: Callable[[], Algorithm]
+) -> type[Wrapped]:
+    """A class that Keras saves under the name of `base`."""
+    # Keras 2 writes a class' public name into its body.
+    names = ("__doc__", "__module__", "_keras_api_names", "_keras_api_names_v1")
+    body = {name: base.__dict__[name] for name in names if name in base.__dict__}
+    body["__qualname__"] = base.__qualname__
+    body["kungfu_make_algorithm"] = staticmethod(make_algorithm)
+    subclass = type(base.__name__, (mixin, base), body)
+    for names_of_classes in _keras.registries():
+        if base in names_of_classes:
+            names_of_classes[subclass] = names_of_classes[base]
+    return subclass
