@@ -19,8 +19,9 @@ Range EvenPart(uint64_t total, int parts, int index);
 
 // The chunks of a tensor of `count` elements of `element_size` bytes that travels over `lanes` graph pairs, chunk k
 // over pair k % lanes. At least one chunk, empty if count is 0. A tensor of less than `min_bytes` is one chunk;
-// otherwise the number of chunks is a multiple of `lanes` if chunks stay above `min_bytes`, and no chunk is larger
-// than `max_bytes`. Inner boundaries are multiples of 64 bytes.
+// otherwise the number of chunks is a multiple of `lanes` if no chunk gets smaller than `min_bytes` by that. No chunk
+// is larger than `max_bytes`, which wins over all else. Inner boundaries are multiples of 64 bytes.
+// REQUIRES: element_size divides 64, lanes > 0, max_bytes >= 64.
 std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
 
 }  // namespace kungfu

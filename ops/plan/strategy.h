@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ const char* Name(StrategyName name);
 // What AUTO means for these peers: CLIQUE on one host, MULTI_BINARY_TREE_STAR over several.
 StrategyName Choose(const PeerList& peers);
 
-// REQUIRES: name is not kAuto. The cost of each for n bytes and p peers is stated in strategy.cc.
+// REQUIRES: name is not kAuto, peers are not empty. The cost of each for n bytes and p peers is stated in strategy.cc.
 Strategy MakeStrategy(StrategyName name, const PeerList& peers);
 
 }  // namespace kungfu

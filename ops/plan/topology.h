@@ -20,6 +20,8 @@ Graph Star(int size, int root);
 Graph BinaryTree(int size, int root);
 // A chain root -> root+1 -> … (mod size): p-1 steps, n bytes out of each rank but the last.
 Graph Chain(int size, int root);
+// The first rank of each host. Hosts are numbered in order of first appearance, as by PeerList::HostOfRanks.
+std::vector<int> MastersOf(const std::vector<int>& host_of_rank);
 // Within each host a star from the host's master (its first rank, or `root` on the host of `root`); between the
 // masters a star / a binary tree, from `root`.
 Graph HostStar(const std::vector<int>& host_of_rank, int root);

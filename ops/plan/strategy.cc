@@ -1,0 +1,105 @@
+#include "ops/plan/strategy.h"
+
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/plan/topology.h"
+
+namespace kungfu {
+namespace {
+
+constexpr const char* kNames[kNumStrategies] = {
+    "AUTO", "STAR", "MULTI_STAR", "RING", "CLIQUE", "TREE", "BINARY_TREE", "BINARY_TREE_STAR", "MULTI_BINARY_TREE_STAR",
+};
+
+// Costs of all-reducing n bytes over p peers on h hosts, l of them on each. A step is one message's way; bytes are
+// those that leave the busiest peer; connections are the peers that the busiest one talks to. Where there are several
+// pairs, each carries an equal share of a tensor's chunks; a tensor of one chunk travels over the first alone. Figures
+// of binary trees are bounds, the others are exact.
+//
+//                            pairs   steps           bytes               connections
+//   STAR                     1       2               n(p-1)              p-1
+//   MULTI_STAR               h       2               n(p+h-2)/h          p-1
+//   RING                     p       2(p-1)          2n(p-1)/p           2
+//   CLIQUE                   p       2               2n(p-1)/p           p-1
+//   TREE                     1       4               n(l+h-2)            l+h-2
+//   BINARY_TREE              1       2 log2 p        3n                  3
+//   BINARY_TREE_STAR         1       2(1 + log2 h)   n(l+2)              l+2
+//   MULTI_BINARY_TREE_STAR   h       2(1 + log2 h)   n(l-1) + 2n(h-1)/h  l+h-2
+
+// The way up is the way down turned around.
+GraphPair UpAndDown(Graph broadcast) {
+  Graph reduce = broadcast.Reversed();
+  return {std::move(reduce), std::move(broadcast)};
+}
+
+// Both ways lead around the ring in the same sense: once to collect, ending at `root`, and once more to spread.
+GraphPair AroundTheRing(int size, int root) { return {Chain(size, (root + 1) % size), Chain(size, root)}; }
+
+// The names are ASCII, whatever the program's locale makes of an i.
+std::string Upper(std::string text) {
+  for (char& c : text) {
+    if ('a' <= c && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return text;
+}
+
+}  // namespace
+
+StatusOr<StrategyName> ParseStrategy(const std::string& text) {
+  const std::string name = Upper(text);
+  std::string known;
+  for (int i = 0; i < kNumStrategies; ++i) {
+    if (name == kNames[i]) return static_cast<StrategyName>(i);
+    known += (i > 0 ? ", " : "") + std::string(kNames[i]);
+  }
+  return InvalidArgumentError("'" + text + "' is no strategy: expected one of " + known);
+}
+
+const char* Name(StrategyName name) {
+  const int index = static_cast<int>(name);
+  KF_CHECK(index < kNumStrategies) << "strategy " << index;
+  return kNames[index];
+}
+
+StrategyName Choose(const PeerList& peers) {
+  return peers.HostCount() > 1 ? StrategyName::kMultiBinaryTreeStar : StrategyName::kClique;
+}
+
+Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
+  const int size = peers.size();
+  const std::vector<int> hosts = peers.HostOfRanks();
+  Strategy strategy;
+  switch (name) {
+    case StrategyName::kAuto:
+      KF_CHECK(false) << "AUTO must be chosen first";
+      break;
+    case StrategyName::kStar:
+      strategy.push_back(UpAndDown(Star(size, 0)));
+      break;
+    case StrategyName::kMultiStar:
+      for (int master : MastersOf(hosts)) strategy.push_back(UpAndDown(Star(size, master)));
+      break;
+    case StrategyName::kRing:
+      for (int root = 0; root < size; ++root) strategy.push_back(AroundTheRing(size, root));
+      break;
+    case StrategyName::kClique:
+      for (int root = 0; root < size; ++root) strategy.push_back(UpAndDown(Star(size, root)));
+      break;
+    case StrategyName::kTree:
+      strategy.push_back(UpAndDown(HostStar(hosts, 0)));
+      break;
+    case StrategyName::kBinaryTree:
+      strategy.push_back(UpAndDown(BinaryTree(size, 0)));
+      break;
+    case StrategyName::kBinaryTreeStar:
+      strategy.push_back(UpAndDown(HostBinaryTree(hosts, 0)));
+      break;
+    case StrategyName::kMultiBinaryTreeStar:
+      for (int master : MastersOf(hosts)) strategy.push_back(UpAndDown(HostBinaryTree(hosts, master)));
+      break;
+  }
+  return strategy;
+}
+
+}  // namespace kungfu

@@ -1,0 +1,111 @@
+#include "ops/plan/topology.h"
+
+#include <string>
+
+#include "ops/base/logging.h"
+
+namespace kungfu {
+namespace {
+
+// Father of each place of a tree whose places are numbered from its root, 0.
+int FatherInStar(int) { return 0; }
+int FatherInBinaryTree(int place) { return (place - 1) / 2; }
+int FatherInChain(int place) { return place - 1; }
+using FatherOfPlace = int (*)(int place);
+
+// Going through the children by rank puts each father's children in rank order.
+Graph GraphOf(const std::vector<int>& fathers) {
+  const int size = static_cast<int>(fathers.size());
+  Graph graph(size);
+  for (int rank = 0; rank < size; ++rank) {
+    if (fathers[rank] != rank) graph.AddEdge(fathers[rank], rank);
+  }
+  return graph;
+}
+
+int CountReachable(const Graph& graph, int root) {
+  std::vector<int> reached = {root};
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const std::vector<int>& children = graph.Successors(reached[i]);
+    reached.insert(reached.end(), children.begin(), children.end());
+  }
+  return static_cast<int>(reached.size());
+}
+
+// The tree that `father_of_place` describes over `members`, rotated so that members[first] is its root.
+void LinkTree(const std::vector<int>& members, int first, FatherOfPlace father_of_place, std::vector<int>* fathers) {
+  const int size = static_cast<int>(members.size());
+  const auto member_at = [&](int place) { return members[(first + place) % size]; };
+  (*fathers)[member_at(0)] = member_at(0);
+  for (int place = 1; place < size; ++place) (*fathers)[member_at(place)] = member_at(father_of_place(place));
+}
+
+Graph TreeOverAll(int size, int root, FatherOfPlace father_of_place) {
+  KF_CHECK(0 <= root && root < size) << "root " << root << " of " << size;
+  std::vector<int> ranks(size);
+  for (int rank = 0; rank < size; ++rank) ranks[rank] = rank;
+  std::vector<int> fathers(size);
+  LinkTree(ranks, root, father_of_place, &fathers);
+  return GraphOf(fathers);
+}
+
+Graph TreeOverHosts(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
+  const int size = static_cast<int>(host_of_rank.size());
+  KF_CHECK(0 <= root && root < size) << "root " << root << " of " << size;
+  std::vector<int> master_of_host = MastersOf(host_of_rank);
+  master_of_host[host_of_rank[root]] = root;
+
+  std::vector<int> fathers(size);
+  for (int rank = 0; rank < size; ++rank) fathers[rank] = master_of_host[host_of_rank[rank]];
+  LinkTree(master_of_host, host_of_rank[root], father_of_place, &fathers);
+  return GraphOf(fathers);
+}
+
+}  // namespace
+
+StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers) {
+  const int size = static_cast<int>(fathers.size());
+  constexpr int kNone = -1;
+  int root = kNone;
+  for (int rank = 0; rank < size; ++rank) {
+    const int father = fathers[rank];
+    const std::string who = "tree: rank " + std::to_string(rank);
+    if (father < 0 || father >= size) {
+      return InvalidArgumentError(who + " has father " + std::to_string(father) + ", which is no rank of " +
+                                  std::to_string(size));
+    }
+    if (father != rank) continue;
+    if (root != kNone) return InvalidArgumentError(who + " is a root, and rank " + std::to_string(root) + " is too");
+    root = rank;
+  }
+  if (root == kNone) return InvalidArgumentError("tree: no rank is its own father, so there is no root");
+  Graph graph = GraphOf(fathers);
+  const int strays = size - CountReachable(graph, root);
+  if (strays > 0) {
+    return InvalidArgumentError("tree: " + std::to_string(strays) + " ranks are not below the root " +
+                                std::to_string(root) + ": their fathers form a cycle");
+  }
+  return graph;
+}
+
+Graph Star(int size, int root) { return TreeOverAll(size, root, FatherInStar); }
+Graph BinaryTree(int size, int root) { return TreeOverAll(size, root, FatherInBinaryTree); }
+Graph Chain(int size, int root) { return TreeOverAll(size, root, FatherInChain); }
+
+std::vector<int> MastersOf(const std::vector<int>& host_of_rank) {
+  std::vector<int> masters;
+  for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+    if (host_of_rank[rank] == static_cast<int>(masters.size())) masters.push_back(static_cast<int>(rank));
+  }
+  return masters;
+}
+
+Graph HostStar(const std::vector<int>& host_of_rank, int root) {
+  return TreeOverHosts(host_of_rank, root, FatherInStar);
+}
+
+Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root) {
+  return TreeOverHosts(host_of_rank, root, FatherInBinaryTree);
+}
+
+}  // namespace kungfu
