@@ -229,6 +229,9 @@ Exit code: 0 if all peers ended with 0; that of the first peer that failed (128 
 signal that killed it); 124 after -timeout; 130 and 143 after SIGINT and SIGTERM; 2 if the job could
 not be started.
 
+Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
+being stopped: told of a failure, SIGTERM, SIGKILL. Peers have no standard input.
+
   kungfu-run -np 4 python train.py
   kungfu-run -np 4 -H 10.0.0.1:2,10.0.0.2:2 -nic eth0 python train.py
 """

@@ -5,9 +5,11 @@ import selectors
 import signal
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from kungfu_tf.launcher import environment, process, summary, sweeper
 from kungfu_tf.launcher.control import ControlServer
+from kungfu_tf.launcher.debug import DebugServer
 from kungfu_tf.launcher.environment import Job
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.guard import Guard
@@ -23,6 +25,7 @@ SILENT_AFTER = 10.0
 STRAGGLERS_DEADLINE = 4.0
 
 _TICK = 1.0
+_LEAVING = 10.0
 
 
 class JobLoop:
@@ -52,6 +55,7 @@ class JobLoop:
         self._control = ControlServer(
             job.directory.control, [peer.rank for peer in self._unstarted], self._selector
         )
+        self._debug = self._start_debug_server()
         self._processes: dict[int, PeerProcess] = {}
         self._stopped: set[int] = set()
         self._silent: set[int] = set()
@@ -59,6 +63,7 @@ class JobLoop:
         self._interrupts = 0
         self._forced_code: int | None = None
         self._start_error: LaunchError | None = None
+        self._descriptors = process.raise_descriptor_limit()
         self._began = self._next_start = time.monotonic()
 
     def run(self) -> int:
@@ -77,8 +82,12 @@ class JobLoop:
             self._check_time()
             self._check_silence()
             self._control.drop_strangers()
+            if self._debug is not None:
+                self._debug.drop_slow()
         self._end_stragglers()
         self._pipes.drain()
+        if self._debug is not None:
+            self._debug.close()
         self._control.close()
         self._selector.close()
         if self._start_error is not None:
@@ -94,7 +103,7 @@ class JobLoop:
         due = [now + _TICK]
         if self._unstarted:
             due.append(self._next_start)
-        if self._stop is not None and self._stop.due is not None:
+        if self._stop is not None:
             due.append(self._stop.due)
         elif self._job.options.timeout is not None:
             due.append(self._began + self._job.options.timeout)
@@ -107,7 +116,9 @@ class JobLoop:
             peer = self._unstarted.pop(0)
             env = environment.of_peer(peer, self._job, self._environ)
             try:
-                started = PeerProcess(peer, self._job.options.command, env)
+                started = PeerProcess(
+                    peer, self._job.options.command, env, descriptors=self._descriptors
+                )
             except LaunchError as error:
                 self._start_error = error
                 self._end(signal.SIGTERM)
@@ -118,6 +129,15 @@ class JobLoop:
             if self._job.options.verbose:
                 self._output.say(f"rank {peer.rank} is {peer}, pid {started.pid}")
             self._next_start = time.monotonic() + self._job.options.delay
+
+    def _start_debug_server(self) -> DebugServer | None:
+        port = self._job.options.debug_port
+        if port is None:
+            return None
+        token_file = self._job.directory.debug_token
+        server = DebugServer(port, token_file, self._state, self._selector)
+        self._output.say(f"state of the peers: http://127.0.0.1:{port}/, token in {token_file}")
+        return server
 
     # Ending.
 
@@ -155,6 +175,8 @@ class JobLoop:
         timeout = self._job.options.timeout
         if self._stop is not None:
             self._stop.advance()
+            if self._stop.exhausted:
+                self._give_up()
         elif timeout is not None and time.monotonic() >= self._began + timeout:
             ranks = ", ".join(str(entry.peer.rank) for entry in self._running())
             self._output.say(
@@ -187,6 +209,14 @@ class JobLoop:
             if self._stop is None:
                 self._end(None)
 
+    def _give_up(self) -> None:
+        """On processes that even SIGKILL does not end, e.g. waiting for a dead file system."""
+        for entry in self._running():
+            self._output.say(
+                f"rank {entry.peer.rank} (pid {entry.pid}) cannot be killed", always=True
+            )
+            entry.record_end(signal.SIGKILL, time.monotonic())
+
     def _end_stragglers(self) -> None:
         left = self._guard.left_behind()
         if not left:
@@ -209,6 +239,25 @@ class JobLoop:
                 self._silent.discard(rank)
                 if contact.connected:
                     self._output.say(f"rank {rank} is heard again")
+
+    def _state(self) -> dict[str, Any]:
+        """What -debug-port shows."""
+        now = time.monotonic()
+        peers = []
+        for peer in self._job.cluster.local_peers:
+            entry, contact = self._processes.get(peer.rank), self._control.contacts[peer.rank]
+            peers.append(
+                {
+                    "rank": peer.rank,
+                    "peer": str(peer),
+                    "pid": entry and entry.pid,
+                    "exit_code": entry and entry.code,
+                    "connected": contact.connected,
+                    "silent_seconds": None if contact.heard is None else now - contact.heard,
+                    "reports": contact.reports,
+                }
+            )
+        return {"seconds": now - self._began, "size": len(self._job.cluster.peers), "peers": peers}
 
     def _conclude(self) -> int:
         outcomes = [self._outcome(entry) for entry in self._processes.values()]
@@ -234,8 +283,13 @@ class JobLoop:
             pid=entry.pid,
             code=entry.code,
             seconds=entry.ended - entry.started,
-            gone=min(entry.ended, contact.lost or entry.ended),
+            gone=_gone(entry.ended, contact.lost),
             stopped=rank in self._stopped,
             reports=contact.reports,
             last_lines=self._output.last_lines(rank),
         )
+
+
+def _gone(ended: float, lost: float | None) -> float:
+    """A connection that was closed long before the process ended was closed on purpose."""
+    return ended if lost is None or ended - lost > _LEAVING else min(ended, lost)

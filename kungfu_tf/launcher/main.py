@@ -1,6 +1,7 @@
 """`kungfu-run`: the command."""
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LaunchError as error:
         print(f"kungfu-run: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
 
 
 def _launch(options: Options, environ: Mapping[str, str]) -> int:
@@ -60,6 +63,7 @@ def _launch(options: Options, environ: Mapping[str, str]) -> int:
             return JobLoop(job, output, guard, signals, environ).run()
     finally:
         output.finish()
+        cluster.reservation.close()
 
 
 def _prefixes(cluster: Cluster) -> dict[int, str]:

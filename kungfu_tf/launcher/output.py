@@ -62,6 +62,8 @@ class Screen:
 class Output:
     """All output of a job. Used by the launcher's only thread.
 
+    `sinks` are the descriptors it goes to, some of which may have to wait for their reader.
+
     Args:
         prefixes: rank → what its lines begin with.
         quiet: the peers' lines are not printed; files get them nevertheless.
@@ -88,7 +90,11 @@ class Output:
         self._last: dict[int, collections.deque[str]] = {
             rank: collections.deque(maxlen=_LAST_LINES) for rank in prefixes
         }
-        self._reported: set[int] = set()
+        logs = [*self._raw.values(), *([] if self._log is None else [self._log.sink])]
+        screens = {id(screen.sink): screen.sink for screen in self._screens.values()}
+        self._broken_logs: set[int] = set()
+        self._logs = logs
+        self.sinks = [*screens.values(), *logs]
 
     def feed(self, rank: int, stream: str, data: bytes) -> None:
         """Bytes that a peer has written; empty: the stream has ended."""
@@ -111,11 +117,6 @@ class Output:
     def last_lines(self, rank: int) -> list[str]:
         return list(self._last[rank])
 
-    @property
-    def sinks(self) -> list[Sink]:
-        """Those that may have to wait for their reader."""
-        return list({id(screen.sink): screen.sink for screen in self._screens.values()}.values())
-
     def finish(self) -> None:
         """Writes all that is left, as slowly as the readers take it, as any filter does."""
         for screen in self._screens.values():
@@ -135,10 +136,9 @@ class Output:
 
     def _complain(self) -> None:
         """Says once of each file that it can no longer be written."""
-        files = [*self._raw.values(), *([] if self._log is None else [self._log.sink])]
-        for sink in files:
-            if sink.error is not None and sink.fileno() not in self._reported:
-                self._reported.add(sink.fileno())
+        for sink in self._logs:
+            if sink.error is not None and sink.fileno() not in self._broken_logs:
+                self._broken_logs.add(sink.fileno())
                 self.say(f"a log file is no longer written: {sink.error}", always=True)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -17,17 +18,36 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class PeerProcess:
-    """A peer that was started, in a session of its own; the kernel kills it with the launcher."""
+def raise_descriptor_limit() -> tuple[int, int]:
+    """Room for the pipes and connections of some hundred peers; returns the limits of before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft, hard
 
-    def __init__(self, peer: Peer, command: Sequence[str], env: Mapping[str, str]) -> None:
+
+class PeerProcess:
+    """A peer that was started, in a session of its own; the kernel kills it with the launcher.
+
+    Args:
+        descriptors: its limits of open files.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        descriptors: tuple[int, int],
+    ) -> None:
         self.peer = peer
         self.started = time.monotonic()
         self.ended: float | None = None
         self.code: int | None = None
         launcher = os.getpid()
 
-        def die_with_launcher() -> None:
+        def prepare() -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != launcher:
                 os._exit(1)
@@ -41,7 +61,7 @@ class PeerProcess:
                 bufsize=0,
                 env=env,
                 start_new_session=True,
-                preexec_fn=die_with_launcher,
+                preexec_fn=prepare,
             )
         except OSError as error:
             missing = error.errno == errno.ENOENT

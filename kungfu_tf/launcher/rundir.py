@@ -27,6 +27,10 @@ class RunDirectory:
     def control(self) -> str:
         return os.path.join(self.path, "control.sock")
 
+    @property
+    def debug_token(self) -> str:
+        return os.path.join(self.path, "debug-token")
+
     def create(self) -> None:
         """Raises LaunchError if it cannot be made, also if somebody else has made it before."""
         try:

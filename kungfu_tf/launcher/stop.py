@@ -17,30 +17,26 @@ class Stop:
     def __init__(self, first: int | None, grace: float, send: Callable[[int], None]) -> None:
         self._grace = grace
         self._send = send
-        self._due = time.monotonic()
         later = [number for number in (signal.SIGTERM, signal.SIGKILL) if number != first]
         self._steps: list[int | None] = [first, *later]
-        self.signalled = False
+        self.due = time.monotonic()
         self.advance()
 
     @property
-    def due(self) -> float | None:
-        """When the next step is to be taken; None: there is none left."""
-        return self._due if self._steps else None
+    def exhausted(self) -> bool:
+        """SIGKILL was sent, and its time of grace is over: the kernel cannot end what is left."""
+        return not self._steps and time.monotonic() >= self.due
 
     def advance(self) -> None:
-        """Takes the next step if it is due."""
-        now = time.monotonic()
-        if not self._steps or now < self._due:
-            return
-        number = self._steps.pop(0)
-        if number is not None:
-            self.signalled = True
-            self._send(number)
-        self._due = now + self._grace
+        """Takes the next step, if there is one and it is due."""
+        if self._steps and time.monotonic() >= self.due:
+            number = self._steps.pop(0)
+            if number is not None:
+                self._send(number)
+            self.due = time.monotonic() + self._grace
 
     def kill(self) -> None:
-        """Skips to the last step."""
-        self._steps = []
-        self.signalled = True
-        self._send(signal.SIGKILL)
+        """Goes to the last step at once."""
+        self._steps = [signal.SIGKILL]
+        self.due = time.monotonic()
+        self.advance()

@@ -72,12 +72,12 @@ def sweep(
 def main(arguments: list[str]) -> int:
     """The program: waits for the launcher's end, then sweeps."""
     runner, directory = arguments
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
     sessions: set[int] = set()
     for line in sys.stdin:
-        number = int(line[1:])
-        sessions = sessions | {number} if line[0] == "+" else sessions - {number}
+        session = int(line[1:])
+        sessions = sessions | {session} if line[0] == "+" else sessions - {session}
     clean = sweep(lambda: members(runner, sessions))
     shutil.rmtree(directory, ignore_errors=True)
     return 0 if clean else 1
