@@ -22,7 +22,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
 ROOT = Path(__file__).parent.resolve()
-SOURCES = ("ops/tensorflow/*.h", "ops/tensorflow/*.cc", "ops/c_api/*.h")
+SOURCES = ("ops/tensorflow/*", "ops/c_api/*.h")
 
 
 def build_core(lib: Path) -> None:
