@@ -12,7 +12,9 @@ from kungfu_tf.launcher.errors import LaunchError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_ITEM = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]]*)(?::(?P<second>[^:]*))?(?::(?P<third>.+))?")
+_ITEM = re.compile(
+    r"(?P<name>\[[^\]]*\]|[^:\[\]]*)(?::(?P<second>[^:]*))?(?::(?P<third>\[[^\]]+\]|[^:\[\]]+))?"
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,250 @@
+"""Ranks, ports, GPUs, secrets and the environment of the peers."""
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kungfu_tf.launcher import cluster, credentials, environment, flags, placement, ports, rundir
+from kungfu_tf.launcher.cluster import Cluster
+from kungfu_tf.launcher.errors import LaunchError
+
+LOOPBACK = ipaddress.ip_address("127.0.0.1")
+SECRET = "a secret that is long enough"
+
+
+@contextlib.contextmanager
+def planned(*words: str) -> Iterator[Cluster]:
+    plan = cluster.plan(flags.parse([*words, "prog"]))
+    try:
+        yield plan
+    finally:
+        plan.reservation.close()
+
+
+def free_range(size: int) -> tuple[int, int]:
+    """Ports that nobody uses now, below the ephemeral range."""
+    for first in range(20000, 30000, size):
+        reservation = ports.Reservation(LOOPBACK)
+        with contextlib.suppress(LaunchError):
+            reservation.take(list(range(first, first + size)))
+            reservation.close()
+            return first, first + size - 1
+    raise AssertionError("no free ports")
+
+
+def test_ranks_go_host_by_host_with_the_first_ports_of_the_range() -> None:
+    words = ("-H", "127.0.0.2:2,127.0.0.3:3", "-np", "4", "-port-range", "10500-10600")
+    with planned(*words, "-self", "127.0.0.3") as there:
+        assert there.peer_list == (
+            "127.0.0.2:10500,127.0.0.2:10501,127.0.0.3:10500,127.0.0.3:10501"
+        )
+        assert [peer.rank for peer in there.local_peers] == [2, 3]
+        assert [peer.local_rank for peer in there.peers] == [0, 1, 0, 1]
+        assert there.several_hosts
+        with planned(*words, "-self", "127.0.0.2") as here:
+            assert here.peer_list == there.peer_list
+            assert [peer.rank for peer in here.local_peers] == [0, 1]
+
+
+def test_a_host_that_no_peer_belongs_to() -> None:
+    with planned("-H", "127.0.0.2:2,127.0.0.3:3", "-np", "2", "-self", "127.0.0.3") as plan:
+        assert plan.local_peers == ()
+        assert not plan.several_hosts
+
+
+def test_by_default_there_is_room_for_as_many_peers_as_asked_for() -> None:
+    with planned("-np", "100") as plan:
+        assert len(plan.local_peers) == 100
+
+
+def test_ipv6_peers_are_written_in_brackets() -> None:
+    first, last = free_range(2)
+    with planned("-P", f"[::1]:{first},[::1]:{last}") as plan:
+        assert plan.peer_list == f"[::1]:{first},[::1]:{last}"
+
+
+def test_peers_in_any_order() -> None:
+    first, last = free_range(3)
+    text = f"127.0.0.2:{first}:5,127.0.0.1:{first},127.0.0.2:{last}"
+    with planned("-P", text, "-self", "127.0.0.2") as plan:
+        assert [(peer.rank, peer.local_rank, peer.slot) for peer in plan.local_peers] == [
+            (0, 0, 5),
+            (2, 1, 1),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-np", "5", "-H", "127.0.0.1:4"], "-np 5 is more than the 4 slots of 127.0.0.1:4"),
+        (["-np", "3", "-P", "127.0.0.1:7,127.0.0.1:8"], "-np 3 is more than the 2 peers of -P"),
+        (["-np", "4", "-port-range", "20000-20002"], "20000-20002 has no room for 4 peers"),
+    ],
+)
+def test_what_does_not_fit(words: list[str], says: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        cluster.plan(flags.parse([*words, "prog"]))
+    assert says in str(caught.value)
+
+
+def test_ports_in_use_are_passed_over_on_one_host() -> None:
+    first, last = free_range(4)
+    with socket.create_server(("127.0.0.1", first + 1)):
+        with planned("-np", "2", "-port-range", f"{first}-{last}") as plan:
+            assert [peer.port for peer in plan.peers] == [first, first + 2]
+        with pytest.raises(LaunchError, match="only 3 of 4 ports are free"):
+            cluster.plan(flags.parse(["-np", "4", "-port-range", f"{first}-{last}", "prog"]))
+
+
+def test_a_port_in_use_is_an_error_where_it_was_asked_for() -> None:
+    first, _ = free_range(1)
+    with socket.create_server(("127.0.0.1", first)), pytest.raises(LaunchError) as caught:
+        cluster.plan(flags.parse(["-P", f"127.0.0.1:{first}", "prog"]))
+    assert f"port {first} of 127.0.0.1 is in use" in str(caught.value)
+
+
+def test_two_launchers_do_not_choose_the_same_port() -> None:
+    first, last = free_range(4)
+    words = ("-np", "2", "-port-range", f"{first}-{last}")
+    with planned(*words) as one, planned(*words) as other:
+        assert len({peer.port for peer in (*one.peers, *other.peers)}) == 4
+    with planned(*words) as again:
+        assert [peer.port for peer in again.peers] == [first, first + 1]
+
+
+def test_one_gpu_per_peer() -> None:
+    with planned("-np", "2") as plan:
+        assert placement.place(plan.peers, ["3", "GPU-8f", "5"]).devices == {0: "3", 1: "GPU-8f"}
+        assert placement.place(plan.peers, ["3", "5"]).warning is None
+        shared = placement.place(plan.peers, ["3"])
+        assert shared.devices == {0: "3", 1: "3"}
+        assert shared.warning is not None
+        assert "2 peers share 1 GPU:" in shared.warning
+        assert placement.place(plan.peers, []).devices == {}
+
+
+def test_gpus_of_the_environment_come_before_those_of_the_machine(tmp_path: Path) -> None:
+    for name in ("nvidia10", "nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    assert placement.visible_gpus({}, dev=tmp_path) == ["0", "2", "10"]
+    assert placement.visible_gpus({"CUDA_VISIBLE_DEVICES": "7, 6"}, dev=tmp_path) == ["7", "6"]
+    assert placement.visible_gpus({"CUDA_VISIBLE_DEVICES": "7,-1,6"}, dev=tmp_path) == ["7"]
+    assert placement.visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, dev=tmp_path) == []
+
+
+def test_on_one_host_secret_and_job_are_random() -> None:
+    one, other = credentials.one_host(), credentials.one_host()
+    assert len(bytes.fromhex(one.secret)) == 32
+    assert one.secret != other.secret
+    assert one.job_id != other.job_id
+    assert one.secret not in repr(one)
+
+
+def test_on_several_hosts_all_runners_agree(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET + "\n")
+    path.chmod(0o600)
+    one = credentials.several_hosts({"KUNGFU_SECRET_FILE": str(path)}, "a:1,b:1")
+    other = credentials.several_hosts({"KUNGFU_SECRET": SECRET}, "a:1,b:1")
+    assert one == other
+    assert one.secret == SECRET
+    assert SECRET not in one.job_id
+    assert one.warning is None
+    changed = credentials.several_hosts({"KUNGFU_SECRET": SECRET}, "a:1,b:2")
+    assert changed.job_id != one.job_id
+
+
+def test_without_a_secret_several_hosts_are_refused_and_told_how_to_make_one() -> None:
+    with pytest.raises(LaunchError) as caught:
+        credentials.several_hosts({}, "a:1,b:1")
+    assert "token_hex" in str(caught.value)
+    assert "KUNGFU_SECRET_FILE" in str(caught.value)
+    insecure = credentials.several_hosts({}, "a:1,b:1", insecure=True)
+    assert insecure.warning is not None
+
+
+def test_secrets_that_cannot_be_used(tmp_path: Path) -> None:
+    def refused(**environ: str) -> str:
+        with pytest.raises(LaunchError) as caught:
+            credentials.several_hosts(environ, "a:1,b:1")
+        return str(caught.value)
+
+    path = tmp_path / "secret"
+    assert "cannot read" in refused(KUNGFU_SECRET_FILE=str(path))
+    path.write_text("short\n")
+    assert "has 5 characters" in refused(KUNGFU_SECRET_FILE=str(path))
+    assert "cannot be printed" in refused(KUNGFU_SECRET="sixteen\x01characters")
+
+
+def test_a_secret_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET)
+    path.chmod(0o644)
+    warning = credentials.several_hosts({"KUNGFU_SECRET_FILE": str(path)}, "a:1,b:1").warning
+    assert warning is not None
+    assert "chmod 600" in warning
+
+
+def peer_environment(*words: str, environ: dict[str, str]) -> dict[str, str]:
+    with planned("-np", "2", *words) as plan:
+        job = environment.Job(
+            cluster=plan,
+            credentials=credentials.one_host(),
+            directory=rundir.choose(environ),
+            placement=placement.place(plan.peers, placement.visible_gpus(environ)),
+            options=flags.parse([*words, "prog"]),
+        )
+        return environment.of_peer(plan.peers[1], job, environ)
+
+
+def test_identity_is_the_launchers() -> None:
+    forged = {"KUNGFU_SELF": "x", "KUNGFU_SECRET": "y", "KUNGFU_SECRET_FILE": "z", "HOME": "/home"}
+    env = peer_environment(environ=forged)
+    assert env["KUNGFU_SELF"] == env["KUNGFU_PEERS"].split(",")[1]
+    assert env["KUNGFU_SECRET"] != "y"
+    assert "KUNGFU_SECRET_FILE" not in env
+    assert env["KUNGFU_EPOCH"] == "0"
+    assert env["KUNGFU_CONTROL"].startswith(env["KUNGFU_SOCKET_DIR"] + "/")
+    assert env["HOME"] == "/home"
+
+
+def test_an_argument_goes_before_the_environment_and_that_before_the_default() -> None:
+    plain = peer_environment(environ={})
+    assert (plain["KUNGFU_STRATEGY"], plain["KUNGFU_LOG_LEVEL"]) == ("AUTO", "2")
+    assert plain["PYTHONUNBUFFERED"] == "1"
+    assert peer_environment("-v", environ={})["KUNGFU_LOG_LEVEL"] == "1"
+    assert peer_environment("-q", environ={})["KUNGFU_LOG_LEVEL"] == "3"
+    own = {"KUNGFU_STRATEGY": "RING", "KUNGFU_LOG_LEVEL": "0", "PYTHONUNBUFFERED": ""}
+    tuned = peer_environment("-v", environ=own)
+    assert (tuned["KUNGFU_STRATEGY"], tuned["KUNGFU_LOG_LEVEL"]) == ("RING", "0")
+    assert tuned["PYTHONUNBUFFERED"] == ""
+    assert peer_environment("-strategy", "STAR", environ=own)["KUNGFU_STRATEGY"] == "STAR"
+
+
+def test_gpus_and_nccl() -> None:
+    env = peer_environment("-allow-nvlink", environ={"CUDA_VISIBLE_DEVICES": "6,7"})
+    assert env["CUDA_VISIBLE_DEVICES"] == "7"
+    assert env["NCCL_P2P_LEVEL"] == "NVL"
+    assert "CUDA_VISIBLE_DEVICES" not in peer_environment(environ={}) or placement.visible_gpus({})
+
+
+def test_a_launcher_inside_a_job_extends_the_name_of_the_outer_one(tmp_path: Path) -> None:
+    outer = rundir.choose({})
+    inner = rundir.choose({"KUNGFU_RUNNER": outer.runner})
+    assert inner.runner.startswith(outer.runner + ".")
+    assert inner.path != outer.path
+
+
+def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/tmp/" + "long" * 20)
+    assert rundir.choose({}).path.startswith("/tmp/kungfu-")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "1e9"])
+def test_a_time_of_grace_that_is_none(text: str) -> None:
+    with pytest.raises(LaunchError, match="KUNGFU_GRACE"):
+        environment.grace_period({"KUNGFU_GRACE": text})

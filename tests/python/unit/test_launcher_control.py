@@ -1,0 +1,212 @@
+"""The control connection, over real sockets, with peers that keep to the protocol and others."""
+
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kungfu_tf.launcher import control
+from kungfu_tf.launcher.control import ControlServer
+
+DEADLINE = 20.0
+
+
+class Runner:
+    """A control server and the loop that drives it, on the test's own thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path / "control.sock")
+        self.selector = selectors.PollSelector()
+        self.server = ControlServer(self.path, [4, 5, 6], self.selector)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come true"
+            for key, events in self.selector.select(0.05):
+                key.data(events)
+
+    def connect(self, opening: bytes = b"") -> socket.socket:
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        peer.settimeout(DEADLINE)
+        peer.connect(self.path)
+        peer.sendall(opening)
+        return peer
+
+    def hello(self, rank: int) -> socket.socket:
+        peer = self.connect(f"hello {rank} {os.getpid()}\n".encode())
+        self.until(lambda: self.server.contacts[rank].connected)
+        return peer
+
+    def is_closed(self, peer: socket.socket) -> bool:
+        """Whether the runner has closed the connection, after it has handled what there was."""
+        result: list[bytes] = []
+        reader = threading.Thread(target=lambda: result.append(_receive(peer)))
+        reader.start()
+        self.until(lambda: not reader.is_alive())
+        return result == [b""]
+
+
+def _receive(peer: socket.socket) -> bytes:
+    try:
+        return peer.recv(4096)
+    except ConnectionResetError:
+        return b""
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    runner = Runner(tmp_path)
+    yield runner
+    runner.server.close()
+    runner.selector.close()
+
+
+def test_a_peer_says_who_it_is_that_it_lives_and_what_it_saw(runner: Runner) -> None:
+    contact = runner.server.contacts[5]
+    with runner.hello(5) as peer:
+        first = contact.heard
+        assert first is not None
+        peer.sendall(b"ali")
+        peer.sendall("ve\nreport all_reduce 'é': reset\x1b[2J\n".encode())
+        runner.until(lambda: contact.reports)
+        assert contact.reports == ["all_reduce 'é': reset [2J"]
+        assert contact.heard is not None
+        assert contact.heard >= first
+    runner.until(lambda: not contact.connected)
+    assert contact.lost is not None
+
+
+def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Runner) -> None:
+    with runner.hello(4) as failed, runner.hello(5) as other, runner.connect() as stranger:
+        runner.server.announce(4, "killed by SIGKILL")
+        assert other.recv(4096) == b"failed 4 killed by SIGKILL\n"
+        with runner.hello(6) as late:
+            assert late.recv(4096) == b"failed 4 killed by SIGKILL\n"
+        for uninformed in (failed, stranger):
+            uninformed.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                uninformed.recv(4096)
+
+
+def test_an_announcement_is_one_line_of_bounded_length(runner: Runner) -> None:
+    with runner.hello(5) as peer:
+        runner.server.announce(4, "one\ntwo " + "é" * 5000)
+        line = b""
+        while not line.endswith(b"\n"):
+            line += peer.recv(4096)
+    assert line.startswith(b"failed 4 one two ")
+    assert len(line) <= control.LONGEST_LINE + 1
+    line.decode()
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"hello 7 1\n",  # not of this host
+        b"hello -5 1\n",
+        b"hello 5\n",
+        b"hello 5 1 2\n",
+        b"hello 99999999999999999999 1\n",
+        b"alive\n",
+        b"report before hello\n",
+        b"failed 5 forged\n",
+        b"update everything\n",
+        b"exit\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\n",
+        b"\0\0\0\0\n",
+        b"\xff\xfe\n",
+        b"x" * (control.LONGEST_LINE + 1),
+    ],
+)
+def test_whoever_begins_wrongly_is_dropped_and_believed_nothing(
+    runner: Runner, opening: bytes
+) -> None:
+    with runner.connect(opening) as stranger:
+        assert runner.is_closed(stranger)
+    assert all(contact.heard is None for contact in runner.server.contacts.values())
+    assert all(not contact.reports for contact in runner.server.contacts.values())
+    with runner.hello(5):
+        pass
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"exit\n",
+        b"update 1\n",
+        b"failed 4 forged\n",
+        b"hello 5 1\n",
+        b"report\n",
+        b"\xff\n",
+        b"\n",
+        b"report " + b"x" * control.LONGEST_LINE + b"\n",
+    ],
+)
+def test_a_peer_that_breaks_the_protocol_loses_its_connection_only(
+    runner: Runner, line: bytes
+) -> None:
+    with runner.hello(4) as other, runner.hello(5) as peer:
+        peer.sendall(b"report seen\n" + line)
+        assert runner.is_closed(peer)
+        assert runner.server.contacts[5].reports == ["seen"]
+        other.sendall(b"report still here\n")
+        runner.until(lambda: runner.server.contacts[4].reports)
+        assert runner.server.contacts[4].connected
+    with runner.hello(5):
+        pass
+
+
+def test_nobody_takes_the_place_of_a_peer_that_is_connected(runner: Runner) -> None:
+    with runner.hello(5) as peer, runner.connect(b"hello 5 1\nreport forged\n") as impostor:
+        assert runner.is_closed(impostor)
+        peer.sendall(b"report mine\n")
+        runner.until(lambda: runner.server.contacts[5].reports)
+        assert runner.server.contacts[5].reports == ["mine"]
+
+
+def test_reports_without_end_are_not_kept(runner: Runner) -> None:
+    with runner.hello(5) as peer:
+        peer.sendall(b"".join(b"report %d\n" % i for i in range(100)))
+        peer.shutdown(socket.SHUT_WR)
+        runner.until(lambda: not runner.server.contacts[5].connected)
+    assert runner.server.contacts[5].reports == [str(i) for i in range(control.MOST_REPORTS)]
+
+
+def test_many_strangers_do_not_keep_a_peer_out(runner: Runner) -> None:
+    strangers = []
+    for _ in range(2 * control.MOST_STRANGERS):
+        strangers.append(runner.connect())
+        for key, events in runner.selector.select(0):
+            key.data(events)
+    with runner.hello(5):
+        assert runner.is_closed(strangers[0])
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_a_stranger_that_says_nothing_is_dropped_in_time(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with runner.hello(5), runner.connect() as stranger:
+        monkeypatch.setattr(control, "HELLO_DEADLINE", 0.0)
+        for _ in range(3):  # accepts it, if it has not been
+            for key, events in runner.selector.select(0.05):
+                key.data(events)
+        runner.server.drop_strangers()
+        assert runner.is_closed(stranger)
+        assert runner.server.contacts[5].connected
+
+
+def test_what_a_peer_said_last_is_read_when_it_has_ended(runner: Runner) -> None:
+    with runner.hello(5) as peer:
+        peer.sendall(b"report too late?\n")
+    runner.server.drain(5)
+    assert runner.server.contacts[5].reports == ["too late?"]
+    assert not runner.server.contacts[5].connected

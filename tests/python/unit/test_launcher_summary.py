@@ -1,0 +1,92 @@
+"""Which failure came first, and what is said of it; how a job is stopped step by step."""
+
+import dataclasses
+import signal
+
+from kungfu_tf.launcher import process, summary
+from kungfu_tf.launcher.stop import Stop
+from kungfu_tf.launcher.summary import Outcome
+
+WELL = Outcome(
+    rank=0,
+    host="10.0.0.1",
+    pid=100,
+    code=0,
+    seconds=2.0,
+    gone=9.0,
+    stopped=False,
+    reports=(),
+    last_lines=(),
+)
+
+
+def ended(rank: int, code: int, *, gone: float, stopped: bool = False, report: str = "") -> Outcome:
+    return dataclasses.replace(
+        WELL,
+        rank=rank,
+        pid=100 + rank,
+        code=code,
+        gone=gone,
+        stopped=stopped,
+        reports=(report,) if report else (),
+        last_lines=(f"last of {rank}",),
+    )
+
+
+def test_who_went_first_failed_first() -> None:
+    assert summary.first_failure([WELL]) is None
+    assert summary.first_failure([ended(0, -15, gone=1, stopped=True)]) is None
+    outcomes = [ended(0, 1, gone=3.0), ended(1, 1, gone=2.0), ended(2, -15, gone=1, stopped=True)]
+    first = summary.first_failure(outcomes)
+    assert first is not None
+    assert first.rank == 1
+
+
+def test_of_two_at_the_same_time_the_one_that_was_killed_failed_first() -> None:
+    first = summary.first_failure([ended(0, 1, gone=2.0), ended(3, -9, gone=2.0)])
+    assert first is not None
+    assert first.rank == 3
+
+
+def test_the_summary_names_rank_host_pid_cause_last_lines_and_what_the_others_saw() -> None:
+    text = summary.describe(
+        [
+            ended(0, 1, gone=5.0, report="all_reduce 'w' from rank 1: connection reset"),
+            ended(1, -9, gone=4.0),
+            ended(2, -15, gone=6.0, stopped=True),
+        ]
+    )
+    assert text.splitlines() == [
+        "rank 1 on 10.0.0.1 (pid 101) failed first: killed by SIGKILL (by the kernel if memory ran"
+        " out: see dmesg), after 2.0 s",
+        "  its last lines:",
+        "  | last of 1",
+        "rank 0 on 10.0.0.1 (pid 100): exit code 1",
+        "  reported: all_reduce 'w' from rank 1: connection reset",
+        "rank 2 on 10.0.0.1 (pid 102): stopped (killed by SIGTERM)",
+    ]
+
+
+def test_codes_are_those_of_shells() -> None:
+    assert (process.exit_code(3), process.exit_code(-9)) == (3, 137)
+    assert process.describe(3) == "exit code 3"
+    assert process.describe(-11) == "killed by SIGSEGV"
+    assert process.describe(-63) == "killed by signal 63"
+
+
+def test_requests_grow_stronger() -> None:
+    sent: list[int] = []
+    stop = Stop(signal.SIGINT, 0.0, sent.append)
+    while not stop.exhausted:
+        stop.advance()
+    assert sent == [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+
+
+def test_there_is_time_before_the_first_signal_and_none_after_kill() -> None:
+    sent: list[int] = []
+    stop = Stop(None, 3600.0, sent.append)
+    stop.advance()
+    assert sent == []
+    stop.kill()
+    assert sent == [signal.SIGKILL]
+    assert not stop.exhausted
