@@ -207,15 +207,14 @@ void Session::PeerFailedOnLoop(int rank, const std::string& text) {
   router_->GiveUpOnLoop(peers_[rank], UnavailableError(text));
 }
 
-void Session::CloseOnLoop() {
-  const Status closed = CancelledError("this peer has shut down");
-  if (broken_.ok()) broken_ = closed;
+void Session::AbortOnLoop(const Status& why) {
+  if (broken_.ok()) broken_ = why;
   while (!waiting_.empty()) {
     const Waiting* waiting = &waiting_.front();
-    DropWaitingOnLoop(waiting, BrokenStatus(waiting->operation), /*tell=*/false);
+    DropWaitingOnLoop(waiting, BrokenStatus(waiting->operation), /*tell=*/true);
   }
   for (const auto& [handle, running] : running_) {
-    running->FailOnLoop(closed.WithContext(running->title() + " at rank " + std::to_string(rank_)), /*tell=*/true);
+    running->FailOnLoop(why.WithContext(running->title() + " at rank " + std::to_string(rank_)), /*tell=*/true);
   }
 }
 

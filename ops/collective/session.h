@@ -45,7 +45,7 @@ class Session : private RouterHandler {
   // All pointers must outlive it. `router` may be null for a session of one.
   Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
           const SessionOptions& options, OperationCounters* counters);
-  // REQUIRES: closed, or the loop has ended.
+  // REQUIRES: the loop has ended.
   ~Session() override;
 
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
@@ -65,8 +65,8 @@ class Session : private RouterHandler {
   void BeginOnLoop();
   // Somebody who knows says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
-  // All that is pending fails with kCancelled, and what is started later too.
-  void CloseOnLoop();
+  // All that is pending fails with `why`, and what is started later too. The other peers are told.
+  void AbortOnLoop(const Status& why);
 
  private:
   // Called, and waiting for the agreement.

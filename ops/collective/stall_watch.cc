@@ -25,10 +25,6 @@ StallWatch::StallWatch(EventLoop* loop, Router* router, const PeerList& peers, i
                        Seconds silence)
     : loop_(loop), router_(router), peers_(peers), rank_(rank), warning_(warning), silence_(silence) {}
 
-StallWatch::~StallWatch() {
-  if (scheduled_) loop_->CancelTimerOnLoop(timer_);
-}
-
 void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   Watched watched;
   watched.deadline = After(timeout);

@@ -15,11 +15,10 @@
 
 namespace kungfu {
 
-// Lives on the event loop's thread.
+// Lives on the event loop's thread, until the loop has ended.
 class StallWatch {
  public:
   StallWatch(EventLoop* loop, Router* router, const PeerList& peers, int rank, Seconds warning, Seconds silence);
-  ~StallWatch();
 
   void AddOnLoop(RunningOperation* operation, Seconds timeout);
   void RemoveOnLoop(RunningOperation* operation);

@@ -6,10 +6,10 @@
 
 namespace kungfu {
 
-OutLink::OutLink(EventLoop* loop, Transport* transport, const PeerId& peer, Seconds connect_timeout,
+OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, Seconds connect_timeout,
                  OutLinkOwner* owner)
     : loop_(loop),
-      transport_(transport),
+      transports_(transports),
       peer_(peer),
       connect_timeout_(connect_timeout),
       owner_(owner),
@@ -53,12 +53,12 @@ void OutLink::SendNoticeOnLoop(FrameType type, const Tag& tag, const Status& sta
 void OutLink::ConnectIfNeeded() {
   if (connection_ || connecting_) return;
   connecting_ = true;
-  transport_->ConnectOnLoop(peer_, After(connect_timeout_),
-                            [self = self_](StatusOr<std::unique_ptr<Connection>> connection) -> ConnectionHandler* {
-                              if (!*self) return nullptr;
-                              (*self)->OnConnected(std::move(connection));
-                              return *self;
-                            });
+  transports_->ConnectOnLoop(peer_, After(connect_timeout_),
+                             [self = self_](StatusOr<std::unique_ptr<Connection>> connection) -> ConnectionHandler* {
+                               if (!*self) return nullptr;
+                               (*self)->OnConnected(std::move(connection));
+                               return *self;
+                             });
 }
 
 void OutLink::OnConnected(StatusOr<std::unique_ptr<Connection>> connection) {

@@ -14,6 +14,7 @@
 #include "ops/router/mailbox.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
+#include "ops/transport/transport_set.h"
 
 namespace kungfu {
 
@@ -27,7 +28,7 @@ class OutLinkOwner {
 
 class OutLink : public ConnectionHandler, private Sink {
  public:
-  OutLink(EventLoop* loop, Transport* transport, const PeerId& peer, Seconds connect_timeout, OutLinkOwner* owner);
+  OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, Seconds connect_timeout, OutLinkOwner* owner);
   ~OutLink() override;
 
   // Sends a message of an operation. `done` is called once its bytes are not needed any more; never inside the call.
@@ -72,7 +73,7 @@ class OutLink : public ConnectionHandler, private Sink {
   void FinishLater(StatusCallback done, const Status& status);
 
   EventLoop* const loop_;
-  Transport* const transport_;
+  TransportSet* const transports_;
   const PeerId peer_;
   const Seconds connect_timeout_;
   OutLinkOwner* const owner_;

@@ -7,13 +7,14 @@
 
 namespace kungfu {
 
-Router::Router(EventLoop* loop, Transport* transport, Seconds connect_timeout)
-    : loop_(loop), transport_(transport), connect_timeout_(connect_timeout) {}
+Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout)
+    : loop_(loop), transports_(transports), connect_timeout_(connect_timeout) {}
 
 Router::~Router() = default;
 
 Status Router::ListenOnLoop() {
-  return transport_->ListenOnLoop(
+  return transports_->ListenOnLoop(
+      members_.peers(),
       [this](std::unique_ptr<Connection> connection) -> ConnectionHandler* { return Accept(std::move(connection)); });
 }
 
@@ -39,7 +40,7 @@ ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
 OutLink* Router::LinkTo(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.out) {
-    state.out = std::make_unique<OutLink>(loop_, transport_, peer, connect_timeout_, this);
+    state.out = std::make_unique<OutLink>(loop_, transports_, peer, connect_timeout_, this);
     if (!state.lost.ok()) state.out->CloseOnLoop(Clock::now(), state.lost);
   }
   return state.out.get();
@@ -73,7 +74,7 @@ void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
 void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
   closing_ = true;
   closed_ = std::move(closed);
-  transport_->CloseOnLoop();
+  transports_->CloseOnLoop();
   for (auto& [id, peer] : peers_) {
     for (const auto& link : peer.in) link->connection()->CloseOnLoop(deadline);
     if (peer.out) peer.out->CloseOnLoop(deadline, CancelledError("this peer has left"));

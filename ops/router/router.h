@@ -18,6 +18,7 @@
 #include "ops/router/out_link.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
+#include "ops/transport/transport_set.h"
 
 namespace kungfu {
 
@@ -44,11 +45,12 @@ struct RouterTotals {
 
 class Router : public InLinkOwner, public OutLinkOwner {
  public:
-  // The loop and the transport must outlive it.
-  Router(EventLoop* loop, Transport* transport, Seconds connect_timeout);
+  // The loop and the transports must outlive it.
+  Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout);
   ~Router() override;
 
   // Starts to accept connections.
+  // REQUIRES: an epoch was begun.
   Status ListenOnLoop();
   // From now on messages of `epoch` between `peers` are routed; those of older epochs are refused.
   // REQUIRES: epochs ascend; no operation of an older epoch is open.
@@ -95,7 +97,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) override;
 
   EventLoop* const loop_;
-  Transport* const transport_;
+  TransportSet* const transports_;
   const Seconds connect_timeout_;
 
   uint32_t epoch_ = 0;

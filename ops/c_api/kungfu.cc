@@ -1,0 +1,241 @@
+#include "ops/c_api/kungfu.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "ops/base/config.h"
+#include "ops/base/hmac.h"
+#include "ops/peer/default_peer.h"
+
+using kungfu::Kind;
+using kungfu::Operation;
+using kungfu::Peer;
+using kungfu::Status;
+using kungfu::StatusOr;
+
+namespace {
+
+#ifndef KUNGFU_VERSION
+#define KUNGFU_VERSION "unknown"
+#endif
+
+std::string& LastError() {
+  thread_local std::string text;
+  return text;
+}
+
+int Report(const Status& status) {
+  LastError() = status.message();
+  return static_cast<int>(status.code());
+}
+
+// `get` of the running peer's session, or -1.
+template <typename Get>
+int Ask(Get get) {
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (!peer.ok()) {
+    Report(peer.status());
+    return -1;
+  }
+  return get(*(*peer)->session());
+}
+
+Operation Make(Kind kind, const kungfu_options* options) {
+  Operation operation;
+  operation.kind = kind;
+  operation.name = options->name ? options->name : "";
+  operation.dtype = static_cast<kungfu::DType>(options->dtype);
+  operation.op = static_cast<kungfu::ReduceOp>(options->op);
+  operation.root = options->root;
+  operation.shape_digest = options->shape_digest;
+  operation.step = options->step;
+  operation.timeout = options->timeout;
+  return operation;
+}
+
+kungfu::Allocate Wrap(kungfu_allocate allocate, void* arg) {
+  return [allocate, arg](const std::vector<uint64_t>& counts) {
+    return allocate(arg, counts.data(), static_cast<int>(counts.size()));
+  };
+}
+
+uint64_t Start(Operation operation, kungfu_done done, void* arg) {
+  operation.done = [done, arg](const Status& status) {
+    done(arg, static_cast<int>(status.code()), status.message().c_str());
+  };
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (!peer.ok()) {
+    operation.done(peer.status().WithContext(kungfu::Title(operation)));
+    return 0;
+  }
+  return (*peer)->session()->Start(std::move(operation));
+}
+
+uint64_t StartSpans(Kind kind, const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
+                    void* arg) {
+  Operation operation = Make(kind, options);
+  operation.spans.reserve(num_spans);
+  for (int i = 0; i < num_spans; ++i) operation.spans.push_back({spans[i].send, spans[i].recv, spans[i].count});
+  return Start(std::move(operation), done, arg);
+}
+
+Operation MakeAllocating(Kind kind, const void* send, uint64_t count, const kungfu_options* options,
+                         kungfu_allocate allocate, void* arg) {
+  Operation operation = Make(kind, options);
+  operation.spans = {{send, nullptr, count}};
+  operation.allocate = Wrap(allocate, arg);
+  return operation;
+}
+
+}  // namespace
+
+int kungfu_abi_version(void) { return KUNGFU_ABI_VERSION; }
+const char* kungfu_version(void) { return KUNGFU_VERSION; }
+const char* kungfu_last_error(void) { return LastError().c_str(); }
+
+int kungfu_init(void) { return Report(kungfu::DefaultPeer().status()); }
+
+int kungfu_shutdown(void) {
+  kungfu::ShutdownDefaultPeer();
+  return 0;
+}
+
+int kungfu_rank(void) {
+  return Ask([](kungfu::Session& session) { return session.rank(); });
+}
+
+int kungfu_size(void) {
+  return Ask([](kungfu::Session& session) { return session.size(); });
+}
+
+int kungfu_local_rank(void) {
+  return Ask([](kungfu::Session& session) { return session.peers().LocalRank(session.rank()); });
+}
+
+int kungfu_local_size(void) {
+  return Ask([](kungfu::Session& session) { return session.peers().LocalSize(session.rank()); });
+}
+
+int kungfu_host_count(void) {
+  return Ask([](kungfu::Session& session) { return session.peers().HostCount(); });
+}
+
+int kungfu_epoch(void) {
+  return Ask([](kungfu::Session& session) { return static_cast<int>(session.epoch()); });
+}
+
+const char* kungfu_peer_name(int rank) {
+  thread_local std::string name;
+  name.clear();
+  Ask([rank](kungfu::Session& session) {
+    if (rank >= 0 && rank < session.size()) name = session.peers()[rank].ToString();
+    return 0;
+  });
+  return name.c_str();
+}
+
+const char* kungfu_strategy(void) {
+  thread_local std::string name;
+  name.clear();
+  Ask([](kungfu::Session& session) {
+    name = session.strategy();
+    return 0;
+  });
+  return name.c_str();
+}
+
+uint64_t kungfu_all_reduce(const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
+                           void* arg) {
+  return StartSpans(Kind::kAllReduce, spans, num_spans, options, done, arg);
+}
+
+uint64_t kungfu_broadcast(const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
+                          void* arg) {
+  return StartSpans(Kind::kBroadcast, spans, num_spans, options, done, arg);
+}
+
+uint64_t kungfu_reduce(const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
+                       void* arg) {
+  return StartSpans(Kind::kReduce, spans, num_spans, options, done, arg);
+}
+
+uint64_t kungfu_all_gather(const void* send, uint64_t count, const kungfu_options* options, kungfu_allocate allocate,
+                           kungfu_done done, void* arg) {
+  return Start(MakeAllocating(Kind::kAllGather, send, count, options, allocate, arg), done, arg);
+}
+
+uint64_t kungfu_gather(const void* send, uint64_t count, const kungfu_options* options, kungfu_allocate allocate,
+                       kungfu_done done, void* arg) {
+  return Start(MakeAllocating(Kind::kGather, send, count, options, allocate, arg), done, arg);
+}
+
+uint64_t kungfu_reduce_scatter(const void* send, uint64_t count, uint64_t row, const kungfu_options* options,
+                               kungfu_allocate allocate, kungfu_done done, void* arg) {
+  Operation operation = MakeAllocating(Kind::kReduceScatter, send, count, options, allocate, arg);
+  operation.row = row;
+  return Start(std::move(operation), done, arg);
+}
+
+uint64_t kungfu_all_to_all(const void* send, uint64_t count, uint64_t row, const uint64_t* send_counts, int num_counts,
+                           const kungfu_options* options, kungfu_allocate allocate, kungfu_done done, void* arg) {
+  Operation operation = MakeAllocating(Kind::kAllToAll, send, count, options, allocate, arg);
+  operation.row = row;
+  if (send_counts) operation.send_counts.assign(send_counts, send_counts + num_counts);
+  return Start(std::move(operation), done, arg);
+}
+
+uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done done, void* arg) {
+  return StartSpans(Kind::kBarrier, nullptr, 0, options, done, arg);
+}
+
+uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options, kungfu_done done,
+                          void* arg) {
+  Operation operation = Make(Kind::kConsensus, options);
+  operation.spans = {{send, nullptr, count}};
+  operation.equal = equal;
+  return Start(std::move(operation), done, arg);
+}
+
+void kungfu_cancel(uint64_t operation) {
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (peer.ok()) (*peer)->session()->Cancel(operation);
+}
+
+uint64_t kungfu_digest(const void* data, size_t size) {
+  kungfu::Sha256 hash;
+  hash.Update(data, size);
+  const kungfu::Sha256Digest digest = hash.Finish();
+  uint64_t folded = 0;
+  for (int i = 0; i < 8; ++i) folded |= static_cast<uint64_t>(digest[i]) << (8 * i);
+  return folded;
+}
+
+void kungfu_get_statistics(kungfu_statistics* statistics) {
+  *statistics = {};
+  Peer* peer = kungfu::DefaultPeerIfStarted();
+  if (!peer) return;
+  const kungfu::RouterTotals totals = peer->Totals();
+  statistics->operations = peer->counters().completed();
+  statistics->failures = peer->counters().failed();
+  statistics->bytes_sent = totals.bytes_sent;
+  statistics->bytes_received = totals.bytes_received;
+  statistics->refused_frames = totals.refused_frames;
+  statistics->connections = totals.connections;
+}
+
+uint64_t kungfu_completed(const char* name) {
+  Peer* peer = kungfu::DefaultPeerIfStarted();
+  return peer ? peer->counters().completed(name) : 0;
+}
+
+const char* kungfu_environment(void) {
+  static const auto* text = [] {
+    auto* lines = new std::string;
+    for (const kungfu::ConfigVariable& variable : kungfu::ConfigVariables()) {
+      *lines += std::string(variable.name) + "\t" + variable.meaning + "\n";
+    }
+    return lines;
+  }();
+  return text->c_str();
+}

@@ -1,0 +1,65 @@
+#include "ops/peer/default_peer.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+
+#include "ops/base/mutex.h"
+
+namespace kungfu {
+namespace {
+
+// Never destroyed: threads of the program may call us until the process ends.
+struct Global {
+  Mutex mu;
+  std::unique_ptr<Peer> owner GUARDED_BY(mu);
+  std::atomic<Peer*> peer{nullptr};
+  std::atomic<pid_t> pid{0};
+  std::atomic<bool> down{false};
+};
+
+Global& global() {
+  static auto* instance = new Global;
+  return *instance;
+}
+
+StatusOr<Peer*> Usable(Peer* peer) {
+  Global& g = global();
+  if (g.pid != getpid()) {
+    return FailedPreconditionError(
+        "this process was forked from a peer and is none: start it anew (spawn) to use "
+        "kungfu_tf in it");
+  }
+  if (g.down) return FailedPreconditionError("this peer has shut down");
+  return peer;
+}
+
+}  // namespace
+
+StatusOr<Peer*> DefaultPeer() {
+  Global& g = global();
+  if (Peer* peer = g.peer) return Usable(peer);
+  MutexLock lock(&g.mu);
+  if (Peer* peer = g.peer) return Usable(peer);
+  StatusOr<Config> config = Config::FromEnvironment();
+  if (!config.ok()) return config.status();
+  StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(*config);
+  if (!peer.ok()) return peer.status();
+  g.owner = std::move(*peer);
+  g.pid = getpid();
+  g.peer = g.owner.get();
+  return g.owner.get();
+}
+
+Peer* DefaultPeerIfStarted() { return global().peer; }
+
+void ShutdownDefaultPeer() {
+  Global& g = global();
+  Peer* peer = g.peer;
+  if (!peer || g.pid != getpid()) return;
+  g.down = true;
+  peer->Shutdown();
+}
+
+}  // namespace kungfu

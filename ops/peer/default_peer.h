@@ -1,0 +1,20 @@
+// The one peer of this process: the only global of the core.
+
+#pragma once
+
+#include "ops/base/status.h"
+#include "ops/peer/peer.h"
+
+namespace kungfu {
+
+// Starts the peer out of the environment at the first call. A start that failed is tried again by the next call.
+// kFailedPrecondition after ShutdownDefaultPeer, and in a process that was forked from a peer: the threads are not
+// there.
+StatusOr<Peer*> DefaultPeer();
+
+// The peer, if it was started; also after its shutdown.
+Peer* DefaultPeerIfStarted();
+
+void ShutdownDefaultPeer();
+
+}  // namespace kungfu

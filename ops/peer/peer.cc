@@ -1,0 +1,143 @@
+#include "ops/peer/peer.h"
+
+#include <fstream>
+#include <future>
+#include <utility>
+
+#include "ops/base/logging.h"
+
+namespace kungfu {
+namespace {
+
+// How long Shutdown waits for the other peers to take leave.
+constexpr Seconds kGoodbye{3};
+
+StatusOr<std::string> SecretOf(const Config& config) {
+  if (!config.secret.empty()) return config.secret;
+  if (config.secret_file.empty()) {
+    return FailedPreconditionError(
+        "several peers need a secret: start them with kungfu-run, or set KUNGFU_SECRET_FILE or KUNGFU_SECRET");
+  }
+  std::ifstream file(config.secret_file);
+  std::string secret;
+  if (!std::getline(file, secret) || secret.empty()) {
+    return InvalidArgumentError("KUNGFU_SECRET_FILE: no secret in the first line of " + config.secret_file);
+  }
+  return secret;
+}
+
+}  // namespace
+
+Peer::Peer(const Config& config) : config_(config) {}
+
+Peer::~Peer() { Shutdown(); }
+
+StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config) {
+  SetLogLevel(static_cast<LogLevel>(config.log_level));
+  PeerId self;
+  self.host = *HostAddress::Parse("127.0.0.1");
+  PeerList peers({self});
+  if (!config.self.empty()) {
+    StatusOr<PeerId> id = PeerId::Parse(config.self);
+    if (!id.ok()) return id.status().WithContext("KUNGFU_SELF");
+    self = *id;
+    StatusOr<PeerList> list = PeerList::Parse(config.peers.empty() ? config.self : config.peers);
+    if (!list.ok()) return list.status().WithContext("KUNGFU_PEERS");
+    peers = *list;
+  }
+  const int rank = peers.RankOf(self);
+  if (rank < 0) return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
+  std::unique_ptr<Peer> peer(new Peer(config));
+  KF_RETURN_IF_ERROR(peer->StartSession(peers, rank));
+  return peer;
+}
+
+Status Peer::StartSession(const PeerList& peers, int rank) {
+  StatusOr<StrategyName> strategy = ParseStrategy(config_.strategy);
+  if (!strategy.ok()) return strategy.status().WithContext("KUNGFU_STRATEGY");
+  SessionOptions options;
+  options.strategy = *strategy;
+  options.chunk_bytes = static_cast<uint64_t>(config_.chunk_bytes);
+  options.timeout = Seconds(config_.collective_timeout);
+  options.stall_warning = Seconds(config_.stall_warning);
+  options.silence_timeout = Seconds(config_.silence_timeout);
+
+  const bool alone = peers.size() == 1;
+  if (!alone) {
+    StatusOr<std::string> secret = SecretOf(config_);
+    if (!secret.ok()) return secret.status();
+    loop_ = std::make_unique<EventLoop>();
+    StatusOr<std::unique_ptr<TransportSet>> transports =
+        TransportSet::Make(loop_.get(), {peers[rank], config_.job_id, *secret}, config_.transport, config_.socket_dir);
+    if (!transports.ok()) return transports.status();
+    transports_ = std::move(*transports);
+    router_ = std::make_unique<Router>(loop_.get(), transports_.get(), Seconds(config_.connect_timeout));
+  } else if (!config_.control.empty()) {
+    loop_ = std::make_unique<EventLoop>();
+  }
+  session_ = std::make_unique<Session>(loop_.get(), router_.get(), peers, rank, static_cast<uint32_t>(config_.epoch),
+                                       options, &counters_);
+  if (!config_.control.empty()) {
+    Control::Handlers handlers;
+    handlers.peer_failed = [this](int failed, const std::string& text) { session_->PeerFailedOnLoop(failed, text); };
+    handlers.runner_lost = [this] { session_->AbortOnLoop(UnavailableError("the launcher is gone")); };
+    control_ = std::make_unique<Control>(loop_.get(), config_.control, rank, std::move(handlers));
+  }
+  if (!loop_) return OkStatus();
+  Status status;
+  RunOnLoop([&] { status = BeginOnLoop(); });
+  return status;
+}
+
+Status Peer::BeginOnLoop() {
+  if (router_) {
+    session_->BeginOnLoop();
+    KF_RETURN_IF_ERROR(router_->ListenOnLoop());
+  }
+  return control_ ? control_->OpenOnLoop() : OkStatus();
+}
+
+bool Peer::RunOnLoop(const std::function<void()>& task) {
+  if (!loop_) return false;
+  auto done = std::make_shared<std::promise<void>>();
+  std::future<void> finished = done->get_future();
+  if (!loop_->Post([&task, done] {
+        task();
+        done->set_value();
+      })) {
+    return false;
+  }
+  finished.wait();
+  return true;
+}
+
+// The loop's objects end on the loop, the session stays: it still knows its rank and size.
+void Peer::Shutdown() {
+  if (down_.exchange(true) || !loop_) return;
+  auto left = std::make_shared<std::promise<void>>();
+  std::future<void> gone = left->get_future();
+  loop_->Post([this, left] {
+    if (!router_) return left->set_value();
+    session_->AbortOnLoop(CancelledError("this peer has shut down"));
+    router_->CloseOnLoop(After(kGoodbye), [left] { left->set_value(); });
+  });
+  gone.wait();
+  RunOnLoop([this] {
+    if (control_) control_->CloseOnLoop();
+    control_.reset();
+    router_.reset();
+    transports_.reset();
+  });
+  loop_->Close();
+  loop_->Join();
+}
+
+RouterTotals Peer::Totals() {
+  RouterTotals totals;
+  RunOnLoop([&] {
+    if (router_) totals = router_->TotalsOnLoop();
+  });
+  return totals;
+}
+
+}  // namespace kungfu

@@ -1,0 +1,56 @@
+// One peer: puts the parts together, in the order in which they need each other, and takes them apart again.
+
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ops/base/config.h"
+#include "ops/base/status.h"
+#include "ops/collective/session.h"
+#include "ops/elastic/control.h"
+#include "ops/monitor/operation_counters.h"
+#include "ops/plan/peer_list.h"
+#include "ops/router/router.h"
+#include "ops/transport/event_loop.h"
+#include "ops/transport/transport_set.h"
+
+namespace kungfu {
+
+// Any thread.
+class Peer {
+ public:
+  // Starts a peer as `config` says; without config.self one of one, with no thread and no socket.
+  static StatusOr<std::unique_ptr<Peer>> Start(const Config& config);
+  ~Peer();  // Shutdown()
+
+  // Ends pending operations with kCancelled, takes leave of the other peers, stops the thread. Blocks for a few
+  // seconds at most. Not on a thread of the core. Again: nothing.
+  void Shutdown();
+
+  Session* session() const { return session_.get(); }
+  const OperationCounters& counters() const { return counters_; }
+  // All zero without connections, and after Shutdown. Blocks until the loop has answered.
+  RouterTotals Totals();
+
+ private:
+  explicit Peer(const Config& config);
+  Status StartSession(const PeerList& peers, int rank);
+  Status BeginOnLoop();
+  // Runs `task` on the loop and waits for it. Returns false if the loop has ended.
+  bool RunOnLoop(const std::function<void()>& task);
+
+  const Config config_;
+  OperationCounters counters_;
+  std::atomic<bool> down_{false};
+
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<TransportSet> transports_;
+  std::unique_ptr<Router> router_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Control> control_;
+};
+
+}  // namespace kungfu

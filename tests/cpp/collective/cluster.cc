@@ -1,0 +1,115 @@
+#include "tests/cpp/collective/cluster.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+// Ports that are free now: all are held until all are known.
+std::vector<int> FreePorts(int count) {
+  std::vector<int> sockets, ports;
+  for (int i = 0; i < count; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) std::abort();
+    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+    sockets.push_back(fd);
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) close(fd);
+  return ports;
+}
+
+}  // namespace
+
+Cluster::Cluster(int size, const ClusterOptions& options) {
+  char directory[] = "/tmp/kungfu-test-XXXXXX";
+  directory_ = mkdtemp(directory);
+  std::string peers;
+  std::vector<std::string> names;
+  for (const int port : FreePorts(size)) {
+    names.push_back((options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]") + ":" +
+                    std::to_string(port));
+    peers += (peers.empty() ? "" : ",") + names.back();
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    Config config;
+    config.self = names[rank];
+    config.peers = peers;
+    config.job_id = "test";
+    config.secret = "a secret of the test";
+    config.strategy = options.strategy;
+    config.transport = options.transport;
+    config.socket_dir = directory_;
+    config.chunk_bytes = options.chunk_bytes;
+    config.collective_timeout = options.timeout;
+    config.stall_warning = options.stall_warning;
+    config.silence_timeout = options.silence_timeout;
+    config.log_level = 3;
+    StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config);
+    if (!peer.ok()) {
+      std::fprintf(stderr, "peer %d: %s\n", rank, peer.status().ToString().c_str());
+      std::abort();
+    }
+    peers_.push_back(std::move(*peer));
+  }
+}
+
+// All take leave at the same time, as at the end of a job.
+Cluster::~Cluster() {
+  std::vector<std::thread> threads;
+  for (auto& peer : peers_) threads.emplace_back([&peer] { peer->Shutdown(); });
+  for (std::thread& thread : threads) thread.join();
+  peers_.clear();
+  std::filesystem::remove_all(directory_);
+}
+
+std::future<Status> Cluster::Start(int rank, Operation operation) {
+  auto promise = std::make_shared<std::promise<Status>>();
+  operation.done = [promise](const Status& status) { promise->set_value(status); };
+  session(rank)->Start(std::move(operation));
+  return promise->get_future();
+}
+
+std::vector<Status> Cluster::Run(const std::function<Operation(int rank)>& make) {
+  std::vector<std::future<Status>> futures;
+  for (int rank = 0; rank < size(); ++rank) futures.push_back(Start(rank, make(rank)));
+  std::vector<Status> statuses;
+  for (auto& future : futures) statuses.push_back(Wait(&future));
+  return statuses;
+}
+
+Status Wait(std::future<Status>* future) {
+  if (future->wait_for(std::chrono::seconds(120)) == std::future_status::ready) return future->get();
+  // Its buffers may still be in use: there is no way to go on.
+  Fail(__FILE__, __LINE__, "an operation did not end");
+  std::abort();
+}
+
+void ExpectAllOk(const std::vector<Status>& statuses) {
+  for (const Status& status : statuses) EXPECT_OK(status);
+}
+
+Operation MakeOperation(Kind kind, const std::string& name, DType dtype, ReduceOp op, int root) {
+  Operation operation;
+  operation.kind = kind;
+  operation.name = name;
+  operation.dtype = dtype;
+  operation.op = op;
+  operation.root = root;
+  return operation;
+}
+
+}  // namespace kungfu::testing

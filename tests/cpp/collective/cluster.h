@@ -1,0 +1,56 @@
+// Several peers in one process, each with its own loop, sockets and session: as real as separate processes, but for
+// what the operating system does when one dies.
+
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/base/config.h"
+#include "ops/peer/peer.h"
+
+namespace kungfu::testing {
+
+struct ClusterOptions {
+  std::string strategy = "AUTO";
+  std::string transport = "unix";  // or tcp
+  std::string host = "127.0.0.1";
+  double timeout = 60;
+  double stall_warning = 10;
+  double silence_timeout = 60;
+  long chunk_bytes = 1 << 20;
+};
+
+class Cluster {
+ public:
+  explicit Cluster(int size, const ClusterOptions& options = {});
+  ~Cluster();
+
+  int size() const { return static_cast<int>(peers_.size()); }
+  Session* session(int rank) const { return peers_[rank]->session(); }
+  Peer* peer(int rank) const { return peers_[rank].get(); }
+  // Ends one peer, in good order.
+  void Stop(int rank) { peers_[rank]->Shutdown(); }
+
+  // Begins the operation on one rank.
+  std::future<Status> Start(int rank, Operation operation);
+  // Begins what `make` returns on every rank and waits for all. One status per rank; fails the test if an operation
+  // does not end.
+  std::vector<Status> Run(const std::function<Operation(int rank)>& make);
+
+ private:
+  std::string directory_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+// The result; fails the test after a minute or two.
+Status Wait(std::future<Status>* future);
+void ExpectAllOk(const std::vector<Status>& statuses);
+
+Operation MakeOperation(Kind kind, const std::string& name, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::kSum,
+                        int root = 0);
+
+}  // namespace kungfu::testing

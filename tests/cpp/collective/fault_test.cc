@@ -1,0 +1,205 @@
+// What goes wrong is said on every peer, in bounded time, and what is not concerned goes on.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+using Floats = std::vector<float>;
+
+constexpr int kSize = 3;
+
+void ExpectAll(const std::vector<Status>& statuses, Code code, const std::string& part) {
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), code);
+    EXPECT_CONTAINS(status.message(), part);
+  }
+}
+
+void ExpectStillWorks(Cluster* cluster) {
+  std::vector<Floats> tensors(cluster->size(), Floats(10, 1.0f));
+  ExpectAllOk(cluster->Run([&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "still works");
+    operation.spans = {{tensors[rank].data(), tensors[rank].data(), 10}};
+    return operation;
+  }));
+  for (const Floats& tensor : tensors) EXPECT_TRUE(tensor == Floats(10, static_cast<float>(cluster->size())));
+}
+
+// Rank 1 of three has something else in mind.
+std::vector<Status> Disagree(Cluster* cluster, const Operation& most, const Operation& odd) {
+  std::vector<std::vector<char>> memory(cluster->size(), std::vector<char>(1 << 20));
+  return cluster->Run([&](int rank) {
+    Operation operation = rank == 1 ? odd : most;
+    for (Span& span : operation.spans) span.send = span.recv = memory[rank].data();
+    operation.allocate = [&memory, rank](const std::vector<uint64_t>&) { return memory[rank].data(); };
+    return operation;
+  });
+}
+
+Operation Reduction(uint64_t count, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::kSum,
+                    Kind kind = Kind::kAllReduce, int root = 0) {
+  Operation operation = MakeOperation(kind, "x", dtype, op, root);
+  operation.spans = {{nullptr, nullptr, count}};
+  return operation;
+}
+
+KF_TEST(Faults, DifferentCalls) {
+  for (const char* strategy : {"STAR", "RING", "CLIQUE", "BINARY_TREE"}) {
+    ClusterOptions options;
+    options.strategy = strategy;
+    Cluster cluster(kSize, options);
+    const Operation usual = Reduction(10);
+    ExpectAll(Disagree(&cluster, usual, Reduction(11)), Code::kInvalidArgument, "all_reduce 'x'");
+    ExpectAll(Disagree(&cluster, usual, Reduction(10, DType::kFloat64)), Code::kInvalidArgument, "float64");
+    ExpectAll(Disagree(&cluster, usual, Reduction(10, DType::kInt32)), Code::kInvalidArgument, "int32");
+    ExpectAll(Disagree(&cluster, usual, Reduction(10, DType::kFloat32, ReduceOp::kMean)), Code::kInvalidArgument,
+              "mean");
+    ExpectAll(Disagree(&cluster, Reduction(100000), Reduction(100001)), Code::kInvalidArgument, "100001");
+    ExpectAll(Disagree(&cluster, usual, Reduction(0)), Code::kInvalidArgument, "all_reduce 'x'");
+    Operation shaped = usual;
+    shaped.shape_digest = 77;
+    ExpectAll(Disagree(&cluster, usual, shaped), Code::kInvalidArgument, "shape");
+    Operation later = usual;
+    later.step = 8;
+    ExpectAll(Disagree(&cluster, usual, later), Code::kInvalidArgument, "step");
+    ExpectAll(Disagree(&cluster, usual, Reduction(10, DType::kFloat32, ReduceOp::kSum, Kind::kBroadcast)),
+              Code::kInvalidArgument, "'x'");
+    ExpectStillWorks(&cluster);
+  }
+}
+
+KF_TEST(Faults, DifferentRoots) {
+  for (const Kind kind : {Kind::kBroadcast, Kind::kReduce, Kind::kGather}) {
+    Cluster cluster(kSize);
+    for (const uint64_t count : {1, 100000}) {
+      ExpectAll(Disagree(&cluster, Reduction(count, DType::kFloat32, ReduceOp::kSum, kind, 0),
+                         Reduction(count, DType::kFloat32, ReduceOp::kSum, kind, 1)),
+                Code::kInvalidArgument, "root");
+    }
+    ExpectStillWorks(&cluster);
+  }
+}
+
+KF_TEST(Faults, ImpossibleCalls) {
+  Cluster cluster(kSize);
+  ExpectAll(Disagree(&cluster, Reduction(10), Reduction(10, DType::kBool)), Code::kInvalidArgument, "bool");
+  ExpectAll(Disagree(&cluster, Reduction(10, DType::kFloat32, ReduceOp::kSum, Kind::kBroadcast, 3),
+                     Reduction(10, DType::kFloat32, ReduceOp::kSum, Kind::kBroadcast, 3)),
+            Code::kInvalidArgument, "root 3");
+  Operation unnamed = Reduction(10);
+  unnamed.name = "";
+  ExpectAll(Disagree(&cluster, unnamed, unnamed), Code::kInvalidArgument, "a name has 1 to 1024 bytes");
+  ExpectStillWorks(&cluster);
+}
+
+KF_TEST(Faults, OneRankNeverComes) {
+  Cluster cluster(kSize);
+  ExpectStillWorks(&cluster);
+  Floats a(10), b(10);
+  Operation short_one = Reduction(10);
+  short_one.timeout = 0.2;
+  short_one.spans = {{a.data(), a.data(), 10}};
+  std::future<Status> first = cluster.Start(0, short_one);
+  short_one.spans = {{b.data(), b.data(), 10}};
+  std::future<Status> second = cluster.Start(1, short_one);
+  // Rank 2 waits elsewhere.
+  std::future<Status> elsewhere = cluster.Start(2, MakeOperation(Kind::kBarrier, "elsewhere", DType::kUint8));
+  for (std::future<Status>* future : {&first, &second}) {
+    const Status status = Wait(future);
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+    EXPECT_CONTAINS(status.message(), "all_reduce 'x'");
+    EXPECT_CONTAINS(status.message(), "rank 2 (127.0.0.1:");
+    EXPECT_CONTAINS(status.message(), "has not called it and waits in barrier 'elsewhere'");
+  }
+  // Who comes too late hears of it at once, and the counters are in step again.
+  Floats c(10);
+  Operation late = Reduction(10);
+  late.spans = {{c.data(), c.data(), 10}};
+  std::future<Status> third = cluster.Start(2, late);
+  EXPECT_EQ(Wait(&third).code(), Code::kDeadlineExceeded);
+  std::vector<Floats> again(kSize, Floats(10, 1.0f));
+  ExpectAllOk(cluster.Run([&](int rank) {
+    Operation operation = Reduction(10);
+    operation.spans = {{again[rank].data(), again[rank].data(), 10}};
+    return operation;
+  }));
+  EXPECT_TRUE(again[2] == Floats(10, 3.0f));
+  std::vector<std::future<Status>> others;
+  for (int rank = 0; rank < 2; ++rank) {
+    others.push_back(cluster.Start(rank, MakeOperation(Kind::kBarrier, "elsewhere", DType::kUint8)));
+  }
+  for (auto& other : others) EXPECT_OK(Wait(&other));
+  EXPECT_OK(Wait(&elsewhere));
+}
+
+KF_TEST(Faults, Cancelled) {
+  Cluster cluster(kSize);
+  ExpectStillWorks(&cluster);
+  std::vector<Floats> tensors(2, Floats(1 << 20));
+  auto promise = std::make_shared<std::promise<Status>>();
+  Operation mine = Reduction(1 << 20);
+  mine.spans = {{tensors[0].data(), tensors[0].data(), 1 << 20}};
+  mine.done = [promise](const Status& status) { promise->set_value(status); };
+  std::future<Status> first = promise->get_future();
+  const uint64_t handle = cluster.session(0)->Start(std::move(mine));
+  Operation other = Reduction(1 << 20);
+  other.spans = {{tensors[1].data(), tensors[1].data(), 1 << 20}};
+  std::future<Status> second = cluster.Start(1, other);
+  cluster.session(0)->Cancel(handle);
+  for (std::future<Status>* future : {&first, &second}) {
+    const Status status = Wait(future);
+    EXPECT_EQ(status.code(), Code::kCancelled);
+    EXPECT_CONTAINS(status.message(), "all_reduce 'x' was cancelled at rank 0");
+  }
+  Operation late = Reduction(1 << 20);
+  late.spans = {{tensors[0].data(), tensors[0].data(), 1 << 20}};
+  std::future<Status> third = cluster.Start(2, late);
+  EXPECT_EQ(Wait(&third).code(), Code::kCancelled);
+  ExpectStillWorks(&cluster);
+}
+
+KF_TEST(Faults, APeerLeaves) {
+  Cluster cluster(kSize);
+  ExpectStillWorks(&cluster);
+  std::vector<Floats> tensors(2, Floats(10));
+  std::vector<std::future<Status>> futures;
+  for (int rank = 0; rank < 2; ++rank) {
+    Operation operation = Reduction(10);
+    operation.spans = {{tensors[rank].data(), tensors[rank].data(), 10}};
+    futures.push_back(cluster.Start(rank, std::move(operation)));
+  }
+  cluster.Stop(2);
+  for (auto& future : futures) {
+    const Status status = Wait(&future);
+    EXPECT_EQ(status.code(), Code::kUnavailable);
+    EXPECT_CONTAINS(status.message(), "all_reduce 'x'");
+    EXPECT_CONTAINS(status.message(), "rank 2 (127.0.0.1:");
+  }
+  // What begins now fails at once.
+  Operation later = Reduction(10);
+  later.spans = {{tensors[0].data(), tensors[0].data(), 10}};
+  std::future<Status> future = cluster.Start(0, later);
+  EXPECT_EQ(Wait(&future).code(), Code::kUnavailable);
+}
+
+KF_TEST(Faults, ShutdownEndsWhatIsPending) {
+  Cluster cluster(2);
+  ExpectStillWorks(&cluster);
+  Floats tensor(10);
+  Operation operation = Reduction(10);
+  operation.spans = {{tensor.data(), tensor.data(), 10}};
+  std::future<Status> pending = cluster.Start(0, operation);
+  cluster.Stop(0);
+  EXPECT_EQ(Wait(&pending).code(), Code::kCancelled);
+  std::future<Status> after = cluster.Start(0, operation);
+  EXPECT_EQ(Wait(&after).code(), Code::kCancelled);
+}
+
+}  // namespace
+}  // namespace kungfu::testing

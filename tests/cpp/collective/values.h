@@ -1,0 +1,19 @@
+// Inputs whose reductions are exact in every dtype, so that results can be compared bit for bit.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/base/dtype.h"
+
+namespace kungfu::testing {
+
+// Element i of rank r: a small whole number that depends on both (for bool: 0 or 1).
+std::vector<char> MakeValues(DType dtype, ReduceOp op, uint64_t count, int rank);
+
+// What the reduction over the ranks' inputs must be. A mean may be a fraction: it is the rounded quotient of the exact
+// sum.
+std::vector<char> ExpectedValues(DType dtype, ReduceOp op, const std::vector<std::vector<char>>& inputs);
+
+}  // namespace kungfu::testing
