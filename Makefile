@@ -165,7 +165,7 @@ format: $(LINT)/.ready
 
 .PHONY: demo bench
 demo: $(TF_2_21)/.demo-ready $(LIB)/libkungfu_ops-2.21.so
-	@$(TF_2_21)/bin/python -m examples.demo
+	@$(TF_2_21)/bin/python examples/demo.py
 
 bench: $(TF_2_21)/.ready $(LIB)/libkungfu_ops-2.21.so
 	@$(TF_2_21)/bin/python -m benchmarks.all_reduce
