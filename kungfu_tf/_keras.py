@@ -45,11 +45,11 @@ def registries() -> Iterator[dict[Any, str]]:
             yield registered._GLOBAL_CUSTOM_NAMES
 
 
-def generation_of(model: Any) -> int:
-    """The generation of Keras that `model` was built with."""
+def package_of(model: Any) -> Package:
+    """The package that `model` was built with."""
     for package in packages():
         if isinstance(model, package.module.Model):
-            return package.generation
+            return package
     raise TypeError(f"not a Keras model: {type(model).__module__}.{type(model).__name__}")
 
 
@@ -76,6 +76,12 @@ def parts_of(optimizer: Any) -> Iterator[Any]:
 def is_wrapped(optimizer: Any) -> bool:
     """Whether one of this package's methods works in `optimizer` or in a part of it."""
     return any(hasattr(part, "kungfu_algorithm") for part in parts_of(optimizer))
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizer that `model` is compiled with, and wrapped ones that are its attributes."""
+    found = [model.optimizer, *(v for v in vars(model).values() if is_wrapped(v))]
+    return [found[i] for i in range(len(found)) if all(found[i] is not f for f in found[:i])]
 
 
 def variables_of(optimizer: Any) -> list[Any]:

@@ -1,0 +1,66 @@
+"""One peer's variables for all."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+import tensorflow as tf
+
+from kungfu_tf import _keras, ops, peer
+
+
+def broadcast_variables(variables: Iterable[Any], root: int = 0) -> Any:
+    """Gives all peers the values that peer `root` has.
+
+    Every peer passes as many variables, of the same shapes and dtypes, in the same order; what they
+    are called does not matter. In a process that was not started by the launcher nothing happens.
+
+    Args:
+        variables: `tf.Variable`s or Keras variables.
+        root: The rank whose values all get.
+
+    Returns:
+        In a TF1 graph the operation that does it; else None.
+
+    Raises:
+        InvalidArgumentError: If shape, dtype or root differ between peers.
+
+    Example:
+
+    ```python
+    kf.initializer.broadcast_variables(model.weights)
+    ```
+    """
+    assignments = []
+    for i, variable in enumerate(map(_keras.native, variables if peer.launched() else [])):
+        value = ops.broadcast(variable.read_value(), root=root, name=f"broadcast_variables/{i}")
+        assignments.append(variable.assign(value))
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return None
+    return tf.group(*[assignment.op for assignment in assignments])
+
+
+def BroadcastGlobalVariablesOp() -> tf.Operation:  # noqa: N802 (KungFu's name)
+    """The operation that gives all peers the global variables of rank 0. For TF1 graphs.
+
+    Build it when all variables exist, the optimizer's included, and run it after they have been
+    initialised.
+
+    Raises:
+        RuntimeError: In eager code, where there is no collection of global variables.
+
+    Example:
+
+    ```python
+    train_op = kf.optimizers.SynchronousSGDOptimizer(optimizer).minimize(loss)
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(kf.initializer.BroadcastGlobalVariablesOp())
+    ```
+    """
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        raise RuntimeError(
+            "BroadcastGlobalVariablesOp is for TF1 graphs; in eager code and functions call "
+            "kungfu_tf.initializer.broadcast_variables(model.weights)"
+        )
+    return broadcast_variables(tf.compat.v1.global_variables())

@@ -1,0 +1,123 @@
+"""Keras: equal before the first step, and seen to be equal afterwards."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _keras, peer
+from kungfu_tf.initializer import first_step
+from kungfu_tf.initializer.equality import check_equal
+
+
+class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
+    """Starts all peers from rank 0's model, and stops them if they drift apart.
+
+    Before the first step of `fit` all peers get rank 0's weights and optimizer state, slots
+    included. A model that has no variables yet is built first, from the shape of its first batch.
+    Seed generators are not made equal: each peer derives its own from what it has and its rank, so
+    dropout differs between peers and repeats from run to run.
+
+    After the first step and at every epoch's end the peers compare a digest of what a synchronous
+    optimizer keeps equal: trainable weights and optimizer state. Moving statistics (as
+    BatchNormalization has) are each peer's own.
+
+    Works on Keras 3, Keras 2 and tf-keras. In a process that was not started by the launcher it
+    does nothing.
+
+    Args:
+        check_every: Compare at the end of every so many epochs; None: never, nor after the first
+            step.
+
+    Raises:
+        DivergenceError: On every peer, from `fit`, if they differ. It names variables and ranks.
+
+    Example:
+
+    ```python
+    model.fit(dataset, callbacks=[kf.callbacks.BroadcastGlobalVariablesCallback()])
+    ```
+    """
+
+    def __init__(self, *, check_every: int | None = 1) -> None:
+        super().__init__()
+        if check_every is not None and check_every < 1:
+            raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
+        self._check_every = check_every
+        self._is_synchronous = False
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Puts itself between `fit` and the first step: only there the shape of a batch is known."""
+        del logs
+        if not peer.launched():
+            return
+        model = self.model
+        self._is_synchronous = _trains_synchronously(model)
+        if not self._is_synchronous and peer.rank() == 0:
+            warnings.warn(
+                f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that "
+                "is not distributed: every peer trains a model of its own and nothing will be "
+                "averaged. Compile it with kungfu_tf.optimizers.SynchronousSGDOptimizer(optimizer)",
+                stacklevel=2,
+            )
+        train_function = model.train_function
+
+        def first(iterator: Any) -> Any:
+            model.train_function = train_function
+            iterator = first_step.build(model, iterator)
+            first_step.make_equal(model)
+            logs = train_function(iterator)
+            self._check("after the first step")
+            return logs
+
+        model.train_function = first
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Compares the peers' variables."""
+        del logs
+        if self._check_every and (epoch + 1) % self._check_every == 0 and peer.launched():
+            self._check(f"at the end of epoch {epoch + 1}")
+
+    def _check(self, when: str) -> None:
+        if self._check_every and self._is_synchronous:
+            check_equal(_equal_variables(self.model), when)
+
+    # What tf-keras asks of a callback and Keras 3's base class does not have.
+
+    _supports_tf_logs = True
+
+    def _implements_train_batch_hooks(self) -> bool:
+        return False
+
+    def _implements_test_batch_hooks(self) -> bool:
+        return False
+
+    def _implements_predict_batch_hooks(self) -> bool:
+        return False
+
+
+def _trains_synchronously(model: Any) -> bool:
+    """Whether the weights are meant to stay equal.
+
+    A train step of the user's own may average by a tape or by itself. If it does not, comparing the
+    weights will tell.
+    """
+    if any(map(_keras.is_wrapped, _keras.optimizers_of(model))):
+        return True
+    step = type(model).train_step
+    return not any(
+        step is vars(cls).get("train_step")
+        for package in _keras.packages()
+        for cls in package.module.Model.__mro__
+    )
+
+
+def _equal_variables(model: Any) -> list[Any]:
+    """What a synchronous optimizer keeps equal."""
+    trainable = [
+        v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
+    ]
+    optimizers = _keras.optimizers_of(model)
+    return trainable + [v for optimizer in optimizers for v in _keras.variables_of(optimizer)]

@@ -1,0 +1,88 @@
+"""Are the peers' variables still equal? If not: which, and where.
+
+Every peer digests its values (8 bytes per variable) and one consensus compares the digests. Only if
+that says no they are gathered, to say more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from kungfu_tf import _keras, errors, ops
+
+Digests = npt.NDArray[np.int64]
+
+
+def check_equal(variables: Sequence[Any], when: str) -> None:
+    """Raises, on every peer, unless the variables are bitwise equal on all of them. Eager.
+
+    Args:
+        variables: As many on every peer, in the same order.
+        when: Ends the message: "after the first step".
+
+    Raises:
+        DivergenceError: Names the variables and the ranks where they differ from rank 0.
+    """
+    digests = _digests([_keras.native(v).numpy() for v in variables])
+    if not bool(ops.consensus(digests, name="check_equal/consensus")):
+        gathered = ops.all_gather(_with_length(digests), concat=True, name="check_equal/digests")
+        raise errors.DivergenceError(_difference(gathered.numpy(), variables, when))
+
+
+class GraphCheck:
+    """`check_equal` for a TF1 graph: made while it is built, called with a session."""
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        self._variables = list(variables)
+        self._digests = tf.compat.v1.placeholder(tf.int64, [None])
+        self._equal = ops.consensus(self._digests, name="check_equal/consensus")
+        self._gathered = ops.all_gather(self._digests, concat=True, name="check_equal/digests")
+
+    def __call__(self, session: Any, when: str) -> None:
+        """Raises as `check_equal` does."""
+        digests = _digests(session.run(self._variables))
+        if not session.run(self._equal, {self._digests: digests}):
+            gathered = session.run(self._gathered, {self._digests: _with_length(digests)})
+            raise errors.DivergenceError(_difference(gathered, self._variables, when))
+
+
+def _digests(values: Sequence[Any]) -> Digests:
+    hashes = [hashlib.blake2b(np.ascontiguousarray(v).tobytes(), digest_size=8) for v in values]
+    return np.frombuffer(b"".join(h.digest() for h in hashes), dtype=np.int64)
+
+
+def _with_length(digests: Digests) -> Digests:
+    """So that a row can be cut out of what was gathered, also if peers differ in their number."""
+    return np.concatenate([[len(digests)], digests])
+
+
+def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
+    rows: list[Digests] = []
+    while len(gathered):
+        length = int(gathered[0])
+        rows.append(gathered[1 : 1 + length])
+        gathered = gathered[1 + length :]
+    lengths = [len(row) for row in rows]
+    if len(set(lengths)) > 1:
+        return f"the peers have different numbers of variables {when}: {lengths} by rank"
+    where = [
+        (i, [rank for rank, row in enumerate(rows) if row[i] != rows[0][i]])
+        for i in range(lengths[0])
+    ]
+    different = [(i, ranks) for i, ranks in where if ranks]
+    shown = [f"{_keras.name_of(variables[i])!r} on {_ranks(ranks)}" for i, ranks in different[:5]]
+    more = f", and {len(different) - len(shown)} more" if len(different) > len(shown) else ""
+    return (
+        f"{len(different)} of {lengths[0]} variables differ from rank 0's {when}: "
+        f"{', '.join(shown)}{more}. Is the optimizer wrapped, are all variables broadcast before "
+        "the first step, and does nothing else change them on some peers only?"
+    )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

@@ -1,0 +1,71 @@
+"""Session and Estimator: equal before the first step, and seen to be equal afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.initializer.broadcast import BroadcastGlobalVariablesOp
+from kungfu_tf.initializer.equality import GraphCheck
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+    """Starts all peers from rank 0's variables, and stops them if they drift apart.
+
+    When the session is there, initialised or restored, all peers get rank 0's global variables, the
+    optimizer's included. After the first step, after every `check_every` steps, and at the end they
+    compare a digest of the trainable variables.
+
+    For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15). In a process
+    that was not started by the launcher it does nothing.
+
+    Args:
+        check_every: Steps (calls of `session.run`) between two comparisons; None: never compare.
+
+    Raises:
+        DivergenceError: On every peer, from `session.run`, if they differ. It names variables and
+            ranks.
+
+    Example:
+
+    ```python
+    hooks = [kf.initializer.BroadcastGlobalVariablesHook()]
+    with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(train_op)
+    ```
+    """
+
+    def __init__(self, *, check_every: int | None = 1000) -> None:
+        super().__init__()
+        if check_every is not None and check_every < 1:
+            raise ValueError(f"check_every must be at least 1 step, or None, not {check_every}")
+        self._check_every = check_every
+        self._check: GraphCheck | None = None
+        self._steps = 0
+
+    def begin(self) -> None:
+        """Adds to the graph, which is finished but for the hooks."""
+        self._steps = 0
+        self._broadcast = BroadcastGlobalVariablesOp()
+        if peer.launched() and self._check_every:
+            self._check = GraphCheck(tf.compat.v1.trainable_variables())
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Makes the variables equal."""
+        del coord
+        session.run(self._broadcast)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Compares after the first step and every `check_every`."""
+        del run_values
+        self._steps += 1
+        if self._check and (self._steps == 1 or self._steps % self._check_every == 0):
+            self._check(run_context.session, f"after step {self._steps}")
+
+    def end(self, session: Any) -> None:
+        """Compares a last time."""
+        if self._check:
+            self._check(session, f"at the end, after {self._steps} steps")
