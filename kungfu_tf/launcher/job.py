@@ -1,5 +1,6 @@
 """The event loop of a runner: starts this host's peers and sees them, all of them, to their end."""
 
+import math
 import os
 import selectors
 import signal
@@ -92,7 +93,10 @@ class JobLoop:
         self._selector.close()
         if self._start_error is not None:
             raise self._start_error
-        return self._conclude()
+        code = self._conclude()
+        # Who stops a job does not want to wait for a reader that has stopped, too.
+        self._output.finish(math.inf if self._forced_code is None else self._grace)
+        return code
 
     def _running(self) -> list[PeerProcess]:
         return [entry for entry in self._processes.values() if entry.running]

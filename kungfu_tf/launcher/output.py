@@ -1,8 +1,10 @@
 """What the peers print, line by line, on the terminal and in files."""
 
 import collections
+import math
 import os
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,13 +119,18 @@ class Output:
     def last_lines(self, rank: int) -> list[str]:
         return list(self._last[rank])
 
-    def finish(self) -> None:
-        """Writes all that is left, as slowly as the readers take it, as any filter does."""
+    def finish(self, patience: float = math.inf) -> None:
+        """Writes all that is left, as slowly as the readers take it, as any filter does.
+
+        After `patience` seconds what has not been taken is dropped.
+        """
         for screen in self._screens.values():
             screen.finish()
+        deadline = time.monotonic() + patience
         for sink in self.sinks:
-            while sink.waiting:
-                sink.pump(timeout=1.0)
+            while sink.waiting and time.monotonic() < deadline:
+                sink.pump(timeout=min(1.0, patience))
+            sink.drop()
 
     def _write(self, rank: int, stream: str, piece: Piece) -> None:
         prefix = self._prefixes[rank]

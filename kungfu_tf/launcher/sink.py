@@ -47,6 +47,9 @@ class Sink:
             self._queue += data
             self.pump()
 
+    def drop(self) -> None:
+        self._queue.clear()
+
     def pump(self, timeout: float = 0.0) -> None:
         """Writes what the descriptor takes; waits for it up to `timeout` seconds, once."""
         while self._queue and self._poll.poll(int(timeout * 1000)):
