@@ -26,7 +26,9 @@ class Keras3Optimizer(Wrapped):
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         """Keras' method, which `apply_gradients` and `fit` end in, with the algorithm around it."""
         keras_apply = super().apply
-        variables = self._trainable_variables if trainable_variables is None else trainable_variables
+        variables = (
+            self._trainable_variables if trainable_variables is None else trainable_variables
+        )
         grads, variables = list(grads), list(variables)
         if self._kungfu_accumulates():
             # Called for every micro step. Once per update Keras clips what has been gathered.
@@ -61,7 +63,9 @@ class Keras3Optimizer(Wrapped):
             grads = self.kungfu_gradients(list(grads), self.__dict__["_kungfu_updated"])
         return super()._clip_gradients(grads)
 
-    def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any) -> None:
+    def _backend_update_step(
+        self, grads: Any, trainable_variables: Any, learning_rate: Any
+    ) -> None:
         step = super()._backend_update_step
         if not self._kungfu_accumulates():
             return step(grads, trainable_variables, learning_rate)
@@ -75,9 +79,7 @@ def _is_overwritten(variable: Any) -> bool:
 
 
 def _averaged_variables(grads: list[Any], variables: list[Any]) -> list[Any]:
-    return [
-        v for g, v in zip(grads, variables) if g is not None and not _is_overwritten(v)
-    ]
+    return [v for g, v in zip(grads, variables) if g is not None and not _is_overwritten(v)]
 
 
 def replace_in_keras(package: _keras.Package) -> None:

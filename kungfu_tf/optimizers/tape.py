@@ -53,9 +53,7 @@ class DistributedGradientTape:
         gradients = self._tape.gradient(target, tf.nest.flatten(sources), *args, **kwargs)
         # A tape lives for a step. A name of its own would be a new one in each: the operations'
         # default names repeat.
-        means = mean_gradients(
-            gradients, tf.nest.flatten(sources), bucket_bytes=self._bucket_bytes
-        )
+        means = mean_gradients(gradients, tf.nest.flatten(sources), bucket_bytes=self._bucket_bytes)
         return tf.nest.pack_sequence_as(sources, means)
 
     def __enter__(self) -> DistributedGradientTape:
@@ -67,4 +65,3 @@ class DistributedGradientTape:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tape, name)
-
