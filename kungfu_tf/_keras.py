@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 
 class Package(NamedTuple):

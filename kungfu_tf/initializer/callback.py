@@ -49,7 +49,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         self._is_synchronous = False
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Puts itself between `fit` and the first step: only there the shape of a batch is known."""
+        """Puts itself before the first step: only there the shape of a batch is known."""
         del logs
         if not peer.launched():
             return

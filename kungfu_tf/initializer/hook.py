@@ -15,7 +15,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
     """Starts all peers from rank 0's variables, and stops them if they drift apart.
 
     When the session is there, initialised or restored, all peers get rank 0's global variables, the
-    optimizer's included. After the first step, after every `check_every` steps, and at the end they
+    optimizer's included. After the first step, every `check_every` steps, and at the end they
     compare a digest of the trainable variables.
 
     For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15). In a process
@@ -42,7 +42,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         super().__init__()
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 step, or None, not {check_every}")
-        self._check_every = check_every
+        self._check_every = check_every or 0
         self._check: GraphCheck | None = None
         self._steps = 0
 
@@ -62,7 +62,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         """Compares after the first step and every `check_every`."""
         del run_values
         self._steps += 1
-        if self._check and (self._steps == 1 or self._steps % self._check_every == 0):
+        if self._check and (self._steps - 1) % self._check_every == 0:
             self._check(run_context.session, f"after step {self._steps}")
 
     def end(self, session: Any) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
 from kungfu_tf.optimizers.algorithm import Algorithm
 
+if TYPE_CHECKING:
+    Base = Any  # some optimizer
+else:
+    Base = object
 
-class Wrapped:
+
+class Wrapped(Base):
     """Mixed in, before the user's class, into the class of a wrapped optimizer.
 
     The instance and its state are the user's. What we add lies in the instance's `__dict__`, past
@@ -51,6 +57,6 @@ class Wrapped:
 def _operation(node: Any) -> Any:
     """The operation behind a tensor, IndexedSlices, or what `assign` returned.
 
-    `tf.control_dependencies` takes a variable for its handle, and would not wait for the assignment.
+    `tf.control_dependencies` takes a variable for its handle: it would not wait for the assignment.
     """
     return node if isinstance(node, tf.Operation) else node.op

@@ -5,7 +5,8 @@ A bucket is sent when its gradients are ready, while the backward pass computes 
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -69,6 +70,6 @@ def mean_gradients(
             means[bucket[0]] = ops.all_reduce(means[bucket[0]], op="mean", name=bucket_name)
             continue
         reduced = ops.group_all_reduce([means[i] for i in bucket], op="mean", name=bucket_name)
-        for i, mean in zip(bucket, reduced):
+        for i, mean in zip(bucket, reduced, strict=True):
             means[i] = mean
     return means

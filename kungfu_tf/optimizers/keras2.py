@@ -31,7 +31,7 @@ class Keras2Optimizer(Wrapped):
         pairs = list(grads_and_vars)
         variables = [v for _, v in pairs]
         gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables)
-        return list(zip(gradients, variables))
+        return list(zip(gradients, variables, strict=True))
 
 
 class Keras2LegacyOptimizer(Keras2Optimizer):

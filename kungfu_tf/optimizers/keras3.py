@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from kungfu_tf import _keras, peer
 from kungfu_tf.optimizers._wrapped import Wrapped
@@ -42,9 +43,10 @@ class Keras3Optimizer(Wrapped):
         """The algorithm's gradients, without those that are not gradients but new values."""
         if self.__dict__.get("_kungfu_exchanged"):
             return grads
-        mine = [None if _is_overwritten(v) else g for g, v in zip(grads, variables)]
+        values = [i for i, v in enumerate(variables) if _is_overwritten(v)]
+        mine = [None if i in values else g for i, g in enumerate(grads)]
         theirs = self.kungfu_algorithm.gradients(mine, [_keras.native(v) for v in variables])
-        return [g if _is_overwritten(v) else t for g, t, v in zip(grads, theirs, variables)]
+        return [grads[i] if i in values else g for i, g in enumerate(theirs)]
 
     @contextlib.contextmanager
     def kungfu_exchanged(self) -> Iterator[None]:
@@ -79,7 +81,8 @@ def _is_overwritten(variable: Any) -> bool:
 
 
 def _averaged_variables(grads: list[Any], variables: list[Any]) -> list[Any]:
-    return [v for g, v in zip(grads, variables) if g is not None and not _is_overwritten(v)]
+    pairs = zip(grads, variables, strict=True)
+    return [v for g, v in pairs if g is not None and not _is_overwritten(v)]
 
 
 def replace_in_keras(package: _keras.Package) -> None:

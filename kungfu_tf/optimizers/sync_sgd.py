@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients

@@ -26,7 +26,8 @@ class V1Optimizer(Wrapped):
         pairs = list(grads_and_vars)
         computed = self._kungfu_computed()
         others = [i for i, (_, v) in enumerate(pairs) if v.ref() not in computed]
-        for i, pair in zip(others, self._kungfu_exchange([pairs[i] for i in others])):
+        exchanged = self._kungfu_exchange([pairs[i] for i in others])
+        for i, pair in zip(others, exchanged, strict=True):
             pairs[i] = pair
         computed.difference_update(v.ref() for _, v in pairs)
         gradients = [g for g, _ in pairs if g is not None]
@@ -37,7 +38,7 @@ class V1Optimizer(Wrapped):
     def _kungfu_exchange(self, pairs: list[Any]) -> list[Any]:
         variables = [v for _, v in pairs]
         gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables)
-        return list(zip(gradients, variables))
+        return list(zip(gradients, variables, strict=True))
 
     def _kungfu_computed(self) -> set[Any]:
         """Variables whose gradients `compute_gradients` has returned and nobody has applied yet."""

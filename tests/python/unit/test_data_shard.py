@@ -63,7 +63,7 @@ def test_every_step_of_all_peers_is_one_step_of_one_process(hide):
         rows = [shard[step]["x"].numpy() for shard in shards]
         assert len({len(row) for row in rows}) == 1
         assert sorted(np.concatenate(rows)) == sorted(together["x"].numpy())
-        for row, shard in zip(rows, shards):
+        for row, shard in zip(rows, shards, strict=True):
             np.testing.assert_array_equal(shard[step]["y"], row**2)
 
 
