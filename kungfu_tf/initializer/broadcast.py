@@ -32,10 +32,11 @@ def broadcast_variables(variables: Iterable[Any], root: int = 0) -> Any:
     kf.initializer.broadcast_variables(model.weights)
     ```
     """
-    assignments = []
-    for i, variable in enumerate(map(_keras.native, variables if peer.launched() else [])):
-        value = ops.broadcast(variable.read_value(), root=root, name=f"broadcast_variables/{i}")
-        assignments.append(variable.assign(value))
+    targets = [_keras.native(v) for v in variables] if peer.launched() else []
+    values = ops.group_broadcast(
+        [target.read_value() for target in targets], root=root, name="broadcast_variables"
+    )
+    assignments = [target.assign(value) for target, value in zip(targets, values, strict=True)]
     if tf.compat.v1.executing_eagerly_outside_functions():
         return None
     return tf.group(*[assignment.op for assignment in assignments])

@@ -51,14 +51,17 @@ class Algorithm:
         """
         return next(_ordinals)
 
-    def gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
         """Returns the gradients to apply.
 
         Args:
             gradients: For each variable a tensor or `tf.IndexedSlices` of its shape, or None.
             variables: What they are the gradients of.
+            step: The optimizer's step, an integer tensor or variable; None if it counts none.
         """
-        del variables
+        del variables, step
         return list(gradients)
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:

@@ -49,6 +49,7 @@ def mean_gradients(
     *,
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     name: str | None = None,
+    step: Any = None,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
@@ -60,16 +61,16 @@ def mean_gradients(
         variables: What they are the gradients of; gives their sizes.
         bucket_bytes: The most bytes of one operation.
         name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
+        step: The optimizer's step, if it counts them: peers at different steps are told so.
     """
     means = list(gradients)
     if not peer.launched():
         return means
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"
-        if isinstance(means[bucket[0]], tf.IndexedSlices):
-            means[bucket[0]] = ops.all_reduce(means[bucket[0]], op="mean", name=bucket_name)
-            continue
-        reduced = ops.group_all_reduce([means[i] for i in bucket], op="mean", name=bucket_name)
+        reduced = ops.group_all_reduce(
+            [means[i] for i in bucket], op="mean", name=bucket_name, step=step
+        )
         for i, mean in zip(bucket, reduced, strict=True):
             means[i] = mean
     return means

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from kungfu_tf.optimizers._wrapped import Wrapped
 
 
@@ -30,7 +32,9 @@ class Keras2Optimizer(Wrapped):
     def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
         pairs = list(grads_and_vars)
         variables = [v for _, v in pairs]
-        gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables)
+        with tf.init_scope():  # a legacy optimizer may have to create it
+            step = self.iterations
+        gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables, step=step)
         return list(zip(gradients, variables, strict=True))
 
 

@@ -45,7 +45,9 @@ class Keras3Optimizer(Wrapped):
             return grads
         values = [i for i, v in enumerate(variables) if _is_overwritten(v)]
         mine = [None if i in values else g for i, g in enumerate(grads)]
-        theirs = self.kungfu_algorithm.gradients(mine, [_keras.native(v) for v in variables])
+        theirs = self.kungfu_algorithm.gradients(
+            mine, [_keras.native(v) for v in variables], step=self.iterations
+        )
         return [grads[i] if i in values else g for i, g in enumerate(theirs)]
 
     @contextlib.contextmanager

@@ -18,10 +18,16 @@ class SynchronousSGD(Algorithm):
     def __init__(self, bucket_bytes: int = DEFAULT_BUCKET_BYTES) -> None:
         self.bucket_bytes = bucket_bytes
 
-    def gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
         """Returns the means. The last layers' gradients are known first and travel first."""
         return mean_gradients(
-            gradients, variables, bucket_bytes=self.bucket_bytes, name=str(self.ordinal)
+            gradients,
+            variables,
+            bucket_bytes=self.bucket_bytes,
+            name=str(self.ordinal),
+            step=step,
         )
 
 
