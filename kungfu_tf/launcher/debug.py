@@ -64,7 +64,7 @@ class DebugServer:
         self._listener.setblocking(False)
         try:
             self._listener.bind(("127.0.0.1", port))
-            self._listener.listen(MOST_CONNECTIONS)
+            self._listener.listen(128)
         except OSError as error:
             self._listener.close()
             raise LaunchError(f"-debug-port {port}: {error.strerror}") from None

@@ -17,11 +17,11 @@ REPOSITORY = Path(__file__).parents[2]
 DEADLINE = 30.0
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
     """Polls until something is true; an error that says what was not, if it takes too long."""
     deadline = time.monotonic() + DEADLINE
     while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {DEADLINE:g} s: {what()}"
         time.sleep(0.01)
 
 
@@ -53,14 +53,19 @@ class Launch:
         return self.process.wait(DEADLINE)
 
     def until_said(self, text: str) -> None:
-        until(lambda: text in self.err, f"'{text}' in {self.err!r}")
+        until(lambda: text in self.err, lambda: f"'{text}' in {self.err!r}")
 
     def until_printed(self, text: str, times: int = 1) -> None:
-        until(lambda: self.out.count(text) >= times, f"{times} x '{text}' in {self.out!r}")
+        until(
+            lambda: self.out.count(text) >= times,
+            lambda: f"{times} x '{text}' in {self.out!r}, {self.err!r}",
+        )
 
 
 class Jobs:
     """Starts jobs for one test; all that they start carries a mark in its environment."""
+
+    until = staticmethod(until)
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -95,8 +100,8 @@ class Jobs:
         return result
 
     def nothing_remains(self) -> None:
-        until(lambda: not self.living(), f"the end of {self.living()}")
-        until(lambda: not list(self.temporary.iterdir()), f"{self.temporary} being empty")
+        until(lambda: not self.living(), lambda: f"the end of {self.living()}")
+        until(lambda: not list(self.temporary.iterdir()), lambda: f"{self.temporary} is empty")
 
     def clean(self) -> None:
         for launch in self.launches:

@@ -5,8 +5,12 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
 
 PYTHON = (sys.executable, "-S", "-c")
 
@@ -35,7 +39,7 @@ while True:
 """
 
 
-def test_each_peer_knows_who_it_is(kungfu_run) -> None:
+def test_each_peer_knows_who_it_is(kungfu_run: "Jobs") -> None:
     program = "print(rank, json.dumps(dict(os.environ)))\nprint('err', file=sys.stderr)"
     launch = kungfu_run("-np", "3", "-strategy", "ring", *PYTHON, RANK + program)
     assert launch.wait() == 0
@@ -51,7 +55,7 @@ def test_each_peer_knows_who_it_is(kungfu_run) -> None:
     assert sorted(launch.err.splitlines()) == ["[0] err", "[1] err", "[2] err"]
 
 
-def test_the_first_failure_is_the_jobs_and_stops_the_others(kungfu_run) -> None:
+def test_the_first_failure_is_the_jobs_and_stops_the_others(kungfu_run: "Jobs") -> None:
     program = """
 if rank == 1:
     print("about to fail")
@@ -67,7 +71,7 @@ if rank == 1:
     assert launch.err.count("stopped (killed by SIGTERM)") == 2
 
 
-def test_a_peer_that_is_killed(kungfu_run) -> None:
+def test_a_peer_that_is_killed(kungfu_run: "Jobs") -> None:
     program = "if rank == 0:\n    os.kill(os.getpid(), signal.SIGKILL)\n" + WAIT_FOR_EVER
     launch = kungfu_run("-np", "2", *PYTHON, RANK + program, KUNGFU_GRACE="0.2")
     assert launch.wait() == 128 + signal.SIGKILL
@@ -75,7 +79,7 @@ def test_a_peer_that_is_killed(kungfu_run) -> None:
     assert "failed first: killed by SIGKILL" in launch.err
 
 
-def test_whoever_ignores_sigterm_is_killed(kungfu_run) -> None:
+def test_whoever_ignores_sigterm_is_killed(kungfu_run: "Jobs") -> None:
     program = """
 signal.signal(signal.SIGTERM, lambda *_: print("no", flush=True))
 while rank == 1 and not os.path.exists("ignoring"):
@@ -90,7 +94,7 @@ open("ignoring", "w").close()
     assert "stopped (killed by SIGKILL)" in launch.err
 
 
-def test_the_others_are_told_and_what_they_report_is_in_the_summary(kungfu_run) -> None:
+def test_the_others_are_told_and_what_they_report_is_in_the_summary(kungfu_run: "Jobs") -> None:
     program = """
 if rank == 1:
     runner.sendall(b"alive\\n")
@@ -104,7 +108,7 @@ sys.exit(1)
     assert launch.err.count("reported: told: failed 1 exit code 3") == 2
 
 
-def test_the_culprit_is_found_also_if_it_is_the_last_to_end(kungfu_run) -> None:
+def test_the_culprit_is_found_also_if_it_is_the_last_to_end(kungfu_run: "Jobs") -> None:
     program = """
 if rank == 0:
     runner.close()
@@ -128,7 +132,7 @@ sys.exit(1)
     assert "reported: rank 0 is gone" in launch.err
 
 
-def test_garbage_on_the_control_socket_changes_nothing(kungfu_run) -> None:
+def test_garbage_on_the_control_socket_changes_nothing(kungfu_run: "Jobs") -> None:
     program = """
 for garbage in (b"exit\\n", b"update 9\\n", b"hello 77 1\\n", b"\\xff" * 9000, b"report x\\n"):
     stranger = socket.socket(socket.AF_UNIX)
@@ -149,14 +153,14 @@ print("still connected")
 
 
 @pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
-def test_a_program_that_cannot_be_started(kungfu_run, program: str, code: int) -> None:
+def test_a_program_that_cannot_be_started(kungfu_run: "Jobs", program: str, code: int) -> None:
     launch = kungfu_run("-np", "2", program)
     assert launch.wait() == code
     assert f"kungfu-run: cannot start '{program}'" in launch.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_forwarded_and_ends_the_job(kungfu_run, number: signal.Signals) -> None:
+def test_a_signal_is_forwarded_and_ends_the_job(kungfu_run: "Jobs", number: signal.Signals) -> None:
     program = f"""
 def end(*_):
     print("saving", flush=True)
@@ -171,7 +175,7 @@ signal.signal({int(number)}, end)
     assert f"{number.name}: ending all peers" in launch.err
 
 
-def test_a_second_sigint_kills(kungfu_run) -> None:
+def test_a_second_sigint_kills(kungfu_run: "Jobs") -> None:
     program = """
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: print("no", flush=True))
@@ -185,7 +189,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     assert "SIGINT again: killing all peers" in launch.err
 
 
-def test_a_signal_that_was_ignored_from_the_start_stays_ignored(kungfu_run) -> None:
+def test_a_signal_that_was_ignored_from_the_start_stays_ignored(kungfu_run: "Jobs") -> None:
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         launch = kungfu_run("-np", "1", *PYTHON, RANK + WAIT_FOR_EVER)
@@ -198,14 +202,14 @@ def test_a_signal_that_was_ignored_from_the_start_stays_ignored(kungfu_run) -> N
     assert "SIGHUP" not in launch.err
 
 
-def test_the_time_of_a_job_is_limited(kungfu_run) -> None:
+def test_the_time_of_a_job_is_limited(kungfu_run: "Jobs") -> None:
     launch = kungfu_run("-np", "2", "-timeout", "1s", *PYTHON, RANK + WAIT_FOR_EVER)
     assert launch.wait() == 124
     assert "-timeout: 1 s are over; running: rank 0, 1" in launch.err
     assert launch.err.count("stopped (killed by SIGTERM)") == 2
 
 
-def test_peers_start_one_after_the_other(kungfu_run) -> None:
+def test_peers_start_one_after_the_other(kungfu_run: "Jobs") -> None:
     # The kernel's time of the start, in ticks since boot: the launcher's doing alone.
     program = "print(rank, open('/proc/self/stat').read().rpartition(')')[2].split()[19])"
     launch = kungfu_run("-np", "3", "-delay", "100ms", *PYTHON, RANK + program)
@@ -216,7 +220,7 @@ def test_peers_start_one_after_the_other(kungfu_run) -> None:
     assert times[2] - times[1] >= 0.08
 
 
-def test_lines_of_many_writers_stay_whole_and_in_order(kungfu_run) -> None:
+def test_lines_of_many_writers_stay_whole_and_in_order(kungfu_run: "Jobs") -> None:
     program = """
 for number in range(2000):
     os.write(1 + number % 2, f"<{rank} {number}".encode())
@@ -235,7 +239,9 @@ os.write(1, b"the end")
     assert launch.out.count("the end\n") == 4
 
 
-def test_a_reader_that_has_stopped_does_not_stop_the_launcher(kungfu_run, tmp_path: Path) -> None:
+def test_a_reader_that_has_stopped_does_not_stop_the_launcher(
+    kungfu_run: "Jobs", tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "fifo")
     reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     script = f'exec "$0" "$@" > {tmp_path}/fifo'
@@ -252,7 +258,7 @@ def test_a_reader_that_has_stopped_does_not_stop_the_launcher(kungfu_run, tmp_pa
         os.close(reader)
 
 
-def test_the_secret_is_on_no_command_line(kungfu_run) -> None:
+def test_the_secret_is_on_no_command_line(kungfu_run: "Jobs") -> None:
     launch = kungfu_run(
         "-np", "2", *PYTHON, RANK + "print(os.environ['KUNGFU_SECRET'])" + WAIT_FOR_EVER
     )
@@ -270,7 +276,7 @@ def test_the_secret_is_on_no_command_line(kungfu_run) -> None:
     assert launch.wait() == 143
 
 
-def test_two_hosts(kungfu_run) -> None:
+def test_two_hosts(kungfu_run: "Jobs") -> None:
     program = "print(' '.join(os.environ['KUNGFU_' + n] for n in ('JOB_ID', 'SECRET', 'PEERS')))"
     hosts = ("-H", "127.0.0.2:2,127.0.0.3:2", "-np", "3", "-port-range", "10900-10999")
     secret = {"KUNGFU_SECRET": "correct horse battery staple"}
@@ -287,13 +293,13 @@ def test_two_hosts(kungfu_run) -> None:
     assert "127.0.0.2:10900,127.0.0.2:10901,127.0.0.3:10900" in rests[0]
 
 
-def test_two_hosts_without_a_secret_are_refused(kungfu_run) -> None:
+def test_two_hosts_without_a_secret_are_refused(kungfu_run: "Jobs") -> None:
     launch = kungfu_run("-H", "127.0.0.2:1,127.0.0.3:1", "-np", "2", "-self", "127.0.0.2", "true")
     assert launch.wait() == 2
     assert "KUNGFU_SECRET_FILE" in launch.err
 
 
-def test_errors_and_help(kungfu_run) -> None:
+def test_errors_and_help(kungfu_run: "Jobs") -> None:
     wrong, helped = kungfu_run("-np", "x", "true"), kungfu_run("--help")
     assert wrong.wait() == 2
     assert wrong.err.startswith("kungfu-run: -np: 'x' is not")
@@ -301,7 +307,7 @@ def test_errors_and_help(kungfu_run) -> None:
     assert helped.out.startswith("usage: kungfu-run")
 
 
-def test_logs_quietly(kungfu_run, tmp_path: Path) -> None:
+def test_logs_quietly(kungfu_run: "Jobs", tmp_path: Path) -> None:
     program = "print('to out')\nprint('to err', file=sys.stderr)\nsys.exit(4)"
     logs = ("-q", "-logdir", str(tmp_path / "logs"), "-logfile", str(tmp_path / "all.log"))
     launch = kungfu_run(*logs, *PYTHON, RANK + program)
