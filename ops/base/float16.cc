@@ -1,0 +1,60 @@
+#include "ops/base/float16.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+namespace kungfu {
+namespace {
+
+#if defined(__x86_64__)
+
+// Asked of the processor itself: clang's __builtin_cpu_supports did not know the name for a long time. AVX is what the
+// operating system must support.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __builtin_cpu_supports("avx") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
+}
+const bool has_f16c = HasF16c();
+
+constexpr size_t kLanes = 8;
+
+// Both convert as many elements as fill whole vectors, and say how many.
+__attribute__((target("f16c"))) size_t WidenVectors(const Float16* in, float* out, size_t count) {
+  const size_t whole = count - count % kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(bits));
+  }
+  return whole;
+}
+
+__attribute__((target("f16c"))) size_t NarrowVectors(const float* in, Float16* out, size_t count) {
+  const size_t whole = count - count % kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), bits);
+  }
+  return whole;
+}
+
+#else
+
+constexpr bool has_f16c = false;
+size_t WidenVectors(const Float16*, float*, size_t) { return 0; }
+size_t NarrowVectors(const float*, Float16*, size_t) { return 0; }
+
+#endif
+
+}  // namespace
+
+void Widen(const Float16* in, float* out, size_t count) {
+  for (size_t i = has_f16c ? WidenVectors(in, out, count) : 0; i < count; ++i) out[i] = Widen(in[i]);
+}
+
+void Narrow(const float* in, Float16* out, size_t count) {
+  for (size_t i = has_f16c ? NarrowVectors(in, out, count) : 0; i < count; ++i) out[i] = Narrow<Float16>(in[i]);
+}
+
+}  // namespace kungfu

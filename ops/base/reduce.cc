@@ -1,0 +1,250 @@
+#include "ops/base/reduce.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/base/float16.h"
+#include "ops/base/logging.h"
+
+// Tells the vectoriser that element i depends on element i alone, also where `out` is one of the operands.
+#if defined(__clang__)
+#define KF_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+// It says so where it does not use that, as with complex numbers, which it unrolls instead.
+#pragma clang diagnostic ignored "-Wpass-failed"
+#else
+#define KF_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace kungfu {
+namespace {
+
+struct Bool {
+  uint8_t byte;  // true unless 0
+};
+
+template <typename T>
+struct Complex {
+  T re, im;
+
+  KF_INLINE friend Complex operator+(const Complex& a, const Complex& b) { return {a.re + b.re, a.im + b.im}; }
+  // The formula as it stands: std::complex would call a function for each product, to mend infinities.
+  KF_INLINE friend Complex operator*(const Complex& a, const Complex& b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
+  KF_INLINE friend Complex operator/(const Complex& a, T b) { return {a.re / b, a.im / b}; }
+};
+
+template <typename T>
+constexpr bool kIsComplex = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
+template <typename T>
+constexpr bool kIsBool = std::is_same_v<T, Bool>;
+
+// Integers wrap, which only unsigned ones may; small ones would be promoted to int, so they are widened past it.
+template <typename T>
+using Wrapping = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
+
+struct Sum {
+  template <typename T>
+  KF_INLINE static T Apply(const T& a, const T& b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Prod {
+  template <typename T>
+  KF_INLINE static T Apply(const T& a, const T& b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+// A comparison with NaN is false: `b` is then chosen, unless NaN is on the side of `a`.
+template <typename T>
+KF_INLINE bool IsNan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return x != x;
+  return false;
+}
+
+struct Min {
+  template <typename T>
+  KF_INLINE static T Apply(const T& a, const T& b) {
+    return a < b || IsNan(a) ? a : b;
+  }
+  KF_INLINE static Bool Apply(Bool a, Bool b) { return {static_cast<uint8_t>((a.byte != 0) & (b.byte != 0))}; }
+};
+
+struct Max {
+  template <typename T>
+  KF_INLINE static T Apply(const T& a, const T& b) {
+    return a > b || IsNan(a) ? a : b;
+  }
+  KF_INLINE static Bool Apply(Bool a, Bool b) { return {static_cast<uint8_t>((a.byte | b.byte) != 0)}; }
+};
+
+template <typename T, typename Operation>
+struct ReduceLoop {
+  KF_INLINE static void Run(void* out, const void* a, const void* b, size_t count) {
+    auto* to = static_cast<T*>(out);
+    const auto* left = static_cast<const T*>(a);
+    const auto* right = static_cast<const T*>(b);
+    KF_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) to[i] = Operation::Apply(left[i], right[i]);
+  }
+};
+
+template <typename T>
+struct DivideLoop {
+  KF_INLINE static void Run(void* data, size_t count, int divisor) {
+    auto* elements = static_cast<T*>(data);
+    for (size_t i = 0; i < count; ++i) elements[i] = elements[i] / divisor;
+  }
+};
+
+template <typename Operation>
+struct ReduceLoop<BFloat16, Operation> {
+  KF_INLINE static void Run(void* out, const void* a, const void* b, size_t count) {
+    auto* to = static_cast<BFloat16*>(out);
+    const auto* left = static_cast<const BFloat16*>(a);
+    const auto* right = static_cast<const BFloat16*>(b);
+    KF_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) to[i] = Narrow<BFloat16>(Operation::Apply(Widen(left[i]), Widen(right[i])));
+  }
+};
+
+template <>
+struct DivideLoop<BFloat16> {
+  KF_INLINE static void Run(void* data, size_t count, int divisor) {
+    auto* elements = static_cast<BFloat16*>(data);
+    for (size_t i = 0; i < count; ++i) elements[i] = Narrow<BFloat16>(Widen(elements[i]) / divisor);
+  }
+};
+
+// Float16 is converted by another function, in blocks that stay in the nearest cache.
+constexpr size_t kBlock = 512;
+
+template <typename Operation>
+struct ReduceLoop<Float16, Operation> {
+  KF_INLINE static void Run(void* out, const void* a, const void* b, size_t count) {
+    auto* to = static_cast<Float16*>(out);
+    const auto* left = static_cast<const Float16*>(a);
+    const auto* right = static_cast<const Float16*>(b);
+    float wide_left[kBlock], wide_right[kBlock];
+    for (size_t begin = 0; begin < count; begin += kBlock) {
+      const size_t size = std::min(kBlock, count - begin);
+      Widen(left + begin, wide_left, size);
+      Widen(right + begin, wide_right, size);
+      for (size_t i = 0; i < size; ++i) wide_left[i] = Operation::Apply(wide_left[i], wide_right[i]);
+      Narrow(wide_left, to + begin, size);
+    }
+  }
+};
+
+template <>
+struct DivideLoop<Float16> {
+  KF_INLINE static void Run(void* data, size_t count, int divisor) {
+    auto* elements = static_cast<Float16*>(data);
+    float wide[kBlock];
+    for (size_t begin = 0; begin < count; begin += kBlock) {
+      const size_t size = std::min(kBlock, count - begin);
+      Widen(elements + begin, wide, size);
+      for (size_t i = 0; i < size; ++i) wide[i] /= divisor;
+      Narrow(wide, elements + begin, size);
+    }
+  }
+};
+
+using ReduceKernel = void (*)(void* out, const void* a, const void* b, size_t count);
+using DivideKernel = void (*)(void* data, size_t count, int divisor);
+
+// The functions that a loop is compiled into: one per set of instructions. All compute the same bits.
+struct Baseline {
+  template <typename Loop>
+  static void Reduce(void* out, const void* a, const void* b, size_t count) {
+    Loop::Run(out, a, b, count);
+  }
+  template <typename Loop>
+  static void Divide(void* data, size_t count, int divisor) {
+    Loop::Run(data, count, divisor);
+  }
+};
+
+#if defined(__x86_64__)
+struct Avx2 {
+  template <typename Loop>
+  __attribute__((target("avx2"))) static void Reduce(void* out, const void* a, const void* b, size_t count) {
+    Loop::Run(out, a, b, count);
+  }
+  template <typename Loop>
+  __attribute__((target("avx2"))) static void Divide(void* data, size_t count, int divisor) {
+    Loop::Run(data, count, divisor);
+  }
+};
+#endif
+
+// What is not supported stays null.
+struct Kernels {
+  ReduceKernel reduce[kNumReduceOps] = {};
+  DivideKernel divide = nullptr;
+};
+
+template <typename Instructions, typename T>
+constexpr Kernels KernelsOf() {
+  Kernels kernels;
+  const auto of = [&kernels](ReduceOp op) -> ReduceKernel& { return kernels.reduce[static_cast<int>(op)]; };
+  if constexpr (!kIsBool<T>) {
+    of(ReduceOp::kSum) = Instructions::template Reduce<ReduceLoop<T, Sum>>;
+    of(ReduceOp::kProd) = Instructions::template Reduce<ReduceLoop<T, Prod>>;
+  }
+  if constexpr (!kIsComplex<T>) {
+    of(ReduceOp::kMin) = Instructions::template Reduce<ReduceLoop<T, Min>>;
+    of(ReduceOp::kMax) = Instructions::template Reduce<ReduceLoop<T, Max>>;
+  }
+  if constexpr (!kIsBool<T> && !std::is_integral_v<T>) {
+    of(ReduceOp::kMean) = of(ReduceOp::kSum);
+    kernels.divide = Instructions::template Divide<DivideLoop<T>>;
+  }
+  return kernels;
+}
+
+// By DType.
+template <typename Instructions>
+constexpr Kernels kKernels[kNumDTypes] = {
+    KernelsOf<Instructions, uint8_t>(),        KernelsOf<Instructions, uint16_t>(),
+    KernelsOf<Instructions, uint32_t>(),       KernelsOf<Instructions, uint64_t>(),
+    KernelsOf<Instructions, int8_t>(),         KernelsOf<Instructions, int16_t>(),
+    KernelsOf<Instructions, int32_t>(),        KernelsOf<Instructions, int64_t>(),
+    KernelsOf<Instructions, Float16>(),        KernelsOf<Instructions, BFloat16>(),
+    KernelsOf<Instructions, float>(),          KernelsOf<Instructions, double>(),
+    KernelsOf<Instructions, Complex<float>>(), KernelsOf<Instructions, Complex<double>>(),
+    KernelsOf<Instructions, Bool>(),
+};
+
+const Kernels& KernelsFor(DType dtype) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return kKernels<Avx2>[static_cast<int>(dtype)];
+#endif
+  return kKernels<Baseline>[static_cast<int>(dtype)];
+}
+
+}  // namespace
+
+void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, ReduceOp op) {
+  KF_CHECK(Supports(dtype, op)) << Name(op) << " of " << Name(dtype);
+  KernelsFor(dtype).reduce[static_cast<int>(op)](out, a, b, count);
+}
+
+void Divide(void* data, size_t count, DType dtype, int divisor) {
+  KF_CHECK(Supports(dtype, ReduceOp::kMean) && divisor > 0) << Name(dtype) << " by " << divisor;
+  KernelsFor(dtype).divide(data, count, divisor);
+}
+
+}  // namespace kungfu
