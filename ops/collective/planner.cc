@@ -1,6 +1,7 @@
 #include "ops/collective/planner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ops/plan/partition.h"
@@ -15,6 +16,8 @@ constexpr uint64_t kMinChunkBytes = 64 << 10;
 constexpr int kDirectPeers = 8;
 
 std::shared_ptr<const Graph> Share(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
+
+uint64_t Sum(const std::vector<uint64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
 
 }  // namespace
 
@@ -161,7 +164,7 @@ void Plan::PlanGather(bool all) {
   stages_.push_back([this, all](Movement* movement) -> Status {
     char* result = nullptr;
     if (all || rank_ == operation_->root) {
-      StatusOr<char*> place = AllocateResult(lengths_);
+      StatusOr<char*> place = AllocateResult(lengths_, Sum(lengths_));
       if (!place.ok()) return place.status();
       result = *place;
     }
@@ -189,7 +192,7 @@ void Plan::PlanReduceScatter() {
     const uint64_t rows = TotalCount(*operation_) / row;
     std::vector<uint64_t> counts;
     for (int rank = 0; rank < size_; ++rank) counts.push_back(EvenPart(rows, size_, rank).size() * row);
-    StatusOr<char*> result = AllocateResult(counts);
+    StatusOr<char*> result = AllocateResult(counts, counts[rank_]);
     if (!result.ok()) return result.status();
     const char* send = static_cast<const char*>(operation_->spans[0].send);
     uint64_t offset = 0;
@@ -216,7 +219,7 @@ void Plan::PlanAllToAll() {
     const auto length = [this](int from, int to) { return lengths_[static_cast<size_t>(from) * size_ + to]; };
     std::vector<uint64_t> counts;
     for (int from = 0; from < size_; ++from) counts.push_back(length(from, rank_));
-    StatusOr<char*> result = AllocateResult(counts);
+    StatusOr<char*> result = AllocateResult(counts, Sum(counts));
     if (!result.ok()) return result.status();
     uint64_t send_offset = 0, recv_offset = 0;
     const char* send = static_cast<const char*>(operation_->spans[0].send);
@@ -307,10 +310,9 @@ void Plan::AddLengths(int per_rank) {
   });
 }
 
-StatusOr<char*> Plan::AllocateResult(const std::vector<uint64_t>& counts) {
+StatusOr<char*> Plan::AllocateResult(const std::vector<uint64_t>& counts, uint64_t mine) {
   void* result = operation_->allocate(counts);
-  const bool empty = std::all_of(counts.begin(), counts.end(), [](uint64_t count) { return count == 0; });
-  if (!result && !empty) return ResourceExhaustedError(Title(*operation_) + ": no memory for the result");
+  if (!result && mine > 0) return ResourceExhaustedError(Title(*operation_) + ": no memory for the result");
   return static_cast<char*>(result);
 }
 

@@ -20,9 +20,10 @@ RunningOperation::RunningOperation(EventLoop* loop, Router* router, Routes* rout
       handle_(handle),
       id_(std::move(id)),
       operation_(std::move(operation)),
+      signature_(SignatureOf(operation_)),
       found_(std::move(found)),
       ended_(std::move(ended)),
-      conversation_(router, peers, id_, SignatureOf(operation_), this),
+      conversation_(router, peers, id_, signature_, this),
       plan_(&operation_, routes) {}
 
 RunningOperation::~RunningOperation() = default;
@@ -58,6 +59,10 @@ void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& d
   loop_->Post([this, alive = std::weak_ptr<int>(alive_), status] {
     if (!alive.expired()) FailOnLoop(status, /*tell=*/true);
   });
+}
+
+void RunningOperation::CompareOnLoop(const PeerId& from, const Signature& theirs) {
+  if (theirs != signature_) OnMismatchOnLoop(from, DescribeDifference(theirs, signature_));
 }
 
 void RunningOperation::FailOnLoop(const Status& status, bool tell) {

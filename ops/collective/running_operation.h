@@ -32,10 +32,14 @@ class RunningOperation : private ConversationHandler {
   // The first error decides. `tell`: whether the other peers are to be told.
   void FailOnLoop(const Status& status, bool tell);
 
+  // A peer says what it takes the operation for: no data may ever pass between two that disagree.
+  void CompareOnLoop(const PeerId& from, const Signature& theirs);
+
   uint64_t handle() const { return handle_; }
   const OperationId& id() const { return id_; }
   // REQUIRES: it has ended.
   Operation TakeOperation() { return std::move(operation_); }
+  const Signature& signature() const { return signature_; }
   std::string title() const { return Title(operation_); }
   Clock::time_point started() const { return started_; }
   bool failed() const { return !failure_.ok(); }
@@ -52,6 +56,7 @@ class RunningOperation : private ConversationHandler {
   const uint64_t handle_;
   const OperationId id_;
   Operation operation_;
+  const Signature signature_;
   const Found found_;
   const Ended ended_;
   const Clock::time_point started_ = Clock::now();

@@ -236,7 +236,9 @@ bool Session::Numbered(const OperationId& id) const {
   return number != numbers_.end() && id.number < number->second;
 }
 
-Status Session::OnAskOnLoop(const PeerId&, const OperationId& id) {
+Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
+  const auto running = by_id_.find(id);
+  if (running != by_id_.end()) running->second->CompareOnLoop(from, theirs);
   if (Numbered(id)) return OkStatus();
   if (running_.empty()) return Status(Code::kNotFound, "is in no collective");
   return Status(Code::kNotFound, "waits in " + running_.begin()->second->title());

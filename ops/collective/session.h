@@ -93,7 +93,7 @@ class Session : private RouterHandler {
 
   // RouterHandler
   void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) override;
-  Status OnAskOnLoop(const PeerId& from, const OperationId& id) override;
+  Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) override;
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) override;
   void OnPeerLostOnLoop(const PeerId& peer, const Status& why) override;
 

@@ -28,7 +28,7 @@ StallWatch::StallWatch(EventLoop* loop, Router* router, const PeerList& peers, i
 void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   Watched watched;
   watched.deadline = After(timeout);
-  watched.next_ask = std::min(After(warning_), watched.deadline);
+  watched.next_ask = std::min(After(kPatience), watched.deadline);
   Schedule(watched.next_ask);
   watched_[operation] = watched;
 }
@@ -70,7 +70,7 @@ void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::tim
   if (!watched->asked || (expired && !watched->expired)) {
     Ask(operation, watched);
     watched->expired = expired;
-    watched->next_ask = After(kAnswerTime);
+    watched->next_ask = After(kPatience);
     return;
   }
   watched->asked = false;
@@ -86,12 +86,15 @@ void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::tim
     router_->GiveUpOnLoop(peers_[silent], UnavailableError("does not answer for " + Duration(silence_.count())));
     return;
   }
-  if (!watched->warned) {
+  const bool warn = !watched->warned && waited >= warning_.count();
+  if (warn) {
     KF_LOG(WARNING) << operation->title() << " at rank " << rank_ << " has taken " << Duration(waited) << ": "
                     << Missing(operation, *watched);
   }
-  watched->warned = true;
-  watched->next_ask = std::min(After(warning_), watched->deadline);
+  watched->warned |= warn;
+  const Clock::time_point next =
+      watched->warned ? After(warning_) : operation->started() + std::chrono::duration_cast<Clock::duration>(warning_);
+  watched->next_ask = std::min(std::max(next, now), watched->deadline);
 }
 
 void StallWatch::Ask(RunningOperation* operation, Watched* watched) {
@@ -104,7 +107,7 @@ void StallWatch::Ask(RunningOperation* operation, Watched* watched) {
     for (int rank = 0; rank < peers_.size(); ++rank) ranks.push_back(rank);
   }
   for (const int rank : ranks) {
-    if (rank != rank_) router_->AskOnLoop(peers_[rank], operation->id());
+    if (rank != rank_) router_->AskOnLoop(peers_[rank], operation->id(), operation->signature());
   }
 }
 

@@ -35,8 +35,8 @@ class StallWatch {
     std::map<int, Status> answers;  // by rank: of the last time that it was asked
   };
 
-  // How long peers have to answer before it is said that they do not.
-  static constexpr Seconds kAnswerTime{1};
+  // How long an operation may take before the others are asked, and how long they have to answer.
+  static constexpr Seconds kPatience{1};
 
   void TickOnLoop();
   void Schedule(Clock::time_point when);

@@ -74,7 +74,7 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
       text_.clear();
       break;
     case FrameType::kAsk: {
-      const Status answer = owner_->OnAskOnLoop(peer(), header.tag);
+      const Status answer = owner_->OnAskOnLoop(peer(), header.tag, header.signature);
       FrameHeader reply;
       reply.type = FrameType::kAnswer;
       reply.tag = header.tag;

@@ -18,7 +18,7 @@ class InLinkOwner {
   // Something came from the peer.
   virtual void OnHeardOnLoop(const PeerId& from) = 0;
   // Returns what is to be answered.
-  virtual Status OnAskOnLoop(const PeerId& from, const Tag& tag) = 0;
+  virtual Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) = 0;
   virtual void OnInLinkClosedOnLoop(class InLink* link, const Status& why) = 0;
 };
 

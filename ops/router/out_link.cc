@@ -33,15 +33,13 @@ void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, S
   Drain();
 }
 
-void OutLink::SendNoticeOnLoop(FrameType type, const Tag& tag, const Status& status) {
+void OutLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
   if (!closed_.ok()) return;
-  auto text = std::make_shared<std::string>(status.message().substr(0, kMaxTextSize));
+  auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
   Message message;
-  message.header.type = type;
-  message.header.tag = tag;
-  message.header.code = status.code();
-  if (!text->empty()) message.payload = {{text->data(), text->size()}};
-  message.done = [text](const Status&) {};
+  message.header = std::move(header);
+  if (!kept->empty()) message.payload = {{kept->data(), kept->size()}};
+  message.done = [kept](const Status&) {};
   if (connection_) {
     connection_->SendOnLoop(std::move(message.header), std::move(message.payload), std::move(message.done));
   } else {

@@ -34,7 +34,7 @@ class OutLink : public ConnectionHandler, private Sink {
   // Sends a message of an operation. `done` is called once its bytes are not needed any more; never inside the call.
   void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
   // kFail and kAsk.
-  void SendNoticeOnLoop(FrameType type, const Tag& tag, const Status& status);
+  void SendNoticeOnLoop(FrameHeader header, const std::string& text);
   // Messages of `id` that were not begun are not sent: their `done` is called with kCancelled, later.
   void WithdrawOnLoop(const OperationId& id);
   // Says goodbye and ends, at the latest at `deadline`: what is still pending then fails. OnOutLinkClosed follows

@@ -47,11 +47,19 @@ OutLink* Router::LinkTo(const PeerId& peer) {
 }
 
 void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status) {
-  LinkTo(peer)->SendNoticeOnLoop(FrameType::kFail, {id.epoch, id.number, id.name, 0}, status);
+  FrameHeader header;
+  header.type = FrameType::kFail;
+  header.tag = {id.epoch, id.number, id.name, 0};
+  header.code = status.code();
+  LinkTo(peer)->SendNoticeOnLoop(std::move(header), status.message());
 }
 
-void Router::AskOnLoop(const PeerId& peer, const OperationId& id) {
-  LinkTo(peer)->SendNoticeOnLoop(FrameType::kAsk, {id.epoch, id.number, id.name, 0}, OkStatus());
+void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours) {
+  FrameHeader header;
+  header.type = FrameType::kAsk;
+  header.tag = {id.epoch, id.number, id.name, 0};
+  header.signature = ours;
+  LinkTo(peer)->SendNoticeOnLoop(std::move(header), "");
 }
 
 bool Router::ConnectedOnLoop(const PeerId& peer) const {
@@ -127,9 +135,9 @@ void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status&
   if (handler_ && tag.epoch == epoch_) handler_->OnFailOnLoop(from, IdOf(tag), status);
 }
 
-Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag) {
+Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {
   if (!handler_) return Status(Code::kNotFound, "has no session");
-  return handler_->OnAskOnLoop(from, IdOf(tag));
+  return handler_->OnAskOnLoop(from, IdOf(tag), theirs);
 }
 
 void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) {

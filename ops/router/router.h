@@ -28,9 +28,9 @@ class RouterHandler {
   virtual ~RouterHandler() = default;
   // A peer says that an operation has failed; it may not have begun here.
   virtual void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) = 0;
-  // A peer asks what has become of an operation: OK if it is open here, kNotFound if it has not begun, with a text
-  // that says what this peer does instead.
-  virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id) = 0;
+  // A peer asks what has become of an operation, and says what it takes it for: OK if it is open here, kNotFound if it
+  // has not begun, with a text that says what this peer does instead.
+  virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) = 0;
   // Nothing will come from or reach this peer any more.
   virtual void OnPeerLostOnLoop(const PeerId& peer, const Status& why) = 0;
@@ -58,7 +58,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   // Tells `peer` that the operation has failed / asks what has become of it.
   void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status);
-  void AskOnLoop(const PeerId& peer, const OperationId& id);
+  void AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours);
 
   // Whether there is or was a connection with the peer; when something came from it the last time.
   bool ConnectedOnLoop(const PeerId& peer) const;
@@ -89,7 +89,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   // InLinkOwner
   void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) override;
-  Status OnAskOnLoop(const PeerId& from, const Tag& tag) override;
+  Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) override;
   void OnInLinkClosedOnLoop(InLink* link, const Status& why) override;
   void OnHeardOnLoop(const PeerId& from) override;
   // OutLinkOwner

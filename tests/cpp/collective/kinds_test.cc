@@ -123,7 +123,10 @@ KF_TEST(Kinds, ReduceScatterInUnevenRows) {
         Operation operation = MakeOperation(Kind::kReduceScatter, "rs", DType::kInt32);
         operation.spans = {{send[rank].data(), nullptr, count}};
         operation.row = row;
-        operation.allocate = Into(&results[rank]);
+        operation.allocate = [&results, rank](const std::vector<uint64_t>& kept) -> void* {
+          results[rank].assign(kept[rank], -1);
+          return results[rank].data();
+        };
         return operation;
       }));
       for (int rank = 0; rank < size; ++rank) {
