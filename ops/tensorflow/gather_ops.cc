@@ -89,7 +89,7 @@ class GatherKernel : public RowsKernel {
     call->allocate = [this, context](absl::Span<const uint64_t> counts, void** memory) {
       return Allocate(context, counts, memory);
     };
-    if (!all_) call->finish = [this, context] { return FillElsewhere(context); };
+    if (!all_) call->finish = [this, context, size = kungfu_size()] { return FillElsewhere(context, size); };
     const kungfu_options options = Options(input.dtype(), digest, call->verdict);
     const auto function = all_ ? &kungfu_all_gather : &kungfu_gather;
     call->Start([&](void* arg) {
@@ -115,9 +115,9 @@ class GatherKernel : public RowsKernel {
   }
 
   // Where there is no result there are no rows, and none of them came from anybody.
-  absl::Status FillElsewhere(OpKernelContext* context) const {
+  absl::Status FillElsewhere(OpKernelContext* context, int size) const {
     if (context->mutable_output(0) != nullptr) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(SetLengths(context, 1, std::vector<int64_t>(kungfu_size(), 0)));
+    TF_RETURN_IF_ERROR(SetLengths(context, 1, std::vector<int64_t>(size, 0)));
     void* memory;
     return SetRows(context, ShapeOf(context->input(0).shape(), 0), absl::MakeSpan(&memory, 1));
   }
@@ -135,12 +135,12 @@ class ReduceScatterKernel : public RowsKernel {
     Digest digest;
     digest.AddShape(input.shape());
     auto call = MakeCall(context, std::move(done), absl::OkStatus());
-    call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
+    call->allocate = [context, rank = kungfu_rank()](absl::Span<const uint64_t> counts, void** memory) {
       const TensorShape& shape = context->input(0).shape();
       // As numpy.array_split: the first rows % size parts have one row more.
       const int64_t rows = RowCount(shape);
       const int64_t size = static_cast<int64_t>(counts.size());
-      const int64_t mine = rows / size + (kungfu_rank() < rows % size ? 1 : 0);
+      const int64_t mine = rows / size + (rank < rows % size ? 1 : 0);
       return SetRows(context, WithRows(mine, shape), absl::MakeSpan(memory, 1));
     };
     const kungfu_options options = Options(input.dtype(), digest, call->verdict);

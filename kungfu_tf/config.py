@@ -1,0 +1,91 @@
+"""The settings of the Python side: each declared once, with its meaning.
+
+A setting's value is the argument that was given, else the environment's, else the default. The core
+declares its own in ops/base/config.h; `python -m kungfu_tf.info` prints both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from kungfu_tf import errors
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """An environment variable.
+
+    Attributes:
+        name: The variable.
+        meaning: One line for the user.
+        parse: Makes a value of the text; a ValueError says what the text should have been.
+        default: Makes the value where neither argument nor variable gives one.
+    """
+
+    name: str
+    meaning: str
+    parse: Callable[[str], T]
+    default: Callable[[], T]
+
+    def get(self, argument: T | None = None) -> T:
+        """The value that is in force.
+
+        Raises:
+            InvalidArgumentError: the variable cannot be understood.
+        """
+        if argument is not None:
+            return argument
+        text = os.environ.get(self.name, "")
+        if not text:
+            return self.default()
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"{self.name}='{text}': {error}") from error
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 86400:
+        raise ValueError("expected a number of seconds, more than 0 and at most 86400")
+    return seconds
+
+
+def _default_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "kungfu_tf"
+
+
+CACHE_DIR = Setting(
+    "KUNGFU_CACHE_DIR",
+    "directory of op libraries that were compiled at first use (default: kungfu_tf in the user's "
+    "cache directory)",
+    Path,
+    _default_cache,
+)
+
+BUILD_TIMEOUT = Setting(
+    "KUNGFU_BUILD_TIMEOUT",
+    "seconds that compiling the op library may take, or waiting for another process that does "
+    "(default: 600)",
+    _seconds,
+    lambda: 600.0,
+)
+
+COMPILER = Setting(
+    "CXX",
+    "the C++ compiler for the op library (default: the first of g++, c++, clang++ on the PATH)",
+    str,
+    str,
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER)

@@ -1,0 +1,147 @@
+"""What can go wrong.
+
+    KungfuError
+      CancelledError            we closed, or the caller gave up
+      InvalidArgumentError      also a ValueError: what was asked for cannot be done
+        UnsupportedTypeError    also a TypeError: ... for a tensor of this type
+      DeadlineExceededError     too slow: a peer did not take part in time
+      PermissionDeniedError     a peer could not prove that it belongs to the job
+      ResourceExhaustedError    a bound was reached
+      FailedPreconditionError   not now, e.g. after shutdown
+      AbortedError              the membership changed: retry in the new session
+      UnimplementedError        not in this version
+      InternalError             a bug of ours
+      UnavailableError          a peer is gone
+      DivergenceError           the peers' variables are no longer equal
+      LibraryError              the native library is missing, or does not fit, or cannot be built
+
+An op that fails while it runs ends in TensorFlow's error of the same code, because the status goes
+through the graph: `tf.errors.UnavailableError` for `UnavailableError`, and so on.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "DivergenceError",
+    "FailedPreconditionError",
+    "InternalError",
+    "InvalidArgumentError",
+    "KungfuError",
+    "LibraryError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "UnsupportedTypeError",
+]
+
+
+class KungfuError(Exception):
+    """The base of all errors that kungfu_tf raises.
+
+    Attributes:
+        code: The canonical code, with TensorFlow's numbers.
+    """
+
+    code = 2
+
+
+class CancelledError(KungfuError):
+    """We closed, or the caller gave up."""
+
+    code = 1
+
+
+class InvalidArgumentError(KungfuError, ValueError):
+    """What the caller, or another peer, asked for cannot be done."""
+
+    code = 3
+
+
+class UnsupportedTypeError(InvalidArgumentError, TypeError):
+    """An operation is not defined for the type of a tensor."""
+
+
+class DeadlineExceededError(KungfuError):
+    """Too slow: the message names the peers that are missing."""
+
+    code = 4
+
+
+class PermissionDeniedError(KungfuError):
+    """A peer could not prove that it belongs to the job."""
+
+    code = 7
+
+
+class ResourceExhaustedError(KungfuError):
+    """A bound was reached."""
+
+    code = 8
+
+
+class FailedPreconditionError(KungfuError):
+    """Not in this state, e.g. after `shutdown`."""
+
+    code = 9
+
+
+class AbortedError(KungfuError):
+    """The membership changed: retry in the new session."""
+
+    code = 10
+
+
+class UnimplementedError(KungfuError):
+    """Not in this version."""
+
+    code = 12
+
+
+class InternalError(KungfuError):
+    """A bug of kungfu_tf."""
+
+    code = 13
+
+
+class UnavailableError(KungfuError):
+    """A peer is gone."""
+
+    code = 14
+
+
+class DivergenceError(KungfuError):
+    """Variables that all peers should have the same values of differ: which, and on which ranks."""
+
+    code = 15
+
+
+class LibraryError(KungfuError):
+    """The native library is missing, does not fit what is installed, or cannot be built."""
+
+    code = 9
+
+
+_BY_CODE: dict[int, type[KungfuError]] = {
+    error.code: error
+    for error in (
+        CancelledError,
+        InvalidArgumentError,
+        DeadlineExceededError,
+        PermissionDeniedError,
+        ResourceExhaustedError,
+        FailedPreconditionError,
+        AbortedError,
+        UnimplementedError,
+        InternalError,
+        UnavailableError,
+    )
+}
+
+
+def from_code(code: int, message: str) -> KungfuError:
+    """The error that a status of the core stands for."""
+    return _BY_CODE.get(code, KungfuError)(message)

@@ -1,0 +1,211 @@
+"""Collectives on one tensor. They run eagerly, in `tf.function` and in TF1 graphs.
+
+Every peer must call them, with tensors of the same dtype and shape where nothing else is said; a
+difference is an `InvalidArgumentError` on all peers. In eager code a call returns when it is done,
+so all peers must make their calls in the same order. In a graph they run in any order and at the
+same time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf.ops import kernels, naming, rows, slices, tensors
+
+
+def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
+    """Reduces a tensor over all peers; each of them gets the result.
+
+    `y = x₀ + x₁ + ...`, added in the same order everywhere: all peers get the same bits. Sums of
+    float16 and bfloat16 are accumulated in float32; sums of integers wrap.
+
+    Differentiable for sum and mean.
+
+    Args:
+        tensor: A tensor, or `tf.IndexedSlices`, for which the result holds the slices of all peers
+            and `op` is sum or mean.
+        op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        A tensor of the same shape and dtype, or `tf.IndexedSlices`.
+
+    Raises:
+        UnsupportedTypeError: `op` is not defined for the dtype.
+
+    Example:
+
+    ```python
+    loss = kf.ops.all_reduce(loss, op="mean")
+    ```
+    """
+    what = _title("all_reduce", name)
+    if isinstance(tensor, tf.IndexedSlices):
+        return slices.all_reduce_slices(
+            tensor, op, what, lambda: naming.make_tag("all_reduce", name)
+        )
+    x = tensors.to_tensor(tensor, what)
+    tensors.check_reduction(x, op, what, tensor)
+    return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))
+
+
+def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
+    """Gives every peer the tensor of one of them.
+
+    Differentiable: the sum of all gradients reaches the root, zeros the others.
+
+    Args:
+        tensor: A tensor; except on the root only its shape and dtype count.
+        root: The rank whose tensor it is.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        The root's tensor.
+
+    Example:
+
+    ```python
+    seed = kf.ops.broadcast(tf.random.uniform([], maxval=1 << 30, dtype=tf.int64))
+    ```
+    """
+    x = tensors.to_tensor(tensor, _title("broadcast", name))
+    tag = naming.make_tag("broadcast", name)
+    return kernels.run("kungfu_broadcast", x, root=root, tag=tag)
+
+
+def reduce(tensor: Any, *, op: str = "sum", root: int = 0, name: str | None = None) -> Any:
+    """Reduces a tensor over all peers; one of them gets the result.
+
+    Differentiable for sum and mean.
+
+    Args:
+        tensor: A tensor.
+        op: As for `all_reduce`.
+        root: The rank that gets the result.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        The result on the root, zeros elsewhere.
+
+    Example:
+
+    ```python
+    total = kf.ops.reduce(tf.reduce_sum(errors))
+    if kf.is_root():
+        print(total.numpy())
+    ```
+    """
+    what = _title("reduce", name)
+    x = tensors.to_tensor(tensor, what)
+    tensors.check_reduction(x, op, what, tensor)
+    return kernels.run("kungfu_reduce", x, op=op, root=root, tag=naming.make_tag("reduce", name))
+
+
+def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) -> Any:
+    """Gives every peer the tensors of all peers, in the order of their ranks.
+
+    Differentiable: each peer gets the sum of the gradients of its part.
+
+    Args:
+        tensor: A tensor.
+        concat: False stacks tensors of one shape to [size, ...]. True joins them along their first
+            axis, whose lengths may differ between peers; a scalar counts as an array of one.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        All tensors in one. Its first dimension is unknown in a graph.
+
+    Example:
+
+    ```python
+    losses = kf.ops.all_gather(loss)                       # [size]
+    predictions = kf.ops.all_gather(mine, concat=True)     # of all peers
+    ```
+    """
+    x = tensors.to_tensor(tensor, _title("all_gather", name))
+    return rows.all_gather(x, concat=concat, tag=naming.make_tag("all_gather", name))[0]
+
+
+def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None = None) -> Any:
+    """Gives one peer the tensors of all peers, in the order of their ranks.
+
+    Differentiable: each peer gets the root's gradient of its part.
+
+    Args:
+        tensor: A tensor.
+        root: The rank that gets them.
+        concat: As for `all_gather`.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        What `all_gather` returns on the root; elsewhere the same without rows, [0, ...].
+
+    Example:
+
+    ```python
+    norms = kf.ops.gather(tf.norm(gradient))     # [size] on rank 0, [0] elsewhere
+    ```
+    """
+    x = tensors.to_tensor(tensor, _title("gather", name))
+    tag = naming.make_tag("gather", name)
+    return rows.gather(x, root=root, concat=concat, tag=tag)[0]
+
+
+def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
+    """Reduces a tensor over all peers; each of them gets its rows of the result.
+
+    The rows are cut as `numpy.array_split` does: into even parts, the first of which have one row
+    more where the number of peers does not divide them.
+
+    Differentiable for sum and mean.
+
+    Args:
+        tensor: A tensor; a scalar counts as an array of one.
+        op: As for `all_reduce`.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        Part `rank` of the result. Its first dimension is unknown in a graph.
+
+    Example:
+
+    ```python
+    mine = kf.ops.reduce_scatter(tf.range(10.0))     # 3, 3, 2 and 2 elements on four peers
+    ```
+    """
+    what = _title("reduce_scatter", name)
+    x = tensors.to_tensor(tensor, what)
+    tensors.check_reduction(x, op, what, tensor)
+    tag = naming.make_tag("reduce_scatter", name)
+    return kernels.run("kungfu_reduce_scatter", x, op=op, tag=tag)
+
+
+def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> Any:
+    """Sends a part of the rows to each peer, and returns what came from all of them.
+
+    Differentiable: the gradients travel back.
+
+    Args:
+        tensor: A tensor; the number of rows may differ between peers.
+        splits: Integers [size]: how many rows go to each rank; together they must be all rows.
+            Default: even parts, cut as `reduce_scatter` does.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        The received rows, in the order of the senders' ranks. The first dimension is unknown in a
+        graph.
+
+    Example:
+
+    ```python
+    mine = kf.ops.all_to_all(rows, splits=tf.math.bincount(owner_of_row, minlength=kf.size()))
+    ```
+    """
+    x = tensors.to_tensor(tensor, _title("all_to_all", name))
+    return rows.all_to_all(x, splits, tag=naming.make_tag("all_to_all", name))[0]
+
+
+def _title(op: str, name: str | None) -> str:
+    return f"{op} '{name}'" if name else op

@@ -1,0 +1,104 @@
+"""The gradients of the collectives: their transposes.
+
+The operation of a gradient is named after the one it belongs to, `<tag>/grad`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import errors
+from kungfu_tf.ops import collective, group, naming, rows, topology
+
+
+def _text(op: Any, attribute: str) -> str:
+    return tf.compat.as_str(op.get_attr(attribute))
+
+
+def _name(op: Any) -> str:
+    return f"{_text(op, 'tag')}/grad"
+
+
+def _tag(op: Any) -> str:
+    return naming.make_tag("gradient", _name(op))
+
+
+def _linear(op: Any) -> str:
+    """The reduction of `op`, if it is linear."""
+    reduction = _text(op, "op")
+    if reduction not in ("sum", "mean"):
+        raise errors.UnimplementedError(
+            f"'{_text(op, 'tag')}': {reduction} over peers has no gradient; sum and mean have"
+        )
+    return reduction
+
+
+@tf.RegisterGradient("KungfuAllReduce")
+def _all_reduce(op: Any, gradient: Any) -> Any:
+    return collective.all_reduce(gradient, op=_linear(op), name=_name(op))
+
+
+@tf.RegisterGradient("KungfuGroupAllReduce")
+def _group_all_reduce(op: Any, *gradients: Any) -> list[Any]:
+    return [*group.group_all_reduce(gradients, op=_linear(op), name=_name(op)), None]
+
+
+@tf.RegisterGradient("KungfuBroadcast")
+def _broadcast(op: Any, gradient: Any) -> Any:
+    dense = tf.convert_to_tensor(gradient)
+    return collective.reduce(dense, root=op.get_attr("root"), name=_name(op))
+
+
+@tf.RegisterGradient("KungfuGroupBroadcast")
+def _group_broadcast(op: Any, *gradients: Any) -> list[Any]:
+    root = op.get_attr("root")
+    return [
+        collective.reduce(tf.convert_to_tensor(gradient), root=root, name=f"{_name(op)}/{i}")
+        for i, gradient in enumerate(gradients)
+    ]
+
+
+@tf.RegisterGradient("KungfuReduce")
+def _reduce(op: Any, gradient: Any) -> Any:
+    reduction = _linear(op)
+    dense = tf.convert_to_tensor(gradient)
+    result = collective.broadcast(dense, root=op.get_attr("root"), name=_name(op))
+    if reduction == "mean":
+        result /= tf.cast(topology.cluster_size(), result.dtype)
+    return result
+
+
+@tf.RegisterGradient("KungfuAllGather")
+def _all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
+    # Each peer's gradients go to the peer whose rows they belong to, which adds them up.
+    lengths = op.outputs[1]
+    parts, _ = rows.all_to_all(tf.convert_to_tensor(gradient), lengths, tag=_tag(op))
+    shape = tf.concat([[tf.size(lengths)], tf.shape(op.inputs[0])], axis=0)
+    return [tf.reduce_sum(tf.reshape(parts, shape), axis=0), None]
+
+
+@tf.RegisterGradient("KungfuGather")
+def _gather(op: Any, gradient: Any, _: Any) -> list[Any]:
+    mine, _ = rows.all_to_all(tf.convert_to_tensor(gradient), op.outputs[1], tag=_tag(op))
+    return [tf.reshape(mine, tf.shape(op.inputs[0])), None]
+
+
+@tf.RegisterGradient("KungfuReduceScatter")
+def _reduce_scatter(op: Any, gradient: Any) -> Any:
+    reduction = _linear(op)
+    dense = tf.convert_to_tensor(gradient)
+    gathered, lengths = rows.all_gather(dense, concat=True, tag=_tag(op))
+    if reduction == "mean":
+        gathered /= tf.cast(tf.size(lengths), gathered.dtype)
+    return tf.reshape(gathered, tf.shape(op.inputs[0]))
+
+
+@tf.RegisterGradient("KungfuAllToAll")
+def _all_to_all(op: Any, gradient: Any, _: Any) -> list[Any]:
+    back, _ = rows.all_to_all(tf.convert_to_tensor(gradient), op.outputs[1], tag=_tag(op))
+    return [tf.reshape(back, tf.shape(op.inputs[0])), None]
+
+
+tf.no_gradient("KungfuConsensus")

@@ -1,0 +1,68 @@
+"""Adds an operation of the op library to the program, with what all of them need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
+from kungfu_tf import _lib, errors
+
+
+def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
+    """Runs a collective, or adds it to the graph, where it may run at the same time as others.
+
+    Args:
+        kernel: The function of the op library, e.g. "kungfu_all_reduce".
+        *inputs: Its inputs.
+        tag: Its name between peers.
+        **attributes: Its other attributes.
+
+    Returns:
+        Its outputs: a tensor, or a tuple of several.
+    """
+    check_graph(f"{kernel.removeprefix('kungfu_')} '{tag}'")
+    outputs = getattr(_lib.load_ops(), kernel)(*inputs, tag=tag, **attributes)
+    if not tf.executing_eagerly():
+        _run_independently(tf.nest.flatten(outputs)[0].op)
+    return outputs
+
+
+def check_graph(what: str) -> None:
+    """Makes sure that a collective can run where the program is now.
+
+    Args:
+        what: The operation, for the message.
+
+    Raises:
+        UnimplementedError: XLA compiles this function.
+        InvalidArgumentError: this is a loop whose iterations may change places.
+    """
+    if tf.executing_eagerly():
+        return
+    graph = tf.compat.v1.get_default_graph()
+    if control_flow_util.GraphOrParentsInXlaContext(graph):
+        raise errors.UnimplementedError(
+            f"{what} is in a function that XLA compiles, which has no collectives of kungfu_tf: "
+            "give jit_compile=False to model.compile or tf.function"
+        )
+    _check_loops(graph, what)
+
+
+def _check_loops(graph: Any, what: str) -> None:
+    context = graph._get_control_flow_context()
+    while context is not None:
+        if context.IsWhileContext() and context.parallel_iterations != 1:
+            raise errors.InvalidArgumentError(
+                f"{what} is in a while_loop that may run its iterations in any order: give it "
+                "parallel_iterations=1"
+            )
+        context = context.outer_context
+
+
+def _run_independently(operation: Any) -> None:
+    # Without this the stateful operations of a function run one after the other.
+    manager = getattr(operation.graph, "experimental_acd_manager", None)
+    if manager is not None:
+        manager.run_independently(operation)

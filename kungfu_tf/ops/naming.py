@@ -1,0 +1,76 @@
+"""The names by which peers match their operations, called tags.
+
+A tag must be the same on every peer, whatever else that peer has built or traced. So it holds no
+path of a variable, no name of a TensorFlow scope, and no count that lives longer than a graph:
+
+    eager code     <name>, default <op>; calls are matched in the order of the program
+    in a graph     <name>, default <op>/<function>/<place>
+
+`<place>` counts the operations of this kind in the graph of one trace of the function. The body of
+a cond or while is a graph of its own, called `<function>/<which of them>`. A name that is given
+twice in one graph gets `/1`, `/2`, ... from the second time on, because the operations of a graph
+run in any order.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import threading
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+_UNIQUE_NAME = re.compile(r"__(?:inference|forward|backward)_(.*)_\d+")
+
+
+class _Places:
+    """What has been counted in one graph."""
+
+    def __init__(self) -> None:
+        self.used: collections.Counter[str] = collections.Counter()
+        self.nested: list[weakref.ref[Any]] = []  # the graphs of its conds and whiles
+
+
+_lock = threading.Lock()
+_places: weakref.WeakKeyDictionary[Any, _Places] = weakref.WeakKeyDictionary()
+
+
+def make_tag(op: str, name: str | None) -> str:
+    """The tag of a new operation, made at the place in the program where it is called.
+
+    Args:
+        op: The kind, e.g. "all_reduce".
+        name: What the user calls it.
+    """
+    if tf.executing_eagerly():
+        return name or op
+    graph = tf.compat.v1.get_default_graph()
+    with _lock:
+        base = name or f"{op}/{_path(graph)}"
+        used = _places_of(graph).used
+        place = used[base]
+        used[base] += 1
+    if name is None:
+        return f"{base}/{place}"
+    return f"{base}/{place}" if place else base
+
+
+def _places_of(graph: Any) -> _Places:
+    return _places.setdefault(graph, _Places())
+
+
+def _path(graph: Any) -> str:
+    if getattr(graph, "is_control_flow_graph", False):
+        nested = _places_of(graph.outer_graph).nested
+        known = [reference() for reference in nested]
+        if graph not in known:
+            nested.append(weakref.ref(graph))
+            known.append(graph)
+        return f"{_path(graph.outer_graph)}/{known.index(graph)}"
+    name = getattr(graph, "name", None)
+    if name is None:
+        return "graph"
+    unique = _UNIQUE_NAME.fullmatch(name)
+    return unique[1] if unique else name

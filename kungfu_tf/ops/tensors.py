@@ -1,0 +1,88 @@
+"""What may be given to a collective: conversion, and the table of types.
+
+                        sum        mean    min, max   prod   moves
+floating                yes        yes     yes        yes    yes
+integer                 wraps      -       yes        yes    yes
+complex                 yes        yes     -          yes    yes
+bool                    -          -       all, any   -      yes
+string and the like     -          -       -          -      -
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import errors
+
+REDUCTIONS = ("sum", "mean", "min", "max", "prod")
+
+_FLOATING = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+_SIGNED = (tf.int8, tf.int16, tf.int32, tf.int64)
+_UNSIGNED = (tf.uint8, tf.uint16, tf.uint32, tf.uint64)
+_COMPLEX = (tf.complex64, tf.complex128)
+_MOVABLE = (*_FLOATING, *_SIGNED, *_UNSIGNED, *_COMPLEX, tf.bool)
+
+
+def to_tensor(value: Any, what: str) -> Any:
+    """`value` as a dense tensor that can travel.
+
+    Args:
+        value: A tensor, a variable, a NumPy array, a number or nested lists of numbers.
+        what: The operation, for the message.
+
+    Raises:
+        UnsupportedTypeError: it is not dense, or its elements cannot travel.
+    """
+    if isinstance(value, (tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)):
+        raise errors.UnsupportedTypeError(
+            f"{what}: {label(value)} is a {type(value).__name__}, and a dense tensor is needed"
+        )
+    tensor = tf.convert_to_tensor(value)
+    if tensor.dtype.base_dtype not in _MOVABLE:
+        raise errors.UnsupportedTypeError(
+            f"{what}: {label(value)} has dtype {tensor.dtype.name}, which cannot travel between "
+            "peers"
+        )
+    return tensor
+
+
+def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
+    """Makes sure that `op` is defined for the elements of `tensor`.
+
+    Args:
+        tensor: A tensor.
+        op: "sum", "mean", "min", "max" or "prod".
+        what: The operation, for the message.
+        value: What the caller gave, if `tensor` was made of it.
+
+    Raises:
+        InvalidArgumentError: there is no such `op`.
+        UnsupportedTypeError: it is not defined for this type.
+    """
+    if op not in REDUCTIONS:
+        raise errors.InvalidArgumentError(f"{what}: op '{op}' is none of {', '.join(REDUCTIONS)}")
+    dtype = tensor.dtype.base_dtype
+    remedy = None
+    if dtype == tf.bool and op not in ("min", "max"):
+        remedy = "use min (all) or max (any), or cast"
+    elif dtype in _COMPLEX and op in ("min", "max"):
+        remedy = "complex numbers have no order"
+    elif dtype in (*_SIGNED, *_UNSIGNED) and op == "mean":
+        remedy = "use sum, or cast to a floating type"
+    if remedy:
+        named = label(tensor if value is None else value)
+        raise errors.UnsupportedTypeError(
+            f"{what}: {op} is not defined for {named} of dtype {dtype.name}: {remedy}"
+        )
+
+
+def label(value: Any) -> str:
+    """What to call a tensor in a message: its name where it has one, else its shape."""
+    if isinstance(value, tf.IndexedSlices):
+        return label(value.values)
+    try:
+        return f"'{value.name}'"
+    except (AttributeError, ValueError):  # eager tensors have none
+        return f"the tensor of shape {getattr(value, 'shape', ())}"

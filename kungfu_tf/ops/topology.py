@@ -1,0 +1,60 @@
+"""Who the peers are, asked when the program runs: true after the cluster has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf import _lib
+from kungfu_tf.ops import kernels
+
+
+def rank(*, name: str | None = None) -> Any:
+    """This peer's rank as an int32 scalar, read whenever the graph runs.
+
+    Args:
+        name: Of the graph's operation.
+
+    Example:
+
+    ```python
+    is_mine = owner == kf.ops.rank()
+    ```
+    """
+    kernels.check_graph("rank")
+    return _lib.load_ops().kungfu_rank(name=name)
+
+
+def cluster_size(*, name: str | None = None) -> Any:
+    """The number of peers as an int32 scalar, read whenever the graph runs.
+
+    Args:
+        name: Of the graph's operation.
+
+    Example:
+
+    ```python
+    share = total // kf.ops.cluster_size()
+    ```
+    """
+    kernels.check_graph("cluster_size")
+    return _lib.load_ops().kungfu_cluster_size(name=name)
+
+
+def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
+    """`rank()` and `cluster_size()` in one operation.
+
+    Args:
+        name: Of the graph's operation.
+
+    Returns:
+        Two int32 scalars.
+
+    Example:
+
+    ```python
+    rank, size = kf.ops.peer_info()
+    ```
+    """
+    kernels.check_graph("peer_info")
+    info = _lib.load_ops().kungfu_peer_info(name=name)
+    return info.rank, info.size

@@ -1,0 +1,12 @@
+"""Collects the modules of cases in this folder; harness/__init__.py tells how they work."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from harness.plugin import pytest_collect_file
+
+__all__ = ["pytest_collect_file"]

@@ -1,0 +1,39 @@
+"""One launched job runs many cases.
+
+A module `cases_<topic>.py` in this folder holds functions `case_<what>()`. Each runs on every peer
+of a job at the same time, and passes if it raises on none of them; what it observes it asserts,
+with plain `assert`, on the peer where it is:
+
+    JOBS = [{"np": 2}, {"np": 4, "env": {"KUNGFU_STRATEGY": "RING"}, "id": "ring"}]
+
+    @each(dtype=["float32", "int8"])
+    def case_sum(dtype):
+        x = tf.fill([3], tf.cast(kf.rank() + 1, dtype))
+        np.testing.assert_array_equal(kf.ops.all_reduce(x), ...)
+
+pytest collects `cases_<topic>.py::<job>::sum[float32]` without importing the module: the arguments
+of `each` and `JOBS` are literals, or names of literals of the same module. `-k` selects as usual.
+
+JOBS      for each job: `np`; and where wanted `env`, `flags` of the launcher, `id` (default
+          "np<np>"), `cases` (a list of names; default all). A value of `env` that is None is unset.
+TIMEOUT   seconds for one case, default 100. A job that takes longer is ended, and the failure
+          shows where each of its peers stood.
+
+A job is launched with the interpreter and the environment of pytest at its first case, serves all
+selected cases in order, and must then end with code 0. A case that fails ends its job, so that it
+cannot spoil others; the next one has a fresh job (three times, then the rest of the module fails).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def each(**parameters: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a case of every combination of the values."""
+
+    def mark(case: Callable[..., None]) -> Callable[..., None]:
+        return case
+
+    return mark

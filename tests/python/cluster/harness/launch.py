@@ -1,0 +1,179 @@
+"""A running job, seen from pytest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import kungfu_tf
+from harness.channel import Channel, Closed
+from harness.collect import Case, Job
+
+START_TIMEOUT = 150.0
+END_TIMEOUT = 60.0
+SHOWN_OUTPUT = 12_000
+
+RUNNER = Path(__file__).with_name("runner.py")
+
+
+class CaseFailed(Exception):
+    """What pytest shows of a case that failed."""
+
+
+def environment(job: Job) -> dict[str, str]:
+    """pytest's own, with what makes many peers on a small machine well-behaved."""
+    result = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_NUM_INTEROP_THREADS": "2",
+        "TF_NUM_INTRAOP_THREADS": "1",
+        "KUNGFU_COLLECTIVE_TIMEOUT": "60",
+        "PYTHONFAULTHANDLER": "1",
+        **os.environ,
+    }
+    package = str(Path(kungfu_tf.__file__).resolve().parents[1])
+    result["PYTHONPATH"] = os.pathsep.join(filter(None, [package, result.get("PYTHONPATH")]))
+    for name, value in job.env.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
+
+
+class RunningJob:
+    """The peers of one job, ready to run cases.
+
+    Raises:
+        CaseFailed: they did not come up.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._directory = Path(tempfile.mkdtemp(prefix="kungfu-cases-"))
+        self._output = (self._directory / "output").open("w+b")
+        self._channels: dict[int, Channel] = {}
+        command = [
+            *[sys.executable, "-m", "kungfu_tf.launcher", "-np", str(job.np), *job.flags],
+            *[sys.executable, str(RUNNER), str(job.module), str(self._hub)],
+        ]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(self._hub))
+            listener.listen(job.np)
+            self._process = subprocess.Popen(
+                command,
+                env=environment(job),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                self._gather(listener)
+            except CaseFailed as error:
+                raise self._failure(str(error)) from error
+            except BaseException:
+                self._kill()
+                raise
+
+    @property
+    def _hub(self) -> Path:
+        return self._directory / "hub"
+
+    def _gather(self, listener: socket.socket) -> None:
+        """Waits until all peers have said their ranks."""
+        deadline = time.monotonic() + START_TIMEOUT
+        connections = []
+        while len(connections) < self.job.np:
+            listener.settimeout(1.0)
+            with contextlib.suppress(TimeoutError):
+                connections.append(Channel(listener.accept()[0]))
+            if self._process.poll() is not None:
+                raise CaseFailed("the job ended at once")
+            if time.monotonic() > deadline:
+                raise CaseFailed(f"{len(connections)} of {self.job.np} peers came")
+        for channel in connections:
+            try:
+                hello = channel.receive(max(1.0, deadline - time.monotonic()))
+            except (Closed, TimeoutError) as error:
+                raise CaseFailed(f"a peer did not start: {error!r}") from error
+            self._channels[hello["rank"]] = channel
+        if sorted(self._channels) != list(range(self.job.np)):
+            raise CaseFailed(f"the peers' ranks are {sorted(self._channels)}")
+
+    def run(self, case: Case) -> None:
+        """Runs `case` on all peers.
+
+        Raises:
+            CaseFailed: with the traceback of each rank where it failed.
+        """
+        deadline = time.monotonic() + self.job.timeout
+        request = {
+            "function": case.function,
+            "arguments": case.arguments,
+            "timeout": self.job.timeout,
+        }
+        failures = []
+        for rank, channel in self._channels.items():
+            try:
+                channel.send(request, END_TIMEOUT)
+            except Closed:
+                failures.append(f"rank {rank} has ended")
+        for rank, channel in sorted(self._channels.items()):
+            try:
+                reply = channel.receive(max(0.001, deadline - time.monotonic()))
+                if reply["failure"]:
+                    failures.append(f"rank {rank}:\n{reply['failure']}")
+            except TimeoutError:
+                failures.append(f"rank {rank}: no result after {self.job.timeout} s")
+            except Closed:
+                failures.append(f"rank {rank} ended in the middle of it")
+        if failures:
+            raise self._failure("\n".join(failures))
+
+    def close(self) -> None:
+        """Ends the job.
+
+        Raises:
+            CaseFailed: it did not end with code 0.
+        """
+        for channel in self._channels.values():
+            channel.close()
+        try:
+            code = self._process.wait(END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise self._failure("the job did not end after its last case") from None
+        if code != 0:
+            raise self._failure(f"the job ended with code {code}")
+        self._clean()
+
+    def _failure(self, what: str) -> CaseFailed:
+        """Ends the job; the error to raise shows its last output."""
+        self._kill()
+        self._output.seek(0)
+        output = self._output.read().decode(errors="replace")
+        self._clean()
+        return CaseFailed(f"{what}\n-- output of job {self.job.id} --\n{output[-SHOWN_OUTPUT:]}")
+
+    def _kill(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(20)
+                break
+        for channel in self._channels.values():
+            channel.close()
+
+    def _clean(self) -> None:
+        self._output.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
