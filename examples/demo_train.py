@@ -107,6 +107,7 @@ def main() -> None:
         dataset,
         epochs=options.epochs,
         callbacks=[kf.callbacks.BroadcastGlobalVariablesCallback(), instruments],
+        shuffle=False,  # the dataset does it
         verbose=1 if kf.is_root() else 0,
     )
     digests = digests_of_all_peers(model)

@@ -59,6 +59,7 @@ def main() -> None:
         dataset.prefetch(2),
         epochs=options.epochs,
         callbacks=[kf.callbacks.BroadcastGlobalVariablesCallback()],  # 3: all start equal
+        shuffle=False,  # the dataset does it
         verbose=2 if kf.is_root() else 0,
     )
     if kf.is_root():
