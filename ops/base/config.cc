@@ -10,8 +10,8 @@ namespace {
 
 // Enough for any session of any job; keeps sums of times within the clock's range.
 constexpr double kMaxSeconds = 1e9;
-// A chunk is cut at multiples of 64 bytes.
-constexpr long kMinChunkBytes = 64;
+// Below, the header of a chunk would weigh more than a per cent of it.
+constexpr long kMinChunkBytes = 4096;
 constexpr long kMaxChunkBytes = 1 << 30;
 
 // Puts a text into its place in a Config. An error says what would have been right.

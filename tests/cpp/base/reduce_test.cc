@@ -1,0 +1,245 @@
+#include "ops/base/reduce.h"
+
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/cpp/base/float16_reference.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu {
+namespace {
+
+using testing::Decode16;
+using testing::Encode16;
+using testing::Format16;
+
+constexpr size_t kCounts[] = {0, 1, 10, 1000, 10007};
+
+using Random = std::mt19937_64;
+
+// An element type by its definition: how to make one, and what each operation gives, one element at a time.
+template <typename T>
+struct Integer {
+  using Element = T;
+  using Limits = std::numeric_limits<T>;
+
+  static T Make(Random* random) {
+    const uint64_t bits = (*random)();
+    const T extremes[] = {0, 1, Limits::min(), Limits::max()};
+    return bits % 8 == 0 ? extremes[bits / 8 % 4] : static_cast<T>(bits >> 7);
+  }
+  static T Apply(ReduceOp op, T a, T b) {
+    __extension__ using Wide = unsigned __int128;
+    switch (op) {
+      case ReduceOp::kMin:
+        return a < b ? a : b;
+      case ReduceOp::kMax:
+        return a > b ? a : b;
+      case ReduceOp::kProd:
+        return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
+      default:
+        return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
+    }
+  }
+  static bool Same(T a, T b) { return a == b; }
+};
+
+template <typename T>
+T MakeFloat(Random* random) {
+  using Limits = std::numeric_limits<T>;
+  const uint64_t bits = (*random)();
+  const T extremes[] = {
+      0, T(-0.0), 1, Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), Limits::max(), Limits::denorm_min()};
+  if (bits % 8 == 0) return extremes[bits / 8 % 8];
+  return std::ldexp(static_cast<T>(static_cast<int64_t>(bits) >> 10), static_cast<int>(bits % 32) - 60);
+}
+
+template <typename T>
+T ApplyToFloats(ReduceOp op, T a, T b) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return std::isnan(a) ? a : std::isnan(b) ? b : a < b ? a : b;
+    case ReduceOp::kMax:
+      return std::isnan(a) ? a : std::isnan(b) ? b : a > b ? a : b;
+    case ReduceOp::kProd:
+      return a * b;
+    default:
+      return a + b;
+  }
+}
+
+template <typename T>
+bool SameFloats(T a, T b) {
+  return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
+}
+
+template <typename T>
+struct Float {
+  using Element = T;
+  static T Make(Random* random) { return MakeFloat<T>(random); }
+  static T Apply(ReduceOp op, T a, T b) { return ApplyToFloats(op, a, b); }
+  static T Divide(T a, int divisor) { return a / static_cast<T>(divisor); }
+  static bool Same(T a, T b) { return SameFloats(a, b); }
+};
+
+template <const Format16& format>
+struct Float16Bits {
+  using Element = uint16_t;
+  static float Wide(uint16_t bits) { return static_cast<float>(Decode16(format, bits)); }
+
+  static uint16_t Make(Random* random) { return static_cast<uint16_t>((*random)()); }
+  static uint16_t Apply(ReduceOp op, uint16_t a, uint16_t b) {
+    return Encode16(format, ApplyToFloats(op, Wide(a), Wide(b)));
+  }
+  static uint16_t Divide(uint16_t a, int divisor) { return Encode16(format, Wide(a) / static_cast<float>(divisor)); }
+  static bool Same(uint16_t a, uint16_t b) {
+    return testing::IsNan16(format, a) ? testing::IsNan16(format, b) : a == b;
+  }
+};
+
+template <typename T>
+struct Complex {
+  using Element = std::complex<T>;
+  static Element Make(Random* random) { return {MakeFloat<T>(random), MakeFloat<T>(random)}; }
+  static Element Apply(ReduceOp op, Element a, Element b) {
+    if (op != ReduceOp::kProd) return a + b;
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+  }
+  static Element Divide(Element a, int divisor) { return a / static_cast<T>(divisor); }
+  static bool Same(Element a, Element b) { return SameFloats(a.real(), b.real()) && SameFloats(a.imag(), b.imag()); }
+};
+
+// A byte that is not 0 is true, whatever else it is; a result is 0 or 1.
+struct Bool {
+  using Element = uint8_t;
+  static uint8_t Make(Random* random) {
+    const uint8_t bytes[] = {0, 0, 0, 1, 1, 2, 0x80, 0xff};
+    return bytes[(*random)() % 8];
+  }
+  static uint8_t Apply(ReduceOp op, uint8_t a, uint8_t b) { return op == ReduceOp::kMin ? a && b : a || b; }
+  static bool Same(uint8_t a, uint8_t b) { return a == b; }
+};
+
+// Calls visit(type, dtype) for each dtype that has a mean.
+template <typename Visit>
+void ForEachDTypeWithMean(Visit visit) {
+  visit(Float16Bits<testing::kFloat16Format>(), DType::kFloat16);
+  visit(Float16Bits<testing::kBFloat16Format>(), DType::kBFloat16);
+  visit(Float<float>(), DType::kFloat32);
+  visit(Float<double>(), DType::kFloat64);
+  visit(Complex<float>(), DType::kComplex64);
+  visit(Complex<double>(), DType::kComplex128);
+}
+
+template <typename Visit>
+void ForEachDType(Visit visit) {
+  ForEachDTypeWithMean(visit);
+  visit(Integer<uint8_t>(), DType::kUint8);
+  visit(Integer<uint16_t>(), DType::kUint16);
+  visit(Integer<uint32_t>(), DType::kUint32);
+  visit(Integer<uint64_t>(), DType::kUint64);
+  visit(Integer<int8_t>(), DType::kInt8);
+  visit(Integer<int16_t>(), DType::kInt16);
+  visit(Integer<int32_t>(), DType::kInt32);
+  visit(Integer<int64_t>(), DType::kInt64);
+  visit(Bool(), DType::kBool);
+}
+
+template <typename Type>
+using Elements = std::vector<typename Type::Element>;
+
+// One more than `count`, to see that nothing is written past the end.
+template <typename Type>
+Elements<Type> MakeElements(size_t count, Random* random) {
+  Elements<Type> elements;
+  for (size_t i = 0; i <= count; ++i) elements.push_back(Type::Make(random));
+  return elements;
+}
+
+template <typename Type>
+void ExpectSame(const Elements<Type>& actual, const Elements<Type>& expected, const std::string& what) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < expected.size(); ++i) wrong += !Type::Same(actual[i], expected[i]);
+  if (wrong > 0) testing::Fail(__FILE__, __LINE__, what + ": " + std::to_string(wrong) + " elements are wrong");
+}
+
+template <typename Type>
+void CheckReduce(DType dtype, ReduceOp op, size_t count) {
+  const std::string what = std::string(Name(op)) + " of " + std::to_string(count) + " " + Name(dtype);
+  Random random(count);
+  const auto a = MakeElements<Type>(count, &random);
+  const auto b = MakeElements<Type>(count, &random);
+  const auto last = Type::Make(&random);
+  Elements<Type> expected;
+  for (size_t i = 0; i < count; ++i) expected.push_back(Type::Apply(op, a[i], b[i]));
+
+  const auto with_last = [&](Elements<Type> elements) {
+    elements.resize(count);
+    elements.push_back(last);
+    return elements;
+  };
+  expected = with_last(expected);
+  Elements<Type> out = with_last({});
+  Reduce(out.data(), a.data(), b.data(), count, dtype, op);
+  ExpectSame<Type>(out, expected, what);
+
+  Elements<Type> left = with_last(a);
+  Reduce(left.data(), left.data(), b.data(), count, dtype, op);
+  ExpectSame<Type>(left, expected, what + " in place of the left");
+
+  Elements<Type> right = with_last(b);
+  Reduce(right.data(), a.data(), right.data(), count, dtype, op);
+  ExpectSame<Type>(right, expected, what + " in place of the right");
+}
+
+KF_TEST(Reduce, EveryDTypeAndOperation) {
+  int combinations = 0;
+  ForEachDType([&](auto type, DType dtype) {
+    using Type = decltype(type);
+    EXPECT_EQ(sizeof(typename Type::Element), SizeOf(dtype));
+    for (int i = 0; i < kNumReduceOps; ++i) {
+      const auto op = static_cast<ReduceOp>(i);
+      if (!Supports(dtype, op)) continue;
+      ++combinations;
+      for (size_t count : kCounts) CheckReduce<Type>(dtype, op, count);
+    }
+  });
+  EXPECT_EQ(combinations, 8 * 4 + 4 * 5 + 2 * 3 + 2);
+}
+
+KF_TEST(Reduce, AnyAlignmentOfTheElement) {
+  Random random(1);
+  for (size_t offset = 0; offset < 9; ++offset) {
+    const auto a = MakeElements<Float<float>>(200, &random);
+    const auto b = MakeElements<Float<float>>(200, &random);
+    Elements<Float<float>> out(100), expected(100);
+    for (size_t i = 0; i < 100; ++i) expected[i] = a[i + offset] + b[i + 2 * offset];
+    Reduce(out.data(), a.data() + offset, b.data() + 2 * offset, 100, DType::kFloat32, ReduceOp::kSum);
+    ExpectSame<Float<float>>(out, expected, "offset " + std::to_string(offset));
+  }
+}
+
+KF_TEST(Reduce, NothingOfNothing) { Reduce(nullptr, nullptr, nullptr, 0, DType::kFloat32, ReduceOp::kSum); }
+
+KF_TEST(Divide, EveryDTypeThatHasAMean) {
+  ForEachDTypeWithMean([](auto type, DType dtype) {
+    using Type = decltype(type);
+    for (size_t count : kCounts) {
+      for (int divisor : {1, 2, 3, 7, 1000003}) {
+        Random random(count);
+        auto data = MakeElements<Type>(count, &random);
+        Elements<Type> expected = data;
+        for (size_t i = 0; i < count; ++i) expected[i] = Type::Divide(data[i], divisor);
+        Divide(data.data(), count, dtype, divisor);
+        ExpectSame<Type>(data, expected, std::string(Name(dtype)) + " by " + std::to_string(divisor));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace kungfu
