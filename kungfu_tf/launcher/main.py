@@ -55,7 +55,7 @@ def _launch(options: Options, environ: Mapping[str, str]) -> int:
     for warning in (identity.warning, gpus.warning):
         if warning is not None:
             output.say(f"warning: {warning}")
-    directory = rundir.choose(environ)
+    directory = rundir.choose()
     job = environment.Job(cluster, identity, directory, gpus, options)
     try:
         with SignalPipe() as signals, Guard(directory) as guard:

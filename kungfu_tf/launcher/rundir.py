@@ -4,7 +4,6 @@ import dataclasses
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping
 
 from kungfu_tf.launcher.errors import LaunchError
 
@@ -14,11 +13,7 @@ _LONGEST = 56
 
 @dataclasses.dataclass(frozen=True)
 class RunDirectory:
-    """`runner` names this launcher in the environment of all that it starts.
-
-    A launcher that was itself started by a peer extends the name of the outer one, so that the
-    outer one's sweep finds the inner one's processes.
-    """
+    """`runner` names this launcher in the environment of all that it starts."""
 
     path: str
     runner: str
@@ -39,11 +34,10 @@ class RunDirectory:
             raise LaunchError(f"cannot make the directory {self.path}: {error.strerror}") from None
 
 
-def choose(environ: Mapping[str, str]) -> RunDirectory:
+def choose() -> RunDirectory:
     """A name nobody can guess, in the temporary directory; /tmp if that one's path is too long."""
     token = secrets.token_hex(8)
     path = os.path.join(tempfile.gettempdir(), f"kungfu-{token}")
     if len(os.fsencode(path)) > _LONGEST:
         path = f"/tmp/kungfu-{token}"
-    outer = environ.get("KUNGFU_RUNNER", "")
-    return RunDirectory(path, f"{outer}.{token}" if outer else token)
+    return RunDirectory(path, token)

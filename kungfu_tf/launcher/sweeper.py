@@ -11,6 +11,7 @@ On the pipe, a line `+123` adds session 123 to the job and `-123` takes it away 
 The file stands alone, so that it can run as `python -I -S sweeper.py RUNNER DIRECTORY`.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -27,7 +28,7 @@ def members(runner: str, sessions: Collection[int] = ()) -> dict[int, str]:
     """The living processes of a runner: pid → command line.
 
     Args:
-        runner: value of KUNGFU_RUNNER; those of launchers inside the job begin with it and a dot.
+        runner: value of KUNGFU_RUNNER.
         sessions: of the job's peers.
     """
     marker = f"KUNGFU_RUNNER={runner}".encode()
@@ -35,7 +36,7 @@ def members(runner: str, sessions: Collection[int] = ()) -> dict[int, str]:
     found = {
         pid
         for pid, (_, session) in living.items()
-        if session in sessions or _is_marked(_read(pid, "environ"), marker)
+        if session in sessions or marker in _read(pid, "environ").split(b"\0")
     }
     grown = True
     while grown:
@@ -85,11 +86,8 @@ def main(arguments: list[str]) -> int:
 
 def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
-        try:
+        with contextlib.suppress(OSError):  # it ended by itself, or has become another user's
             os.kill(pid, number)
-            os.kill(pid, signal.SIGCONT)  # a stopped process would not see SIGTERM
-        except OSError:
-            pass  # it ended by itself, or has become another user's
 
 
 def _read(pid: int, name: str) -> bytes:
@@ -108,10 +106,6 @@ def _living() -> dict[int, tuple[int, int]]:
         if fields and fields[0] not in (b"Z", b"X"):
             result[pid] = (int(fields[1]), int(fields[3]))
     return result
-
-
-def _is_marked(environ: bytes, marker: bytes) -> bool:
-    return any(entry == marker or entry.startswith(marker + b".") for entry in environ.split(b"\0"))
 
 
 def _command(pid: int) -> str:

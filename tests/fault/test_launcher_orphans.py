@@ -1,6 +1,7 @@
 """Nothing of a job outlives it, whoever is killed. The fixture asserts that nothing remains."""
 
 import os
+import shutil
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -123,3 +124,18 @@ def test_when_the_launcher_and_a_peer_are_killed_at_once(kungfu_run: "Jobs") -> 
     for pid in peers:
         if "sweeper.py" not in kungfu_run.living().get(pid, "sweeper.py"):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_when_the_sweeper_is_killed_just_before_the_launcher(kungfu_run: "Jobs") -> None:
+    start(kungfu_run, "nothing")
+    launcher = kungfu_run.launches[0].process
+    launcher.send_signal(signal.SIGSTOP)
+    for pid, text in kungfu_run.living().items():
+        if "sweeper.py" in text:
+            os.kill(pid, signal.SIGKILL)
+    launcher.kill()
+    launcher.wait()
+    kungfu_run.until(lambda: not kungfu_run.living(), lambda: f"the end of {kungfu_run.living()}")
+    # Nobody is left who could remove the directory.
+    (directory,) = kungfu_run.temporary.iterdir()
+    shutil.rmtree(directory)

@@ -194,7 +194,7 @@ def peer_environment(*words: str, environ: dict[str, str]) -> dict[str, str]:
         job = environment.Job(
             cluster=plan,
             credentials=credentials.one_host(),
-            directory=rundir.choose(environ),
+            directory=rundir.choose(),
             placement=placement.place(plan.peers, placement.visible_gpus(environ)),
             options=flags.parse([*words, "prog"]),
         )
@@ -232,16 +232,9 @@ def test_gpus_and_nccl() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in peer_environment(environ={}) or placement.visible_gpus({})
 
 
-def test_a_launcher_inside_a_job_extends_the_name_of_the_outer_one(tmp_path: Path) -> None:
-    outer = rundir.choose({})
-    inner = rundir.choose({"KUNGFU_RUNNER": outer.runner})
-    assert inner.runner.startswith(outer.runner + ".")
-    assert inner.path != outer.path
-
-
 def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/tmp/" + "long" * 20)
-    assert rundir.choose({}).path.startswith("/tmp/kungfu-")
+    assert rundir.choose().path.startswith("/tmp/kungfu-")
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "1e9"])
