@@ -1,0 +1,144 @@
+#include "ops/elastic/control.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <string>
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+// The runner's side of the line, as a plain blocking socket.
+class FakeRunner {
+ public:
+  FakeRunner() {
+    char directory[] = "/tmp/kungfu-test-XXXXXX";
+    directory_ = mkdtemp(directory);
+    path_ = directory_ + "/control";
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 || listen(listener_, 8) != 0) {
+      std::abort();
+    }
+  }
+  ~FakeRunner() {
+    HangUp();
+    close(listener_);
+    std::filesystem::remove_all(directory_);
+  }
+
+  void Accept() { peer_ = accept(listener_, nullptr, nullptr); }
+  void Say(const std::string& text) {
+    if (send(peer_, text.data(), text.size(), MSG_NOSIGNAL) < 0) Fail(__FILE__, __LINE__, "send");
+  }
+  // Up to the next newline.
+  std::string Hear() {
+    std::string line;
+    char c;
+    while (recv(peer_, &c, 1, 0) == 1 && c != '\n') line += c;
+    return line;
+  }
+  void HangUp() {
+    if (peer_ >= 0) close(peer_);
+    peer_ = -1;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string directory_, path_;
+  int listener_ = -1, peer_ = -1;
+};
+
+struct Fixture {
+  FakeRunner runner;
+  std::promise<std::pair<int, std::string>> failed;
+  std::promise<void> lost;
+  EventLoop loop;
+  std::unique_ptr<Control> control;
+
+  explicit Fixture(const std::string& path = "") {
+    Control::Handlers handlers;
+    handlers.peer_failed = [this](int rank, const std::string& text) { failed.set_value({rank, text}); };
+    handlers.runner_lost = [this] { lost.set_value(); };
+    control = std::make_unique<Control>(&loop, path.empty() ? runner.path() : path, 3, std::move(handlers));
+  }
+  ~Fixture() {
+    OnLoop([this] { control.reset(); });
+  }
+
+  template <typename Task>
+  void OnLoop(Task task) {
+    std::promise<void> done;
+    loop.Post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  Status Open() {
+    Status status;
+    OnLoop([&] { status = control->OpenOnLoop(); });
+    return status;
+  }
+};
+
+KF_TEST(Control, SaysHelloAndStaysAlive) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  EXPECT_EQ(f.runner.Hear(), "hello 3 " + std::to_string(getpid()));
+  EXPECT_EQ(f.runner.Hear(), "alive");
+  EXPECT_EQ(f.runner.Hear(), "alive");
+  f.OnLoop([&] { f.control->ReportOnLoop("all_reduce 'x'\nfrom rank 2"); });
+  std::string line = f.runner.Hear();
+  while (line == "alive") line = f.runner.Hear();
+  EXPECT_EQ(line, "report all_reduce 'x' from rank 2");
+  f.OnLoop([&] { f.control->CloseOnLoop(); });
+}
+
+KF_TEST(Control, HearsOfFailuresInPieces) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  f.runner.Say("nonsense\nfailed 2 killed ");
+  f.runner.Say("by SIGKILL\n");
+  const auto [rank, text] = f.failed.get_future().get();
+  EXPECT_EQ(rank, 2);
+  EXPECT_EQ(text, "killed by SIGKILL");
+  f.OnLoop([&] { f.control->CloseOnLoop(); });
+}
+
+KF_TEST(Control, NoticesThatTheRunnerIsGone) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  f.runner.HangUp();
+  f.lost.get_future().wait();
+}
+
+KF_TEST(Control, ALineWithoutEndIsNotBelieved) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  f.runner.Say(std::string(10000, 'x'));
+  f.lost.get_future().wait();
+}
+
+KF_TEST(Control, NoRunnerIsAnError) {
+  Fixture f("/tmp/kungfu-no-such-socket");
+  const Status status = f.Open();
+  EXPECT_FALSE(status.ok());
+  EXPECT_CONTAINS(status.message(), "/tmp/kungfu-no-such-socket");
+}
+
+}  // namespace
+}  // namespace kungfu::testing
