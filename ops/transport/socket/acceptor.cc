@@ -25,7 +25,6 @@ Acceptor::Acceptor(EventLoop* loop, AddressFamily* family, const Credentials& cr
 Acceptor::~Acceptor() {
   if (pause_timer_.has_value()) loop_->CancelTimerOnLoop(*pause_timer_);
   loop_->UnwatchOnLoop(listening_.get());
-  listening_.Reset();
   family_->StopListening();
 }
 

@@ -16,7 +16,8 @@ class AddressFamily {
   virtual const char* name() const = 0;
   // Listens where the others look for `self`. Errors name the address, and the remedy.
   virtual StatusOr<UniqueFd> Listen(const PeerId& self) = 0;
-  // Removes what Listen has left outside of its socket, which is closed by now.
+  // Removes what Listen has left outside of its socket. The socket is closed after that: as long as it listens, nobody
+  // else takes its place.
   virtual void StopListening() = 0;
   // Sets the options of a connection that was accepted.
   virtual void Prepare(int fd) = 0;

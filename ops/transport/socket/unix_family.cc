@@ -63,21 +63,12 @@ StatusOr<UniqueFd> UnixFamily::Listen(const PeerId& self) {
     unlink(path.c_str());
     bound = Binds(fd.get(), *address);
   }
-  struct stat file;
-  if (!bound || chmod(path.c_str(), 0600) != 0 || listen(fd.get(), SOMAXCONN) != 0 || lstat(path.c_str(), &file) != 0) {
-    return ErrnoError(errno, what);
-  }
+  if (!bound || chmod(path.c_str(), 0600) != 0 || listen(fd.get(), SOMAXCONN) != 0) return ErrnoError(errno, what);
   path_ = path;
-  device_ = file.st_dev;
-  inode_ = file.st_ino;
   return fd;
 }
 
-void UnixFamily::StopListening() {
-  struct stat file;
-  if (lstat(path_.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_) unlink(path_.c_str());
-  path_.clear();
-}
+void UnixFamily::StopListening() { unlink(path_.c_str()); }
 
 void UnixFamily::Prepare(int fd) {
   if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer)) != 0) {

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 
 #include "ops/transport/socket/address_family.h"
@@ -29,9 +27,7 @@ class UnixFamily : public AddressFamily {
   std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + ".sock"; }
 
   const std::string directory_;
-  std::string path_;  // where we listen, and which file it is: not one that another process has put there since
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  std::string path_;  // where we listen
 };
 
 }  // namespace kungfu

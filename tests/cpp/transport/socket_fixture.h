@@ -1,0 +1,54 @@
+// Fixtures of the socket transports: addresses that nobody else can take, and raw sockets to whoever listens there.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/transport/socket/unique_fd.h"
+#include "tests/cpp/transport/endpoint.h"
+
+namespace kungfu::testing {
+
+class SocketFixture : public TransportFixture {
+ public:
+  // A blocking socket that gives up after kPatience, connected to who listens for `peer`.
+  virtual UniqueFd ConnectRaw(const PeerId& peer) = 0;
+};
+
+// Keeps the ports that it gives away bound, so that no other socket of the machine gets them; transports can listen
+// there all the same.
+class TcpFixture : public SocketFixture {
+ public:
+  // "127.0.0.1", "::1"
+  explicit TcpFixture(const std::string& host) : host_(host) {}
+
+  PeerId NewPeer() override;
+  std::unique_ptr<Transport> NewTransport(EventLoop* loop, const Credentials& credentials) override;
+  UniqueFd ConnectRaw(const PeerId& peer) override;
+
+ private:
+  const std::string host_;
+  std::vector<UniqueFd> reservations_;
+};
+
+// In a directory of its own.
+class UnixFixture : public SocketFixture {
+ public:
+  UnixFixture();
+  ~UnixFixture() override;
+
+  const std::string& directory() const { return directory_; }
+  std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + ".sock"; }
+
+  PeerId NewPeer() override;
+  std::unique_ptr<Transport> NewTransport(EventLoop* loop, const Credentials& credentials) override;
+  UniqueFd ConnectRaw(const PeerId& peer) override;
+
+ private:
+  std::string directory_;
+  uint16_t next_port_ = 1;
+};
+
+}  // namespace kungfu::testing

@@ -1,0 +1,19 @@
+// What every transport must do. A new one joins in a file of its own:
+//
+//   class ShmFixture : public TransportFixture { … };
+//   const bool joined = AddConformanceTests("Shm", [] { return std::make_unique<ShmFixture>(); });
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tests/cpp/transport/endpoint.h"
+
+namespace kungfu::testing {
+
+// Registers a test "<suite>.<case>" for each case of the contract.
+bool AddConformanceTests(const std::string& suite, const FixtureFactory& factory);
+
+}  // namespace kungfu::testing
