@@ -1,0 +1,252 @@
+"""Trains one model twice, by one process and by all peers, and says how the results differ.
+
+Both trainings happen in every peer of a job: the one of the single process on whole batches, with a
+plain optimizer; that of all peers on this peer's rows of the same batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf import _keras, _lib
+
+STEPS_PER_EPOCH = 10
+EPOCHS = 5
+STEPS = STEPS_PER_EPOCH * EPOCHS
+BATCH = 32  # of one peer
+FEATURES = 6
+
+Batch = tuple[Any, Any]
+
+
+@dataclasses.dataclass
+class Run:
+    """What a training has done to the variables."""
+
+    before: list[Any]
+    after: list[Any]
+    digests: list[int]  # of all trainable and optimizer variables, after each step
+
+
+def samples(count: int, dtype: str = "float64") -> Batch:
+    random = np.random.default_rng(seed=7)
+    x = random.normal(size=(count, FEATURES))
+    y = np.sin(x.sum(axis=1, keepdims=True)) + 0.1 * random.normal(size=(count, 1))
+    return x.astype(dtype), y.astype(dtype)
+
+
+def epoch(dtype: str = "float64") -> Batch:
+    """The samples of all peers' steps of one epoch."""
+    return samples(STEPS_PER_EPOCH * BATCH * kf.size(), dtype)
+
+
+def shifted(batch: Batch) -> Batch:
+    """The wrong data: each sample is its neighbour."""
+    return tuple(np.roll(part, 1, axis=0) for part in batch)
+
+
+def whole(data: Batch) -> tf.data.Dataset:
+    """What a single process trains on."""
+    return tf.data.Dataset.from_tensor_slices(data).batch(BATCH * kf.size())
+
+
+def mine(data: Batch) -> tf.data.Dataset:
+    """This peer's part of the same."""
+    return kf.data.shard(tf.data.Dataset.from_tensor_slices(data)).batch(BATCH)
+
+
+def steps(dataset: tf.data.Dataset, epochs: int = EPOCHS) -> Iterator[Batch]:
+    for _ in range(epochs):
+        yield from dataset
+
+
+def digest(values: Sequence[Any]) -> int:
+    """Of the bytes of all values."""
+    state = hashlib.blake2b(digest_size=8)
+    for value in values:
+        state.update(np.ascontiguousarray(value).tobytes())
+    return int.from_bytes(state.digest(), "little", signed=True)
+
+
+def values_of(variables: Sequence[Any]) -> list[Any]:
+    return [_keras.native(v).numpy() for v in variables]
+
+
+def differences(run: Run, single: Run, tolerance: float) -> list[str]:
+    """What is wrong with `run`, empty if nothing is. All peers must call it."""
+    wrong = []
+    if not kf.ops.consensus(np.array(run.digests, dtype=np.int64)):
+        wrong.append("the peers differ from each other")
+    for i, (before, after, expected) in enumerate(
+        zip(run.before, run.after, single.after, strict=True)
+    ):
+        off = np.linalg.norm(after - expected) / np.linalg.norm(expected)
+        moved = np.linalg.norm(expected - before) / np.linalg.norm(expected)
+        if not off <= tolerance:
+            wrong.append(f"variable {i} is off by {off:.2g}")
+        if not moved >= 0.01:
+            wrong.append(f"variable {i} moved only by {moved:.2g}")
+    return wrong
+
+
+def completed(optimizer: Any) -> list[int]:
+    """How often each bucket of a wrapped optimizer was reduced."""
+    algorithm = next(
+        part.kungfu_algorithm
+        for part in _keras.parts_of(optimizer)
+        if hasattr(part, "kungfu_algorithm")
+    )
+    counts: list[int] = []
+    while count := _lib.core().kungfu_completed(f"{algorithm.ordinal}/{len(counts)}".encode()):
+        counts.append(count)
+    return counts
+
+
+def operations() -> int:
+    """Of any kind, completed in this process."""
+    statistics = _lib.Statistics()
+    _lib.core().kungfu_get_statistics(statistics)
+    return int(statistics.operations)
+
+
+# -- Keras
+
+
+def dense_model(dtype: str = "float64") -> Any:
+    """A model with the same weights on every peer."""
+    tf.keras.utils.set_random_seed(11)
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Input((FEATURES,), dtype=dtype),
+            layers.Dense(16, activation="relu", bias_initializer="ones", dtype=dtype),
+            layers.Dense(16, activation="tanh", bias_initializer="ones", dtype=dtype),
+            layers.Dense(1, bias_initializer="ones", dtype=dtype),
+        ]
+    )
+
+
+class Recorder(tf.keras.callbacks.Callback):
+    """Digests the state after every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digests: list[int] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        states = [v for o in _keras.optimizers_of(self.model) for v in _keras.variables_of(o)]
+        self.digests.append(digest(values_of([*self.model.trainable_variables, *states])))
+
+
+def fit(
+    model: Any, optimizer: Any, dataset: tf.data.Dataset, epochs: int = EPOCHS, **options: Any
+) -> Run:
+    """`model.fit` with the callback that every program has."""
+    model.compile(optimizer, "mse", **options)
+    before = values_of(model.trainable_variables)
+    recorder = Recorder()
+    callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(), recorder]
+    model.fit(dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+    return Run(before, values_of(model.trainable_variables), recorder.digests)
+
+
+def fit_single(
+    model: Any, optimizer: Any, dataset: tf.data.Dataset, epochs: int = EPOCHS, **options: Any
+) -> Run:
+    """`model.fit` as a program without kungfu_tf has it."""
+    model.compile(optimizer, "mse", **options)
+    before = values_of(model.trainable_variables)
+    model.fit(dataset, epochs=epochs, shuffle=False, verbose=0)
+    return Run(before, values_of(model.trainable_variables), [])
+
+
+def keras_optimizers(name: str) -> list[Callable[[], Any]]:
+    """What makes an optimizer, of each family that the Keras of this process has."""
+    families = [tf.keras.optimizers]
+    if not is_keras_3():
+        families.append(tf.keras.optimizers.legacy)
+    make: dict[str, Callable[[Any], Any]] = {
+        "sgd": lambda family: family.SGD(0.05),
+        "momentum": lambda family: family.SGD(0.02, momentum=0.9),
+        "adam": lambda family: family.Adam(0.01),
+    }
+    return [lambda family=family: make[name](family) for family in families]
+
+
+def is_keras_3() -> bool:
+    """Whether `tf.keras` is."""
+    return any(p.generation == 3 and p.module.Model is tf.keras.Model for p in _keras.packages())
+
+
+# -- GradientTape
+
+
+def tape_loop(
+    model: Any, optimizer: Any, dataset: tf.data.Dataset, make_tape: Callable[[], Any]
+) -> Run:
+    """A loop of one's own around a `tf.function`."""
+    variables = model.trainable_variables
+
+    @tf.function
+    def step(x: Any, y: Any) -> None:
+        with make_tape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    run = Run(values_of(variables), [], [])
+    for x, y in steps(dataset):
+        step(x, y)
+        run.digests.append(digest(values_of([*variables, *_keras.variables_of(optimizer)])))
+    run.after = values_of(variables)
+    return run
+
+
+# -- tf.compat.v1
+
+v1 = tf.compat.v1
+
+V1_OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "sgd": lambda: v1.train.GradientDescentOptimizer(0.05),
+    "momentum": lambda: v1.train.MomentumOptimizer(0.02, 0.9),
+    "adam": lambda: v1.train.AdamOptimizer(0.01),
+}
+
+
+def v1_loss(x: Any, y: Any, use_resource: bool, seed: int = 11) -> Any:
+    """The loss of a small network in the current graph."""
+    with v1.variable_scope(f"net{len(v1.global_variables())}", use_resource=use_resource):
+        for i, (rows, columns) in enumerate([(FEATURES, 16), (16, 16), (16, 1)]):
+            kernel = v1.get_variable(
+                *(f"kernel{i}", [rows, columns], tf.float64),
+                initializer=v1.glorot_uniform_initializer(seed=seed + i, dtype=tf.float64),
+            )
+            bias = v1.get_variable(
+                f"bias{i}", [columns], tf.float64, initializer=v1.ones_initializer(tf.float64)
+            )
+            x = (tf.nn.relu, tf.tanh, tf.identity)[i](x @ kernel + bias)
+    return tf.reduce_mean(tf.square(x - y))
+
+
+def session_loop(optimizer: Any, dataset: tf.data.Dataset, use_resource: bool) -> Run:
+    """A TF1 program: a graph, a session, a feed."""
+    batches = list(steps(dataset))
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float64, [None, FEATURES])
+        y = v1.placeholder(tf.float64, [None, 1])
+        train = optimizer.minimize(v1_loss(x, y, use_resource))
+        weights, everything = v1.trainable_variables(), v1.global_variables()
+        session.run(v1.global_variables_initializer())
+        session.run(kf.initializer.BroadcastGlobalVariablesOp())
+        run = Run(session.run(weights), [], [])
+        for batch_x, batch_y in batches:
+            session.run(train, {x: batch_x.numpy(), y: batch_y.numpy()})
+            run.digests.append(digest(session.run(everything)))
+        run.after = session.run(weights)
+    return run
