@@ -43,6 +43,11 @@ class LineAssembler:
         self._pending = rest
         return pieces
 
+    @property
+    def pending(self) -> str:
+        """What there is of the next line."""
+        return _piece(self._pending.rstrip(b"\r"), final=False).text
+
     def finish(self) -> list[Piece]:
         """The last line, if the stream ended inside it."""
         rest, self._pending = self._pending.rstrip(b"\r"), b""

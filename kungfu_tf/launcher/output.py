@@ -17,6 +17,7 @@ STREAMS = ("stdout", "stderr")
 _COLOURS = (36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91)
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|.)")
 _CLEAR = "\r\x1b[K"
+_COLUMNS = 80  # of a terminal that does not say
 _LAST_LINES = 20
 _LAST_LINE_LENGTH = 500
 
@@ -30,10 +31,10 @@ class Screen:
         self._coloured = (
             self._terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         )
-        self._open = False
+        self._update = ""  # what stands on the line that is rewritten
 
     def write(self, prefix: str, colour: int | None, piece: Piece) -> None:
-        if not piece.final and not self._terminal:
+        if not piece.final and not (self._terminal and piece.text.strip()):
             return
         text = piece.text if piece.final else self._fitted(prefix, piece.text)
         if self._coloured and colour is not None:
@@ -41,22 +42,25 @@ class Screen:
             line = f"\x1b[{colour}m{prefix}\x1b[0m{text}{reset}"
         else:
             line = prefix + text
-        clear = _CLEAR if self._open else ""
-        self._open = not piece.final
-        self.sink.put((clear + line + ("\n" if piece.final else "")).encode())
+        if not piece.final and line == self._update:
+            return
+        clear = _CLEAR if self._update else ""
+        self._update = "" if piece.final else line
+        self.sink.put((clear + line + ("\n" if piece.final else "")).encode(errors="replace"))
 
     def finish(self) -> None:
         """Leaves the terminal at the beginning of a line."""
-        if self._open:
-            self._open = False
+        if self._update:
+            self._update = ""
             self.sink.put(b"\n")
 
     def _fitted(self, prefix: str, text: str) -> str:
         """An update must stay on one row, or it cannot be overwritten."""
         try:
-            room = os.get_terminal_size(self.sink.fileno()).columns - len(prefix) - 1
+            columns = os.get_terminal_size(self.sink.fileno()).columns
         except OSError:
-            return text
+            columns = 0
+        room = (columns or _COLUMNS) - len(prefix) - 1
         plain = _ESCAPE.sub("", text)
         return text if len(plain) <= room else plain[: max(room, 0)]
 
@@ -71,6 +75,7 @@ class Output:
         quiet: the peers' lines are not printed; files get them nevertheless.
         logfile: also gets every line.
         logdir: gets a file for each rank and stream, with its bytes as they came.
+        descriptors: of standard output and standard error.
     """
 
     def __init__(
@@ -80,10 +85,11 @@ class Output:
         quiet: bool = False,
         logfile: str | None = None,
         logdir: str | None = None,
+        descriptors: tuple[int, int] = (1, 2),
     ) -> None:
         self._prefixes = prefixes
         self._quiet = quiet
-        self._screens = _screens()
+        self._screens = _screens(*descriptors)
         self._log = None if logfile is None else Screen(_log_sink(Path(logfile)))
         self._raw = {} if logdir is None else _raw_sinks(Path(logdir), list(prefixes))
         self._assemblers = {
@@ -105,6 +111,8 @@ class Output:
             self._raw[rank, stream].put(data)
         for piece in assembler.feed(data) if data else assembler.finish():
             self._write(rank, stream, piece)
+        if assembler.pending:
+            self._write(rank, stream, Piece(assembler.pending, final=False))
         self._complain()
 
     def say(self, text: str, *, always: bool = False) -> None:
@@ -149,9 +157,9 @@ class Output:
                 self.say(f"a log file is no longer written: {sink.error}", always=True)
 
 
-def _screens() -> dict[str, Screen]:
-    """Standard output and standard error; one screen if both are the same file or terminal."""
-    out, err = Sink(1), Sink(2)
+def _screens(stdout: int, stderr: int) -> dict[str, Screen]:
+    """One screen for both if they are the same file or terminal."""
+    out, err = Sink(stdout), Sink(stderr)
     screen = Screen(out)
     same = out.error is None and err.error is None and out.identity == err.identity
     return {"stdout": screen, "stderr": screen if same else Screen(err)}

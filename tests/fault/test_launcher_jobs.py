@@ -299,6 +299,17 @@ def test_two_hosts_without_a_secret_are_refused(kungfu_run: "Jobs") -> None:
     assert "KUNGFU_SECRET_FILE" in launch.err
 
 
+def test_the_launcher_needs_the_standard_library_only(kungfu_run: "Jobs") -> None:
+    script = """
+import sys, kungfu_tf.launcher.main
+names = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)
+print(sorted(names - {'__main__'}))
+"""
+    launch = kungfu_run(sys.executable, "-S", "-c", script)
+    assert launch.wait() == 0
+    assert launch.out == "[0] ['kungfu_tf']\n"
+
+
 def test_errors_and_help(kungfu_run: "Jobs") -> None:
     wrong, helped = kungfu_run("-np", "x", "true"), kungfu_run("--help")
     assert wrong.wait() == 2

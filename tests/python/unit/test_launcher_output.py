@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import select
 import struct
 import termios
 from collections.abc import Callable, Iterator
@@ -131,8 +132,13 @@ class Terminal:
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
 
-    def read(self) -> str:
-        return os.read(self.master, 65536).decode()
+    def shows(self, text: str) -> None:
+        """Asserts what comes next."""
+        data = b""
+        while len(data) < len(text) and select.select([self.master], [], [], 20)[0]:
+            data += os.read(self.master, len(text) - len(data))
+        assert data.decode() == text
+        assert not select.select([self.master], [], [], 0)[0]
 
     def close(self) -> None:
         os.close(self.master)
@@ -154,24 +160,44 @@ def test_on_a_terminal_a_bar_is_rewritten_in_its_place(
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Screen(Sink(terminal.slave))
     screen.write("[0] ", 36, Piece(" 10%", final=False))
-    assert terminal.read() == "[0]  10%"
+    terminal.shows("[0]  10%")
     screen.write("[0] ", 36, Piece(" 20%", final=False))
-    assert terminal.read() == "\r\x1b[K[0]  20%"
+    terminal.shows("\r\x1b[K[0]  20%")
     screen.write("[1] ", 33, Piece("hello", final=True))
-    assert terminal.read() == "\r\x1b[K[1] hello\r\n"
+    terminal.shows("\r\x1b[K[1] hello\r\n")
     screen.write("[0] ", 36, Piece("=" * 100, final=False))
-    assert terminal.read() == "[0] " + "=" * 35
+    terminal.shows("[0] " + "=" * 35)
     screen.finish()
-    assert terminal.read() == "\r\n"
+    terminal.shows("\r\n")
+
+
+def test_on_a_terminal_a_line_is_seen_before_it_ends(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    output = Output({0: "[0] ", 1: "[1] "}, descriptors=(terminal.slave, terminal.slave))
+    output.feed(0, "stderr", b" 10%\r")
+    terminal.shows("[0]  10%")
+    output.feed(0, "stderr", b" 20%")
+    terminal.shows("\r\x1b[K[0]  20%")
+    output.feed(1, "stdout", b"hello\n")
+    terminal.shows("\r\x1b[K[1] hello\r\n")
+    output.feed(0, "stderr", b" done\n")
+    output.finish()
+    terminal.shows("[0]  20% done\r\n")
+
+
+def test_a_terminal_that_does_not_say_how_wide_it_is(terminal: Terminal) -> None:
+    fcntl.ioctl(terminal.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+    Screen(Sink(terminal.slave)).write("[0] ", None, Piece("=" * 100, final=False))
+    terminal.shows("[0] " + "=" * 75)
 
 
 def test_on_a_terminal_each_rank_has_its_colour(terminal: Terminal) -> None:
     screen = Screen(Sink(terminal.slave))
     screen.write("[0] ", 36, Piece("plain", final=True))
     screen.write("[1] ", 33, Piece("\x1b[1mbold", final=True))
-    assert terminal.read() == (
-        "\x1b[36m[0] \x1b[0mplain\r\n\x1b[33m[1] \x1b[0m\x1b[1mbold\x1b[0m\r\n"
-    )
+    terminal.shows("\x1b[36m[0] \x1b[0mplain\r\n\x1b[33m[1] \x1b[0m\x1b[1mbold\x1b[0m\r\n")
 
 
 def test_streams_files_and_last_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
