@@ -15,6 +15,7 @@ import tensorflow as tf
 from kungfu_tf.ops import kernels, naming, rows, slices, tensors
 
 
+@kernels.operation
 def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """Reduces a tensor over all peers; each of them gets the result.
 
@@ -51,6 +52,7 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))
 
 
+@kernels.operation
 def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
     """Gives every peer the tensor of one of them.
 
@@ -75,6 +77,7 @@ def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
     return kernels.run("kungfu_broadcast", x, root=root, tag=tag)
 
 
+@kernels.operation
 def reduce(tensor: Any, *, op: str = "sum", root: int = 0, name: str | None = None) -> Any:
     """Reduces a tensor over all peers; one of them gets the result.
 
@@ -103,6 +106,7 @@ def reduce(tensor: Any, *, op: str = "sum", root: int = 0, name: str | None = No
     return kernels.run("kungfu_reduce", x, op=op, root=root, tag=naming.make_tag("reduce", name))
 
 
+@kernels.operation
 def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) -> Any:
     """Gives every peer the tensors of all peers, in the order of their ranks.
 
@@ -128,6 +132,7 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
     return rows.all_gather(x, concat=concat, tag=naming.make_tag("all_gather", name))[0]
 
 
+@kernels.operation
 def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None = None) -> Any:
     """Gives one peer the tensors of all peers, in the order of their ranks.
 
@@ -153,6 +158,7 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
     return rows.gather(x, root=root, concat=concat, tag=tag)[0]
 
 
+@kernels.operation
 def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """Reduces a tensor over all peers; each of them gets its rows of the result.
 
@@ -182,6 +188,7 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
     return kernels.run("kungfu_reduce_scatter", x, op=op, tag=tag)
 
 
+@kernels.operation
 def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> Any:
     """Sends a part of the rows to each peer, and returns what came from all of them.
 

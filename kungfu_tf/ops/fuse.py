@@ -8,8 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import errors
+from kungfu_tf.ops import kernels
 
 
+@kernels.operation
 def fuse(values: Sequence[Any], *, name: str | None = None) -> Any:
     """Joins the elements of tensors into one vector. Differentiable.
 
@@ -39,6 +41,7 @@ def fuse(values: Sequence[Any], *, name: str | None = None) -> Any:
     return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0, name=name)
 
 
+@kernels.operation
 def defuse(tensor: Any, shapes: Sequence[Any], *, name: str | None = None) -> list[Any]:
     """Cuts a vector into tensors, the inverse of `fuse`. Differentiable.
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from kungfu_tf.ops import kernels, naming, slices, tensors
 
 
+@kernels.operation
 def group_all_reduce(
     values: Sequence[Any], *, op: str = "sum", name: str | None = None, step: Any = None
 ) -> list[Any]:
@@ -63,6 +64,7 @@ def group_all_reduce(
     return results
 
 
+@kernels.operation
 def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = None) -> list[Any]:
     """Gives every peer the tensors of one of them.
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
+from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from kungfu_tf import _lib, errors
+
+_LOOPS = (
+    control_flow_v2_func_graphs.WhileBodyFuncGraph,
+    control_flow_v2_func_graphs.WhileCondFuncGraph,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def operation(function: Function) -> Function:
+    """Marks an operation of the public interface: AutoGraph has nothing to translate in it."""
+    return cast(Function, tf.autograph.experimental.do_not_convert(function))
 
 
 def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
@@ -59,10 +72,23 @@ def _check_loops(graph: Any, what: str) -> None:
                 "parallel_iterations=1"
             )
         context = context.outer_context
+    while getattr(graph, "is_control_flow_graph", False):
+        if isinstance(graph, _LOOPS) and _dependencies(graph) is None:
+            raise errors.InvalidArgumentError(
+                f"{what} is in a while_loop of a TF1 graph with TF2 control flow, which may run "
+                "its iterations in any order: put the loop into a tf.function, or call "
+                "tf.compat.v1.disable_control_flow_v2() and give it parallel_iterations=1"
+            )
+        graph = graph.outer_graph
 
 
 def _run_independently(operation: Any) -> None:
     # Without this the stateful operations of a function run one after the other.
-    manager = getattr(operation.graph, "experimental_acd_manager", None)
-    if manager is not None:
-        manager.run_independently(operation)
+    dependencies = _dependencies(operation.graph)
+    if dependencies is not None:
+        dependencies.run_independently(operation)
+
+
+def _dependencies(graph: Any) -> Any:
+    """What orders the stateful operations of `graph`; None in a TF1 graph, where nothing does."""
+    return getattr(graph, "experimental_acd_manager", None)

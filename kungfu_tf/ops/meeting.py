@@ -8,6 +8,7 @@ from kungfu_tf import _lib
 from kungfu_tf.ops import kernels, naming, tensors
 
 
+@kernels.operation
 def barrier(*, name: str | None = None) -> Any:
     """Waits until all peers are here.
 
@@ -31,6 +32,7 @@ def barrier(*, name: str | None = None) -> Any:
     return _lib.load_ops().kungfu_barrier(tag=naming.make_tag("barrier", name))
 
 
+@kernels.operation
 def consensus(tensor: Any, *, name: str | None = None) -> Any:
     """Whether the tensor has the same bytes on all peers.
 

@@ -8,6 +8,7 @@ from kungfu_tf import _lib
 from kungfu_tf.ops import kernels
 
 
+@kernels.operation
 def rank(*, name: str | None = None) -> Any:
     """This peer's rank as an int32 scalar, read whenever the graph runs.
 
@@ -24,6 +25,7 @@ def rank(*, name: str | None = None) -> Any:
     return _lib.load_ops().kungfu_rank(name=name)
 
 
+@kernels.operation
 def cluster_size(*, name: str | None = None) -> Any:
     """The number of peers as an int32 scalar, read whenever the graph runs.
 
@@ -40,6 +42,7 @@ def cluster_size(*, name: str | None = None) -> Any:
     return _lib.load_ops().kungfu_cluster_size(name=name)
 
 
+@kernels.operation
 def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
     """`rank()` and `cluster_size()` in one operation.
 

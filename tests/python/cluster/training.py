@@ -98,11 +98,7 @@ def differences(run: Run, single: Run, tolerance: float) -> list[str]:
 
 def completed(optimizer: Any) -> list[int]:
     """How often each bucket of a wrapped optimizer was reduced."""
-    algorithm = next(
-        part.kungfu_algorithm
-        for part in _keras.parts_of(optimizer)
-        if hasattr(part, "kungfu_algorithm")
-    )
+    [algorithm] = _keras.algorithms_of(optimizer)
     counts: list[int] = []
     while count := _lib.core().kungfu_completed(f"{algorithm.ordinal}/{len(counts)}".encode()):
         counts.append(count)

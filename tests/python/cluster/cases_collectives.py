@@ -1,0 +1,170 @@
+"""Every collective and dtype against NumPy: eagerly, in a function, and in a TF1 graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+from harness import each
+from support import arrays, check, raised_by, reduced
+
+import kungfu_tf as kf
+
+JOBS = [{"np": 2}, {"np": 4}]
+
+FLOATING = ["float16", "bfloat16", "float32", "float64"]
+INTEGER = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+COMPLEX = ["complex64", "complex128"]
+NUMBERS = FLOATING + INTEGER + COMPLEX
+TYPES = NUMBERS + ["bool"]
+
+
+@each(dtype=NUMBERS, op=["sum", "prod"])
+def case_all_reduce(dtype, op):
+    x = arrays(dtype)
+    check(lambda t: kf.ops.all_reduce(t, op=op), x[kf.rank()], reduced(op, x))
+
+
+@each(dtype=FLOATING + COMPLEX)
+def case_all_reduce_mean(dtype):
+    x = arrays(dtype)
+    check(lambda t: kf.ops.all_reduce(t, op="mean"), x[kf.rank()], reduced("mean", x))
+
+
+@each(dtype=FLOATING + INTEGER + ["bool"], op=["min", "max"])
+def case_all_reduce_order(dtype, op):
+    x = arrays(dtype)
+    check(lambda t: kf.ops.all_reduce(t, op=op), x[kf.rank()], reduced(op, x))
+
+
+def case_integer_sums_wrap():
+    x = np.array([250, 7], np.uint8)
+    expected = (x.astype(int) * kf.size() % 256).astype(np.uint8)
+    check(kf.ops.all_reduce, x, expected)
+
+
+@each(dtype=TYPES)
+def case_broadcast(dtype):
+    x = arrays(dtype)
+    for root in range(kf.size()):
+        check(lambda t, root=root: kf.ops.broadcast(t, root=root), x[kf.rank()], x[root])
+
+
+@each(dtype=NUMBERS)
+def case_reduce(dtype):
+    x = arrays(dtype)
+    root = kf.size() - 1
+    expected = reduced("sum", x) if kf.rank() == root else np.zeros_like(x[0])
+    check(lambda t: kf.ops.reduce(t, root=root), x[kf.rank()], expected)
+
+
+@each(dtype=TYPES)
+def case_all_gather(dtype):
+    x = arrays(dtype)
+    check(kf.ops.all_gather, x[kf.rank()], np.stack(x))
+
+
+@each(dtype=TYPES)
+def case_all_gather_ragged(dtype):
+    x = arrays(dtype, rows=[3 * rank for rank in range(kf.size())])
+    check(lambda t: kf.ops.all_gather(t, concat=True), x[kf.rank()], np.concatenate(x))
+
+
+@each(dtype=TYPES)
+def case_gather(dtype):
+    x = arrays(dtype)
+    root = kf.size() - 1
+    expected = np.stack(x)[: kf.size() if kf.rank() == root else 0]
+    check(lambda t: kf.ops.gather(t, root=root), x[kf.rank()], expected)
+
+
+@each(dtype=NUMBERS)
+def case_reduce_scatter(dtype):
+    x = arrays(dtype, shape=(7, 2))
+    expected = np.array_split(reduced("sum", x), kf.size())[kf.rank()]
+    check(kf.ops.reduce_scatter, x[kf.rank()], expected)
+
+
+@each(dtype=TYPES)
+def case_all_to_all(dtype):
+    x = arrays(dtype, shape=(7, 2))
+    expected = np.concatenate([np.array_split(each, kf.size())[kf.rank()] for each in x])
+    check(kf.ops.all_to_all, x[kf.rank()], expected)
+
+
+@each(dtype=TYPES)
+def case_consensus(dtype):
+    x = arrays(dtype)
+    x[-1][0, 0] += numpy_one(x[-1].dtype)
+    check(kf.ops.consensus, x[0], np.array(True))
+    check(kf.ops.consensus, x[kf.rank()], np.array(False))
+
+
+def numpy_one(dtype):
+    return True if dtype == bool else np.ones((), dtype)
+
+
+@each(op=["sum", "mean", "prod"])
+def case_bool_has_min_and_max_only(op):
+    x = tf.constant([True])
+    assert "bool" in raised_by(TypeError, lambda: kf.ops.all_reduce(x, op=op))
+
+
+def case_empty_tensors():
+    x = np.zeros((0, 3), np.float32)
+    n = kf.size()
+    check(kf.ops.all_reduce, x, x)
+    check(kf.ops.broadcast, x, x)
+    check(kf.ops.reduce, x, x)
+    check(kf.ops.all_gather, x, np.zeros((n, 0, 3), np.float32))
+    check(lambda t: kf.ops.all_gather(t, concat=True), x, x)
+    check(kf.ops.reduce_scatter, x, x)
+    check(
+        kf.ops.reduce_scatter, np.zeros((n + 1, 0), np.int8), np.zeros((1 + is_first(), 0), np.int8)
+    )
+    check(kf.ops.all_to_all, x, x)
+    check(kf.ops.consensus, x, np.array(True))
+
+
+def is_first():
+    return int(kf.rank() == 0)
+
+
+def case_scalars():
+    mine, n = np.float64(kf.rank()), kf.size()
+    everybody = np.arange(n, dtype=np.float64)
+    check(kf.ops.all_reduce, mine, everybody.sum())
+    check(lambda t: kf.ops.broadcast(t, root=1), mine, everybody[1])
+    check(kf.ops.reduce, mine, everybody.sum() * is_first())
+    check(kf.ops.all_gather, mine, everybody)
+    check(lambda t: kf.ops.all_gather(t, concat=True), mine, everybody)
+    check(kf.ops.gather, mine, everybody[: n * is_first()])
+    check(kf.ops.reduce_scatter, mine, everybody.sum(keepdims=True)[: is_first()])
+    check(kf.ops.all_to_all, mine, everybody[: n * is_first()])
+
+
+def case_gather_ragged():
+    x = arrays("float32", rows=[rank + 1 for rank in range(kf.size())])
+    expected = np.concatenate(x)[: None if kf.rank() == 1 else 0]
+    check(lambda t: kf.ops.gather(t, root=1, concat=True), x[kf.rank()], expected)
+
+
+def case_all_to_all_splits():
+    # Rank i sends i + j rows to rank j.
+    n, mine = kf.size(), kf.rank()
+    splits = np.add.outer(np.arange(n), np.arange(n))
+    x = arrays("int32", rows=splits.sum(axis=1))
+    parts = [np.split(each, np.cumsum(row)[:-1])[mine] for each, row in zip(x, splits)]
+    check(lambda t: kf.ops.all_to_all(t, splits=splits[mine]), x[mine], np.concatenate(parts))
+
+
+def case_numpy_lists_and_variables():
+    n = kf.size()
+    np.testing.assert_array_equal(kf.ops.all_reduce(np.ones(2, np.float32)), [n, n])
+    np.testing.assert_array_equal(kf.ops.all_reduce([1, 2]), [n, 2 * n])
+    np.testing.assert_array_equal(kf.ops.all_reduce(tf.Variable([3.0])), [3.0 * n])
+
+
+def case_large_tensors_cross_chunks():
+    x = np.arange(3_000_001, dtype=np.float32) % 1000 + kf.rank()
+    expected = x * kf.size() + sum(range(kf.size())) - kf.rank() * kf.size()
+    np.testing.assert_array_equal(kf.ops.all_reduce(tf.constant(x)), expected)
