@@ -20,13 +20,14 @@ import struct
 import time
 from collections.abc import Iterable
 
+from kungfu_tf.launcher.connections import Connection, Connections
+
 LONGEST_LINE = 4096
 HELLO_DEADLINE = 5.0
 MOST_STRANGERS = 64
 MOST_REPORTS = 8
 
 _HELLO = re.compile(r"hello ([0-9]{1,7}) ([0-9]{1,10})")
-_MOST_UNSENT = 64 << 10
 
 
 @dataclasses.dataclass
@@ -39,15 +40,6 @@ class Contact:
     reports: list[str] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(eq=False)
-class _Connection:
-    socket: socket.socket
-    opened: float
-    rank: int | None = None
-    received: bytearray = dataclasses.field(default_factory=bytearray)
-    unsent: bytearray = dataclasses.field(default_factory=bytearray)
-
-
 class ControlServer:
     """The runner's side. Used by the event loop's thread only.
 
@@ -55,104 +47,77 @@ class ControlServer:
         path: of the socket, in a directory that only this user may enter.
         ranks: of this host; a hello of any other is refused.
         selector: of the event loop; a key's data is called with the events of its file.
+        hello_deadline: seconds.
     """
 
-    def __init__(self, path: str, ranks: Iterable[int], selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        path: str,
+        ranks: Iterable[int],
+        selector: selectors.BaseSelector,
+        *,
+        hello_deadline: float = HELLO_DEADLINE,
+    ) -> None:
         self.contacts = {rank: Contact() for rank in ranks}
-        self._selector = selector
-        self._connections: set[_Connection] = set()
+        self._ranks: dict[Connection, int] = {}
         self._failed: tuple[int, bytes] | None = None
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.setblocking(False)
-        self._listener.bind(path)
-        self._listener.listen(128)
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen(128)
+        self._connections = Connections(
+            listener,
+            selector,
+            most_strangers=MOST_STRANGERS,
+            deadline=hello_deadline,
+            readable=self._read,
+            closed=self._lost,
+            admit=lambda accepted: _user_of(accepted) in (os.geteuid(), 0),
+        )
 
     def announce(self, rank: int, text: str) -> None:
         """Tells every other peer, also one that connects later, that `rank` has failed."""
         line = f"failed {rank} {_one_line(text)}".encode()[:LONGEST_LINE]
         self._failed = (rank, line.decode(errors="ignore").encode() + b"\n")
-        for connection in list(self._connections):
+        for connection in list(self._ranks):
             self._tell(connection)
 
     def drain(self, rank: int) -> None:
         """Reads what a peer that has ended still said."""
-        for connection in list(self._connections):
-            if connection.rank == rank or connection.rank is None:
+        for connection in list(self._connections.all):
+            if self._ranks.get(connection, rank) == rank:
                 self._read(connection)
 
     def drop_strangers(self) -> None:
         """Closes connections that have not said hello in time. To be called now and then."""
-        latest = time.monotonic() - HELLO_DEADLINE
-        for connection in list(self._connections):
-            if connection.rank is None and connection.opened < latest:
-                self._close(connection)
+        self._connections.drop_slow()
 
     def close(self) -> None:
-        for connection in list(self._connections):
-            self._close(connection)
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        self._connections.close_all()
 
-    def _accept(self, _events: int) -> None:
-        try:
-            accepted, _ = self._listener.accept()
-        except OSError:
-            return
-        if _user_of(accepted) not in (os.geteuid(), 0):
-            accepted.close()
-            return
-        strangers = [entry for entry in self._connections if entry.rank is None]
-        if len(strangers) >= MOST_STRANGERS:
-            self._close(min(strangers, key=lambda entry: entry.opened))
-        accepted.setblocking(False)
-        connection = _Connection(accepted, time.monotonic())
-        self._connections.add(connection)
-        self._selector.register(
-            accepted, selectors.EVENT_READ, lambda events: self._ready(connection, events)
-        )
-
-    def _ready(self, connection: _Connection, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
-            self._send(connection)
-        if events & selectors.EVENT_READ and connection in self._connections:
-            self._read(connection)
-
-    def _read(self, connection: _Connection) -> None:
+    def _read(self, connection: Connection) -> None:
         """Takes what has arrived, line by line, until there is no more for now."""
-        while connection in self._connections:
-            try:
-                data = connection.socket.recv(LONGEST_LINE)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self._close(connection)
+        while connection in self._connections.all:
+            data = self._connections.receive(connection, LONGEST_LINE)
+            if data is None:
                 return
             connection.received += data
-            if not self._take_lines(connection):
-                self._close(connection)
+            if not data or not self._take_lines(connection):
+                self._connections.close(connection)
 
-    def _take_lines(self, connection: _Connection) -> bool:
+    def _take_lines(self, connection: Connection) -> bool:
         """False if the peer has broken the protocol."""
-        *lines, rest = connection.received.split(b"\n")
-        connection.received = rest
-        if any(len(line) > LONGEST_LINE for line in [*lines, rest]):
+        *lines, connection.received = connection.received.split(b"\n")
+        if any(len(line) > LONGEST_LINE for line in [*lines, connection.received]):
             return False
-        for line in lines:
-            try:
-                text = line.decode()
-            except UnicodeDecodeError:
-                return False
-            if not self._handle(connection, text):
-                return False
-        return True
+        try:
+            return all(self._handle(connection, line.decode()) for line in lines)
+        except UnicodeDecodeError:
+            return False
 
-    def _handle(self, connection: _Connection, line: str) -> bool:
-        if connection.rank is None:
+    def _handle(self, connection: Connection, line: str) -> bool:
+        if connection not in self._ranks:
             return self._hello(connection, line)
-        contact = self.contacts[connection.rank]
+        contact = self.contacts[self._ranks[connection]]
         contact.heard = time.monotonic()
         if line == "alive":
             return True
@@ -163,43 +128,28 @@ class ControlServer:
             contact.reports.append(_one_line(text))
         return True
 
-    def _hello(self, connection: _Connection, line: str) -> bool:
+    def _hello(self, connection: Connection, line: str) -> bool:
         match = _HELLO.fullmatch(line)
         if match is None:
             return False
-        contact = self.contacts.get(int(match[1]))
+        rank = int(match[1])
+        contact = self.contacts.get(rank)
         if contact is None or contact.connected:
             return False
-        connection.rank = int(match[1])
+        self._ranks[connection] = rank
+        connection.known = True
         contact.connected, contact.heard, contact.lost = True, time.monotonic(), None
         self._tell(connection)
         return True
 
-    def _tell(self, connection: _Connection) -> None:
-        if self._failed is not None and connection.rank not in (None, self._failed[0]):
-            connection.unsent += self._failed[1]
-            self._send(connection)
+    def _tell(self, connection: Connection) -> None:
+        if self._failed is not None and self._ranks[connection] != self._failed[0]:
+            self._connections.send(connection, self._failed[1])
 
-    def _send(self, connection: _Connection) -> None:
-        try:
-            del connection.unsent[: connection.socket.send(connection.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            connection.unsent.clear()  # its end is seen, and handled, when it is read
-        if len(connection.unsent) > _MOST_UNSENT:
-            self._close(connection)
-            return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
-        key = self._selector.get_key(connection.socket)
-        self._selector.modify(connection.socket, events, key.data)
-
-    def _close(self, connection: _Connection) -> None:
-        self._connections.discard(connection)
-        self._selector.unregister(connection.socket)
-        connection.socket.close()
-        if connection.rank is not None:
-            contact = self.contacts[connection.rank]
+    def _lost(self, connection: Connection) -> None:
+        rank = self._ranks.pop(connection, None)
+        if rank is not None:
+            contact = self.contacts[rank]
             contact.connected, contact.lost = False, time.monotonic()
 
 

@@ -4,17 +4,16 @@ Listens on 127.0.0.1 only, answers `GET /` with `Authorization: Bearer TOKEN`, a
 request has 5 s and 8 KiB; what is too slow, too long or too many is dropped.
 """
 
-import dataclasses
 import hmac
 import json
 import os
 import secrets
 import selectors
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
+from kungfu_tf.launcher.connections import Connection, Connections
 from kungfu_tf.launcher.errors import LaunchError
 
 REQUEST_DEADLINE = 5.0
@@ -23,16 +22,8 @@ MOST_CONNECTIONS = 16
 
 _ANSWER = (
     "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
-    "Connection: close\r\n{header}\r\n"
+    "{header}\r\n"
 )
-
-
-@dataclasses.dataclass(eq=False)
-class _Connection:
-    socket: socket.socket
-    opened: float
-    received: bytes = b""
-    unsent: bytes = b""
 
 
 class DebugServer:
@@ -55,69 +46,40 @@ class DebugServer:
         selector: selectors.BaseSelector,
     ) -> None:
         self._state = state
-        self._selector = selector
-        self._connections: set[_Connection] = set()
         token = secrets.token_hex(16)
         self._authorization = f"Bearer {token}".encode()
-        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.setblocking(False)
-        try:
-            self._listener.bind(("127.0.0.1", port))
-            self._listener.listen(128)
-        except OSError as error:
-            self._listener.close()
-            raise LaunchError(f"-debug-port {port}: {error.strerror}") from None
         with open(os.open(token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(token + "\n")
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        try:
+            listener = socket.create_server(("127.0.0.1", port), backlog=128)
+        except OSError as error:
+            raise LaunchError(f"-debug-port {port}: {os.strerror(error.errno or 0)}") from None
+        self._connections = Connections(
+            listener,
+            selector,
+            most_strangers=MOST_CONNECTIONS,
+            deadline=REQUEST_DEADLINE,
+            readable=self._read,
+        )
 
     def drop_slow(self) -> None:
         """Closes connections that take too long. To be called now and then."""
-        latest = time.monotonic() - REQUEST_DEADLINE
-        for connection in list(self._connections):
-            if connection.opened < latest:
-                self._close(connection)
+        self._connections.drop_slow()
 
     def close(self) -> None:
-        for connection in list(self._connections):
-            self._close(connection)
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        self._connections.close_all()
 
-    def _accept(self, _events: int) -> None:
-        try:
-            accepted, _ = self._listener.accept()
-        except OSError:
+    def _read(self, connection: Connection) -> None:
+        data = self._connections.receive(connection, LONGEST_REQUEST)
+        if data is None:
             return
-        if len(self._connections) >= MOST_CONNECTIONS:
-            self._close(min(self._connections, key=lambda entry: entry.opened))
-        accepted.setblocking(False)
-        connection = _Connection(accepted, time.monotonic())
-        self._connections.add(connection)
-        self._selector.register(
-            accepted, selectors.EVENT_READ, lambda events: self._ready(connection, events)
-        )
-
-    def _ready(self, connection: _Connection, _events: int) -> None:
-        try:
-            if connection.unsent:
-                connection.unsent = connection.unsent[connection.socket.send(connection.unsent) :]
-                if not connection.unsent:
-                    self._close(connection)
-                return
-            data = connection.socket.recv(LONGEST_REQUEST)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
         connection.received += data
         if not data or len(connection.received) > LONGEST_REQUEST:
-            self._close(connection)
+            self._connections.close(connection)
         elif b"\r\n\r\n" in connection.received:
-            connection.unsent = self._answer(connection.received)
-            key = self._selector.get_key(connection.socket)
-            self._selector.modify(connection.socket, selectors.EVENT_WRITE, key.data)
+            answer = self._answer(connection.received)
+            connection.received = b""
+            self._connections.send(connection, answer)
 
     def _answer(self, request: bytes) -> bytes:
         request_line, *headers = request.partition(b"\r\n\r\n")[0].split(b"\r\n")
@@ -130,11 +92,6 @@ class DebugServer:
         if request_line.split(b" ")[:2] != [b"GET", b"/"]:
             return _response("404 Not Found", None)
         return _response("200 OK", self._state())
-
-    def _close(self, connection: _Connection) -> None:
-        self._connections.discard(connection)
-        self._selector.unregister(connection.socket)
-        connection.socket.close()
 
 
 def _response(status: str, content: Any, header: str = "") -> bytes:

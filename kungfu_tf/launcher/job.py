@@ -258,7 +258,7 @@ class JobLoop:
                     "exit_code": entry and entry.code,
                     "connected": contact.connected,
                     "silent_seconds": None if contact.heard is None else now - contact.heard,
-                    "reports": contact.reports,
+                    "reports": len(contact.reports),
                 }
             )
         return {"seconds": now - self._began, "size": len(self._job.cluster.peers), "peers": peers}

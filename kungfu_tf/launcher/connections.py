@@ -1,0 +1,133 @@
+"""A listening socket and its connections, in an event loop: bounds on those not yet known.
+
+Who has not proved to be somebody has a limited time, and there is a limited number of them: one
+more makes room by closing the oldest.
+"""
+
+import dataclasses
+import selectors
+import socket
+import time
+from collections.abc import Callable
+
+_MOST_UNSENT = 64 << 10
+
+
+@dataclasses.dataclass(eq=False)
+class Connection:
+    """`known`: the bounds do not apply to it. `unsent`: goes out as the other side takes it."""
+
+    socket: socket.socket
+    opened: float
+    known: bool = False
+    received: bytes = b""
+    unsent: bytes = b""
+
+
+class Connections:
+    """Used by the event loop's thread only.
+
+    Args:
+        listener: listens already; is closed with this.
+        selector: of the event loop; a key's data is called with the events of its file.
+        most_strangers: connections that are not known.
+        deadline: seconds within which a connection must become known, or end.
+        admit: whether a connection is accepted at all.
+        readable: called when there is something to read.
+        closed: called when a connection is no more.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        selector: selectors.BaseSelector,
+        *,
+        most_strangers: int,
+        deadline: float,
+        readable: Callable[[Connection], None],
+        closed: Callable[[Connection], None] = lambda _connection: None,
+        admit: Callable[[socket.socket], bool] = lambda _socket: True,
+    ) -> None:
+        self.all: set[Connection] = set()
+        self._listener = listener
+        self._selector = selector
+        self._most_strangers = most_strangers
+        self._deadline = deadline
+        self._readable = readable
+        self._closed = closed
+        self._admit = admit
+        listener.setblocking(False)
+        selector.register(listener, selectors.EVENT_READ, self._accept)
+
+    def receive(self, connection: Connection, size: int) -> bytes | None:
+        """What has arrived, up to `size` bytes; None: nothing for now; empty: it has ended."""
+        try:
+            return connection.socket.recv(size)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+
+    def send(self, connection: Connection, data: bytes = b"") -> None:
+        """Sends now what the other side takes, the rest later; who takes nothing is dropped."""
+        connection.unsent += data
+        try:
+            sent = connection.socket.send(connection.unsent)
+            connection.unsent = connection.unsent[sent:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            connection.unsent = b""  # its end is seen, and handled, when it is read
+        if len(connection.unsent) > _MOST_UNSENT:
+            self.close(connection)
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
+        key = self._selector.get_key(connection.socket)
+        self._selector.modify(connection.socket, events, key.data)
+
+    def drop_slow(self) -> None:
+        """Closes those that have not become known in time. To be called now and then."""
+        latest = time.monotonic() - self._deadline
+        for connection in self._strangers():
+            if connection.opened < latest:
+                self.close(connection)
+
+    def close(self, connection: Connection) -> None:
+        self.all.discard(connection)
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        self._closed(connection)
+
+    def close_all(self) -> None:
+        """The listener, too."""
+        for connection in list(self.all):
+            self.close(connection)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+
+    def _strangers(self) -> list[Connection]:
+        return [connection for connection in self.all if not connection.known]
+
+    def _accept(self, _events: int) -> None:
+        try:
+            accepted, _ = self._listener.accept()
+        except OSError:
+            return
+        if not self._admit(accepted):
+            accepted.close()
+            return
+        strangers = self._strangers()
+        if len(strangers) >= self._most_strangers:
+            self.close(min(strangers, key=lambda entry: entry.opened))
+        accepted.setblocking(False)
+        connection = Connection(accepted, time.monotonic())
+        self.all.add(connection)
+        self._selector.register(
+            accepted, selectors.EVENT_READ, lambda events: self._ready(connection, events)
+        )
+
+    def _ready(self, connection: Connection, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self.send(connection)
+        if events & ~selectors.EVENT_WRITE and connection in self.all:
+            self._readable(connection)
