@@ -16,7 +16,7 @@ uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 uint64_t CountChunks(uint64_t bytes, uint64_t lanes, uint64_t min_bytes, uint64_t max_bytes) {
   const uint64_t whole_lines = bytes / kLine;
   const uint64_t least_lines = std::max<uint64_t>(1, DivideUp(min_bytes, kLine));
-  const uint64_t needed = std::max<uint64_t>(1, DivideUp(DivideUp(bytes, kLine), max_bytes / kLine));
+  const uint64_t needed = bytes <= max_bytes ? 1 : DivideUp(DivideUp(bytes, kLine), max_bytes / kLine);
   const uint64_t balanced = DivideUp(needed, lanes) * lanes;
   if (whole_lines / balanced >= least_lines) return balanced;
   return std::max(needed, whole_lines / least_lines);

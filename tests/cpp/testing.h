@@ -33,16 +33,20 @@ std::string Show(const T& value) {
   static const int suite##_##name##_registered = ::kungfu::testing::Register(#suite "." #name, suite##_##name); \
   static void suite##_##name()
 
-#define KF_EXPECT_OP(a, b, op, otherwise)                                                                    \
-  do {                                                                                                       \
-    const auto& kf_a = (a);                                                                                  \
-    const auto& kf_b = (b);                                                                                  \
-    if (!(kf_a op kf_b)) {                                                                                   \
-      ::kungfu::testing::Fail(                                                                               \
-          __FILE__, __LINE__,                                                                                \
-          #a " " #op " " #b ": " + ::kungfu::testing::Show(kf_a) + " and " + ::kungfu::testing::Show(kf_b)); \
-      otherwise;                                                                                             \
-    }                                                                                                        \
+// Nothing if `holds`, else what was compared. A function, so that temporaries in the arguments outlive the comparison.
+template <typename A, typename B, typename Holds>
+std::string Compare(const char* what, const A& a, const B& b, Holds holds) {
+  return holds(a, b) ? "" : what + (": " + Show(a)) + " and " + Show(b);
+}
+
+#define KF_EXPECT_OP(a, b, op, otherwise)                                                                  \
+  do {                                                                                                     \
+    const std::string kf_failure = ::kungfu::testing::Compare(                                             \
+        #a " " #op " " #b, a, b, [](const auto& kf_a, const auto& kf_b) -> bool { return kf_a op kf_b; }); \
+    if (!kf_failure.empty()) {                                                                             \
+      ::kungfu::testing::Fail(__FILE__, __LINE__, kf_failure);                                             \
+      otherwise;                                                                                           \
+    }                                                                                                      \
   } while (0)
 #define EXPECT_EQ(a, b) KF_EXPECT_OP(a, b, ==, (void)0)
 #define EXPECT_NE(a, b) KF_EXPECT_OP(a, b, !=, (void)0)

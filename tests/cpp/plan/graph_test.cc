@@ -1,0 +1,49 @@
+#include "ops/plan/graph.h"
+
+#include <vector>
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu {
+namespace {
+
+using Ranks = std::vector<int>;
+
+KF_TEST(Graph, KeepsEdgesInTheOrderOfAdding) {
+  Graph graph(4);
+  graph.AddEdge(3, 0);
+  graph.AddEdge(1, 0);
+  graph.AddEdge(3, 2);
+  EXPECT_EQ(graph.size(), 4);
+  EXPECT_EQ(graph.NumEdges(), 3);
+  EXPECT_TRUE(graph.Predecessors(0) == (Ranks{3, 1}));
+  EXPECT_TRUE(graph.Successors(3) == (Ranks{0, 2}));
+  EXPECT_TRUE(graph.Predecessors(3).empty());
+  EXPECT_TRUE(graph.Successors(0).empty());
+}
+
+KF_TEST(Graph, TurnsAround) {
+  Graph graph(3);
+  graph.AddEdge(0, 2);
+  graph.AddEdge(0, 1);
+  const Graph reversed = graph.Reversed();
+  EXPECT_TRUE(reversed.Predecessors(0) == (Ranks{2, 1}));
+  EXPECT_TRUE(reversed.Successors(1) == (Ranks{0}));
+  EXPECT_EQ(reversed.NumEdges(), 2);
+  EXPECT_TRUE(reversed.Reversed() == graph);
+  EXPECT_FALSE(reversed == graph);
+}
+
+KF_TEST(Graph, OrderBelongsToEquality) {
+  Graph a(3), b(3);
+  a.AddEdge(0, 1);
+  a.AddEdge(0, 2);
+  b.AddEdge(0, 2);
+  b.AddEdge(0, 1);
+  EXPECT_FALSE(a == b);
+  EXPECT_FALSE(Graph(2) == Graph(3));
+  EXPECT_TRUE(Graph() == Graph(0));
+}
+
+}  // namespace
+}  // namespace kungfu

@@ -1,0 +1,103 @@
+#include "ops/plan/topology.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu {
+namespace {
+
+using Ranks = std::vector<int>;
+
+// The father of each rank, the root being its own: what TreeFromFathers takes.
+Ranks FathersIn(const Graph& graph) {
+  Ranks fathers;
+  for (int rank = 0; rank < graph.size(); ++rank) {
+    const Ranks& predecessors = graph.Predecessors(rank);
+    fathers.push_back(predecessors.empty() ? rank : predecessors[0]);
+  }
+  return fathers;
+}
+
+void ExpectFathers(const Graph& graph, const Ranks& fathers) {
+  EXPECT_TRUE(FathersIn(graph) == fathers);
+  const StatusOr<Graph> same = TreeFromFathers(fathers);
+  ASSERT_TRUE(same.ok());
+  EXPECT_TRUE(*same == graph);
+}
+
+void ExpectNoTree(const Ranks& fathers, const std::string& why) {
+  const StatusOr<Graph> graph = TreeFromFathers(fathers);
+  ASSERT_TRUE(!graph.ok());
+  EXPECT_EQ(graph.status().code(), Code::kInvalidArgument);
+  EXPECT_CONTAINS(graph.status().message(), why);
+}
+
+KF_TEST(Topology, TreeFromFathersPutsChildrenInRankOrder) {
+  const StatusOr<Graph> graph = TreeFromFathers({3, 3, 1, 3, 3});
+  ASSERT_TRUE(graph.ok());
+  EXPECT_TRUE(graph->Successors(3) == (Ranks{0, 1, 4}));
+  EXPECT_TRUE(graph->Successors(1) == (Ranks{2}));
+  EXPECT_EQ(graph->NumEdges(), 4);
+  EXPECT_EQ(TreeFromFathers({0})->NumEdges(), 0);
+}
+
+KF_TEST(Topology, RejectsWhatIsNoTree) {
+  ExpectNoTree({}, "no root");
+  ExpectNoTree({0, 2}, "rank 1 has father 2, which is no rank of 2");
+  ExpectNoTree({0, -1}, "rank 1 has father -1");
+  ExpectNoTree({0, 1}, "rank 1 is a root, and rank 0 is too");
+  ExpectNoTree({1, 0}, "no root");
+  ExpectNoTree({0, 2, 3, 1, 0}, "3 ranks are not below the root 0");
+}
+
+KF_TEST(Topology, Stars) {
+  ExpectFathers(Star(1, 0), {0});
+  ExpectFathers(Star(4, 0), {0, 0, 0, 0});
+  ExpectFathers(Star(4, 2), {2, 2, 2, 2});
+}
+
+KF_TEST(Topology, BinaryTrees) {
+  ExpectFathers(BinaryTree(1, 0), {0});
+  ExpectFathers(BinaryTree(7, 0), {0, 0, 0, 1, 1, 2, 2});
+  ExpectFathers(BinaryTree(5, 3), {3, 4, 4, 3, 3});
+  EXPECT_TRUE(BinaryTree(5, 4).Successors(4) == (Ranks{0, 1}));
+  EXPECT_TRUE(BinaryTree(4, 2).Successors(2) == (Ranks{0, 3}));
+}
+
+KF_TEST(Topology, Chains) {
+  ExpectFathers(Chain(1, 0), {0});
+  ExpectFathers(Chain(4, 0), {0, 0, 1, 2});
+  ExpectFathers(Chain(4, 2), {3, 0, 2, 2});
+}
+
+KF_TEST(Topology, MastersAreTheFirstOfTheirHosts) {
+  EXPECT_TRUE(MastersOf({0, 1, 0, 2, 1}) == (Ranks{0, 1, 3}));
+  EXPECT_TRUE(MastersOf({}).empty());
+}
+
+KF_TEST(Topology, HostStars) {
+  const std::vector<int> hosts = {0, 0, 1, 1, 1, 2};
+  ExpectFathers(HostStar(hosts, 0), {0, 0, 0, 2, 2, 0});
+  ExpectFathers(HostStar(hosts, 2), {2, 0, 2, 2, 2, 2});
+  ExpectFathers(HostStar(hosts, 3), {3, 0, 3, 3, 3, 3});
+  ExpectFathers(HostStar({0, 0, 0}, 1), {1, 1, 1});
+}
+
+// Five hosts of two; between the masters 0, 2, 4, 6, 8 a binary tree.
+KF_TEST(Topology, HostBinaryTrees) {
+  const std::vector<int> hosts = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4};
+  ExpectFathers(HostBinaryTree(hosts, 0), {0, 0, 0, 2, 0, 4, 2, 6, 2, 8});
+  ExpectFathers(HostBinaryTree(hosts, 6), {6, 0, 8, 2, 8, 4, 6, 6, 6, 8});
+  // A root that is not the first of its host stands in for it.
+  ExpectFathers(HostBinaryTree(hosts, 7), {7, 0, 8, 2, 8, 4, 7, 7, 7, 8});
+}
+
+KF_TEST(Topology, HostsMayInterleave) {
+  ExpectFathers(HostStar({0, 1, 0, 1}, 0), {0, 0, 0, 1});
+  ExpectFathers(HostBinaryTree({0, 1, 2, 0, 1, 2}, 1), {1, 1, 1, 0, 1, 2});
+}
+
+}  // namespace
+}  // namespace kungfu
