@@ -113,8 +113,6 @@ class JobLoop:
             due.append(self._began + self._job.options.timeout)
         return max(0.0, min(due) - now)
 
-    # Starting.
-
     def _start_due(self) -> None:
         while self._unstarted and time.monotonic() >= self._next_start:
             peer = self._unstarted.pop(0)
@@ -142,8 +140,6 @@ class JobLoop:
         server = DebugServer(port, token_file, self._state, self._selector)
         self._output.say(f"state of the peers: http://127.0.0.1:{port}/, token in {token_file}")
         return server
-
-    # Ending.
 
     def _end(self, first: int | None) -> None:
         """Begins to stop all peers; `first` as in Stop."""
@@ -228,8 +224,6 @@ class JobLoop:
         names = "; ".join(f"pid {pid} ({command[:100]})" for pid, command in left.items())
         self._output.say(f"ending processes that the peers left behind: {names}", always=True)
         sweeper.sweep(self._guard.left_behind, deadline=STRAGGLERS_DEADLINE)
-
-    # Reporting.
 
     def _check_silence(self) -> None:
         """Tells of peers that should say every second that they live, and do not."""
