@@ -35,7 +35,7 @@ def case_keras_fit(name):
         single = training.fit_single(training.dense_model(), make(), training.whole(data))
         optimizer = distributed(make())
         run = training.fit(training.dense_model(), optimizer, training.mine(data))
-        assert len(run.digests) == training.STEPS
+        assert len(run.weights) == training.STEPS
         assert training.differences(run, single, TOLERANCE) == []
         assert_every_bucket_travelled(optimizer, training.STEPS)
 
@@ -103,9 +103,10 @@ def case_what_is_wrong_is_seen(what):
     recorder = training.Recorder()
     before = training.values_of(model.trainable_variables)
     model.fit(mine, epochs=training.EPOCHS, verbose=0, callbacks=[recorder])
-    run = training.Run(before, training.values_of(model.trainable_variables), recorder.digests)
+    after = training.values_of(model.trainable_variables)
+    run = training.Run(before, after, recorder.weights, recorder.states)
     found = training.differences(run, single, TOLERANCE)
-    assert ("the peers differ from each other" in found) == (what == "nothing is exchanged")
+    assert ("the peers' weights differ" in found) == (what == "nothing is exchanged")
     assert all(f"variable {i} is off" in " ".join(found) for i in range(6)), found
 
 
@@ -140,6 +141,7 @@ def case_algorithms_may_change_the_variables(algorithm):
         single = training.fit_single(training.dense_model(), make(), training.whole(data))
         optimizer = wrap(make(), make_algorithm)
         run = training.fit(training.dense_model(), optimizer, training.mine(data))
+        run.states = []  # not exchanged
         assert training.differences(run, single, TOLERANCE) == []
         assert training.completed(optimizer) == [training.STEPS]
     for use_resource in (True, False):

@@ -7,6 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness.plugin import pytest_collect_file
+from harness.plugin import pytest_configure, pytest_pycollect_makemodule
 
-__all__ = ["pytest_collect_file"]
+__all__ = ["pytest_configure", "pytest_pycollect_makemodule"]

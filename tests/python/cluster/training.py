@@ -32,7 +32,8 @@ class Run:
 
     before: list[Any]
     after: list[Any]
-    digests: list[int]  # of all trainable and optimizer variables, after each step
+    weights: list[int]  # their digest after each step
+    states: list[int]  # that of the optimizer's variables
 
 
 def samples(count: int, dtype: str = "float64") -> Batch:
@@ -82,8 +83,10 @@ def values_of(variables: Sequence[Any]) -> list[Any]:
 def differences(run: Run, single: Run, tolerance: float) -> list[str]:
     """What is wrong with `run`, empty if nothing is. All peers must call it."""
     wrong = []
-    if not kf.ops.consensus(np.array(run.digests, dtype=np.int64)):
-        wrong.append("the peers differ from each other")
+    if not kf.ops.consensus(np.array(run.weights, dtype=np.int64)):
+        wrong.append("the peers' weights differ")
+    if not kf.ops.consensus(np.array(run.states, dtype=np.int64)):
+        wrong.append("the peers' optimizers differ")
     for i, (before, after, expected) in enumerate(
         zip(run.before, run.after, single.after, strict=True)
     ):
@@ -134,11 +137,12 @@ class Recorder(tf.keras.callbacks.Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.digests: list[int] = []
+        self.weights: list[int] = []
+        self.states: list[int] = []
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        states = [v for o in _keras.optimizers_of(self.model) for v in _keras.variables_of(o)]
-        self.digests.append(digest(values_of([*self.model.trainable_variables, *states])))
+        self.weights.append(digest(values_of(self.model.trainable_variables)))
+        self.states.append(digest(values_of(_keras.variables_of(self.model.optimizer))))
 
 
 def fit(
@@ -150,7 +154,8 @@ def fit(
     recorder = Recorder()
     callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(), recorder]
     model.fit(dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
-    return Run(before, values_of(model.trainable_variables), recorder.digests)
+    after = values_of(model.trainable_variables)
+    return Run(before, after, recorder.weights, recorder.states)
 
 
 def fit_single(
@@ -160,7 +165,7 @@ def fit_single(
     model.compile(optimizer, "mse", **options)
     before = values_of(model.trainable_variables)
     model.fit(dataset, epochs=epochs, shuffle=False, verbose=0)
-    return Run(before, values_of(model.trainable_variables), [])
+    return Run(before, values_of(model.trainable_variables), [], [])
 
 
 def keras_optimizers(name: str) -> list[Callable[[], Any]]:
@@ -196,10 +201,11 @@ def tape_loop(
             loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
 
-    run = Run(values_of(variables), [], [])
+    run = Run(values_of(variables), [], [], [])
     for x, y in steps(dataset):
         step(x, y)
-        run.digests.append(digest(values_of([*variables, *_keras.variables_of(optimizer)])))
+        run.weights.append(digest(values_of(variables)))
+        run.states.append(digest(values_of(_keras.variables_of(optimizer))))
     run.after = values_of(variables)
     return run
 
@@ -237,12 +243,14 @@ def session_loop(optimizer: Any, dataset: tf.data.Dataset, use_resource: bool) -
         x = v1.placeholder(tf.float64, [None, FEATURES])
         y = v1.placeholder(tf.float64, [None, 1])
         train = optimizer.minimize(v1_loss(x, y, use_resource))
-        weights, everything = v1.trainable_variables(), v1.global_variables()
+        weights = v1.trainable_variables()
+        states = [v for v in v1.global_variables() if v not in weights]
         session.run(v1.global_variables_initializer())
         session.run(kf.initializer.BroadcastGlobalVariablesOp())
-        run = Run(session.run(weights), [], [])
+        run = Run(session.run(weights), [], [], [])
         for batch_x, batch_y in batches:
             session.run(train, {x: batch_x.numpy(), y: batch_y.numpy()})
-            run.digests.append(digest(session.run(everything)))
+            run.weights.append(digest(session.run(weights)))
+            run.states.append(digest(session.run(states)))
         run.after = session.run(weights)
     return run

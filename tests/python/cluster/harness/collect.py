@@ -97,7 +97,7 @@ def _cases_of(node: ast.FunctionDef, literals: dict[str, Any]) -> list[Case]:
 
 
 def _evaluate(node: ast.expr, literals: dict[str, Any]) -> Any:
-    """A literal, the name of one, or sums of them.
+    """A literal, the name of one, a sum of them, or a list or dict of these.
 
     Raises:
         ValueError: it is none of these.
@@ -106,4 +106,9 @@ def _evaluate(node: ast.expr, literals: dict[str, Any]) -> Any:
         return literals[node.id]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _evaluate(node.left, literals) + _evaluate(node.right, literals)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_evaluate(element, literals) for element in node.elts]
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        keys = [ast.literal_eval(key) for key in node.keys]
+        return dict(zip(keys, (_evaluate(value, literals) for value in node.values), strict=True))
     return ast.literal_eval(node)

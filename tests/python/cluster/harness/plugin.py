@@ -71,7 +71,13 @@ class CaseItem(pytest.Item):
         return self.path, None, self.name
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name.startswith("cases_") and file_path.suffix == ".py":
-        return CasesFile.from_parent(parent, path=file_path)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("python_files", "cases_*.py")
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Collector | None:
+    if module_path.name.startswith("cases_"):
+        return CasesFile.from_parent(parent, path=module_path)
     return None

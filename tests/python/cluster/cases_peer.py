@@ -1,0 +1,50 @@
+"""The process API, without TensorFlow."""
+
+from __future__ import annotations
+
+import sys
+
+import kungfu_tf as kf
+from kungfu_tf import _lib, peer
+
+JOBS = [{"np": 1}, {"np": 3}]
+
+
+def case_tensorflow_is_not_imported():
+    kf.init()
+    kf.init()
+    kf.barrier()
+    assert kf.size() >= 1
+    assert "tensorflow" not in sys.modules
+
+
+def case_who_is_who():
+    assert peer.launched()
+    assert 0 <= kf.rank() < kf.size()
+    assert kf.current_rank() == kf.rank()
+    assert kf.current_cluster_size() == kf.size()
+    assert kf.current_local_rank() == kf.local_rank() == kf.rank()
+    assert kf.current_local_size() == kf.local_size() == kf.size()
+    assert kf.host_count() == 1
+    assert kf.epoch() == 0
+    kf.run_barrier()
+
+
+def case_root():
+    assert kf.is_root() == (kf.rank() == 0)
+    assert kf.run_on_root(lambda: "mine") == ("mine" if kf.rank() == 0 else None)
+
+
+def case_many_barriers():
+    before = _lib.statistics()["operations"]
+    for _ in range(100):
+        kf.barrier()
+    assert _lib.statistics()["operations"] - before == 100
+
+
+def case_uid_is_its_own():
+    import tensorflow as tf
+
+    uids = kf.ops.all_gather(tf.constant(kf.uid(), tf.int64)).numpy()
+    assert len(set(uids)) == kf.size()
+    assert uids[kf.rank()] == kf.uid()

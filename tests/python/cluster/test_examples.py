@@ -1,0 +1,63 @@
+"""Every example trains on two peers for a few steps, and rank 0 says what came of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+import fashion_mnist  # noqa: E402 (the examples are scripts, not a package)
+
+ARGUMENTS = {
+    "keras_mnist.py": ["--epochs", "1", "--steps", "8"],
+    "gradient_tape_mnist.py": ["--steps", "8"],
+    "tf1_mnist_session.py": ["--steps", "8"],
+}
+if importlib.metadata.version("keras").startswith("2.15"):
+    ARGUMENTS["estimator_mnist.py"] = ["--steps", "8"]
+
+
+@pytest.fixture(scope="module")
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small data set in the files of the real one: a bright column tells the class."""
+    directory = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(seed=1)
+    for part, count in (("train", 512), ("t10k", 128)):
+        labels = random.integers(0, 10, count, dtype=np.uint8)
+        images = random.integers(0, 64, (count, 28, 28), dtype=np.uint8)
+        images[np.arange(count), :, 2 * labels] = 255
+        fashion_mnist.write(directory / f"{part}-images-idx3-ubyte.gz", images)
+        fashion_mnist.write(directory / f"{part}-labels-idx1-ubyte.gz", labels)
+    return directory
+
+
+@pytest.mark.parametrize("example", ARGUMENTS)
+def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2"]
+    program = [sys.executable, str(EXAMPLES / example), *ARGUMENTS[example], "--batch", "64"]
+    job = subprocess.run(
+        [*launcher, *program],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "KUNGFU_DATA_DIR": str(data_directory)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert job.returncode == 0, job.stdout + job.stderr
+    results = re.findall(r"^\[(\d)\] test: .*accuracy (\d\.\d+)$", job.stdout, re.MULTILINE)
+    assert [rank for rank, _ in results] == ["0"], job.stdout
+    assert float(results[0][1]) > 0.2  # a guess is right once in ten times
+
+
+def test_each_example_is_tested() -> None:
+    scripts = {path.name for path in EXAMPLES.glob("*_mnist*.py")} - {"fashion_mnist.py"}
+    assert scripts - set(ARGUMENTS) <= {"estimator_mnist.py"}
