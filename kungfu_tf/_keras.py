@@ -74,9 +74,15 @@ def parts_of(optimizer: Any) -> Iterator[Any]:
             yield from parts_of(part)
 
 
+def algorithms_of(optimizer: Any) -> list[Any]:
+    """The `kungfu_tf.optimizers.Algorithm`s that work in `optimizer` or in a part of it."""
+    parts = [part for part in parts_of(optimizer) if hasattr(part, "kungfu_algorithm")]
+    return [part.kungfu_algorithm for part in parts]
+
+
 def is_wrapped(optimizer: Any) -> bool:
-    """Whether one of this package's methods works in `optimizer` or in a part of it."""
-    return any(hasattr(part, "kungfu_algorithm") for part in parts_of(optimizer))
+    """Whether there are any."""
+    return bool(algorithms_of(optimizer))
 
 
 def optimizers_of(model: Any) -> list[Any]:

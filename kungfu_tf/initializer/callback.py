@@ -20,9 +20,9 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     Seed generators are not made equal: each peer derives its own from what it has and its rank, so
     dropout differs between peers and repeats from run to run.
 
-    After the first step and at every epoch's end the peers compare a digest of what a synchronous
-    optimizer keeps equal: trainable weights and optimizer state. Moving statistics (as
-    BatchNormalization has) are each peer's own.
+    After the first step and at every epoch's end the peers compare a digest of what
+    `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Moving statistics
+    (as BatchNormalization has) are each peer's own.
 
     Works on Keras 3, Keras 2 and tf-keras. In a process that was not started by the launcher it
     does nothing.
@@ -46,7 +46,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
         self._check_every = check_every
-        self._is_synchronous = False
+        self._is_checked = False
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Puts itself before the first step: only there the shape of a batch is known."""
@@ -54,8 +54,11 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         if not peer.launched():
             return
         model = self.model
-        self._is_synchronous = _trains_synchronously(model)
-        if not self._is_synchronous and peer.rank() == 0:
+        algorithms = _algorithms_of(model)
+        # A train step of the user's own may average by a tape, or by itself. The check will tell.
+        is_custom = not algorithms and _has_own_train_step(model)
+        self._is_checked = is_custom or any(a.keeps_equal for a in algorithms)
+        if not algorithms and not is_custom and peer.rank() == 0:
             warnings.warn(
                 f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that "
                 "is not distributed: every peer trains a model of its own and nothing will be "
@@ -81,7 +84,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
             self._check(f"at the end of epoch {epoch + 1}")
 
     def _check(self, when: str) -> None:
-        if self._check_every and self._is_synchronous:
+        if self._check_every and self._is_checked:
             check_equal(_equal_variables(self.model), when)
 
     # What tf-keras asks of a callback and Keras 3's base class does not have.
@@ -98,24 +101,17 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         return False
 
 
-def _trains_synchronously(model: Any) -> bool:
-    """Whether the weights are meant to stay equal.
+def _algorithms_of(model: Any) -> list[Any]:
+    return [a for optimizer in _keras.optimizers_of(model) for a in _keras.algorithms_of(optimizer)]
 
-    A train step of the user's own may average by a tape or by itself. If it does not, comparing the
-    weights will tell.
-    """
-    if any(map(_keras.is_wrapped, _keras.optimizers_of(model))):
-        return True
-    step = type(model).train_step
-    return not any(
-        step is vars(cls).get("train_step")
-        for package in _keras.packages()
-        for cls in package.module.Model.__mro__
-    )
+
+def _has_own_train_step(model: Any) -> bool:
+    keras_models = _keras.package_of(model).module.Model.__mro__
+    return not any(type(model).train_step is vars(cls).get("train_step") for cls in keras_models)
 
 
 def _equal_variables(model: Any) -> list[Any]:
-    """What a synchronous optimizer keeps equal."""
+    """What a method that keeps peers equal keeps equal."""
     trainable = [
         v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
     ]

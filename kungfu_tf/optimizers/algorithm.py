@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 _ordinals = itertools.count()
 
@@ -40,7 +40,13 @@ class Algorithm:
     issue collectives. Variables are `tf.Variable`s, in the optimizer's order. In a TF1 graph the
     two methods that touch variables return the operations that do it; elsewhere what they return
     is ignored.
+
+    Attributes:
+        keeps_equal: Whether all trainable and optimizer variables are bitwise equal on all peers
+            after every update, if they were before the first. Then it is checked.
     """
+
+    keeps_equal: ClassVar[bool] = False
 
     @functools.cached_property
     def ordinal(self) -> int:

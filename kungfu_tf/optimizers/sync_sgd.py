@@ -15,6 +15,8 @@ Optimizer = TypeVar("Optimizer")
 class SynchronousSGD(Algorithm):
     """g ← mean over peers of g."""
 
+    keeps_equal = True
+
     def __init__(self, bucket_bytes: int = DEFAULT_BUCKET_BYTES) -> None:
         self.bucket_bytes = bucket_bytes
 
