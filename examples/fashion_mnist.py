@@ -46,7 +46,7 @@ class Data:
 def load() -> Data:
     """The data set; what has to be fetched is fetched once, however many peers call together."""
     directory = fetch()
-    images, labels, test_images, test_labels = (_read(directory / name) for name in FILES)
+    images, labels, test_images, test_labels = (read(directory / name) for name in FILES)
     return Data(
         images[..., None],
         labels.astype(np.int64),
@@ -139,14 +139,14 @@ def _scikit_learn_digits(scratch: Path) -> Path:
     made = scratch / "digits"
     made.mkdir()
     for name, array in zip(FILES, parts, strict=True):
-        _write(made / name, array)
+        write(made / name, array)
     return made
 
 
 # An idx file: 0, 0, 8 (unsigned bytes), the number of axes; the axes, big-endian; the bytes.
 
 
-def _read(path: Path) -> np.ndarray:
+def read(path: Path) -> np.ndarray:
     data = gzip.decompress(path.read_bytes())
     zeros, kind, axes = struct.unpack_from(">HBB", data)
     if (zeros, kind) != (0, 8):
@@ -155,7 +155,7 @@ def _read(path: Path) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
-def _write(path: Path, array: np.ndarray) -> None:
+def write(path: Path, array: np.ndarray) -> None:
     header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
     path.write_bytes(gzip.compress(header + array.tobytes()))
 
