@@ -18,7 +18,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kungfu_tf.launcher.connections import Connection, Connections
 
@@ -60,7 +60,7 @@ class ControlServer:
     ) -> None:
         self.contacts = {rank: Contact() for rank in ranks}
         self._ranks: dict[Connection, int] = {}
-        self._failed: tuple[int, bytes] | None = None
+        self._failures: list[tuple[int, bytes]] = []
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(128)
@@ -77,9 +77,10 @@ class ControlServer:
     def announce(self, rank: int, text: str) -> None:
         """Tells every other peer, also one that connects later, that `rank` has failed."""
         line = f"failed {rank} {_one_line(text)}".encode()[:LONGEST_LINE]
-        self._failed = (rank, line.decode(errors="ignore").encode() + b"\n")
+        failure = (rank, line.decode(errors="ignore").encode() + b"\n")
+        self._failures.append(failure)
         for connection in list(self._ranks):
-            self._tell(connection)
+            self._tell(connection, [failure])
 
     def drain(self, rank: int) -> None:
         """Reads what a peer that has ended still said."""
@@ -109,10 +110,8 @@ class ControlServer:
         *lines, connection.received = connection.received.split(b"\n")
         if any(len(line) > LONGEST_LINE for line in [*lines, connection.received]):
             return False
-        try:
-            return all(self._handle(connection, line.decode()) for line in lines)
-        except UnicodeDecodeError:
-            return False
+        # A report that was cut to length may end inside a character.
+        return all(self._handle(connection, line.decode(errors="replace")) for line in lines)
 
     def _handle(self, connection: Connection, line: str) -> bool:
         if connection not in self._ranks:
@@ -139,12 +138,13 @@ class ControlServer:
         self._ranks[connection] = rank
         connection.known = True
         contact.connected, contact.heard, contact.lost = True, time.monotonic(), None
-        self._tell(connection)
+        self._tell(connection, self._failures)
         return True
 
-    def _tell(self, connection: Connection) -> None:
-        if self._failed is not None and self._ranks[connection] != self._failed[0]:
-            self._connections.send(connection, self._failed[1])
+    def _tell(self, connection: Connection, failures: Sequence[tuple[int, bytes]]) -> None:
+        lines = [line for rank, line in failures if rank != self._ranks[connection]]
+        if lines:
+            self._connections.send(connection, b"".join(lines))
 
     def _lost(self, connection: Connection) -> None:
         rank = self._ranks.pop(connection, None)

@@ -74,8 +74,9 @@ def test_a_peer_says_who_it_is_that_it_lives_and_what_it_saw(runner: Runner) -> 
         assert first is not None
         peer.sendall(b"ali")
         peer.sendall("ve\nreport all_reduce 'é': reset\x1b[2J\n".encode())
-        runner.until(lambda: contact.reports)
-        assert contact.reports == ["all_reduce 'é': reset [2J"]
+        peer.sendall(b"report cut inside \xc3\n")
+        runner.until(lambda: len(contact.reports) == 2)
+        assert contact.reports == ["all_reduce 'é': reset [2J", "cut inside \ufffd"]
         assert contact.heard is not None
         assert contact.heard >= first
     runner.until(lambda: not contact.connected)
@@ -86,12 +87,16 @@ def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Ru
     with runner.hello(4) as failed, runner.hello(5) as other, runner.connect() as stranger:
         runner.server.announce(4, "killed by SIGKILL")
         assert other.recv(4096) == b"failed 4 killed by SIGKILL\n"
-        with runner.hello(6) as late:
-            assert late.recv(4096) == b"failed 4 killed by SIGKILL\n"
         for uninformed in (failed, stranger):
             uninformed.setblocking(False)
             with pytest.raises(BlockingIOError):
                 uninformed.recv(4096)
+        runner.server.announce(5, "exit code 1")
+        with runner.hello(6) as late:
+            told = b""
+            while told.count(b"\n") < 2:
+                told += late.recv(4096)
+            assert told == b"failed 4 killed by SIGKILL\nfailed 5 exit code 1\n"
 
 
 def test_an_announcement_is_one_line_of_bounded_length(runner: Runner) -> None:
