@@ -34,7 +34,7 @@ class FrameWriter {
 
  private:
   // So that one connection does not keep the loop from the others.
-  static constexpr size_t kBudget = 4 << 20;
+  static constexpr size_t kBudget = 1 << 20;
   static constexpr int kMaxPieces = 256;
 
   struct Frame {

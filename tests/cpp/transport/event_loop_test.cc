@@ -74,7 +74,7 @@ KF_TEST(EventLoop, NeverRunsATaskInsidePost) {
   RunOnLoop(&loop, [&] {
     bool inside = true;
     auto ran_inside = std::make_shared<bool>(false);
-    loop.Post([&loop, ran_inside, &inside] { *ran_inside = inside; });
+    loop.Post([ran_inside, &inside] { *ran_inside = inside; });
     EXPECT_FALSE(*ran_inside);
     inside = false;
   });

@@ -135,7 +135,7 @@ KF_TEST(Wire, RefusesAFailureWithoutACode) {
 KF_TEST(Wire, SurvivesMutations) {
   std::mt19937_64 random(1);
   int accepted = 0;
-  for (int round = 0; round < 200000; ++round) {
+  for (int round = 0; round < 50000; ++round) {
     std::string bytes = EncodeHeader(Sample());
     const int changes = 1 + random() % 4;
     for (int i = 0; i < changes; ++i) {
@@ -157,7 +157,7 @@ KF_TEST(Wire, SurvivesMutations) {
     header.tag.name = std::string(name_size, 'x');
     EXPECT_TRUE(EncodeHeader(header).substr(0, kHeaderSize) == bytes.substr(0, kHeaderSize));
   }
-  EXPECT_GE(accepted, 1000);
+  EXPECT_GE(accepted, 500);
 }
 
 KF_TEST(Wire, DescribesSignatures) {
