@@ -18,11 +18,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kungfu_tf._version import __version__
+from kungfu_tf._version import __version__ as __version__
 
 _MODULES = (
     "callbacks",
-    "config",
     "data",
     "errors",
     "initializer",
@@ -52,7 +51,7 @@ _NAMES = {
     "uid": ("peer", "uid"),
 }
 
-__all__ = ["__version__", *_MODULES, *_NAMES]
+__all__ = [*_MODULES, *_NAMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -67,4 +66,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

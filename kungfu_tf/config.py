@@ -7,7 +7,7 @@ declares its own in ops/base/config.h; `python -m kungfu_tf.info` prints both.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -33,15 +33,19 @@ class Setting(Generic[T]):
     parse: Callable[[str], T]
     default: Callable[[], T]
 
-    def get(self, argument: T | None = None) -> T:
+    def get(self, argument: T | None = None, *, environ: Mapping[str, str] | None = None) -> T:
         """The value that is in force.
+
+        Args:
+            argument: What the caller was given.
+            environ: The environment, if not this process's.
 
         Raises:
             InvalidArgumentError: the variable cannot be understood.
         """
         if argument is not None:
             return argument
-        text = os.environ.get(self.name, "")
+        text = (os.environ if environ is None else environ).get(self.name, "")
         if not text:
             return self.default()
         try:
@@ -55,8 +59,8 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0 < seconds <= 86400:
-        raise ValueError("expected a number of seconds, more than 0 and at most 86400")
+    if not 0 <= seconds <= 86400:
+        raise ValueError("not a number of seconds, 0 to 86400")
     return seconds
 
 
@@ -88,4 +92,11 @@ COMPILER = Setting(
     str,
 )
 
-SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER)
+GRACE = Setting(
+    "KUNGFU_GRACE",
+    "seconds that the launcher gives peers to end before it insists (default: 5)",
+    _seconds,
+    lambda: 5.0,
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER, GRACE)

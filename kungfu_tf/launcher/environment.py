@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+from kungfu_tf import config, errors
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
 from kungfu_tf.launcher.errors import LaunchError
@@ -11,7 +12,6 @@ from kungfu_tf.launcher.placement import Placement
 from kungfu_tf.launcher.rundir import RunDirectory
 
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
-_DEFAULT_GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,19 +56,15 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def grace_period(environ: Mapping[str, str]) -> float:
-    """KUNGFU_GRACE: seconds from a request to end to the next, stronger one (default 5).
+    """Seconds from a request to end to the next, stronger one.
 
     Raises:
         LaunchError: it is not a number.
     """
-    text = environ.get("KUNGFU_GRACE", "")
     try:
-        seconds = float(text) if text else _DEFAULT_GRACE
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 86400:
-        raise LaunchError(f"KUNGFU_GRACE: '{text}' is not a number of seconds, 0 to 86400")
-    return seconds
+        return config.GRACE.get(environ=environ)
+    except errors.InvalidArgumentError as error:
+        raise LaunchError(str(error)) from error
 
 
 def _log_level(options: Options) -> str:

@@ -10,6 +10,7 @@ from support import arrays, check, raised_by, reduced
 import kungfu_tf as kf
 
 JOBS = [{"np": 2}, {"np": 4}]
+NEEDS_KERAS = False
 
 FLOATING = ["float16", "bfloat16", "float32", "float64"]
 INTEGER = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]

@@ -8,6 +8,7 @@ import kungfu_tf as kf
 from kungfu_tf import _lib, peer
 
 JOBS = [{"np": 1}, {"np": 3}]
+NEEDS_KERAS = False
 
 
 def case_tensorflow_is_not_imported():

@@ -19,6 +19,10 @@ JOBS      for each job: `np`; and where wanted `env`, `flags` of the launcher, `
 TIMEOUT   seconds for one case, default 100. A job that takes longer is ended, and the failure
           shows where each of its peers stood.
 
+NEEDS_KERAS
+          False: not collected with TF_USE_LEGACY_KERAS=1, because the same TensorFlow has run it
+          with the Keras of its own. Default True.
+
 A job is launched with the interpreter and the environment of pytest at its first case, serves all
 selected cases in order, and must then end with code 0. A case that fails ends its job, so that it
 cannot spoil others; the next one has a fresh job (three times, then the rest of the module fails).
