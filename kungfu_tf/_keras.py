@@ -97,6 +97,13 @@ def variables_of(optimizer: Any) -> list[Any]:
     return list(variables() if callable(variables) else variables)
 
 
+def shared_variables_of(optimizer: Any) -> list[Any]:
+    """Its state without what gathers this peer's own gradients between updates."""
+    gathered = [getattr(part, "_accumulated_gradients", None) for part in parts_of(optimizer)]
+    own = {id(v) for accumulators in gathered for v in accumulators or []}
+    return [v for v in variables_of(optimizer) if id(v) not in own]
+
+
 def build(optimizer: Any, variables: list[Any]) -> None:
     """Creates the slots for `variables`, unless they exist."""
     if hasattr(optimizer, "_create_all_weights"):  # Keras 2, legacy

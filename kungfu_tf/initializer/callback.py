@@ -116,4 +116,4 @@ def _equal_variables(model: Any) -> list[Any]:
         v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
     ]
     optimizers = _keras.optimizers_of(model)
-    return trainable + [v for optimizer in optimizers for v in _keras.variables_of(optimizer)]
+    return trainable + [v for o in optimizers for v in _keras.shared_variables_of(o)]

@@ -142,18 +142,23 @@ class Recorder(tf.keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.weights.append(digest(values_of(self.model.trainable_variables)))
-        self.states.append(digest(values_of(_keras.variables_of(self.model.optimizer))))
+        self.states.append(digest(values_of(_keras.shared_variables_of(self.model.optimizer))))
 
 
 def fit(
-    model: Any, optimizer: Any, dataset: tf.data.Dataset, epochs: int = EPOCHS, **options: Any
+    model: Any,
+    optimizer: Any,
+    dataset: tf.data.Dataset,
+    epochs: int = EPOCHS,
+    callbacks: Sequence[Any] = (),
+    **options: Any,
 ) -> Run:
     """`model.fit` with the callback that every program has."""
     model.compile(optimizer, "mse", **options)
     before = values_of(model.trainable_variables)
     recorder = Recorder()
-    callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(), recorder]
-    model.fit(dataset, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+    callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(), *callbacks, recorder]
+    model.fit(dataset, epochs=epochs, verbose=0, callbacks=callbacks)
     after = values_of(model.trainable_variables)
     return Run(before, after, recorder.weights, recorder.states)
 
@@ -164,7 +169,7 @@ def fit_single(
     """`model.fit` as a program without kungfu_tf has it."""
     model.compile(optimizer, "mse", **options)
     before = values_of(model.trainable_variables)
-    model.fit(dataset, epochs=epochs, shuffle=False, verbose=0)
+    model.fit(dataset, epochs=epochs, verbose=0)
     return Run(before, values_of(model.trainable_variables), [], [])
 
 

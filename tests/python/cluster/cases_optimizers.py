@@ -1,0 +1,208 @@
+"""Options of Keras and of TensorFlow around a distributed optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+
+import kungfu_tf as kf
+from kungfu_tf import errors
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
+
+JOBS = [{"np": 2}]
+TOLERANCE = 1e-12
+
+tf.keras.backend.set_floatx("float64")
+optimizers = tf.keras.optimizers
+
+
+def assert_equal_to_single(
+    make_model, make_optimizer, epochs=training.EPOCHS, micro_steps=1, **options
+):
+    """Of `model.fit` with these options."""
+    data = training.epoch()
+    single = training.fit_single(
+        make_model(), make_optimizer(), training.whole(data), epochs, **options
+    )
+    optimizer = SynchronousSGDOptimizer(make_optimizer())
+    run = training.fit(make_model(), optimizer, training.mine(data), epochs, **options)
+    assert training.differences(run, single, TOLERANCE) == []
+    updates = epochs * training.STEPS_PER_EPOCH // micro_steps
+    assert set(training.completed(optimizer)) == {updates}
+
+
+@each(how=["run_eagerly", "steps_per_execution"])
+def case_fit(how):
+    options = {"run_eagerly": True} if how == "run_eagerly" else {"steps_per_execution": 4}
+    assert_equal_to_single(training.dense_model, lambda: optimizers.SGD(0.1), epochs=2, **options)
+
+
+@each(clipping=["clipnorm", "global_clipnorm", "clipvalue"])
+def case_clipping_comes_after_the_mean(clipping):
+    """The norm of the mean is not the mean of the norms."""
+    assert_equal_to_single(
+        training.dense_model, lambda: optimizers.SGD(0.5, **{clipping: 0.1}), steps_per_execution=5
+    )
+
+
+def case_weight_decay():
+    assert_equal_to_single(
+        training.dense_model,
+        lambda: optimizers.Adam(0.01, weight_decay=0.01),
+        steps_per_execution=5,
+    )
+
+
+def case_accumulated_gradients_travel_once_per_update():
+    if training.is_keras_3():  # Keras 2 cannot accumulate
+        assert_equal_to_single(
+            training.dense_model,
+            lambda: optimizers.Adam(0.02, gradient_accumulation_steps=5, clipnorm=0.1),
+            micro_steps=5,
+        )
+
+
+def embedding_model():
+    """Its first layer's gradient is IndexedSlices."""
+    tf.keras.utils.set_random_seed(11)
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Input((training.FEATURES,)),
+            layers.Lambda(lambda x: tf.cast(tf.abs(x) * 3, tf.int32) % 5, output_shape=(6,)),
+            layers.Embedding(5, 4),
+            layers.Flatten(),
+            layers.Dense(1, bias_initializer="ones"),
+        ]
+    )
+
+
+@each(name=["sgd", "momentum", "adam"])
+def case_sparse_gradients(name):
+    for make in training.keras_optimizers(name):
+        assert_equal_to_single(embedding_model, make)
+
+
+def case_a_peer_may_build_and_trace_more_than_others():
+    """Names do not depend on what else a peer has done."""
+    data = training.epoch()
+    single = training.fit_single(training.dense_model(), optimizers.SGD(0.05), training.whole(data))
+    if kf.rank() == 0:
+        extra = training.dense_model()
+        SynchronousSGDOptimizer(optimizers.SGD(0.1))
+        extra.compile(optimizers.SGD(0.1), "mse")
+        extra.fit(*training.samples(64), verbose=0)
+
+    class TraceAgain(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1 and kf.rank() == 0:
+                self.model.make_train_function(force=True)
+
+    optimizer = SynchronousSGDOptimizer(optimizers.SGD(0.05))
+    mine = training.mine(data)
+    run = training.fit(training.dense_model(), optimizer, mine, callbacks=[TraceAgain()])
+    assert training.differences(run, single, TOLERANCE) == []
+
+
+def case_a_tape_traced_once_more_on_one_peer():
+    @tf.function
+    def gradient(x):
+        with kf.DistributedGradientTape(tf.GradientTape()) as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(x * x) * (kf.rank() + 1)
+        return tape.gradient(loss, x)
+
+    if kf.rank() == 0:
+        gradient.get_concrete_function(tf.TensorSpec([None], tf.float64))
+    for _ in range(2):
+        np.testing.assert_array_equal(gradient(tf.constant([1.0, 2.0], tf.float64)), [3.0, 6.0])
+
+
+def case_tape():
+    """Persistent, nested, eager, with nothing to derive; two in one function."""
+    x, y, z = (tf.Variable([float(i)], dtype=tf.float64) for i in (1, 2, 3))
+    scale = float(kf.rank() + 1)  # 1.5 on average
+
+    def gradients():
+        with kf.DistributedGradientTape(tf.GradientTape(persistent=True)) as tape:
+            first, second = scale * x * y, scale * x * x
+        nested = tape.gradient(first, {"x": x, "others": (y, z)})
+        return nested, tape.gradient(second, x), tape.gradient(second, [x, y])
+
+    for run in (gradients, tf.function(gradients)):
+        nested, alone, listed = run()
+        assert set(nested) == {"x", "others"} and nested["others"][1] is None
+        np.testing.assert_array_equal([nested["x"], nested["others"][0]], [[3.0], [1.5]])
+        np.testing.assert_array_equal([alone, listed[0]], [[3.0], [3.0]])
+        assert listed[1] is None
+
+
+def case_tape_of_slices():
+    table = tf.Variable(np.zeros([4, 2]))
+    with kf.DistributedGradientTape(tf.GradientTape()) as tape:
+        loss = tf.reduce_sum(tf.gather(table, [kf.rank(), 3]))
+    slices = tape.gradient(loss, table)
+    assert isinstance(slices, tf.IndexedSlices)
+    dense = tf.convert_to_tensor(slices)
+    np.testing.assert_array_equal(dense, [[0.5, 0.5], [0.5, 0.5], [0, 0], [1, 1]])
+
+
+@each(wrapped=["outside", "inside"])
+def case_loss_scale_all_peers_skip_a_step_or_none_does(wrapped):
+    """One peer overflows in one step; nobody waits for anybody."""
+    losses = optimizers if training.is_keras_3() else tf.keras.mixed_precision
+    for make in training.keras_optimizers("momentum"):
+        plain = make()
+        if wrapped == "inside":
+            optimizer = losses.LossScaleOptimizer(SynchronousSGDOptimizer(plain))
+        else:
+            optimizer = SynchronousSGDOptimizer(losses.LossScaleOptimizer(plain))
+        variable = tf.keras.Variable([1.0]) if training.is_keras_3() else tf.Variable([1.0])
+        step = training_step(optimizer, variable)
+        step(tf.constant([1.0]))
+        before = training.values_of([variable])
+        step(tf.constant([np.inf if kf.rank() == 1 else 1.0]))
+        assert training.values_of([variable]) == before, "the step was not skipped"
+        step(tf.constant([1.0]))
+        assert training.values_of([variable]) < before
+        digest = training.digest(training.values_of([variable, *_state(optimizer)]))
+        assert kf.ops.consensus(np.int64(digest))
+        assert training.completed(optimizer) == [3]
+
+
+def training_step(optimizer, variable):
+    @tf.function
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, variable)])
+
+    return step
+
+
+def _state(optimizer):
+    return [v for part in kf._keras.parts_of(optimizer) for v in kf._keras.variables_of(part)]
+
+
+def case_peers_at_different_steps_are_told():
+    optimizer = SynchronousSGDOptimizer(optimizers.SGD(0.1))
+    variable = training.dense_model().trainable_variables[0]
+    optimizer.build([variable])
+    optimizer.iterations.assign(5 * kf.rank())
+    try:
+        optimizer.apply_gradients([(tf.zeros(variable.shape, variable.dtype), variable)])
+    except tf.errors.InvalidArgumentError as error:
+        assert "step" in str(error), error
+    else:
+        raise AssertionError("not noticed")
+
+
+def case_compilation_by_xla_is_refused():
+    model = training.dense_model()
+    model.compile(SynchronousSGDOptimizer(optimizers.SGD(0.1)), "mse", jit_compile=True)
+    try:
+        model.fit(*training.samples(64), verbose=0)
+    except errors.UnimplementedError as error:
+        assert "jit_compile=False" in str(error), error
+    else:
+        raise AssertionError("not refused")
