@@ -24,8 +24,8 @@ def main() -> None:
         print(f"{name:<12} {value}")
     print("\nVariables (the value in force, if set)")
     for name, meaning in _variables():
-        value = os.environ.get(name)
-        shown = "" if value is None else f"  [{'set' if 'SECRET' in name else value}]"
+        setting = os.environ.get(name)
+        shown = "" if setting is None else f"  [{'set' if 'SECRET' in name else setting}]"
         print(f"  {name:<26} {meaning}{shown}")
 
 

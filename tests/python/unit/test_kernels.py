@@ -1,0 +1,63 @@
+"""The op library in a process of one: what is registered, and how."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels, op_def_registry
+
+from kungfu_tf import _lib
+
+OPS = [
+    "KungfuAllGather",
+    "KungfuAllReduce",
+    "KungfuAllToAll",
+    "KungfuBarrier",
+    "KungfuBroadcast",
+    "KungfuClusterSize",
+    "KungfuConsensus",
+    "KungfuGather",
+    "KungfuGroupAllReduce",
+    "KungfuGroupBroadcast",
+    "KungfuPeerInfo",
+    "KungfuRank",
+    "KungfuReduce",
+    "KungfuReduceScatter",
+]
+
+
+@pytest.fixture(autouse=True)
+def loaded() -> None:
+    _lib.load_ops()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_registered_for_cpu_and_gpu_with_host_memory(op: str) -> None:
+    registered = {
+        kernel.device_type: kernel for kernel in kernels.get_registered_kernels_for_op(op).kernel
+    }
+    assert set(registered) == {"CPU", "GPU"}
+    definition = op_def_registry.get(op)
+    arguments = {arg.name for arg in [*definition.input_arg, *definition.output_arg]}
+    assert set(registered["GPU"].host_memory_arg) == arguments
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_stateful(op: str) -> None:
+    assert op_def_registry.get(op).is_stateful
+
+
+def test_no_op_is_forgotten_here() -> None:
+    names = [name for name in dir(_lib.load_ops()) if name.startswith("kungfu_")]
+    camel = {"".join(word.title() for word in name.split("_")) for name in names}
+    assert {name for name in camel if op_def_registry.get(name)} == set(OPS)
+
+
+@pytest.mark.parametrize("dtype", [tf.string, tf.qint8])
+def test_other_types_are_not_registered(dtype: tf.DType) -> None:
+    allowed = op_def_registry.get("KungfuAllReduce").attr[0].allowed_values.list.type
+    assert dtype.as_datatype_enum not in allowed
+
+
+def test_loading_again_is_the_same() -> None:
+    assert _lib.load_ops() is _lib.load_ops()
