@@ -155,7 +155,7 @@ def fit(
 ) -> Run:
     """`model.fit` with the callback that every program has."""
     model.compile(optimizer, "mse", **options)
-    before = values_of(model.trainable_variables)
+    before = values_of(model.trainable_variables) if model.built else []
     recorder = Recorder()
     callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(), *callbacks, recorder]
     model.fit(dataset, epochs=epochs, verbose=0, callbacks=callbacks)
