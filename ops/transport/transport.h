@@ -27,8 +27,10 @@ class Sink {
 
   virtual ~Sink() = default;
   // A place of at most `max` bytes for what comes next, into which the transport reads directly and then calls
-  // Commit; or an empty one: then the transport lends views of the bytes where they lie, through Consume. The answer
-  // is of one kind for the whole payload.
+  // Commit; or an empty one: then the transport lends views of the bytes where they lie, through Consume. The place is
+  // used before the loop runs anything else, or not at all: Reserve is called again until bytes come, and who has
+  // lost interest in between may answer with another place. The kind of answer stays the same for a payload whose
+  // sink needs the granule.
   virtual MutableBytes Reserve(size_t max) = 0;
   virtual void Commit(size_t size) = 0;
   // A view that is valid during the call. All but the payload's last are multiples of kGranule long.

@@ -153,6 +153,8 @@ KF_TEST(EventLoop, ForgetsEventsOfADescriptorThatIsUnwatched) {
   });
   RunOnLoop(&loop, [] {});
   RunOnLoop(&loop, [] {});
+  loop.Close();
+  loop.Join();
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(calls_to_new, 0);
 }

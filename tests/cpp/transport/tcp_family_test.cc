@@ -1,0 +1,67 @@
+#include "ops/transport/socket/tcp_family.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "tests/cpp/testing.h"
+#include "tests/cpp/transport/socket_fixture.h"
+
+namespace kungfu {
+namespace {
+
+using testing::TcpFixture;
+
+int Option(const UniqueFd& fd, int level, int option) {
+  int value = -1;
+  socklen_t size = sizeof(value);
+  EXPECT_EQ(getsockopt(fd.get(), level, option, &value, &size), 0);
+  return value;
+}
+
+// A host that vanishes must be noticed, with data in flight and without.
+KF_TEST(TcpFamily, SetsTheOptionsOfBothEnds) {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    TcpFixture fixture(host);
+    TcpFamily family;
+    const PeerId self = fixture.NewPeer();
+    const StatusOr<UniqueFd> listening = family.Listen(self);
+    EXPECT_OK(listening.status());
+    const StatusOr<UniqueFd> connecting = family.Connect(self);
+    EXPECT_OK(connecting.status());
+    const UniqueFd accepted(accept(listening->get(), nullptr, nullptr));
+    family.Prepare(accepted.get());
+    for (const UniqueFd* fd : {&*connecting, &accepted}) {
+      EXPECT_NE(Option(*fd, IPPROTO_TCP, TCP_NODELAY), 0);
+      EXPECT_NE(Option(*fd, SOL_SOCKET, SO_KEEPALIVE), 0);
+      EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_KEEPIDLE), 1);
+      EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_KEEPINTVL), 1);
+      EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_KEEPCNT), 3);
+      EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 5000);
+    }
+  }
+}
+
+KF_TEST(TcpFamily, SaysThatAnAddressIsNotOurs) {
+  TcpFamily family;
+  const StatusOr<PeerId> elsewhere = PeerId::Parse("203.0.113.7:10000");  // reserved for documentation
+  const Status status = family.Listen(*elsewhere).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_CONTAINS(status.message(), "203.0.113.7:10000");
+  EXPECT_CONTAINS(status.message(), "no interface");
+}
+
+KF_TEST(TcpFamily, ListensOnItsAddressOnly) {
+  TcpFixture fixture("127.0.0.1"), other_host("127.0.0.2");
+  const PeerId self = fixture.NewPeer();
+  TcpFamily family;
+  const StatusOr<UniqueFd> listening = family.Listen(self);
+  EXPECT_OK(listening.status());
+  EXPECT_GE(fixture.ConnectRaw(self).get(), 0);
+  PeerId other = self;
+  other.host = other_host.NewPeer().host;
+  EXPECT_EQ(fixture.ConnectRaw(other).get(), -1);
+}
+
+}  // namespace
+}  // namespace kungfu
