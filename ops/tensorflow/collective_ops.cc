@@ -62,12 +62,20 @@ class SpanKernel : public CollectiveKernel {
       digest.AddShape(shape);
     }
 
+    uint64_t step = 0;
+    if (context->num_inputs() > num_tensors) {
+      const Tensor& input = context->input(num_tensors);
+      OP_REQUIRES_ASYNC(
+          context, tensorflow::TensorShapeUtils::IsScalar(input.shape()),
+          absl::InvalidArgumentError(absl::StrCat("step has shape ", input.shape().DebugString(), ", not a scalar's")),
+          done);
+      step = static_cast<uint64_t>(input.scalar<int64_t>()());
+    }
+
     auto call = std::make_shared<Call>(context, std::move(done));
     call->describe = [context] { return DescribeOutputs(context); };
     kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
-    if (context->num_inputs() > num_tensors) {
-      options.step = static_cast<uint64_t>(context->input(num_tensors).scalar<int64_t>()());
-    }
+    options.step = step;
     call->Start([&](void* arg) { return function_(spans.data(), num_tensors, &options, &Call::OnDone, arg); });
   }
 

@@ -29,47 +29,51 @@ absl::Status CountableRows(const TensorShape& shape) {
       absl::StrCat("rows without elements cannot be counted by the receiver: shape ", shape.DebugString()));
 }
 
-// Output `index`: how many rows of output 0 came from each rank.
-absl::Status SetLengths(OpKernelContext* context, int index, const std::vector<int64_t>& lengths) {
+template <typename Values>
+int64_t Sum(const Values& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+// Output 1: how many rows of output 0 came from each rank.
+absl::Status SetLengths(OpKernelContext* context, const std::vector<int64_t>& lengths) {
   Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(context->allocate_output(index, TensorShape({static_cast<int64_t>(lengths.size())}), &output));
+  TF_RETURN_IF_ERROR(context->allocate_output(1, TensorShape({static_cast<int64_t>(lengths.size())}), &output));
   std::copy(lengths.begin(), lengths.end(), output->flat<int64_t>().data());
   return absl::OkStatus();
 }
 
-absl::Status SetRows(OpKernelContext* context, const TensorShape& shape, absl::Span<void*> memory) {
+// Output 0, for `count` elements of the core, and where its memory is.
+absl::Status SetRows(OpKernelContext* context, const TensorShape& shape, uint64_t count, void** memory) {
+  if (static_cast<uint64_t>(shape.num_elements()) != count) {
+    return absl::InternalError(absl::StrCat(count, " elements for a result of shape ", shape.DebugString()));
+  }
   Tensor* output = nullptr;
   TF_RETURN_IF_ERROR(context->allocate_output(0, shape, &output));
-  memory[0] = output->data();
+  *memory = output->data();
   return absl::OkStatus();
 }
 
-// A vector of the rows that `counts` elements make.
-std::vector<int64_t> Rows(absl::Span<const uint64_t> counts, int64_t row_size) {
+// How many rows of `shape` the elements make that came from each rank.
+std::vector<int64_t> Rows(absl::Span<const uint64_t> counts, const TensorShape& shape) {
+  const int64_t row_size = std::max<int64_t>(1, RowSize(shape));
   std::vector<int64_t> rows(counts.size());
   for (size_t i = 0; i < counts.size(); ++i) rows[i] = static_cast<int64_t>(counts[i]) / row_size;
   return rows;
 }
 
-// One array of rows in, one out.
-class RowsKernel : public CollectiveKernel {
- public:
-  using CollectiveKernel::CollectiveKernel;
-
- protected:
-  // A call for `context`'s input 0, which ends in `verdict` if that is an error.
-  std::shared_ptr<Call> MakeCall(OpKernelContext* context, DoneCallback done, absl::Status verdict) const {
-    auto call = std::make_shared<Call>(context, std::move(done));
-    call->verdict = std::move(verdict);
-    call->describe = [context] { return Describe(context->input(0)); };
-    return call;
-  }
-};
+// A call for input 0, which ends in `verdict` if that is an error.
+std::shared_ptr<Call> MakeCall(OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done,
+                               absl::Status verdict) {
+  auto call = std::make_shared<Call>(context, std::move(done));
+  call->verdict = std::move(verdict);
+  call->describe = [context] { return Describe(context->input(0)); };
+  return call;
+}
 
 // all_gather and gather. `concat`: the arrays one behind the other; else they are stacked along a new dimension.
-class GatherKernel : public RowsKernel {
+class GatherKernel : public CollectiveKernel {
  public:
-  explicit GatherKernel(OpKernelConstruction* context) : RowsKernel(context) {
+  explicit GatherKernel(OpKernelConstruction* context) : CollectiveKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("concat", &concat_));
     all_ = !context->HasAttr("root");
   }
@@ -108,27 +112,26 @@ class GatherKernel : public RowsKernel {
   absl::Status Allocate(OpKernelContext* context, absl::Span<const uint64_t> counts, void** memory) const {
     const TensorShape& input = context->input(0).shape();
     std::vector<int64_t> lengths(counts.size(), 1);
-    if (concat_) lengths = Rows(counts, RowSize(input));
-    TF_RETURN_IF_ERROR(SetLengths(context, 1, lengths));
-    const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-    return SetRows(context, ShapeOf(input, rows), absl::MakeSpan(memory, 1));
+    if (concat_) lengths = Rows(counts, input);
+    TF_RETURN_IF_ERROR(SetLengths(context, lengths));
+    return SetRows(context, ShapeOf(input, Sum(lengths)), Sum(counts), memory);
   }
 
   // Where there is no result there are no rows, and none of them came from anybody.
   absl::Status FillElsewhere(OpKernelContext* context, int size) const {
     if (context->mutable_output(0) != nullptr) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(SetLengths(context, 1, std::vector<int64_t>(size, 0)));
+    TF_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(size, 0)));
     void* memory;
-    return SetRows(context, ShapeOf(context->input(0).shape(), 0), absl::MakeSpan(&memory, 1));
+    return SetRows(context, ShapeOf(context->input(0).shape(), 0), 0, &memory);
   }
 
   bool concat_ = false;
   bool all_ = false;
 };
 
-class ReduceScatterKernel : public RowsKernel {
+class ReduceScatterKernel : public CollectiveKernel {
  public:
-  using RowsKernel::RowsKernel;
+  using CollectiveKernel::CollectiveKernel;
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     const Tensor& input = context->input(0);
@@ -141,7 +144,7 @@ class ReduceScatterKernel : public RowsKernel {
       const int64_t rows = RowCount(shape);
       const int64_t size = static_cast<int64_t>(counts.size());
       const int64_t mine = rows / size + (rank < rows % size ? 1 : 0);
-      return SetRows(context, WithRows(mine, shape), absl::MakeSpan(memory, 1));
+      return SetRows(context, WithRows(mine, shape), counts[rank], memory);
     };
     const kungfu_options options = Options(input.dtype(), digest, call->verdict);
     call->Start([&](void* arg) {
@@ -152,9 +155,9 @@ class ReduceScatterKernel : public RowsKernel {
   }
 };
 
-class AllToAllKernel : public RowsKernel {
+class AllToAllKernel : public CollectiveKernel {
  public:
-  using RowsKernel::RowsKernel;
+  using CollectiveKernel::CollectiveKernel;
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     const Tensor& input = context->input(0);
@@ -166,11 +169,11 @@ class AllToAllKernel : public RowsKernel {
     verdict.Update(CheckSplits(splits.data(), splits.size(), RowCount(input.shape())));
 
     auto call = MakeCall(context, std::move(done), verdict);
-    call->allocate = [context, row_size](absl::Span<const uint64_t> counts, void** memory) {
-      const std::vector<int64_t> lengths = Rows(counts, std::max<int64_t>(1, row_size));
-      TF_RETURN_IF_ERROR(SetLengths(context, 1, lengths));
-      const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-      return SetRows(context, WithRows(rows, context->input(0).shape()), absl::MakeSpan(memory, 1));
+    call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
+      const TensorShape& shape = context->input(0).shape();
+      const std::vector<int64_t> lengths = Rows(counts, shape);
+      TF_RETURN_IF_ERROR(SetLengths(context, lengths));
+      return SetRows(context, WithRows(Sum(lengths), shape), Sum(counts), memory);
     };
     const kungfu_options options = Options(input.dtype(), digest, verdict);
     std::vector<uint64_t> send_counts(splits.size());

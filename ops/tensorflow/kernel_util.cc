@@ -147,7 +147,8 @@ void Call::OnDone(void* arg, int code, const char* message) {
   absl::Status status = ToStatus(code, message);
   status.Update(call->allocated_);
   if (status.ok() && call->finish) status = call->finish();
-  if (!call->verdict.ok()) status = call->verdict;
+  // The peers' complaint about the digest of such a call says less than the verdict.
+  if (!call->verdict.ok() && (status.ok() || absl::IsInvalidArgument(status))) status = call->verdict;
   if (absl::IsInvalidArgument(status) && call->describe) {
     status = absl::InvalidArgumentError(absl::StrCat(status.message(), " (here: ", call->describe(), ")"));
   }

@@ -95,6 +95,22 @@ def case_rows_of_nothing():
     still_works("nothing")
 
 
+def case_rows_of_nothing_everywhere():
+    x = tf.zeros([2, 0])
+    for collective in (kf.ops.all_gather, kf.ops.gather):
+        raised_by(InvalidArgument, lambda c=collective: c(x, concat=True, name="nothing at all"))
+    raised_by(InvalidArgument, lambda: kf.ops.all_to_all(x, name="nothing at all"))
+    still_works("nothing at all")
+
+
+def case_a_step_that_is_no_number():
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.int64)])
+    def run(step):
+        return kf.ops.group_all_reduce([1.0], step=step, name="no step")
+
+    assert "step" in raised_by(InvalidArgument, run, tf.constant([1, 2], tf.int64))
+
+
 @each(splits=["too few", "too many", "negative", "of others"])
 def case_splits(splits):
     name, n = f"splits {splits}", kf.size()
@@ -134,12 +150,15 @@ def case_slices_of_different_matrices():
 
 
 def case_in_a_function():
+    """The error of the step is the cause, not that the cause cancelled another operation."""
+
     @tf.function
     def run(x):
-        return kf.ops.all_reduce(x, name="in a function"), kf.ops.all_reduce(x[0], name="beside")
+        others = [kf.ops.all_reduce(x[0, 0], name=f"beside/{i}") for i in range(20)]
+        return kf.ops.all_reduce(x, name="in a function"), others
 
-    raised_by(InvalidArgument, run, tf.zeros(mine_if_last([3, 2], [2, 3])))
-    kf.barrier()
+    text = raised_by(InvalidArgument, run, tf.zeros(mine_if_last([3, 2], [2, 3])))
+    assert "in a function" in text
     still_works("in a function")
 
 
