@@ -135,7 +135,7 @@ endif
 CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
 CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc))
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
-  tests/cpp/*/*.h)
+  tests/cpp/*/*.h benchmarks/*.cc)
 
 .PHONY: lint lint-python lint-format lint-threads format
 lint: lint-python lint-format lint-threads
@@ -167,8 +167,9 @@ format: $(LINT)/.ready
 demo: $(TF_2_21)/.demo-ready $(LIB)/libkungfu_ops-2.21.so
 	@$(TF_2_21)/bin/python examples/demo.py
 
-bench: $(TF_2_21)/.ready $(LIB)/libkungfu_ops-2.21.so
-	@$(TF_2_21)/bin/python -m benchmarks.all_reduce
+bench: $(LIB)/libkungfu_ops-2.21.so
+	@$(cmake) --build build/core --target all_reduce_benchmark
+	@$(TF_2_21)/bin/python benchmarks/all_reduce.py
 
 .PHONY: clean distclean
 clean:
