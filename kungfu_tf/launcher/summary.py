@@ -33,12 +33,17 @@ def first_failure(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The peer that the others' failures follow from.
 
     Not the one whose process ended first: a peer that was told of an error may be faster out of
-    the door than the one that had it, but it did not close its control connection before.
+    the door than the one that had it. Who reported that an operation failed was waiting for
+    somebody else; among the rest it is the one whose control connection closed first.
     """
     failures = [outcome for outcome in outcomes if outcome.failed]
     if not failures:
         return None
-    return min(failures, key=lambda outcome: (outcome.gone, outcome.code >= 0, outcome.rank))
+    return min(failures, key=_precedence)
+
+
+def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
+    return bool(outcome.reports), outcome.gone, outcome.code >= 0, outcome.rank
 
 
 def describe(outcomes: Sequence[Outcome]) -> str:

@@ -11,13 +11,14 @@ namespace kungfu {
 namespace {
 
 constexpr char kAgreementName[] = "kungfu/session";
+constexpr char kToldBy[] = " (told by rank ";
 // Failures of operations that have not begun here: more than this many are not remembered.
 constexpr size_t kMaxFailedEarly = 1 << 16;
 
 }  // namespace
 
 Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
-                 const SessionOptions& options, OperationCounters* counters)
+                 const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure)
     : loop_(loop),
       router_(router),
       peers_(peers),
@@ -27,7 +28,8 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       counters_(counters),
       movers_([loop](Movement movement, int rank, Conversation* conversation) {
         return MakeGraphExecutor(loop, std::move(movement), rank, conversation);
-      }) {}
+      }),
+      first_failure_(std::move(first_failure)) {}
 
 Session::~Session() = default;
 
@@ -113,16 +115,19 @@ void Session::AgreedOnLoop(const Status& status) {
     if (broken_.ok()) {
       RunOnLoop(one.handle, one.id, std::move(one.operation));
     } else {
-      Finish(&one.operation, BrokenStatus(one.operation));
+      FinishOnLoop(&one.operation, BrokenStatus(one.operation));
     }
   }
 }
 
 void Session::StartOnLoop(uint64_t handle, Operation operation) {
   const Status unnamed = ValidateName(operation);
-  if (!unnamed.ok()) return Finish(&operation, unnamed);
-  if (!broken_.ok()) return Finish(&operation, BrokenStatus(operation));
+  if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
   const OperationId id = NumberOnLoop(operation.name);
+  if (!broken_.ok()) {
+    TellOnLoop(id, BrokenStatus(operation));
+    return FinishOnLoop(&operation, BrokenStatus(operation));
+  }
   if (agreed_) return RunOnLoop(handle, id, std::move(operation));
   const Deadline deadline = After(TimeoutOf(operation));
   const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
@@ -154,7 +159,7 @@ void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bo
   const auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return &one == waiting; });
   Operation operation = std::move(it->operation);
   waiting_.erase(it);
-  Finish(&operation, status);
+  FinishOnLoop(&operation, status);
 }
 
 void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operation) {
@@ -190,7 +195,14 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
   by_id_.erase(running->id());
   Operation operation = running->TakeOperation();
   running_.erase(running->handle());
-  Finish(&operation, status);
+  FinishOnLoop(&operation, status);
+}
+
+void Session::FinishOnLoop(Operation* operation, const Status& status) {
+  if (!status.ok() && status.code() != Code::kCancelled && first_failure_) {
+    std::exchange(first_failure_, nullptr)(status);
+  }
+  Finish(operation, status);
 }
 
 void Session::Finish(Operation* operation, const Status& status) {
@@ -207,21 +219,31 @@ void Session::PeerFailedOnLoop(int rank, const std::string& text) {
   router_->GiveUpOnLoop(peers_[rank], UnavailableError(text));
 }
 
-void Session::AbortOnLoop(const Status& why) {
-  if (broken_.ok()) broken_ = why;
+void Session::AbortOnLoop(const Status& why) { BreakOnLoop(why, /*tell=*/true); }
+
+// The failure of the agreement stands for that of the session.
+OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
+
+void Session::BreakOnLoop(const Status& why, bool tell) {
+  if (!broken_.ok()) return;
+  broken_ = why;
   while (!waiting_.empty()) {
     const Waiting* waiting = &waiting_.front();
-    DropWaitingOnLoop(waiting, BrokenStatus(waiting->operation), /*tell=*/true);
+    DropWaitingOnLoop(waiting, BrokenStatus(waiting->operation), tell);
   }
   for (const auto& [handle, running] : running_) {
-    running->FailOnLoop(why.WithContext(running->title() + " at rank " + std::to_string(rank_)), /*tell=*/true);
+    running->FailOnLoop(why.WithContext(running->title()), tell);
   }
 }
 
 void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) {
-  const Status told(status.code(), status.message() + " (told by rank " + std::to_string(peers_.RankOf(from)) + ")");
+  const bool at_second_hand = status.message().find(kToldBy) != std::string::npos;
+  const std::string teller = at_second_hand ? "" : kToldBy + std::to_string(peers_.RankOf(from)) + ")";
+  const Status told(status.code(), status.message() + teller);
   const auto running = by_id_.find(id);
-  if (running != by_id_.end()) {
+  if (id == AgreementId()) {
+    DieOnLoop(told);
+  } else if (running != by_id_.end()) {
     running->second->FailOnLoop(told, /*tell=*/false);
   } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; })) {
     DropWaitingOnLoop(waiting, told, /*tell=*/false);
@@ -248,10 +270,22 @@ void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const St
   watch_->OnAnswerOnLoop(from, id, answer);
 }
 
-// Operations that await the peer have failed by now; those that have all they need of it may still succeed.
-void Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why) {
+// Everybody passes it on: who told us may have been gone before it reached the others.
+void Session::DieOnLoop(const Status& why) {
   if (!broken_.ok()) return;
-  broken_ = why.WithContext("rank " + std::to_string(peers_.RankOf(peer)) + " (" + peer.ToString() + ")");
+  TellOnLoop(AgreementId(), why);
+  BreakOnLoop(why, /*tell=*/false);
+}
+
+// A peer that left owes nothing but to operations that still await it. One that died ends the session, and all peers
+// hear of it from the first that notices: who fails as a consequence, and leaves, is then not taken for the cause.
+void Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
+  const Status status = why.WithContext("rank " + std::to_string(peers_.RankOf(peer)) + " (" + peer.ToString() + ")");
+  if (left) {
+    if (broken_.ok()) broken_ = status;
+  } else {
+    DieOnLoop(status);
+  }
 }
 
 }  // namespace kungfu

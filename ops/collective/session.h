@@ -42,9 +42,10 @@ struct SessionOptions {
 
 class Session : private RouterHandler {
  public:
-  // All pointers must outlive it. `router` may be null for a session of one.
+  // All pointers must outlive it. `router` may be null for a session of one. `first_failure` (may be null) is told of
+  // the first operation that fails, unless it was cancelled here; on the loop.
   Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
-          const SessionOptions& options, OperationCounters* counters);
+          const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure);
   // REQUIRES: the loop has ended.
   ~Session() override;
 
@@ -65,7 +66,8 @@ class Session : private RouterHandler {
   void BeginOnLoop();
   // Somebody who knows says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
-  // All that is pending fails with `why`, and what is started later too. The other peers are told.
+  // All that is pending fails with `why`, and what is started later too. The other peers are told, operation by
+  // operation.
   void AbortOnLoop(const Status& why);
 
  private:
@@ -83,6 +85,7 @@ class Session : private RouterHandler {
   void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
   void EndedOnLoop(RunningOperation* running, const Status& status);
   void TellOnLoop(const OperationId& id, const Status& status);
+  void FinishOnLoop(Operation* operation, const Status& status);
   void Finish(Operation* operation, const Status& status);
   const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;
   void DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell);
@@ -90,12 +93,15 @@ class Session : private RouterHandler {
   bool Numbered(const OperationId& id) const;
   Seconds TimeoutOf(const Operation& operation) const;
   Status BrokenStatus(const Operation& operation) const;
+  OperationId AgreementId() const;
+  void BreakOnLoop(const Status& why, bool tell);
+  void DieOnLoop(const Status& why);
 
   // RouterHandler
   void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) override;
   Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) override;
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) override;
-  void OnPeerLostOnLoop(const PeerId& peer, const Status& why) override;
+  void OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) override;
 
   EventLoop* const loop_;
   Router* const router_;
@@ -105,6 +111,7 @@ class Session : private RouterHandler {
   const SessionOptions options_;
   OperationCounters* const counters_;
   const MoverFactory movers_;
+  StatusCallback first_failure_;  // null once it was called
 
   std::atomic<uint64_t> next_handle_{1};
   mutable Mutex mu_;

@@ -76,7 +76,9 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
     loop_ = std::make_unique<EventLoop>();
   }
   session_ = std::make_unique<Session>(loop_.get(), router_.get(), peers, rank, static_cast<uint32_t>(config_.epoch),
-                                       options, &counters_);
+                                       options, &counters_, [this](const Status& status) {
+                                         if (control_) control_->ReportOnLoop(status.message());
+                                       });
   if (!config_.control.empty()) {
     Control::Handlers handlers;
     handlers.peer_failed = [this](int failed, const std::string& text) { session_->PeerFailedOnLoop(failed, text); };

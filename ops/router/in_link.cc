@@ -15,6 +15,12 @@ constexpr size_t kDiscardSize = 64 << 10;
 InLink::InLink(std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner)
     : connection_(std::move(connection)), mailbox_(mailbox), owner_(owner) {}
 
+void InLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
+  auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
+  Payload payload{{kept->data(), kept->size()}};
+  connection_->SendOnLoop(std::move(header), std::move(payload), [kept](const Status&) {});
+}
+
 void InLink::GrantOnLoop(const Tag& tag) {
   FrameHeader header;
   header.type = FrameType::kGrant;
@@ -79,9 +85,7 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
       reply.type = FrameType::kAnswer;
       reply.tag = header.tag;
       reply.code = answer.code();
-      auto text = std::make_shared<std::string>(answer.message().substr(0, kMaxTextSize));
-      Payload payload{{text->data(), text->size()}};
-      connection_->SendOnLoop(std::move(reply), std::move(payload), [text](const Status&) {});
+      SendNoticeOnLoop(std::move(reply), answer.message());
       return OkStatus();
     }
     default:

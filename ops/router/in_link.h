@@ -28,6 +28,9 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
 
   Connection* connection() const { return connection_.get(); }
 
+  // kAnswer; and kFail, where there is no connection of ours to this peer.
+  void SendNoticeOnLoop(FrameHeader header, const std::string& text);
+
   // Incoming
   const PeerId& peer() const override { return connection_->remote(); }
   void GrantOnLoop(const Tag& tag) override;

@@ -18,10 +18,7 @@ OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, 
 OutLink::~OutLink() { *self_ = nullptr; }
 
 void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done) {
-  if (!closed_.ok()) {
-    FinishLater(std::move(done), closed_);
-    return;
-  }
+  if (!failed_.ok()) return FinishLater(std::move(done), failed_);
   Message message;
   message.header.tag = std::move(tag);
   message.header.signature = signature;
@@ -29,6 +26,7 @@ void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, S
   message.payload = std::move(payload);
   message.done = std::move(done);
   waiting_.push_back(std::move(message));
+  if (!closed_.ok()) return;
   ConnectIfNeeded();
   Drain();
 }
@@ -63,7 +61,7 @@ void OutLink::OnConnected(StatusOr<std::unique_ptr<Connection>> connection) {
   connecting_ = false;
   if (!closed_.ok()) return;
   if (!connection.ok()) {
-    Fail(connection.status());
+    End(connection.status());
     return;
   }
   connection_ = std::move(*connection);
@@ -89,8 +87,7 @@ bool OutLink::TrySend(Message* message) {
   const uint64_t data_cost = ParkCost(name_size, message->size);
   if (message->size <= kMaxEagerSize && outstanding_ + data_cost <= kParkEagerLimit) {
     outstanding_ += data_cost;
-    message->header.type = FrameType::kData;
-    connection_->SendOnLoop(std::move(message->header), std::move(message->payload), std::move(message->done));
+    Send(FrameType::kData, message);
     return true;
   }
   const uint64_t announce_cost = ParkCost(name_size, 0);
@@ -104,13 +101,21 @@ bool OutLink::TrySend(Message* message) {
   return true;
 }
 
+void OutLink::Send(FrameType type, Message* message) {
+  message->header.type = type;
+  connection_->SendOnLoop(std::move(message->header), std::move(message->payload),
+                          [self = self_, done = std::move(message->done)](const Status& status) {
+                            if (status.ok() || !*self) return done(status);
+                            (*self)->unsent_.push_back(done);
+                          });
+}
+
 void OutLink::Granted(const Tag& tag) {
   for (auto it = announced_.begin(); it != announced_.end(); ++it) {
     if (it->header.tag.part != tag.part || !(IdOf(it->header.tag) == IdOf(tag))) continue;
     Message message = std::move(*it);
     announced_.erase(it);
-    message.header.type = FrameType::kBulk;
-    connection_->SendOnLoop(std::move(message.header), std::move(message.payload), std::move(message.done));
+    Send(FrameType::kBulk, &message);
     return;
   }
   // Withdrawn meanwhile: the receiver learns that its operation has failed.
@@ -140,7 +145,7 @@ void OutLink::CloseOnLoop(Deadline deadline, const Status& why) {
   if (connection_) {
     connection_->CloseOnLoop(deadline);
   } else {
-    Fail(why);
+    End(why);
   }
 }
 
@@ -157,6 +162,7 @@ Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sin
       Drain();
       return OkStatus();
     case FrameType::kAnswer:
+    case FrameType::kFail:
       text_.clear();
       if (header.payload_size > 0) *sink = this;
       return OkStatus();
@@ -167,18 +173,27 @@ Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sin
 }
 
 void OutLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
-  if (header.type == FrameType::kAnswer) owner_->OnAnswerOnLoop(peer_, header.tag, Status(header.code, text_));
+  const Status said(header.code, text_);
+  if (header.type == FrameType::kAnswer) owner_->OnAnswerOnLoop(peer_, header.tag, said);
+  if (header.type == FrameType::kFail) owner_->OnFailFrameOnLoop(peer_, header.tag, said);
 }
 
-void OutLink::OnClosedOnLoop(Connection*, const Status& why) { Fail(close_reason_.ok() ? why : close_reason_); }
+void OutLink::OnClosedOnLoop(Connection*, const Status& why) { End(close_reason_.ok() ? why : close_reason_); }
 
-void OutLink::Fail(const Status& why) {
+void OutLink::End(const Status& why) {
   closed_ = why;
-  for (Message& message : waiting_) FinishLater(std::move(message.done), why);
-  for (Message& message : announced_) FinishLater(std::move(message.done), why);
-  waiting_.clear();
-  announced_.clear();
   owner_->OnOutLinkClosedOnLoop(peer_, why);
+}
+
+void OutLink::FailSendsOnLoop(const Status& why) {
+  failed_ = why;
+  // Callbacks may send again, and are told at once that it fails.
+  const auto fail = [&](auto messages) {
+    for (Message& message : messages) message.done(why);
+  };
+  fail(std::exchange(waiting_, {}));
+  fail(std::exchange(announced_, {}));
+  for (StatusCallback& done : std::exchange(unsent_, {})) FinishLater(std::move(done), why);
 }
 
 void OutLink::FinishLater(StatusCallback done, const Status& status) {

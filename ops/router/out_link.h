@@ -21,6 +21,7 @@ namespace kungfu {
 class OutLinkOwner {
  public:
   virtual ~OutLinkOwner() = default;
+  virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) = 0;
   // The last word of a link: nothing is sent over it any more.
   virtual void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) = 0;
@@ -35,10 +36,13 @@ class OutLink : public ConnectionHandler, private Sink {
   void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
   // kFail and kAsk.
   void SendNoticeOnLoop(FrameHeader header, const std::string& text);
+  // What could not be sent fails with `why`. Until then it is kept, also when the connection is over: what the peer
+  // sent before, over its own connection, may say more.
+  // REQUIRES: closed() is not OK.
+  void FailSendsOnLoop(const Status& why);
   // Messages of `id` that were not begun are not sent: their `done` is called with kCancelled, later.
   void WithdrawOnLoop(const OperationId& id);
-  // Says goodbye and ends, at the latest at `deadline`: what is still pending then fails. OnOutLinkClosed follows
-  // with `why`.
+  // Says goodbye and ends, at the latest at `deadline`. OnOutLinkClosed follows with `why`.
   void CloseOnLoop(Deadline deadline, const Status& why);
 
   // Whether there is a connection, or has been one.
@@ -59,7 +63,7 @@ class OutLink : public ConnectionHandler, private Sink {
     StatusCallback done;
   };
 
-  // Sink: the text of an answer.
+  // Sink: the text of a kAnswer or kFail.
   MutableBytes Reserve(size_t) override { return {}; }
   void Commit(size_t) override {}
   void Consume(ConstBytes view) override { text_.append(view.data, view.size); }
@@ -68,8 +72,9 @@ class OutLink : public ConnectionHandler, private Sink {
   void OnConnected(StatusOr<std::unique_ptr<Connection>> connection);
   void Drain();
   bool TrySend(Message* message);
+  void Send(FrameType type, Message* message);
   void Granted(const Tag& tag);
-  void Fail(const Status& why);
+  void End(const Status& why);
   void FinishLater(StatusCallback done, const Status& status);
 
   EventLoop* const loop_;
@@ -83,11 +88,13 @@ class OutLink : public ConnectionHandler, private Sink {
   bool connecting_ = false;
   std::unique_ptr<Connection> connection_;
   Status close_reason_;  // not OK: we are closing
-  Status closed_;        // not OK: over
+  Status closed_;        // not OK: the connection is over
+  Status failed_;        // not OK: what is sent fails with it
 
-  std::deque<Message> waiting_;   // for the connection, or for credit
-  std::list<Message> announced_;  // for a grant
-  uint64_t outstanding_ = 0;      // cost of what the receiver has not released
+  std::deque<Message> waiting_;         // for the connection, or for credit
+  std::list<Message> announced_;        // for a grant
+  std::vector<StatusCallback> unsent_;  // of messages that the connection did not take
+  uint64_t outstanding_ = 0;            // cost of what the receiver has not released
   std::string text_;
 };
 

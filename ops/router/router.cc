@@ -6,6 +6,12 @@
 #include "ops/base/logging.h"
 
 namespace kungfu {
+namespace {
+
+// How long a peer's other connections may outlive the first one that ends.
+constexpr Seconds kLastWords{1};
+
+}  // namespace
 
 Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout)
     : loop_(loop), transports_(transports), connect_timeout_(connect_timeout) {}
@@ -41,7 +47,10 @@ OutLink* Router::LinkTo(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.out) {
     state.out = std::make_unique<OutLink>(loop_, transports_, peer, connect_timeout_, this);
-    if (!state.lost.ok()) state.out->CloseOnLoop(Clock::now(), state.lost);
+    if (!state.lost.ok()) {
+      state.out->CloseOnLoop(Clock::now(), state.lost);
+      state.out->FailSendsOnLoop(state.lost);
+    }
   }
   return state.out.get();
 }
@@ -51,7 +60,13 @@ void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, cons
   header.type = FrameType::kFail;
   header.tag = {id.epoch, id.number, id.name, 0};
   header.code = status.code();
-  LinkTo(peer)->SendNoticeOnLoop(std::move(header), status.message());
+  const Peer& state = peers_[peer];
+  const bool connected = state.out && state.out->connected() && state.out->closed().ok();
+  if (!connected && !state.in.empty()) {
+    state.in.back()->SendNoticeOnLoop(std::move(header), status.message());
+  } else {
+    LinkTo(peer)->SendNoticeOnLoop(std::move(header), status.message());
+  }
 }
 
 void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours) {
@@ -74,7 +89,8 @@ Clock::time_point Router::LastHeardOnLoop(const PeerId& peer) const {
 
 void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
   Peer& state = peers_[peer];
-  if (state.why.ok()) state.why = why;
+  if (!state.lost.ok()) return;
+  if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
   for (const auto& link : state.in) link->connection()->CloseOnLoop(Clock::now());
   LinkTo(peer)->CloseOnLoop(Clock::now(), why);
 }
@@ -114,20 +130,29 @@ RouterTotals Router::TotalsOnLoop() const {
 }
 
 // A peer is lost when all connections with it are over: what it sent before may still lie in one of them when another
-// ends.
+// ends. When one has ended the others have a little time.
 void Router::LinkClosed(const PeerId& peer, const Status& why) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
   if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
-  if (!state.in.empty()) return;
-  if (state.out && state.out->closed().ok()) {
-    if (!state.out->connected()) state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
-    return;
+  const bool out_open = state.out && state.out->closed().ok();
+  if (out_open && !state.out->connected() && state.in.empty()) {
+    state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
+  } else if (out_open || !state.in.empty()) {
+    loop_->RunAtOnLoop(After(kLastWords), [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
+  } else {
+    Lost(peer, &state);
   }
-  state.lost = state.why.code() == Code::kCancelled ? UnavailableError("the peer has left") : state.why;
-  loop_->Post([this, peer, lost = state.lost] {
-    mailbox_.PeerLost(peer, lost);
-    if (handler_ && !closing_) handler_->OnPeerLostOnLoop(peer, lost);
+}
+
+void Router::Lost(const PeerId& peer, Peer* state) {
+  const bool left = state->why.code() == Code::kCancelled;
+  state->lost = left ? UnavailableError("the peer has left") : state->why;
+  loop_->Post([this, peer, left, why = state->lost] {
+    // The reason first: what fails for it is then not taken for news.
+    if (handler_ && !closing_) handler_->OnPeerLostOnLoop(peer, why, left);
+    mailbox_.PeerLost(peer, why);
+    if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
   });
 }
 

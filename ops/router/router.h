@@ -32,8 +32,8 @@ class RouterHandler {
   // has not begun, with a text that says what this peer does instead.
   virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) = 0;
-  // Nothing will come from or reach this peer any more.
-  virtual void OnPeerLostOnLoop(const PeerId& peer, const Status& why) = 0;
+  // Nothing will come from or reach this peer any more. `left`: it said goodbye.
+  virtual void OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
 };
 
 struct RouterTotals {
@@ -85,9 +85,10 @@ class Router : public InLinkOwner, public OutLinkOwner {
   OutLink* LinkTo(const PeerId& peer);
   ConnectionHandler* Accept(std::unique_ptr<Connection> connection);
   void LinkClosed(const PeerId& peer, const Status& why);
+  void Lost(const PeerId& peer, Peer* state);
   void FinishCloseIfIdle();
 
-  // InLinkOwner
+  // InLinkOwner, OutLinkOwner
   void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) override;
   Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) override;
   void OnInLinkClosedOnLoop(InLink* link, const Status& why) override;

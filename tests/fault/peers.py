@@ -1,0 +1,49 @@
+"""What a peer's program of these tests needs of the core: no TensorFlow, so it starts at once."""
+
+import ctypes
+import threading
+
+from kungfu_tf import _lib
+
+SUM = 0
+FLOAT32 = 10
+
+
+class Span(ctypes.Structure):
+    """kungfu_span of kungfu.h."""
+
+    _fields_ = [("send", ctypes.c_void_p), ("recv", ctypes.c_void_p), ("count", ctypes.c_uint64)]
+
+
+class AllReduce:
+    """An all-reduce in place of `count` float32, each 1.0, that has been started."""
+
+    def __init__(self, name: str, count: int, timeout: float = 60) -> None:
+        self.values = (ctypes.c_float * count)(*([1.0] * min(count, 16)))
+        self._ended = threading.Event()
+        self._code, self._message = 0, ""
+        address = ctypes.addressof(self.values)
+        spans = (Span * 1)(Span(address, address, count))
+        options = _lib.Options(name=name.encode(), dtype=FLOAT32, op=SUM, timeout=timeout)
+        self._done = _lib.Done(self._end)
+        start = _lib.core().kungfu_all_reduce
+        start.restype = ctypes.c_uint64
+        start(spans, 1, ctypes.byref(options), self._done, None)
+
+    def _end(self, _: object, code: int, message: bytes) -> None:
+        self._code, self._message = code, message.decode()
+        self._ended.set()
+
+    def wait(self) -> list[float]:
+        """The first values. Raises the error of the core."""
+        assert self._ended.wait(120), "the all-reduce did not end"
+        if self._code:
+            from kungfu_tf import errors
+
+            raise errors.from_code(self._code, self._message)
+        return list(self.values[:16])
+
+
+def sent() -> int:
+    """Bytes that this peer has sent."""
+    return _lib.statistics()["bytes_sent"]

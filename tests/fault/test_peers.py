@@ -1,0 +1,177 @@
+"""Peers that die, stop, lie or are forked: each of the others says who, what and why."""
+
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
+
+PROGRAM = """
+import os, signal, sys, threading, time
+from kungfu_tf import _lib, errors
+from tests.fault.peers import AllReduce, sent
+core = _lib.core()
+_lib.check(core.kungfu_init())
+rank, size = core.kungfu_rank(), core.kungfu_size()
+assert AllReduce("together", 10).wait()[0] == size
+"""
+
+
+def python(program: str) -> tuple[str, str, str]:
+    return (sys.executable, "-c", PROGRAM + program)
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+@pytest.mark.parametrize("strategy", ["RING", "STAR", "CLIQUE", "BINARY_TREE"])
+def test_killed_in_the_middle(kungfu_run: "Jobs", transport: str, strategy: str) -> None:
+    program = """
+AllReduce("conv1", 4 << 20).wait()
+before = sent()
+if rank == 2:
+    def killer():
+        while sent() == before:
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Thread(target=killer, daemon=True).start()
+started = time.monotonic()
+try:
+    for step in range(1000):
+        AllReduce("conv1", 4 << 20).wait()
+except errors.UnavailableError as error:
+    print(f"error: {error}", flush=True)
+    print(f"late: {time.monotonic() - started > 30}", flush=True)
+    sys.exit(1)
+"""
+    launch = kungfu_run(
+        "-np", "4", "-strategy", strategy, *python(program), KUNGFU_TRANSPORT=transport
+    )
+    assert launch.wait() == 128 + signal.SIGKILL, launch.out + launch.err
+    for rank in (0, 1, 3):
+        said = [line for line in launch.out.splitlines() if line.startswith(f"[{rank}] error: ")]
+        assert len(said) == 1, launch.out + launch.err
+        assert "all_reduce 'conv1'" in said[0]
+        assert "rank 2 (127.0.0.1:" in said[0]
+    assert "late: True" not in launch.out
+    assert "rank 2 on 127.0.0.1" in launch.err
+    assert "failed first: killed by SIGKILL" in launch.err
+    assert launch.err.count("reported: all_reduce 'conv1'") == 3
+
+
+def test_dead_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
+    program = """
+import os, sys
+from kungfu_tf import _lib, errors
+from tests.fault.peers import AllReduce
+if os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"]) == 1:
+    sys.exit(9)
+_lib.check(_lib.core().kungfu_init())
+try:
+    AllReduce("x", 10).wait()
+except errors.UnavailableError as error:
+    print(f"error: {error}", flush=True)
+    sys.exit(1)
+"""
+    launch = kungfu_run("-np", "3", sys.executable, "-c", program)
+    assert launch.wait() == 9
+    for rank in (0, 2):
+        assert f"[{rank}] error: " in launch.out
+    assert launch.out.count("rank 1 (127.0.0.1:") == 2
+    assert launch.out.count("exit code 9") == 2
+
+
+def test_stopped_process_is_given_up(kungfu_run: "Jobs") -> None:
+    program = """
+if rank == 1:
+    print(f"pid {os.getpid()}", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    AllReduce("x", 10).wait()
+except errors.UnavailableError as error:
+    print(f"error: {error}", flush=True)
+    sys.exit(1)
+"""
+    launch = kungfu_run(
+        "-np", "2", *python(program), KUNGFU_STALL_WARNING="1", KUNGFU_SILENCE_TIMEOUT="2"
+    )
+    assert launch.wait() != 0
+    assert "[0] error: all_reduce 'x': rank 1 (127.0.0.1:" in launch.out
+    assert "does not answer" in launch.out
+
+
+def test_forked_children_are_no_peers(kungfu_run: "Jobs") -> None:
+    program = """
+pid = os.fork()
+if pid == 0:
+    try:
+        AllReduce("x", 10).wait()
+    except errors.FailedPreconditionError as error:
+        print(f"child: {error}", flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+assert AllReduce("x", 10).wait()[0] == 2
+"""
+    launch = kungfu_run("-np", "2", *python(program))
+    assert launch.wait() == 0
+    assert launch.out.count("this process was forked from a peer") == 2
+
+
+def test_a_port_in_use_is_named(kungfu_run: "Jobs") -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        program = """
+import sys
+from kungfu_tf import _lib, errors
+try:
+    _lib.check(_lib.core().kungfu_init())
+except errors.KungfuError as error:
+    print(f"error: {error}", flush=True)
+    sys.exit(1)
+"""
+        environ = {
+            "KUNGFU_SELF": f"127.0.0.1:{port}",
+            "KUNGFU_PEERS": f"127.0.0.1:{port},127.0.0.1:1",
+        }
+        launch = kungfu_run(
+            "-np",
+            "1",
+            "env",
+            *(f"{name}={value}" for name, value in environ.items()),
+            sys.executable,
+            "-c",
+            program,
+            KUNGFU_TRANSPORT="tcp",
+        )
+        assert launch.wait() == 1
+    assert f"127.0.0.1:{port}" in launch.out
+    assert "in use" in launch.out
+
+
+def test_the_launcher_is_gone(kungfu_run: "Jobs") -> None:
+    program = """
+print("ready", flush=True)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+try:
+    AllReduce("never", 10 + rank * 0).wait() if rank == 0 else signal.pause()
+except errors.UnavailableError as error:
+    open("error", "w").write(str(error))
+"""
+    launch = kungfu_run("-np", "2", *python(program))
+    launch.until_printed("ready", times=2)
+    launch.process.kill()
+    launch.wait()
+    kungfu_run.nothing_remains()
+    # Killed, or told by the core first: both may be.
+    error = kungfu_run.folder / "launch-0" / "error"
+    assert not error.exists() or "the launcher is gone" in error.read_text()
+
+
+def test_many_small_peers(kungfu_run: "Jobs") -> None:
+    launch = kungfu_run("-np", "64", "-H", "127.0.0.1:64", *python("print('done')"))
+    assert launch.wait() == 0
+    assert launch.out.count("done") == 64
