@@ -9,13 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/base/logging.h"
-
 namespace kungfu {
 namespace {
-
-// The system's default of 208 KiB makes a sender stop four times as often.
-constexpr int kSendBuffer = 1 << 20;
 
 StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -70,19 +65,12 @@ StatusOr<UniqueFd> UnixFamily::Listen(const PeerId& self) {
 
 void UnixFamily::StopListening() { unlink(path_.c_str()); }
 
-void UnixFamily::Prepare(int fd) {
-  if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer)) != 0) {
-    KF_LOG(WARNING) << "unix: SO_SNDBUF: " << std::strerror(errno);
-  }
-}
-
 StatusOr<UniqueFd> UnixFamily::Connect(const PeerId& remote) {
   const std::string path = PathOf(remote);
   const StatusOr<sockaddr_un> address = AddressOf(path);
   KF_RETURN_IF_ERROR(address.status());
   UniqueFd fd = NewSocket();
   if (fd.get() < 0) return UnavailableError(std::strerror(errno));
-  Prepare(fd.get());
   if (!Connects(fd.get(), *address)) return UnavailableError("'" + path + "': " + std::strerror(errno));
   return fd;
 }

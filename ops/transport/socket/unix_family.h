@@ -19,7 +19,7 @@ class UnixFamily : public AddressFamily {
   const char* name() const override { return "unix"; }
   StatusOr<UniqueFd> Listen(const PeerId& self) override;
   void StopListening() override;
-  void Prepare(int fd) override;
+  void Prepare(int) override {}
   StatusOr<UniqueFd> Connect(const PeerId& remote) override;
 
  private:
