@@ -108,7 +108,7 @@ void InLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
 
 void InLink::OnClosedOnLoop(Connection*, const Status& why) {
   DetachOnLoop();
-  mailbox_->SourceLost(this, why);
+  mailbox_->SourceLost(this);
   owner_->OnInLinkClosedOnLoop(this, why);
 }
 

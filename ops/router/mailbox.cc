@@ -268,20 +268,20 @@ void Mailbox::Announced(Incoming* source, const FrameHeader& header, uint64_t co
   if (slot->sink) Grant(slot);
 }
 
-void Mailbox::SourceLost(Incoming* source, const Status& why) {
-  std::vector<Slot*> failed;
+void Mailbox::SourceLost(Incoming* source) {
   for (auto box = boxes_.begin(); box != boxes_.end();) {
     auto& slots = box->second->slots;
     for (auto it = slots.begin(); it != slots.end();) {
       Slot& slot = it->second;
-      const bool lost = slot.source == source && !slot.arrived;
-      if (slot.source == source) slot.source = nullptr;
-      if (lost && slot.sink) failed.push_back(&slot);
-      it = lost && !slot.sink ? slots.erase(it) : std::next(it);
+      const bool ours = slot.source == source;
+      if (ours) {
+        slot.source = nullptr;
+        slot.arriving = false;
+      }
+      it = ours && !slot.arrived && !slot.sink ? slots.erase(it) : std::next(it);
     }
     box = slots.empty() && !box->second->open ? boxes_.erase(box) : std::next(box);
   }
-  Fail(failed, why);
 }
 
 void Mailbox::PeerLost(const PeerId& peer, const Status& why) {
@@ -291,13 +291,9 @@ void Mailbox::PeerLost(const PeerId& peer, const Status& why) {
       if (key.from == peer && slot.sink && !slot.arriving) failed.push_back(&slot);
     }
   }
-  Fail(failed, why);
-}
-
-// Callbacks may open and close operations, so they are taken out of their slots first.
-void Mailbox::Fail(const std::vector<Slot*>& slots, const Status& why) {
+  // Callbacks may open and close operations, so they are taken out of their slots first.
   std::vector<StatusCallback> callbacks;
-  for (Slot* slot : slots) {
+  for (Slot* slot : failed) {
     callbacks.push_back(std::move(slot->done));
     Box* box = slot->box;
     const SlotKey key = slot->key;

@@ -103,8 +103,8 @@ class Mailbox {
   void Arrived(Slot* slot);
   void Announced(Incoming* source, const FrameHeader& header, uint64_t cost);
 
-  // The connection is over: what it was bringing fails with `why`; what it has brought stays.
-  void SourceLost(Incoming* source, const Status& why);
+  // The connection is over: what it was bringing will not be complete; what it has brought stays.
+  void SourceLost(Incoming* source);
   // Nothing more will come from `peer`: what is awaited of it fails with `why`.
   void PeerLost(const PeerId& peer, const Status& why);
 
@@ -127,7 +127,6 @@ class Mailbox {
 
   Slot* Admit(Incoming* source, const FrameHeader& header, uint64_t size);
   void Grant(Slot* slot);
-  void Fail(const std::vector<Slot*>& slots, const Status& why);
 
   std::unordered_map<OperationId, std::unique_ptr<Box>, OperationIdHash> boxes_;
   // How many operations of a name were opened in the epoch: an id below that is open or was closed.
