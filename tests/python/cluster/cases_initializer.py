@@ -277,16 +277,3 @@ def case_hook_sees_that_nothing_was_averaged():
     assert message.startswith("6 of 6 variables differ"), message
     assert "after step 1:" in message and "on ranks 1, 2" in message, message
     train(None)
-
-
-def case_arguments():
-    for make in (
-        kf.callbacks.BroadcastGlobalVariablesCallback,
-        kf.initializer.BroadcastGlobalVariablesHook,
-    ):
-        try:
-            make(check_every=0)
-        except ValueError as error:
-            assert "at least 1" in str(error)
-        else:
-            raise AssertionError("not refused")

@@ -1,0 +1,34 @@
+"""Two runs of one program give the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.collect import Job
+from harness.launch import environment
+
+PROGRAM = Path(__file__).with_name("repeatable.py")
+PEERS = 4
+
+
+def run(directory: Path) -> list[str]:
+    """What each rank has written."""
+    directory.mkdir()
+    job = Job(PROGRAM, np=PEERS, id="repeatable", env={}, flags=[], timeout=120, cases=[])
+    flags = ["-np", str(PEERS), "-strategy", "BINARY_TREE"]
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *flags]
+    command += [sys.executable, str(PROGRAM), str(directory)]
+    done = subprocess.run(
+        command, env=environment(job), capture_output=True, text=True, timeout=job.timeout
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [(directory / str(rank)).read_text() for rank in range(PEERS)]
+
+
+def test_two_runs_are_bitwise_equal(tmp_path):
+    first, second = run(tmp_path / "first"), run(tmp_path / "second")
+    steps = first[0].splitlines()
+    assert len(steps) == len(set(steps)) == 20
+    assert first == second == [first[0]] * PEERS

@@ -1,0 +1,142 @@
+"""Options that only some generations of Keras have."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kungfu_tf import _keras
+from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
+
+keras = tf.keras
+KERAS_3 = any(p.generation == 3 and p.module.Model is keras.Model for p in _keras.packages())
+
+
+class Count(Algorithm):
+    """Counts the gradients it has been given, and returns them."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    def gradients(self, gradients, variables, *, step=None):
+        self.given.append(sum(g is not None for g in gradients))
+        return list(gradients)
+
+
+def apply(optimizer: Any, *gradients: float) -> Any:
+    variable = keras.Variable([1.0]) if KERAS_3 else tf.Variable([1.0])
+    for gradient in gradients:
+        optimizer.apply_gradients([(tf.constant([gradient]), variable)])
+    return _keras.native(variable).numpy()
+
+
+def auto_jit_compile(optimizer: Any) -> bool:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.compile(optimizer, "mse", jit_compile="auto")
+    return bool(model.jit_compile)
+
+
+if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
+
+    @pytest.fixture
+    def gpu(monkeypatch):
+        """A GPU is visible."""
+        devices = tf.config.list_physical_devices()
+        fake = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [*devices, fake])
+
+    @pytest.fixture
+    def launcher(monkeypatch):
+        monkeypatch.setenv("KUNGFU_SELF", "127.0.0.1:1")
+
+    def test_auto_compiles_nothing_that_exchanges_gradients(gpu, launcher):
+        assert auto_jit_compile(keras.optimizers.SGD(0.1))
+        assert not auto_jit_compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)))
+        inner = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+        assert not auto_jit_compile(keras.optimizers.LossScaleOptimizer(inner))
+
+    def test_alone_auto_is_what_it_was(gpu):
+        assert auto_jit_compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)))
+
+    def test_a_yes_is_not_turned_into_a_no(launcher):
+        """It fails when the step is traced, with the remedy."""
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), jit_compile=True)
+        assert model.jit_compile
+
+    @pytest.mark.parametrize("mode", ["eager", "function"])
+    def test_accumulated_gradients_are_given_once_per_update(mode):
+        optimizer = wrap(keras.optimizers.SGD(1.0, gradient_accumulation_steps=3), Count)
+        variable = keras.Variable([1.0])
+        step = lambda g: optimizer.apply_gradients([(g, variable)])  # noqa: E731
+        optimizer.build([variable])
+        step = tf.function(step) if mode == "function" else step
+        for gradient in (1.0, 2.0, 6.0, 3.0):
+            step(tf.constant([gradient]))
+        np.testing.assert_array_equal(variable, [-2.0])
+        assert optimizer.kungfu_algorithm.given == [1]
+
+    def test_new_values_are_not_gradients():
+        """What quantised layers give as the gradient of a scale is its next value."""
+        optimizer = wrap(keras.optimizers.SGD(1.0), Count)
+        weight, scale = keras.Variable([1.0]), keras.Variable([1.0])
+        scale.overwrite_with_gradient = True
+        optimizer.apply_gradients([(tf.constant([5.0]), scale), (tf.constant([2.0]), weight)])
+        np.testing.assert_array_equal(scale, [5.0])
+        np.testing.assert_array_equal(weight, [-1.0])
+        assert optimizer.kungfu_algorithm.given == [1]
+
+    def test_of_several_optimizers_the_outermost_is_wrapped():
+        optimizer = keras.optimizers.MultiOptimizer(
+            keras.optimizers.OptimizerMap(keras.optimizers.SGD(1.0))
+        )
+        assert apply(wrap(optimizer, Count), 2.0, 3.0) == -4.0
+        assert optimizer.kungfu_algorithm.given == [1, 1]
+
+    @pytest.mark.parametrize("outside", [True, False])
+    def test_loss_scale_looks_at_what_was_exchanged(outside):
+        plain = keras.optimizers.SGD(1.0)
+        if outside:
+            wrapped = optimizer = wrap(keras.optimizers.LossScaleOptimizer(plain), Count)
+        else:
+            wrapped = wrap(plain, Count)
+            optimizer = keras.optimizers.LossScaleOptimizer(wrapped)
+        scale = optimizer.initial_scale
+        assert apply(optimizer, 1.0 * scale, np.inf, 1.0 * scale / 2) == -1.0
+        assert wrapped.kungfu_algorithm.given == [1, 1, 1]
+
+    def test_loss_scale_in_fit():
+        """`compile` wraps ours in a LossScaleOptimizer."""
+        previous = keras.config.dtype_policy()
+        keras.config.set_dtype_policy("mixed_float16")
+        try:
+            model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        finally:
+            keras.config.set_dtype_policy(previous)
+        optimizer = wrap(keras.optimizers.SGD(0.1), Count)
+        model.compile(optimizer, "mse", run_eagerly=True)
+        assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+        model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, epochs=3, verbose=0)
+        assert 0 < int(optimizer.iterations) <= 6  # it begins with too large a scale
+        assert optimizer.kungfu_algorithm.given == [2] * 6
+
+else:
+
+    @pytest.mark.parametrize("outside", [True, False])
+    @pytest.mark.parametrize("legacy", [True, False])
+    def test_loss_scale_looks_at_what_was_exchanged(outside, legacy):
+        family = keras.optimizers.legacy if legacy else keras.optimizers
+        plain = family.SGD(1.0)
+        if outside:
+            optimizer = wrap(keras.mixed_precision.LossScaleOptimizer(plain), Count)
+        else:
+            optimizer = keras.mixed_precision.LossScaleOptimizer(wrap(plain, Count))
+        [algorithm] = _keras.algorithms_of(optimizer)
+        assert apply(optimizer, 1.0, np.inf, 1.0) == -1.0
+        assert algorithm.given == [1, 1, 1]
