@@ -10,7 +10,7 @@ import tensorflow as tf
 from kungfu_tf import _keras, ops, peer
 
 
-def broadcast_variables(variables: Iterable[Any], root: int = 0) -> Any:
+def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order; what they

@@ -10,7 +10,7 @@ import pytest
 
 import kungfu_tf as kf
 
-MODULES = [kf, kf.ops, kf.errors]
+MODULES = [kf, kf.callbacks, kf.data, kf.errors, kf.initializer, kf.ops, kf.optimizers]
 
 
 @pytest.mark.parametrize("module", MODULES)
