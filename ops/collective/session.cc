@@ -55,15 +55,17 @@ uint64_t Session::Start(Operation operation) {
   return handle;
 }
 
-void Session::Cancel(uint64_t handle) {
+void Session::Cancel(uint64_t handle, const Status& cause) {
   if (size() == 1) return;
-  loop_->Post([this, handle] {
+  loop_->Post([this, handle, cause] {
     const std::string by = " was cancelled at rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + ")";
+    const Status why = cause.ok() ? CancelledError(by) : Status(cause.code(), by + ", because " + cause.message());
+    const auto because = [&why](const std::string& title) { return Status(why.code(), title + why.message()); };
     const auto running = running_.find(handle);
     if (running != running_.end()) {
-      running->second->FailOnLoop(CancelledError(running->second->title() + by), /*tell=*/true);
+      running->second->FailOnLoop(because(running->second->title()), /*tell=*/true);
     } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; })) {
-      DropWaitingOnLoop(waiting, CancelledError(Title(waiting->operation) + by), /*tell=*/true);
+      DropWaitingOnLoop(waiting, because(Title(waiting->operation)), /*tell=*/true);
     }
   });
 }
@@ -75,7 +77,8 @@ void Session::BeginOnLoop() {
   AgreeOnLoop();
 }
 
-// Rank 0 says which strategy is used; the message takes a star, which needs no agreement.
+// Rank 0 says which strategy is used; the message takes a star, which needs no agreement. The others knock at its door
+// meanwhile: so both sides learn at once if they cannot come together, e.g. for different secrets.
 void Session::AgreeOnLoop() {
   const StrategyName wanted = options_.strategy == StrategyName::kAuto ? Choose(peers_) : options_.strategy;
   proposal_ = {static_cast<uint64_t>(wanted), options_.chunk_bytes};
@@ -86,6 +89,7 @@ void Session::AgreeOnLoop() {
   agree.dtype = DType::kUint8;
   agree.spans = {{&proposal_, &proposal_, sizeof(proposal_)}};
   agree.done = [this](const Status& status) { AgreedOnLoop(status); };
+  if (rank_ != 0) router_->AskOnLoop(peers_[0], AgreementId(), SignatureOf(agree));
   const OperationId id = NumberOnLoop(agree.name);
   RunOnLoop(next_handle_++, id, std::move(agree));
 }

@@ -52,8 +52,9 @@ class Session : private RouterHandler {
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
   // session of one before the call returns. Any thread; operations of one name are numbered in the order of calls.
   uint64_t Start(Operation operation) EXCLUDES(mu_);
-  // Ends it with kCancelled, here and on every peer. Does nothing if it is over. Any thread.
-  void Cancel(uint64_t handle);
+  // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
+  // thread.
+  void Cancel(uint64_t handle, const Status& cause = OkStatus());
 
   int rank() const { return rank_; }
   int size() const { return peers_.size(); }

@@ -140,15 +140,20 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
     state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
   } else if (out_open || !state.in.empty()) {
     loop_->RunAtOnLoop(After(kLastWords), [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
+  } else if (why.code() == Code::kPermissionDenied) {
+    // It keeps knocking at our door, at longer and longer intervals: we stay until it has been refused, too.
+    loop_->RunAtOnLoop(After(2 * kLastWords), [this, peer] { Lost(peer); });
   } else {
-    Lost(peer, &state);
+    Lost(peer);
   }
 }
 
-void Router::Lost(const PeerId& peer, Peer* state) {
-  const bool left = state->why.code() == Code::kCancelled;
-  state->lost = left ? UnavailableError("the peer has left") : state->why;
-  loop_->Post([this, peer, left, why = state->lost] {
+void Router::Lost(const PeerId& peer) {
+  Peer& state = peers_[peer];
+  if (!state.lost.ok()) return;
+  const bool left = state.why.code() == Code::kCancelled;
+  state.lost = left ? UnavailableError("the peer has left") : state.why;
+  loop_->Post([this, peer, left, why = state.lost] {
     // The reason first: what fails for it is then not taken for news.
     if (handler_ && !closing_) handler_->OnPeerLostOnLoop(peer, why, left);
     mailbox_.PeerLost(peer, why);

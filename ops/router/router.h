@@ -85,7 +85,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   OutLink* LinkTo(const PeerId& peer);
   ConnectionHandler* Accept(std::unique_ptr<Connection> connection);
   void LinkClosed(const PeerId& peer, const Status& why);
-  void Lost(const PeerId& peer, Peer* state);
+  void Lost(const PeerId& peer);
   void FinishCloseIfIdle();
 
   // InLinkOwner, OutLinkOwner

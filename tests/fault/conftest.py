@@ -28,11 +28,18 @@ def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
 class Launch:
     """A running kungfu-run, whose output goes to files."""
 
-    def __init__(self, folder: Path, arguments: tuple[str, ...], environ: dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arguments: tuple[str, ...],
+        environ: dict[str, str],
+        namespace: str | None,
+    ) -> None:
+        enter = [] if namespace is None else ["ip", "netns", "exec", namespace]
         self._stdout, self._stderr = folder / "stdout", folder / "stderr"
         with open(self._stdout, "wb") as out, open(self._stderr, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kungfu_tf.launcher", *arguments],
+                [*enter, sys.executable, "-m", "kungfu_tf.launcher", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -74,13 +81,16 @@ class Jobs:
         self._mark = f"KUNGFU_TEST_MARK={uuid.uuid4()}"
         self.launches: list[Launch] = []
 
-    def __call__(self, *arguments: str, **environ: str) -> Launch:
+    def __call__(self, *arguments: str, namespace: str | None = None, **environ: str) -> Launch:
+        """`namespace`: the network namespace to start in."""
         folder = self.folder / f"launch-{len(self.launches)}"
         folder.mkdir()
         name, _, value = self._mark.partition("=")
         inherited = {key: value for key, value in os.environ.items() if "KUNGFU" not in key}
         own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(self.temporary), name: value}
-        launch = Launch(folder, arguments, {**inherited, **own, "KUNGFU_GRACE": "2", **environ})
+        launch = Launch(
+            folder, arguments, {**inherited, **own, "KUNGFU_GRACE": "2", **environ}, namespace
+        )
         self.launches.append(launch)
         return launch
 
