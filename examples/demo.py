@@ -17,9 +17,7 @@ from pathlib import Path
 import fashion_mnist
 
 PEERS = 4
-EPOCHS = 5
 BATCH = 128
-MOST_POINTS_APART = 1.0
 SECONDS_PER_RUN = 1200
 
 
@@ -50,9 +48,14 @@ class Run:
         return sum(epoch["samples"] for epoch in rest) / sum(epoch["seconds"] for epoch in rest)
 
 
-def train(peers: int, directory: Path) -> Run:
+def epochs_for(samples: int) -> int:
+    """Few of Fashion-MNIST's; of the small digits so many that the accuracy has settled."""
+    return 5 if samples >= 10_000 else 100
+
+
+def train(peers: int, directory: Path, epochs: int) -> Run:
     launcher = ["-m", "kungfu_tf.launcher", "-np", str(peers), sys.executable] if peers > 1 else []
-    program = [str(Path(__file__).with_name("demo_train.py")), "--epochs", str(EPOCHS)]
+    program = [str(Path(__file__).with_name("demo_train.py")), "--epochs", str(epochs)]
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.json"
         subprocess.run(
@@ -89,10 +92,11 @@ def _or(numbers: set[int]) -> str:
     return " or ".join(f"{number:,}" for number in sorted(numbers))
 
 
-def broken_promises(one: Run, many: Run, samples: int) -> list[str]:
+def broken_promises(one: Run, many: Run, samples: int, tests: int) -> list[str]:
     found = []
-    if abs(one.points - many.points) > MOST_POINTS_APART:
-        found.append(f"the accuracies are more than {MOST_POINTS_APART:g} point apart")
+    allowed = max(1.0, 500 / tests)  # a point; of a small test set, five images
+    if abs(one.points - many.points) > allowed:
+        found.append(f"the accuracies are more than {allowed:.1f} points apart")
     if one.samples != many.samples:
         found.append("the numbers of samples differ")
     if one.distinct != {samples} or many.distinct != {samples}:
@@ -103,18 +107,19 @@ def broken_promises(one: Run, many: Run, samples: int) -> list[str]:
 
 
 def main() -> int:
-    directory = fashion_mnist.fetch()
-    samples = len(fashion_mnist.load().train_images)
+    data = fashion_mnist.load()
+    samples = len(data.train_images)
+    epochs = epochs_for(samples)
     cores = len(os.sched_getaffinity(0))
-    print(f"Data: {samples:,} images from {directory}")
-    print(f"\n== 1 process on {cores} cores, {EPOCHS} epochs, batches of {BATCH}", flush=True)
-    one = train(1, directory)
+    print(f"Data: {samples:,} images from {data.directory}")
+    print(f"\n== 1 process on {cores} cores, {epochs} epochs, batches of {BATCH}", flush=True)
+    one = train(1, data.directory, epochs)
     share = BATCH // PEERS
     print(f"\n== {PEERS} processes on {cores} cores, batches of {PEERS} × {share}", flush=True)
-    many = train(PEERS, directory)
+    many = train(PEERS, data.directory, epochs)
 
     print(f"\n{table(one, many)}")
-    promises = broken_promises(one, many, samples)
+    promises = broken_promises(one, many, samples, len(data.test_images))
     for promise in promises:
         print(f"NOT SO: {promise}")
     if not promises:
@@ -124,4 +129,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failed:
+        sys.exit(f"demo: {failed}")
