@@ -115,17 +115,18 @@ test-cpp-thread: $(TF_2_21)/.ready
 	$(call test_cpp,build/thread,-DKUNGFU_SANITIZE=thread,setarch -R)
 
 comma := ,
-pytest = -m pytest $(PYTEST_ARGS) | tee build/$@.log
+pytest = -m pytest $(PYTEST_ARGS) $(1) | tee build/$@.log
 
 test-tf-2.21: build
-	$(TF_2_21)/bin/python $(pytest)
+	$(TF_2_21)/bin/python $(call pytest)
 
+# Installing knows no Keras: once for each TensorFlow is enough.
 test-legacy-keras: build
-	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(pytest)
+	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,--ignore=tests/python/install)
 
 test-tf-2.15: build
 ifneq ($(PYTHON_TF_2_15),)
-	$(TF_2_15)/bin/python $(pytest)
+	$(TF_2_15)/bin/python $(call pytest)
 else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
 
-import demo  # noqa: E402 (the examples are scripts, not a package)
+import demo
 
 SAMPLES, TESTS = 60_000, 10_000
 EPOCH = {"seconds": 1.0, "samples": SAMPLES, "distinct": SAMPLES}
