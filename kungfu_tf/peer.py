@@ -15,6 +15,7 @@ from typing import TypeVar
 from kungfu_tf import _lib, errors
 
 __all__ = [
+    "alone",
     "barrier",
     "epoch",
     "host_count",
@@ -36,6 +37,14 @@ T = TypeVar("T")
 def launched() -> bool:
     """Whether a launcher started this process. If not, it is one of one for ever."""
     return bool(os.environ.get("KUNGFU_SELF"))
+
+
+def alone() -> bool:
+    """Whether this process is one of one for ever, so that programs can leave out all exchange.
+
+    Membership is static: whoever was launched alone stays alone.
+    """
+    return not launched() or size() == 1
 
 
 def init() -> None:

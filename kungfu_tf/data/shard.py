@@ -43,7 +43,7 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
             and prediction; training would not end.
 
     Returns:
-        The part. Without the launcher, or with one peer: `dataset`.
+        The part; of a process that is alone `dataset` itself.
 
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`.
@@ -64,7 +64,7 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
         )
     if remainder not in ("drop", "repeat", "keep"):
         raise ValueError(f"remainder is 'drop', 'repeat' or 'keep', not {remainder!r}")
-    if not peer.launched():
+    if peer.alone():
         return dataset
     return deal(dataset, peer.rank(), peer.size(), remainder)
 

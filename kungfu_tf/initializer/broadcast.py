@@ -14,7 +14,7 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order; what they
-    are called does not matter. In a process that was not started by the launcher nothing happens.
+    are called does not matter. A process that is alone does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables.
@@ -32,7 +32,7 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     kf.initializer.broadcast_variables(model.weights)
     ```
     """
-    targets = [_keras.native(v) for v in variables] if peer.launched() else []
+    targets = [_keras.native(v) for v in variables] if not peer.alone() else []
     values = ops.group_broadcast(
         [target.read_value() for target in targets], root=root, name="broadcast_variables"
     )

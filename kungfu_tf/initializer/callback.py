@@ -24,8 +24,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Moving statistics
     (as BatchNormalization has) are each peer's own.
 
-    Works on Keras 3, Keras 2 and tf-keras. In a process that was not started by the launcher it
-    does nothing.
+    Works on Keras 3, Keras 2 and tf-keras. In a process that is alone it does nothing.
 
     Args:
         check_every: Compare at the end of every so many epochs; None: never, nor after the first
@@ -51,7 +50,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Puts itself before the first step: only there the shape of a batch is known."""
         del logs
-        if not peer.launched():
+        if peer.alone():
             return
         model = self.model
         algorithms = _algorithms_of(model)
@@ -80,7 +79,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Compares the peers' variables."""
         del logs
-        if self._check_every and (epoch + 1) % self._check_every == 0 and peer.launched():
+        if self._check_every and (epoch + 1) % self._check_every == 0 and not peer.alone():
             self._check(f"at the end of epoch {epoch + 1}")
 
     def _check(self, when: str) -> None:

@@ -19,7 +19,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
     compare a digest of the trainable variables.
 
     For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15). In a process
-    that was not started by the launcher it does nothing.
+    that is alone it does nothing.
 
     Args:
         check_every: Steps (calls of `session.run`) between two comparisons; None: never compare.
@@ -50,7 +50,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         """Adds to the graph, which is finished but for the hooks."""
         self._steps = 0
         self._broadcast = BroadcastGlobalVariablesOp()
-        if peer.launched() and self._check_every:
+        if self._check_every and not peer.alone():
             self._check = GraphCheck(tf.compat.v1.trainable_variables())
 
     def after_create_session(self, session: Any, coord: Any) -> None:

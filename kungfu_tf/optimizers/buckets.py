@@ -53,8 +53,7 @@ def mean_gradients(
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
-    In a process that was not started by the launcher, which is one of one for ever, they are
-    returned as they are.
+    Of a process that is alone they are returned as they are: nothing is added to the program.
 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None.
@@ -64,7 +63,7 @@ def mean_gradients(
         step: The optimizer's step, if it counts them: peers at different steps are told so.
     """
     means = list(gradients)
-    if not peer.launched():
+    if peer.alone():
         return means
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"

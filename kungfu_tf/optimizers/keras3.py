@@ -111,7 +111,7 @@ def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
 
 
 def _auto_jit_compile(original: Any, model: Any) -> bool:
-    if peer.launched() and _keras.is_wrapped(model.optimizer):
+    if _keras.is_wrapped(model.optimizer) and not peer.alone():
         return False
     return bool(original(model))
 

@@ -1,4 +1,4 @@
-"""A job of one: the reductions run, and change nothing."""
+"""A job of one: nothing is exchanged, and the result is that of the plain optimizer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def case_fit_is_bitwise_that_of_the_plain_optimizer(name):
         plain = training.fit_single(
             training.dense_model("float32"), make(), training.whole(data), epochs=2
         )
-        optimizer = SynchronousSGDOptimizer(make(), bucket_bytes=600)
+        optimizer = SynchronousSGDOptimizer(make())
         model, dataset = training.dense_model("float32"), training.mine(data)
         assert_same(training.fit(model, optimizer, dataset, epochs=2), plain)
-        assert training.completed(optimizer) == [2 * training.STEPS_PER_EPOCH] * 3
+        assert training.completed(optimizer) == []
 
 
 @each(name=["momentum", "adam"])
@@ -37,7 +37,7 @@ def case_session_is_bitwise_that_of_the_plain_optimizer(name):
     plain = training.session_loop(make(), training.whole(data), use_resource=True)
     optimizer = SynchronousSGDOptimizer(make())
     assert_same(training.session_loop(optimizer, training.mine(data), use_resource=True), plain)
-    assert training.completed(optimizer) == [training.STEPS]
+    assert training.completed(optimizer) == []
 
 
 def case_shard_is_everything():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kungfu_tf import _keras
+from kungfu_tf import _keras, peer
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
 
 keras = tf.keras
@@ -52,10 +52,11 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [*devices, fake])
 
     @pytest.fixture
-    def launcher(monkeypatch):
-        monkeypatch.setenv("KUNGFU_SELF", "127.0.0.1:1")
+    def company(monkeypatch):
+        """There are other peers."""
+        monkeypatch.setattr(peer, "alone", lambda: False)
 
-    def test_auto_compiles_nothing_that_exchanges_gradients(gpu, launcher):
+    def test_auto_compiles_nothing_that_exchanges_gradients(gpu, company):
         assert auto_jit_compile(keras.optimizers.SGD(0.1))
         assert not auto_jit_compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)))
         inner = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
@@ -64,7 +65,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
     def test_alone_auto_is_what_it_was(gpu):
         assert auto_jit_compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)))
 
-    def test_a_yes_is_not_turned_into_a_no(launcher):
+    def test_a_yes_is_not_turned_into_a_no(company):
         """It fails when the step is traced, with the remedy."""
         model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
         model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), jit_compile=True)
