@@ -149,7 +149,7 @@ class _Barrier:
         try:
             self._done.wait()  # the core has the deadline
         except KeyboardInterrupt:
-            _lib.core().kungfu_cancel(operation)
+            _lib.core().kungfu_cancel(operation, 0, b"")
             raise
         if self._code != 0:
             raise errors.from_code(self._code, self._message)

@@ -197,9 +197,9 @@ uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const ku
   return Start(std::move(operation), done, arg);
 }
 
-void kungfu_cancel(uint64_t operation) {
+void kungfu_cancel(uint64_t operation, int code, const char* message) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
-  if (peer.ok()) (*peer)->session()->Cancel(operation);
+  if (peer.ok()) (*peer)->session()->Cancel(operation, Status(static_cast<kungfu::Code>(code), message));
 }
 
 uint64_t kungfu_digest(const void* data, size_t size) {

@@ -128,8 +128,9 @@ KUNGFU_EXPORT uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done
 KUNGFU_EXPORT uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options,
                                         kungfu_done done, void* arg);
 
-/* The operation, if still pending, fails with CANCELLED here and on every peer. Does not block. */
-KUNGFU_EXPORT void kungfu_cancel(uint64_t operation);
+/* The operation, if still pending, fails here and on every peer: with `code` and `message`, the cause, or if `code` is
+ * 0 with CANCELLED. Does not block. */
+KUNGFU_EXPORT void kungfu_cancel(uint64_t operation, int code, const char* message);
 
 /* A digest of `size` bytes, the same on every peer. */
 KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);

@@ -66,6 +66,15 @@ absl::Status ParseReduceOp(const std::string& name, int* op) {
   return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
 }
 
+// The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.
+thread_local const absl::Status* failing = nullptr;
+
+// So that every peer gets the cause, whichever of the step's operations it hears of first.
+void Stop(uint64_t operation) {
+  if (failing == nullptr) return kungfu_cancel(operation, 0, "");
+  kungfu_cancel(operation, static_cast<int>(failing->code()), std::string(failing->message()).c_str());
+}
+
 }  // namespace
 
 absl::Status ToStatus(int code, const char* message) {
@@ -128,7 +137,7 @@ void Call::Start(const std::function<uint64_t(void* arg)>& start) {
     started_ = true;
     cancel = cancelled_;
   }
-  if (cancel) kungfu_cancel(operation);
+  if (cancel) Stop(operation);
 }
 
 void Call::Cancel() {
@@ -139,7 +148,7 @@ void Call::Cancel() {
     if (!started_) return;
     operation = operation_;
   }
-  kungfu_cancel(operation);
+  Stop(operation);
 }
 
 void Call::OnDone(void* arg, int code, const char* message) {
@@ -172,7 +181,10 @@ void Call::Complete(absl::Status status) {
   }
   if (!status.ok()) context_->SetStatus(status);
   auto done = std::move(done_);
+  // An error makes TensorFlow cancel the step's other operations before done() returns.
+  const absl::Status* const outer = std::exchange(failing, status.ok() ? nullptr : &status);
   done();
+  failing = outer;
 }
 
 CollectiveKernel::CollectiveKernel(tensorflow::OpKernelConstruction* context) : AsyncOpKernel(context) {

@@ -138,7 +138,8 @@ KF_TEST(Faults, OneRankNeverComes) {
   EXPECT_OK(Wait(&elsewhere));
 }
 
-KF_TEST(Faults, Cancelled) {
+// `cause`: what the call to Cancel says; all peers, and one that comes late, get `code` and a message with `text`.
+void ExpectCancelled(const Status& cause, Code code, const std::string& text) {
   Cluster cluster(kSize);
   ExpectStillWorks(&cluster);
   std::vector<Floats> tensors(2, Floats(1 << 20));
@@ -151,17 +152,24 @@ KF_TEST(Faults, Cancelled) {
   Operation other = Reduction(1 << 20);
   other.spans = {{tensors[1].data(), tensors[1].data(), 1 << 20}};
   std::future<Status> second = cluster.Start(1, other);
-  cluster.session(0)->Cancel(handle);
+  cluster.session(0)->Cancel(handle, cause);
   for (std::future<Status>* future : {&first, &second}) {
     const Status status = Wait(future);
-    EXPECT_EQ(status.code(), Code::kCancelled);
+    EXPECT_EQ(status.code(), code);
     EXPECT_CONTAINS(status.message(), "all_reduce 'x' was cancelled at rank 0");
+    EXPECT_CONTAINS(status.message(), text);
   }
   Operation late = Reduction(1 << 20);
   late.spans = {{tensors[0].data(), tensors[0].data(), 1 << 20}};
   std::future<Status> third = cluster.Start(2, late);
-  EXPECT_EQ(Wait(&third).code(), Code::kCancelled);
+  EXPECT_EQ(Wait(&third).code(), code);
   ExpectStillWorks(&cluster);
+}
+
+KF_TEST(Faults, Cancelled) { ExpectCancelled(OkStatus(), Code::kCancelled, "rank 0"); }
+
+KF_TEST(Faults, CancelledWithACause) {
+  ExpectCancelled(InvalidArgumentError("another one failed"), Code::kInvalidArgument, "because another one failed");
 }
 
 KF_TEST(Faults, APeerLeaves) {
