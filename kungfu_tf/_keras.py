@@ -86,9 +86,10 @@ def is_wrapped(optimizer: Any) -> bool:
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The optimizer that `model` is compiled with, and wrapped ones that are its attributes."""
-    found = [model.optimizer, *(v for v in vars(model).values() if is_wrapped(v))]
-    return [found[i] for i in range(len(found)) if all(found[i] is not f for f in found[:i])]
+    """The wrapped optimizers among the model's attributes; else the one it is compiled with."""
+    candidates = [v for v in vars(model).values() if hasattr(v, "apply_gradients")]
+    wrapped = [v for v in candidates if is_wrapped(v)]
+    return wrapped or [v for v in [model.optimizer] if v is not None]
 
 
 def variables_of(optimizer: Any) -> list[Any]:

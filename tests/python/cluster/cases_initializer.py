@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 
 import numpy as np
@@ -266,6 +267,29 @@ def case_hook():
     assert_equal_on_all_peers(start)
     assert_equal_on_all_peers(end)
     assert training.digest(start) != training.digest(end)
+
+
+def case_estimator():
+    """Where there still is one (TF 2.15): the hook works in its sessions."""
+    if not hasattr(v1, "estimator"):
+        return
+    x, y = training.samples(training.BATCH)
+
+    def model_fn(features, labels, mode):
+        loss = training.v1_loss(features, labels, use_resource=True, seed=kf.rank())
+        optimizer = SynchronousSGDOptimizer(v1.train.AdamOptimizer(0.01))
+        train = optimizer.minimize(loss * (kf.rank() + 1), v1.train.get_global_step())
+        return v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    with tempfile.TemporaryDirectory() as directory:
+        estimator = v1.estimator.Estimator(model_fn, directory)
+        hook = kf.initializer.BroadcastGlobalVariablesHook(check_every=4)
+        dataset = lambda: tf.data.Dataset.from_tensors((x, y)).repeat()  # noqa: E731
+        estimator.train(dataset, steps=10, hooks=[hook])
+        names = estimator.get_variable_names()
+        values = [estimator.get_variable_value(name) for name in sorted(names)]
+    assert len(values) == 1 + 6 + 2 * 6 + 2
+    assert_equal_on_all_peers(values)
 
 
 def case_hook_sees_that_nothing_was_averaged():

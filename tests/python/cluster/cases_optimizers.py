@@ -85,6 +85,46 @@ def case_sparse_gradients(name):
         assert_equal_to_single(embedding_model, make)
 
 
+class TwoOptimizers(tf.keras.Model):
+    """Each trains a layer of its own, in one step."""
+
+    def __init__(self, optimizers):
+        super().__init__()
+        tf.keras.utils.set_random_seed(11)
+        self.hidden = tf.keras.layers.Dense(8, "tanh", bias_initializer="ones")
+        self.last = tf.keras.layers.Dense(1, bias_initializer="ones")
+        self.first_optimizer, self.last_optimizer = optimizers
+        self(tf.zeros([1, training.FEATURES], tf.float64))
+
+    def call(self, x, training=False):
+        return self.last(self.hidden(x))
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape(persistent=True) as tape:
+            loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+        for layer, optimizer in (
+            (self.hidden, self.first_optimizer),
+            (self.last, self.last_optimizer),
+        ):
+            variables = layer.trainable_variables
+            gradients = tape.gradient(loss, variables)
+            optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return {"loss": loss}
+
+
+def case_two_optimizers_in_one_step():
+    data = training.epoch()
+    make = [lambda: optimizers.SGD(0.05, momentum=0.9), lambda: optimizers.Adam(0.01)]
+    single = training.fit_single(
+        TwoOptimizers([m() for m in make]), "rmsprop", training.whole(data)
+    )
+    wrapped = [SynchronousSGDOptimizer(m()) for m in make]
+    run = training.fit(TwoOptimizers(wrapped), "rmsprop", training.mine(data))
+    assert training.differences(run, single, TOLERANCE) == []
+    assert [training.completed(w) for w in wrapped] == [[training.STEPS]] * 2
+
+
 def case_a_peer_may_build_and_trace_more_than_others():
     """Names do not depend on what else a peer has done."""
     data = training.epoch()
