@@ -1,5 +1,5 @@
-// Every KUNGFU_* variable that the core reads: declared once, with its meaning. kungfu_tf/config.py lists those of
-// Python and prints both.
+// Every KUNGFU_* variable that the core reads: declared once, with its meaning. `python -m kungfu_tf.info` prints them, with
+// those of Python.
 
 #pragma once
 

@@ -146,10 +146,10 @@ typedef struct {
   uint64_t connections;    /* open now, both directions */
 } kungfu_statistics;
 KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);
-/* Reductions completed without error under `name`, e.g. to assert in a test that they ran. */
+/* Operations completed without error under `name`, e.g. to assert in a test that they ran. */
 KUNGFU_EXPORT uint64_t kungfu_completed(const char* name);
 
-/* Prints every environment variable of the core with its meaning, one "NAME\tmeaning\n" each; valid for ever. */
+/* Every environment variable of the core with its meaning, a line "NAME\tmeaning\n" each; valid for ever. */
 KUNGFU_EXPORT const char* kungfu_environment(void);
 
 #ifdef __cplusplus

@@ -220,6 +220,10 @@ void Session::Finish(Operation* operation, const Status& status) {
 }
 
 void Session::PeerFailedOnLoop(int rank, const std::string& text) {
+  if (rank < 0 || rank >= size() || rank == rank_) {
+    KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
+    return;
+  }
   router_->GiveUpOnLoop(peers_[rank], UnavailableError(text));
 }
 

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr size_t kMaxLine = 4096;
 constexpr Seconds kBeat{1};
+constexpr long kMaxRank = 1 << 24;
 
 std::string OneLine(std::string text) {
   for (char& c : text) {
@@ -90,13 +92,14 @@ void Control::OnEventsOnLoop(uint32_t) {
 
 void Control::TakeLine(const std::string& line) {
   constexpr char kFailed[] = "failed ";
-  if (line.rfind(kFailed, 0) != 0) {
+  const char* digits = line.c_str() + std::min(line.size(), sizeof(kFailed) - 1);
+  char* end = nullptr;
+  const long rank = std::strtol(digits, &end, 10);
+  if (line.rfind(kFailed, 0) != 0 || end == digits || *end != ' ' || rank < 0 || rank > kMaxRank) {
     KF_LOG(WARNING) << "the runner sent a line that is not understood: " << OneLine(line.substr(0, 80));
     return;
   }
-  char* end = nullptr;
-  const long rank = std::strtol(line.c_str() + sizeof(kFailed) - 1, &end, 10);
-  handlers_.peer_failed(static_cast<int>(rank), *end == ' ' ? end + 1 : end);
+  handlers_.peer_failed(static_cast<int>(rank), end + 1);
 }
 
 void Control::LostOnLoop() {

@@ -165,11 +165,6 @@ std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
   return peers;
 }
 
-bool Mailbox::IsOpen(const OperationId& id) const {
-  const auto it = boxes_.find(id);
-  return it != boxes_.end() && it->second->open;
-}
-
 bool Mailbox::WasClosed(const OperationId& id) const {
   if (id.epoch != opened_epoch_) return id.epoch < opened_epoch_;
   const auto it = opened_.find(id.name);

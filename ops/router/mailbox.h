@@ -9,11 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ops/base/status.h"
@@ -89,7 +87,6 @@ class Mailbox {
 
   // Peers of whom a message of `id` is awaited and has not begun to arrive.
   std::vector<PeerId> Awaited(const OperationId& id) const;
-  bool IsOpen(const OperationId& id) const;
   // Whether `id` has been open and is no more.
   bool WasClosed(const OperationId& id) const;
 

@@ -153,8 +153,8 @@ void Call::Cancel() {
 
 void Call::OnDone(void* arg, int code, const char* message) {
   const std::shared_ptr<Call> call = std::move(static_cast<Call*>(arg)->self_);
-  absl::Status status = ToStatus(code, message);
-  status.Update(call->allocated_);
+  absl::Status status = call->allocated_;  // says more than that the core got no memory
+  status.Update(ToStatus(code, message));
   if (status.ok() && call->finish) status = call->finish();
   // The peers' complaint about the digest of such a call says less than the verdict.
   if (!call->verdict.ok() && (status.ok() || absl::IsInvalidArgument(status))) status = call->verdict;

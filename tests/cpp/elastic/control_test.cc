@@ -109,7 +109,7 @@ KF_TEST(Control, HearsOfFailuresInPieces) {
   Fixture f;
   EXPECT_OK(f.Open());
   f.runner.Accept();
-  f.runner.Say("nonsense\nfailed 2 killed ");
+  f.runner.Say("nonsense\nfailed\nfailed x gone\nfailed 3\nfailed -1 gone\nfailed 99999999999 gone\nfailed 2 killed ");
   f.runner.Say("by SIGKILL\n");
   const auto [rank, text] = f.failed.get_future().get();
   EXPECT_EQ(rank, 2);
