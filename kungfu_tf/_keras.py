@@ -89,7 +89,8 @@ def optimizers_of(model: Any) -> list[Any]:
     """The wrapped optimizers among the model's attributes; else the one it is compiled with."""
     candidates = [v for v in vars(model).values() if hasattr(v, "apply_gradients")]
     wrapped = [v for v in candidates if is_wrapped(v)]
-    return wrapped or [v for v in [model.optimizer] if v is not None]
+    compiled_with = getattr(model, "optimizer", None)
+    return wrapped or ([] if compiled_with is None else [compiled_with])
 
 
 def variables_of(optimizer: Any) -> list[Any]:

@@ -57,12 +57,12 @@ def _separate_seeds(model: Any) -> None:
 
     Done once for each generator, so that a second `fit` goes on with its numbers.
     """
-    weights = {id(v) for v in model.weights}
-    for state in model.variables:
-        if id(state) in weights or hasattr(state, "_kungfu_rank"):
+    for generator in [g for layer in model._flatten_layers() for g in layer._seed_generators]:
+        if hasattr(generator, "_kungfu_rank"):
             continue
-        state._kungfu_rank = peer.rank()
+        generator._kungfu_rank = peer.rank()
         # Multiples of an odd number near 2^32 / golden ratio: ranks lie far apart, and wrap.
         shift = tf.constant([peer.rank() * 0x9E3779B1 % (1 << 32), 0], dtype=tf.int64)
-        moved = tf.cast(_keras.native(state), tf.int64) + shift
-        state.assign(tf.cast(moved % (1 << 32), _keras.native(state).dtype))
+        state = _keras.native(generator.state)
+        moved = tf.cast(state, tf.int64) + shift
+        state.assign(tf.cast(moved % (1 << 32), state.dtype))

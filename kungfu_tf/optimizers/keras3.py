@@ -111,9 +111,8 @@ def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
 
 
 def _auto_jit_compile(original: Any, model: Any) -> bool:
-    if _keras.is_wrapped(model.optimizer) and not peer.alone():
-        return False
-    return bool(original(model))
+    wrapped = any(map(_keras.is_wrapped, _keras.optimizers_of(model)))
+    return bool(original(model)) and (not wrapped or peer.alone())
 
 
 def _apply_scaled(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:

@@ -68,6 +68,17 @@ def case_session(name, variables):
 
 
 @each(name=OPTIMIZERS)
+def case_session_with_an_optimizer_of_legacy_keras(name):
+    if training.is_keras_3():
+        return  # has none
+    data = training.epoch()
+    make = training.keras_optimizers(name)[1]
+    single = training.session_loop(make(), training.whole(data), use_resource=True)
+    run = training.session_loop(distributed(make()), training.mine(data), use_resource=True)
+    assert training.differences(run, single, TOLERANCE) == []
+
+
+@each(name=OPTIMIZERS)
 def case_float32_after_one_step(name):
     data = training.samples(training.BATCH * kf.size(), "float32")
     for make in training.keras_optimizers(name):

@@ -241,13 +241,20 @@ def v1_loss(x: Any, y: Any, use_resource: bool, seed: int = 11) -> Any:
     return tf.reduce_mean(tf.square(x - y))
 
 
+def minimize(optimizer: Any, loss: Any) -> Any:
+    """The training operation, of an optimizer of `tf.compat.v1.train` or of legacy Keras."""
+    if hasattr(optimizer, "get_updates"):
+        return tf.group(*optimizer.get_updates(loss, v1.trainable_variables()))
+    return optimizer.minimize(loss)
+
+
 def session_loop(optimizer: Any, dataset: tf.data.Dataset, use_resource: bool) -> Run:
     """A TF1 program: a graph, a session, a feed."""
     batches = list(steps(dataset))
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float64, [None, FEATURES])
         y = v1.placeholder(tf.float64, [None, 1])
-        train = optimizer.minimize(v1_loss(x, y, use_resource))
+        train = minimize(optimizer, v1_loss(x, y, use_resource))
         weights = v1.trainable_variables()
         states = [v for v in v1.global_variables() if v not in weights]
         session.run(v1.global_variables_initializer())

@@ -65,6 +65,11 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
     def test_alone_auto_is_what_it_was(gpu):
         assert auto_jit_compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)))
 
+    def test_models_that_are_not_compiled_still_predict(company):
+        SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        assert model.predict(np.ones((3, 2)), verbose=0).shape == (3, 1)
+
     def test_a_yes_is_not_turned_into_a_no(company):
         """It fails when the step is traced, with the remedy."""
         model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
