@@ -92,7 +92,8 @@ class BuildNative(Command):
     def run(self) -> None:
         lib = self.lib.resolve()
         build_core(lib)
-        copy_sources(lib)
+        if not self.editable_mode:  # a checkout has them, and they may change
+            copy_sources(lib)
         if has_tensorflow(sys.executable):
             build_ops(lib)
         else:
