@@ -42,7 +42,7 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     return tf.group(*[assignment.op for assignment in assignments])
 
 
-def BroadcastGlobalVariablesOp() -> tf.Operation:
+def BroadcastGlobalVariablesOp() -> tf.Operation:  # noqa: N802 (the name that KungFu has)
     """The operation that gives all peers the global variables of rank 0. For TF1 graphs.
 
     Build it when all variables exist, the optimizer's included, and run it after they have been

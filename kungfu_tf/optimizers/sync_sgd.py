@@ -33,7 +33,7 @@ class SynchronousSGD(Algorithm):
         )
 
 
-def SynchronousSGDOptimizer(
+def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     optimizer: Optimizer, *, bucket_bytes: int = DEFAULT_BUCKET_BYTES
 ) -> Optimizer:
     """Makes an optimizer synchronous: N peers × batch B train like one process × batch N·B.
