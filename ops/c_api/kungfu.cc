@@ -199,7 +199,10 @@ uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const ku
 
 void kungfu_cancel(uint64_t operation, int code, const char* message) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
-  if (peer.ok()) (*peer)->session()->Cancel(operation, Status(static_cast<kungfu::Code>(code), message));
+  if (!peer.ok()) return;
+  const bool known = code >= 0 && code <= static_cast<int>(kungfu::Code::kUnavailable);
+  const kungfu::Code cause = known ? static_cast<kungfu::Code>(code) : kungfu::Code::kUnknown;
+  (*peer)->session()->Cancel(operation, Status(cause, message ? message : ""));
 }
 
 uint64_t kungfu_digest(const void* data, size_t size) {

@@ -112,7 +112,8 @@ void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
   if (from == rank_ || to == rank_) {
     AddChunks(movement, nullptr, routes_->Edge(from, to), {block}, {0, block.count}, from == rank_, to == rank_);
   } else {
-    next_part_ += 2 * Chunks(block.count, element(), 1, kMinChunkBytes, routes_->chunk_bytes()).size();
+    const uint64_t chunks = NumChunks(block.count, element(), 1, kMinChunkBytes, routes_->chunk_bytes());
+    next_part_ += static_cast<uint32_t>(2 * chunks);
   }
 }
 
@@ -162,6 +163,7 @@ void Plan::PlanReduce() {
 void Plan::PlanGather(bool all) {
   AddLengths(1);
   stages_.push_back([this, all](Movement* movement) -> Status {
+    KF_RETURN_IF_ERROR(CheckLengths());
     char* result = nullptr;
     if (all || rank_ == operation_->root) {
       StatusOr<char*> place = AllocateResult(lengths_, Sum(lengths_));
@@ -216,6 +218,7 @@ void Plan::PlanAllToAll() {
   // Row r of the lengths: what rank r sends to each rank.
   AddLengths(size_);
   stages_.push_back([this](Movement* movement) -> Status {
+    KF_RETURN_IF_ERROR(CheckLengths());
     const auto length = [this](int from, int to) { return lengths_[static_cast<size_t>(from) * size_ + to]; };
     std::vector<uint64_t> counts;
     for (int from = 0; from < size_; ++from) counts.push_back(length(from, rank_));
@@ -308,6 +311,21 @@ void Plan::AddLengths(int per_rank) {
     }
     return OkStatus();
   });
+}
+
+// What other peers claim: sums of it must not wrap.
+Status Plan::CheckLengths() const {
+  const uint64_t most = kMaxBulkSize / element();
+  const size_t per_rank = lengths_.size() / size_;
+  uint64_t total = 0;
+  for (size_t i = 0; i < lengths_.size(); ++i) {
+    if (lengths_[i] > most || (total += lengths_[i]) > most) {
+      return InvalidArgumentError(Title(*operation_) + ": rank " + std::to_string(i / per_rank) + " brings " +
+                                  std::to_string(lengths_[i]) + " elements: together more than " +
+                                  std::to_string(kMaxBulkSize) + " bytes");
+    }
+  }
+  return OkStatus();
 }
 
 StatusOr<char*> Plan::AllocateResult(const std::vector<uint64_t>& counts, uint64_t mine) {

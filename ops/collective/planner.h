@@ -76,6 +76,7 @@ class Plan {
                  const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
                  bool sends, bool receives);
   void AddEdge(Movement* movement, int from, int to, const Span& block);
+  Status CheckLengths() const;
   // `mine`: elements that this rank's result has.
   StatusOr<char*> AllocateResult(const std::vector<uint64_t>& counts, uint64_t mine);
   size_t element() const { return SizeOf(operation_->dtype); }

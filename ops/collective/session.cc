@@ -11,9 +11,11 @@ namespace kungfu {
 namespace {
 
 constexpr char kAgreementName[] = "kungfu/session";
-constexpr char kToldBy[] = " (told by rank ";
 // Failures of operations that have not begun here: more than this many are not remembered.
-constexpr size_t kMaxFailedEarly = 1 << 16;
+constexpr size_t kMaxFailedEarly = 1 << 14;
+// What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
+constexpr uint64_t kMinChunk = 4 << 10, kMaxChunk = 1 << 30;
+constexpr double kMaxTimeout = 1e9;
 
 }  // namespace
 
@@ -71,8 +73,8 @@ void Session::Cancel(uint64_t handle, const Status& cause) {
 }
 
 void Session::BeginOnLoop() {
-  watch_ =
-      std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout);
+  watch_ = std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout,
+                                        [this](int rank, const Status& why) { GiveUpOnLoop(rank, why); });
   router_->BeginEpochOnLoop(epoch_, peers_, this);
   AgreeOnLoop();
 }
@@ -97,9 +99,10 @@ void Session::AgreeOnLoop() {
 void Session::AgreedOnLoop(const Status& status) {
   if (!status.ok()) {
     if (broken_.ok()) broken_ = status.WithContext("the peers have not come together");
-  } else if (proposal_.strategy == 0 || proposal_.strategy >= static_cast<uint64_t>(kNumStrategies)) {
-    broken_ =
-        InternalError("rank 0 uses strategy number " + std::to_string(proposal_.strategy) + ", which is unknown here");
+  } else if (proposal_.strategy == 0 || proposal_.strategy >= static_cast<uint64_t>(kNumStrategies) ||
+             proposal_.chunk_bytes < kMinChunk || proposal_.chunk_bytes > kMaxChunk) {
+    broken_ = InternalError("rank 0 uses strategy number " + std::to_string(proposal_.strategy) + " with chunks of " +
+                            std::to_string(proposal_.chunk_bytes) + " bytes, which cannot be done here");
   } else {
     const StrategyName chosen = static_cast<StrategyName>(proposal_.strategy);
     if (options_.strategy != StrategyName::kAuto && options_.strategy != chosen) {
@@ -147,7 +150,7 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
 OperationId Session::NumberOnLoop(const std::string& name) { return {epoch_, numbers_[name]++, name}; }
 
 Seconds Session::TimeoutOf(const Operation& operation) const {
-  return operation.timeout > 0 ? Seconds(operation.timeout) : options_.timeout;
+  return operation.timeout > 0 ? Seconds(std::min(operation.timeout, kMaxTimeout)) : options_.timeout;
 }
 
 Status Session::BrokenStatus(const Operation& operation) const { return broken_.WithContext(Title(operation)); }
@@ -159,6 +162,7 @@ const Session::Waiting* Session::FindWaitingOnLoop(const std::function<bool(cons
 
 void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell) {
   if (tell) TellOnLoop(waiting->id, status);
+  router_->RefuseOnLoop(waiting->id);
   loop_->CancelTimerOnLoop(waiting->timer);
   const auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return &one == waiting; });
   Operation operation = std::move(it->operation);
@@ -188,14 +192,15 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
   }
 }
 
-void Session::TellOnLoop(const OperationId& id, const Status& status) {
+void Session::TellOnLoop(const OperationId& id, const Status& status, bool passed_on) {
+  if (ended_) return;
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != rank_) router_->NotifyFailureOnLoop(peers_[rank], id, status);
+    if (rank != rank_) router_->NotifyFailureOnLoop(peers_[rank], id, status, passed_on);
   }
 }
 
 void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
-  watch_->RemoveOnLoop(running);
+  if (watch_) watch_->RemoveOnLoop(running);
   by_id_.erase(running->id());
   Operation operation = running->TakeOperation();
   running_.erase(running->handle());
@@ -224,7 +229,13 @@ void Session::PeerFailedOnLoop(int rank, const std::string& text) {
     KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
     return;
   }
-  router_->GiveUpOnLoop(peers_[rank], UnavailableError(text));
+  GiveUpOnLoop(rank, UnavailableError(text));
+}
+
+// All hear of it, the peer itself, too, if it is only slow.
+void Session::GiveUpOnLoop(int rank, const Status& why) {
+  DieOnLoop(why.WithContext("rank " + std::to_string(rank) + " (" + peers_[rank].ToString() + ")"), false);
+  router_->GiveUpOnLoop(peers_[rank], why);
 }
 
 void Session::AbortOnLoop(const Status& why) { BreakOnLoop(why, /*tell=*/true); }
@@ -232,28 +243,36 @@ void Session::AbortOnLoop(const Status& why) { BreakOnLoop(why, /*tell=*/true); 
 // The failure of the agreement stands for that of the session.
 OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
 
+// The first reason stays; what is pending ends in any case.
 void Session::BreakOnLoop(const Status& why, bool tell) {
-  if (!broken_.ok()) return;
-  broken_ = why;
+  if (broken_.ok()) broken_ = why;
   while (!waiting_.empty()) {
     const Waiting* waiting = &waiting_.front();
-    DropWaitingOnLoop(waiting, BrokenStatus(waiting->operation), tell);
+    DropWaitingOnLoop(waiting, why.WithContext(Title(waiting->operation)), tell);
   }
   for (const auto& [handle, running] : running_) {
     running->FailOnLoop(why.WithContext(running->title()), tell);
   }
 }
 
-void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) {
-  const bool at_second_hand = status.message().find(kToldBy) != std::string::npos;
-  const std::string teller = at_second_hand ? "" : kToldBy + std::to_string(peers_.RankOf(from)) + ")";
+void Session::EndOnLoop() {
+  ended_ = true;
+  watch_.reset();
+}
+
+// What is heard at first hand is passed on: who told us may be gone before it has reached the others.
+void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
+  const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
   const auto running = by_id_.find(id);
+  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
   if (id == AgreementId()) {
-    DieOnLoop(told);
+    DieOnLoop(told, /*passed_on=*/true);
   } else if (running != by_id_.end()) {
+    if (!passed_on && !running->second->failed()) TellOnLoop(id, told, /*passed_on=*/true);
     running->second->FailOnLoop(told, /*tell=*/false);
-  } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; })) {
+  } else if (waiting) {
+    if (!passed_on) TellOnLoop(id, told, /*passed_on=*/true);
     DropWaitingOnLoop(waiting, told, /*tell=*/false);
   } else if (!Numbered(id) && failed_early_.size() < kMaxFailedEarly) {
     failed_early_.emplace(id, told);
@@ -275,13 +294,12 @@ Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Sig
 }
 
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
-  watch_->OnAnswerOnLoop(from, id, answer);
+  if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
 }
 
-// Everybody passes it on: who told us may have been gone before it reached the others.
-void Session::DieOnLoop(const Status& why) {
-  if (!broken_.ok()) return;
-  TellOnLoop(AgreementId(), why);
+void Session::DieOnLoop(const Status& why, bool passed_on) {
+  if (!dead_) TellOnLoop(AgreementId(), why, passed_on);
+  dead_ = true;
   BreakOnLoop(why, /*tell=*/false);
 }
 
@@ -292,7 +310,7 @@ void Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left)
   if (left) {
     if (broken_.ok()) broken_ = status;
   } else {
-    DieOnLoop(status);
+    DieOnLoop(status, /*passed_on=*/false);
   }
 }
 

@@ -67,6 +67,8 @@ class Session : private RouterHandler {
   void BeginOnLoop();
   // Somebody who knows says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
+  // After this the router is not touched any more. REQUIRES: AbortOnLoop; all operations have ended.
+  void EndOnLoop();
   // All that is pending fails with `why`, and what is started later too. The other peers are told, operation by
   // operation.
   void AbortOnLoop(const Status& why);
@@ -85,7 +87,7 @@ class Session : private RouterHandler {
   void AgreedOnLoop(const Status& status);
   void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
   void EndedOnLoop(RunningOperation* running, const Status& status);
-  void TellOnLoop(const OperationId& id, const Status& status);
+  void TellOnLoop(const OperationId& id, const Status& status, bool passed_on = false);
   void FinishOnLoop(Operation* operation, const Status& status);
   void Finish(Operation* operation, const Status& status);
   const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;
@@ -96,10 +98,11 @@ class Session : private RouterHandler {
   Status BrokenStatus(const Operation& operation) const;
   OperationId AgreementId() const;
   void BreakOnLoop(const Status& why, bool tell);
-  void DieOnLoop(const Status& why);
+  void DieOnLoop(const Status& why, bool passed_on);
+  void GiveUpOnLoop(int rank, const Status& why);
 
   // RouterHandler
-  void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) override;
+  void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) override;
   Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) override;
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) override;
   void OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) override;
@@ -133,7 +136,9 @@ class Session : private RouterHandler {
   std::unordered_map<OperationId, RunningOperation*, OperationIdHash> by_id_;
   std::unordered_map<OperationId, Status, OperationIdHash> failed_early_;  // not begun here yet
   std::unique_ptr<StallWatch> watch_;
-  Status broken_;  // not OK: a peer is gone, nothing can succeed any more
+  Status broken_;      // not OK: a peer is gone, nothing can succeed any more
+  bool dead_ = false;  // and all were told
+  bool ended_ = false;
 };
 
 }  // namespace kungfu

@@ -22,8 +22,18 @@ std::string Duration(double seconds) {
 }  // namespace
 
 StallWatch::StallWatch(EventLoop* loop, Router* router, const PeerList& peers, int rank, Seconds warning,
-                       Seconds silence)
-    : loop_(loop), router_(router), peers_(peers), rank_(rank), warning_(warning), silence_(silence) {}
+                       Seconds silence, GiveUp give_up)
+    : loop_(loop),
+      router_(router),
+      peers_(peers),
+      rank_(rank),
+      warning_(warning),
+      silence_(silence),
+      give_up_(std::move(give_up)) {}
+
+StallWatch::~StallWatch() {
+  if (scheduled_) loop_->CancelTimerOnLoop(timer_);
+}
 
 void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   Watched watched;
@@ -83,7 +93,7 @@ void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::tim
   }
   const int silent = Silent(operation, *watched, now);
   if (silent >= 0) {
-    router_->GiveUpOnLoop(peers_[silent], UnavailableError("does not answer for " + Duration(silence_.count())));
+    give_up_(silent, UnavailableError("does not answer for " + Duration(silence_.count())));
     return;
   }
   const bool warn = !watched->warned && waited >= warning_.count();

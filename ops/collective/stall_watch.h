@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,10 +15,14 @@
 
 namespace kungfu {
 
-// Lives on the event loop's thread, until the loop has ended.
+// Lives on the event loop's thread.
 class StallWatch {
  public:
-  StallWatch(EventLoop* loop, Router* router, const PeerList& peers, int rank, Seconds warning, Seconds silence);
+  // `give_up` is called for a peer that answers nothing.
+  using GiveUp = std::function<void(int rank, const Status& why)>;
+  StallWatch(EventLoop* loop, Router* router, const PeerList& peers, int rank, Seconds warning, Seconds silence,
+             GiveUp give_up);
+  ~StallWatch();
 
   void AddOnLoop(RunningOperation* operation, Seconds timeout);
   void RemoveOnLoop(RunningOperation* operation);
@@ -53,6 +57,7 @@ class StallWatch {
   const int rank_;
   const Seconds warning_;
   const Seconds silence_;
+  const GiveUp give_up_;
 
   std::map<RunningOperation*, Watched> watched_;
   EventLoop::TimerId timer_{};

@@ -52,7 +52,7 @@ StatusOr<Peer*> DefaultPeer() {
   return g.owner.get();
 }
 
-Peer* DefaultPeerIfStarted() { return global().peer; }
+Peer* DefaultPeerIfStarted() { return global().pid == getpid() ? global().peer.load() : nullptr; }
 
 void ShutdownDefaultPeer() {
   Global& g = global();

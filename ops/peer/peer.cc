@@ -101,6 +101,10 @@ Status Peer::BeginOnLoop() {
 
 bool Peer::RunOnLoop(const std::function<void()>& task) {
   if (!loop_) return false;
+  if (loop_->InLoop()) {
+    task();
+    return true;
+  }
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> finished = done->get_future();
   if (!loop_->Post([&task, done] {
@@ -127,6 +131,7 @@ void Peer::Shutdown() {
   RunOnLoop([this] {
     if (control_) control_->CloseOnLoop();
     control_.reset();
+    if (router_) session_->EndOnLoop();
     router_.reset();
     transports_.reset();
   });

@@ -31,11 +31,15 @@ Range EvenPart(uint64_t total, int parts, int index) {
   return {begin_of(index), begin_of(index + 1)};
 }
 
-std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes) {
+uint64_t NumChunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes) {
   KF_CHECK(element_size > 0 && kLine % element_size == 0) << element_size;
   KF_CHECK(lanes > 0 && max_bytes >= kLine) << lanes << " lanes, " << max_bytes << " bytes";
+  return CountChunks(count * element_size, lanes, min_bytes, max_bytes);
+}
+
+std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes) {
+  const int parts = static_cast<int>(NumChunks(count, element_size, lanes, min_bytes, max_bytes));
   const uint64_t bytes = count * element_size;
-  const int parts = static_cast<int>(CountChunks(bytes, lanes, min_bytes, max_bytes));
   const uint64_t elements_per_line = kLine / element_size;
   // Whole lines are dealt evenly. The first chunks are the longer ones, so the last has room for the broken line.
   std::vector<Range> chunks;

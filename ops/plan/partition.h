@@ -22,6 +22,7 @@ Range EvenPart(uint64_t total, int parts, int index);
 // otherwise the number of chunks is a multiple of `lanes` if no chunk gets smaller than `min_bytes` by that. No chunk
 // is larger than `max_bytes`, which wins over all else. Inner boundaries are multiples of 64 bytes.
 // REQUIRES: element_size divides 64, lanes > 0, max_bytes >= 64.
+uint64_t NumChunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
 std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
 
 }  // namespace kungfu

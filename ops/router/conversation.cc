@@ -54,7 +54,7 @@ bool Conversation::ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* s
   if (router_->mailbox_.Receive(id_, peer, part, size, sink, std::move(named))) return true;
   const Status lost = router_->peers_[peer].lost;
   if (!lost.ok()) {
-    router_->loop_->Post([router = router_, peer, lost] { router->mailbox_.PeerLost(peer, lost); });
+    router_->LaterOnLoop([router = router_, peer, lost] { router->mailbox_.PeerLost(peer, lost); });
   }
   return false;
 }
@@ -71,7 +71,11 @@ std::vector<int> Conversation::AwaitedOnLoop() const {
 }
 
 void Conversation::CloseOnLoop(Seconds grace, std::function<void()> closed) {
-  if (opened_) router_->mailbox_.Close(id_);
+  if (opened_) {
+    router_->mailbox_.Close(id_);
+  } else {
+    router_->mailbox_.Refuse(id_);
+  }
   opened_ = false;
   sends_->open = false;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
@@ -82,13 +86,22 @@ void Conversation::CloseOnLoop(Seconds grace, std::function<void()> closed) {
     return;
   }
   sends_->closed = std::move(closed);
-  router_->loop_->RunAtOnLoop(After(grace), [router = router_, sends = sends_, peers = ranks_.peers()] {
-    for (size_t rank = 0; rank < peers.size(); ++rank) {
-      if (sends->in_flight[rank] > 0) {
-        router->GiveUpOnLoop(peers[rank], UnavailableError("takes no data any more"));
-      }
+  Watch(router_, sends_, ranks_.peers(), grace, {});
+}
+
+// Gives up who has taken nothing of what is being sent to it since the last look.
+void Conversation::Watch(Router* router, const std::shared_ptr<Sends>& sends, const std::vector<PeerId>& peers,
+                         Seconds grace, const std::vector<uint64_t>& before) {
+  std::vector<uint64_t> sent(peers.size());
+  for (size_t rank = 0; rank < peers.size(); ++rank) {
+    if (sends->in_flight[rank] == 0) continue;
+    sent[rank] = router->BytesSentOnLoop(peers[rank]);
+    if (!before.empty() && sent[rank] == before[rank]) {
+      router->GiveUpOnLoop(peers[rank], UnavailableError("takes no data any more"));
     }
-  });
+  }
+  if (sends->total == 0) return;
+  router->AfterOnLoop(grace, [=] { Watch(router, sends, peers, grace, sent); });
 }
 
 }  // namespace kungfu

@@ -45,6 +45,8 @@ class Conversation {
     std::function<void()> closed;
   };
 
+  static void Watch(Router* router, const std::shared_ptr<Sends>& sends, const std::vector<PeerId>& peers,
+                    Seconds grace, const std::vector<uint64_t>& before);
   std::string NameOf(int rank) const;
 
   Router* const router_;

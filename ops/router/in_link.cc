@@ -9,6 +9,8 @@ namespace kungfu {
 namespace {
 
 constexpr size_t kDiscardSize = 64 << 10;
+// A peer that asks and does not read what it is told is told no more.
+constexpr int kMaxUnread = 1024;
 
 }  // namespace
 
@@ -16,9 +18,12 @@ InLink::InLink(std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkO
     : connection_(std::move(connection)), mailbox_(mailbox), owner_(owner) {}
 
 void InLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
+  if (*unread_ >= kMaxUnread) return;
+  ++*unread_;
   auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
   Payload payload{{kept->data(), kept->size()}};
-  connection_->SendOnLoop(std::move(header), std::move(payload), [kept](const Status&) {});
+  connection_->SendOnLoop(std::move(header), std::move(payload),
+                          [kept, unread = unread_](const Status&) { --*unread; });
 }
 
 void InLink::GrantOnLoop(const Tag& tag) {

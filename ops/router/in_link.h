@@ -60,6 +60,8 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
   bool reading_text_ = false;
   std::unique_ptr<char[]> discard_;
 
+  // Answers and failures that the peer has not read yet.
+  const std::shared_ptr<int> unread_ = std::make_shared<int>(0);
   uint64_t parked_ = 0;      // cost of what has come and was not released
   uint64_t unreturned_ = 0;  // released, and not told to the sender yet
 };

@@ -61,6 +61,7 @@ struct Mailbox::Slot {
   bool granted = false;
   bool arriving = false;
   bool arrived = false;
+  bool spoiled = false;  // its connection ended in the middle: what it brought cannot be taken back
   std::unique_ptr<ParkingSink> parked;
 };
 
@@ -152,6 +153,12 @@ void Mailbox::Close(const OperationId& id) {
   }
 }
 
+void Mailbox::Refuse(const OperationId& id) {
+  uint64_t& opened = opened_[id.name];
+  if (id.epoch == opened_epoch_ && opened == id.number) ++opened;
+  Close(id);
+}
+
 std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
   std::vector<PeerId> peers;
   const auto it = boxes_.find(id);
@@ -195,7 +202,7 @@ Mailbox::Slot* Mailbox::Admit(Incoming* source, const FrameHeader& header, uint6
     slot.box = box.get();
     slot.key = key;
     slot.size = size;
-  } else if (slot.source) {
+  } else if (slot.source || slot.arrived || slot.spoiled) {
     ++refused_;  // the same message twice
     return nullptr;
   } else if (slot.size != size) {
@@ -271,7 +278,7 @@ void Mailbox::SourceLost(Incoming* source) {
       const bool ours = slot.source == source;
       if (ours) {
         slot.source = nullptr;
-        slot.arriving = false;
+        slot.spoiled = std::exchange(slot.arriving, false);
       }
       it = ours && !slot.arrived && !slot.sink ? slots.erase(it) : std::next(it);
     }

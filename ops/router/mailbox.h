@@ -85,6 +85,9 @@ class Mailbox {
   // Forgets the operation: awaited messages are not delivered, later ones are refused.
   void Close(const OperationId& id);
 
+  // The same for one that will not be opened any more.
+  void Refuse(const OperationId& id);
+
   // Peers of whom a message of `id` is awaited and has not begun to arrive.
   std::vector<PeerId> Awaited(const OperationId& id) const;
   // Whether `id` has been open and is no more.

@@ -150,6 +150,7 @@ void OutLink::CloseOnLoop(Deadline deadline, const Status& why) {
 }
 
 Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink) {
+  owner_->OnHeardOnLoop(peer_);
   switch (header.type) {
     case FrameType::kGrant:
       Granted(header.tag);

@@ -22,6 +22,8 @@ class OutLinkOwner {
  public:
   virtual ~OutLinkOwner() = default;
   virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
+  // Something came from the peer.
+  virtual void OnHeardOnLoop(const PeerId& from) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) = 0;
   // The last word of a link: nothing is sent over it any more.
   virtual void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) = 0;

@@ -10,6 +10,8 @@ namespace {
 
 // How long a peer's other connections may outlive the first one that ends.
 constexpr Seconds kLastWords{1};
+// A peer opens one; a second may come before the end of the first was seen.
+constexpr size_t kMaxInLinks = 2;
 
 }  // namespace
 
@@ -33,11 +35,11 @@ void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandl
 
 ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
   const PeerId peer = connection->remote();
-  if (closing_ || members_.RankOf(peer) < 0) {
-    KF_LOG(WARNING) << "refused a connection of " << peer.ToString() << ": not a peer of this session";
+  Peer& state = peers_[peer];
+  if (closing_ || members_.RankOf(peer) < 0 || !state.lost.ok() || state.in.size() >= kMaxInLinks) {
+    KF_LOG(WARNING) << "refused a connection of " << peer.ToString();
     return nullptr;
   }
-  Peer& state = peers_[peer];
   state.last_heard = Clock::now();
   state.in.push_back(std::make_unique<InLink>(std::move(connection), &mailbox_, this));
   return state.in.back().get();
@@ -55,10 +57,10 @@ OutLink* Router::LinkTo(const PeerId& peer) {
   return state.out.get();
 }
 
-void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status) {
+void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on) {
   FrameHeader header;
   header.type = FrameType::kFail;
-  header.tag = {id.epoch, id.number, id.name, 0};
+  header.tag = {id.epoch, id.number, id.name, passed_on};
   header.code = status.code();
   const Peer& state = peers_[peer];
   const bool connected = state.out && state.out->connected() && state.out->closed().ok();
@@ -82,17 +84,40 @@ bool Router::ConnectedOnLoop(const PeerId& peer) const {
   return it != peers_.end() && ((it->second.out && it->second.out->connected()) || !it->second.in.empty());
 }
 
-Clock::time_point Router::LastHeardOnLoop(const PeerId& peer) const {
-  const auto it = peers_.find(peer);
-  return it == peers_.end() ? Clock::time_point{} : it->second.last_heard;
+// A peer that is busy taking data has no time for answers, and lives; that it is sent questions is no sign of life.
+Clock::time_point Router::LastHeardOnLoop(const PeerId& id) {
+  Peer& peer = peers_[id];
+  const uint64_t sent = BytesSentOnLoop(id);
+  if (sent - peer.sent > kMaxEagerSize) peer.last_heard = Clock::now();
+  peer.sent = sent;
+  return peer.last_heard;
 }
 
+uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
+  const auto it = peers_.find(peer);
+  const OutLink* out = it == peers_.end() ? nullptr : it->second.out.get();
+  return out && out->connected() ? out->connection()->bytes_sent() : 0;
+}
+
+// What has been said to it before may still reach it.
 void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
   if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
-  for (const auto& link : state.in) link->connection()->CloseOnLoop(Clock::now());
-  LinkTo(peer)->CloseOnLoop(Clock::now(), why);
+  for (const auto& link : state.in) link->connection()->CloseOnLoop(After(kLastWords));
+  LinkTo(peer)->CloseOnLoop(After(kLastWords), why);
+}
+
+void Router::AfterOnLoop(Seconds delay, std::function<void()> task) {
+  loop_->RunAtOnLoop(After(delay), [alive = std::weak_ptr<int>(alive_), task = std::move(task)] {
+    if (!alive.expired()) task();
+  });
+}
+
+void Router::LaterOnLoop(std::function<void()> task) {
+  loop_->Post([alive = std::weak_ptr<int>(alive_), task = std::move(task)] {
+    if (!alive.expired()) task();
+  });
 }
 
 void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
@@ -102,6 +127,8 @@ void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
   for (auto& [id, peer] : peers_) {
     for (const auto& link : peer.in) link->connection()->CloseOnLoop(deadline);
     if (peer.out) peer.out->CloseOnLoop(deadline, CancelledError("this peer has left"));
+    // Whatever else it was waiting for: there is no time for it now.
+    if (peer.out && !peer.out->closed().ok()) Lost(id);
   }
   FinishCloseIfIdle();
 }
@@ -138,11 +165,13 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
   const bool out_open = state.out && state.out->closed().ok();
   if (out_open && !state.out->connected() && state.in.empty()) {
     state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
+  } else if (closing_ && !out_open) {
+    Lost(peer);
   } else if (out_open || !state.in.empty()) {
-    loop_->RunAtOnLoop(After(kLastWords), [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
+    AfterOnLoop(kLastWords, [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
   } else if (why.code() == Code::kPermissionDenied) {
     // It keeps knocking at our door, at longer and longer intervals: we stay until it has been refused, too.
-    loop_->RunAtOnLoop(After(2 * kLastWords), [this, peer] { Lost(peer); });
+    AfterOnLoop(2 * kLastWords, [this, peer] { Lost(peer); });
   } else {
     Lost(peer);
   }
@@ -153,7 +182,7 @@ void Router::Lost(const PeerId& peer) {
   if (!state.lost.ok()) return;
   const bool left = state.why.code() == Code::kCancelled;
   state.lost = left ? UnavailableError("the peer has left") : state.why;
-  loop_->Post([this, peer, left, why = state.lost] {
+  LaterOnLoop([this, peer, left, why = state.lost] {
     // The reason first: what fails for it is then not taken for news.
     if (handler_ && !closing_) handler_->OnPeerLostOnLoop(peer, why, left);
     mailbox_.PeerLost(peer, why);
@@ -162,7 +191,8 @@ void Router::Lost(const PeerId& peer) {
 }
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
-  if (handler_ && tag.epoch == epoch_) handler_->OnFailOnLoop(from, IdOf(tag), status);
+  if (!handler_ || tag.epoch != epoch_ || status.ok()) return;
+  handler_->OnFailOnLoop(from, IdOf(tag), status, tag.part != 0);
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {
@@ -171,7 +201,6 @@ Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& 
 }
 
 void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) {
-  peers_[from].last_heard = Clock::now();
   if (handler_ && tag.epoch == epoch_) handler_->OnAnswerOnLoop(from, IdOf(tag), answer);
 }
 

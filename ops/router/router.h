@@ -26,8 +26,8 @@ namespace kungfu {
 class RouterHandler {
  public:
   virtual ~RouterHandler() = default;
-  // A peer says that an operation has failed; it may not have begun here.
-  virtual void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status) = 0;
+  // A peer says that an operation has failed; it may not have begun here. `passed_on`: it was told so itself.
+  virtual void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) = 0;
   // A peer asks what has become of an operation, and says what it takes it for: OK if it is open here, kNotFound if it
   // has not begun, with a text that says what this peer does instead.
   virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) = 0;
@@ -57,12 +57,17 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler);
 
   // Tells `peer` that the operation has failed / asks what has become of it.
-  void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status);
+  void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on);
   void AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours);
 
-  // Whether there is or was a connection with the peer; when something came from it the last time.
+  // The operation has failed here before it was opened: its messages are refused.
+  void RefuseOnLoop(const OperationId& id) { mailbox_.Refuse(id); }
+
+  // Whether there is or was a connection with the peer; when it gave a sign of life the last time; how many
+  // bytes it has been sent.
   bool ConnectedOnLoop(const PeerId& peer) const;
-  Clock::time_point LastHeardOnLoop(const PeerId& peer) const;
+  Clock::time_point LastHeardOnLoop(const PeerId& peer);
+  uint64_t BytesSentOnLoop(const PeerId& peer) const;
   // Ends the connections with a peer; OnPeerLost follows with `why`.
   void GiveUpOnLoop(const PeerId& peer, const Status& why);
 
@@ -80,9 +85,13 @@ class Router : public InLinkOwner, public OutLinkOwner {
     Status why;   // of the first connection that ended; a reason goes before a goodbye
     Status lost;  // not OK: all are over
     Clock::time_point last_heard{};
+    uint64_t sent = 0;  // bytes, when it was looked
   };
 
   OutLink* LinkTo(const PeerId& peer);
+  // Runs `task` then, if the router is still there.
+  void AfterOnLoop(Seconds delay, std::function<void()> task);
+  void LaterOnLoop(std::function<void()> task);
   ConnectionHandler* Accept(std::unique_ptr<Connection> connection);
   void LinkClosed(const PeerId& peer, const Status& why);
   void Lost(const PeerId& peer);
@@ -97,6 +106,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) override;
   void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) override;
 
+  const std::shared_ptr<int> alive_ = std::make_shared<int>();
   EventLoop* const loop_;
   TransportSet* const transports_;
   const Seconds connect_timeout_;

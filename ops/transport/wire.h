@@ -10,7 +10,8 @@
 //   kGrant    empty                   the receiver, when it has a place for what was announced
 //   kBulk     the bytes               the sender that was granted
 //   kCredit   empty                   the receiver: `bulk_size` bytes of park space are free again
-//   kFail     text (≤ 4 KiB)          anybody, in either direction: the named operation has failed with `code`
+//   kFail     text (≤ 4 KiB)          anybody, in either direction: the named operation has failed with `code`;
+//                                   part 1: it was told so itself
 //   kAsk      empty                   a peer that waits: are you there, and what do you wait for?
 //   kAnswer   text (≤ 4 KiB)          to kAsk
 //   kBye      empty                   the last frame: the peer closes of its own will
