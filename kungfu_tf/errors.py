@@ -143,5 +143,7 @@ _BY_CODE: dict[int, type[KungfuError]] = {
 
 
 def from_code(code: int, message: str) -> KungfuError:
-    """The error that a status of the core stands for."""
-    return _BY_CODE.get(code, KungfuError)(message)
+    """The error that a status of the core stands for, with its code also if it has no class."""
+    error = _BY_CODE.get(code, KungfuError)(message)
+    error.code = code
+    return error

@@ -165,5 +165,5 @@ class _Barrier:
 def _number(function: str) -> int:
     value: int = getattr(_lib.core(), function)()
     if value < 0:
-        raise errors.FailedPreconditionError(_lib.last_error())
+        _lib.check(_lib.core().kungfu_init())  # says why there is no peer
     return value

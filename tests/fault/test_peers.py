@@ -1,7 +1,9 @@
 """Peers that die, stop, lie or are forked: each of the others says who, what and why."""
 
+import os
 import signal
 import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -175,3 +177,19 @@ def test_many_small_peers(kungfu_run: "Jobs") -> None:
     launch = kungfu_run("-np", "64", "-H", "127.0.0.1:64", *python("print('done')"))
     assert launch.wait() == 0
     assert launch.out.count("done") == 64
+
+
+def test_an_environment_that_makes_no_sense() -> None:
+    program = """
+import kungfu_tf as kf
+for ask in (kf.init, kf.rank, kf.size):
+    try:
+        ask()
+    except kf.errors.InvalidArgumentError as error:
+        print(error)
+"""
+    environ = {**os.environ, "KUNGFU_SELF": "nonsense"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout.count("KUNGFU_SELF: 'nonsense'") == 3, ended.stdout + ended.stderr

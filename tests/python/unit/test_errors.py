@@ -34,7 +34,9 @@ def test_from_code() -> None:
     error = errors.from_code(14, "rank 2 is gone")
     assert type(error) is errors.UnavailableError
     assert str(error) == "rank 2 is gone"
-    assert type(errors.from_code(99, "")) is errors.KungfuError
+    unnamed = errors.from_code(6, "address in use")
+    assert type(unnamed) is errors.KungfuError
+    assert unnamed.code == 6
 
 
 def test_types_that_python_programs_catch() -> None:
