@@ -1,5 +1,5 @@
-// Every KUNGFU_* variable that the core reads: declared once, with its meaning. `python -m kungfu_tf.info` prints them, with
-// those of Python.
+// Every KUNGFU_* variable that the core reads: declared once, with its meaning. `python -m kungfu_tf.info` prints them,
+// with those of Python.
 
 #pragma once
 
