@@ -12,6 +12,20 @@ Frame NewFrame(const std::string& name, std::string payload) {
   return frame;
 }
 
+void ExpectFrames(const std::vector<Frame>& received, const std::vector<Frame>& sent) {
+  ASSERT_EQ(received.size(), sent.size());
+  for (size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(received[i].header.type, sent[i].header.type);
+    EXPECT_EQ(received[i].header.tag.name, sent[i].header.tag.name);
+    EXPECT_EQ(received[i].header.payload_size, sent[i].payload.size());
+    EXPECT_TRUE(received[i].payload == sent[i].payload);
+  }
+}
+
+void ExpectAllOk(const std::vector<Status>& statuses) {
+  for (const Status& status : statuses) EXPECT_OK(status);
+}
+
 void Channel::Send(const Frame& frame) {
   loop_->Post([this, frame] { SendOnLoop(frame); });
 }

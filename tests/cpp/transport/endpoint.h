@@ -23,6 +23,12 @@ struct Frame {
 // kData or kBulk, as the size of the payload asks.
 Frame NewFrame(const std::string& name, std::string payload);
 
+void ExpectFrames(const std::vector<Frame>& received, const std::vector<Frame>& sent);
+void ExpectAllOk(const std::vector<Status>& statuses);
+
+// More bytes than the system keeps for a connection whose other side does not read.
+inline constexpr size_t kTooMuch = 24 << 20;
+
 // One connection and its handler. Methods without OnLoop are the test's thread's.
 class Channel : public ConnectionHandler {
  public:

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "ops/base/logging.h"
+#include "tests/cpp/transport/transport_conformance.h"
 
 namespace kungfu::testing {
 namespace {
@@ -235,17 +236,15 @@ void TellsOfAReset(SocketFixture* fixture) {
 }  // namespace
 
 bool AddHostileTests(const std::string& suite, const std::function<std::unique_ptr<SocketFixture>()>& factory) {
-#define KF_CASE(name) Register((suite + "." #name).c_str(), [factory] { name(factory().get()); })
-  KF_CASE(TurnsAwayWhatIsNoPeer);
-  KF_CASE(TurnsAwayAForgedHandshake);
-  KF_CASE(TurnsAwayATruncatedHandshake);
-  KF_CASE(LetsPeersInPastIdleConnections);
-  KF_CASE(OutlastsALackOfDescriptors);
-  KF_CASE(ClosesWhoBreaksTheProtocol);
-  KF_CASE(SurvivesMutatedFrames);
-  KF_CASE(TellsACrashFromAGoodbye);
-  KF_CASE(TellsOfAReset);
-#undef KF_CASE
+  KF_TRANSPORT_CASE(suite, factory, TurnsAwayWhatIsNoPeer);
+  KF_TRANSPORT_CASE(suite, factory, TurnsAwayAForgedHandshake);
+  KF_TRANSPORT_CASE(suite, factory, TurnsAwayATruncatedHandshake);
+  KF_TRANSPORT_CASE(suite, factory, LetsPeersInPastIdleConnections);
+  KF_TRANSPORT_CASE(suite, factory, OutlastsALackOfDescriptors);
+  KF_TRANSPORT_CASE(suite, factory, ClosesWhoBreaksTheProtocol);
+  KF_TRANSPORT_CASE(suite, factory, SurvivesMutatedFrames);
+  KF_TRANSPORT_CASE(suite, factory, TellsACrashFromAGoodbye);
+  KF_TRANSPORT_CASE(suite, factory, TellsOfAReset);
   return true;
 }
 

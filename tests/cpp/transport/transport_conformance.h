@@ -16,4 +16,12 @@ namespace kungfu::testing {
 // Registers a test "<suite>.<case>" for each case of the contract.
 bool AddConformanceTests(const std::string& suite, const FixtureFactory& factory);
 
+// Parts of it.
+void AddFrameTests(const std::string& suite, const FixtureFactory& factory);
+void AddEndTests(const std::string& suite, const FixtureFactory& factory);
+
+// Registers the function `name`, which takes a fixture, as a case.
+#define KF_TRANSPORT_CASE(suite, factory, name) \
+  ::kungfu::testing::Register((suite + "." #name).c_str(), [factory] { name(factory().get()); })
+
 }  // namespace kungfu::testing
