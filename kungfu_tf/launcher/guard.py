@@ -3,7 +3,6 @@
 import contextlib
 import subprocess
 import sys
-from types import TracebackType
 
 from kungfu_tf.launcher import sweeper
 from kungfu_tf.launcher.rundir import RunDirectory
@@ -50,12 +49,7 @@ class Guard:
     def __enter__(self) -> "Guard":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
             self._process.communicate(timeout=sweeper.DEADLINE + 5)
 
