@@ -150,7 +150,11 @@ def case_slices_of_different_matrices():
 
 
 def case_in_a_function():
-    """The error of the step is the cause, not that the cause cancelled another operation."""
+    """The error of the step is the cause, not that the cause cancelled another operation.
+
+    A step that ends early starts no further operation, so its own names may be out of step
+    afterwards: what goes on is the job.
+    """
 
     @tf.function
     def run(x):
@@ -159,7 +163,7 @@ def case_in_a_function():
 
     text = raised_by(InvalidArgument, run, tf.zeros(mine_if_last([3, 2], [2, 3])))
     assert "in a function" in text
-    still_works("in a function")
+    still_works("after a function")
 
 
 @each(dtype=["string", "resource", "variant"])
