@@ -6,9 +6,10 @@ been imported already, so nothing here imports one.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -93,6 +94,17 @@ def optimizers_of(model: Any) -> list[Any]:
     return wrapped or ([] if compiled_with is None else [compiled_with])
 
 
+def algorithms_of_model(model: Any) -> list[Any]:
+    """Those that work in the optimizers that train `model`."""
+    return [a for optimizer in optimizers_of(model) for a in algorithms_of(optimizer)]
+
+
+def has_own_train_step(model: Any) -> bool:
+    """Whether the model trains by a `train_step` that is not Keras'."""
+    keras_models = package_of(model).module.Model.__mro__
+    return not any(type(model).train_step is vars(cls).get("train_step") for cls in keras_models)
+
+
 def variables_of(optimizer: Any) -> list[Any]:
     """The optimizer's state: slots, iterations, learning rate."""
     variables = getattr(optimizer, "variables", [])
@@ -112,3 +124,17 @@ def build(optimizer: Any, variables: list[Any]) -> None:
         optimizer._create_all_weights(variables)
     elif not getattr(optimizer, "built", False):
         optimizer.build(variables)
+
+
+def replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+    """Makes `owner.name(...)` call `replacement(original, ...)`. Done twice it is done once."""
+    original = getattr(owner, name)
+    if hasattr(original, "kungfu_replaced"):
+        return
+
+    @functools.wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        return replacement(original, *args, **kwargs)
+
+    replaced.kungfu_replaced = original  # type: ignore[attr-defined]
+    setattr(owner, name, replaced)

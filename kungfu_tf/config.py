@@ -64,6 +64,15 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
 def _default_cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "kungfu_tf"
@@ -99,4 +108,11 @@ GRACE = Setting(
     lambda: 5.0,
 )
 
-SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER, GRACE)
+VERBOSE = Setting(
+    "KUNGFU_VERBOSE",
+    "which peers print the progress of fit, evaluate and predict: root (default) or all",
+    _one_of("root", "all"),
+    lambda: "root",
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER, GRACE, VERBOSE)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import tensorflow as tf
-
 from kungfu_tf import _keras, peer
+from kungfu_tf._callback import Callback
 from kungfu_tf.initializer import first_step
 from kungfu_tf.initializer.equality import check_equal
 
 
-class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
+class BroadcastGlobalVariablesCallback(Callback):
     """Starts all peers from rank 0's model, and stops them if they drift apart.
 
     Before the first step of `fit` all peers get rank 0's weights and optimizer state, slots
@@ -42,6 +41,9 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
 
     def __init__(self, *, check_every: int | None = 1) -> None:
         super().__init__()
+        from kungfu_tf.fit import replaced  # which knows this class
+
+        replaced.install()
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
         self._check_every = check_every
@@ -53,9 +55,9 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
         if peer.alone():
             return
         model = self.model
-        algorithms = _algorithms_of(model)
+        algorithms = _keras.algorithms_of_model(model)
         # A train step of the user's own may average by a tape, or by itself. The check will tell.
-        is_custom = not algorithms and _has_own_train_step(model)
+        is_custom = not algorithms and _keras.has_own_train_step(model)
         self._is_checked = is_custom or any(a.keeps_equal for a in algorithms)
         if not algorithms and not is_custom and peer.rank() == 0:
             warnings.warn(
@@ -85,28 +87,6 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     def _check(self, when: str) -> None:
         if self._check_every and self._is_checked:
             check_equal(_equal_variables(self.model), when)
-
-    # What tf-keras asks of a callback and Keras 3's base class does not have.
-
-    _supports_tf_logs = True
-
-    def _implements_train_batch_hooks(self) -> bool:
-        return False
-
-    def _implements_test_batch_hooks(self) -> bool:
-        return False
-
-    def _implements_predict_batch_hooks(self) -> bool:
-        return False
-
-
-def _algorithms_of(model: Any) -> list[Any]:
-    return [a for optimizer in _keras.optimizers_of(model) for a in _keras.algorithms_of(optimizer)]
-
-
-def _has_own_train_step(model: Any) -> bool:
-    keras_models = _keras.package_of(model).module.Model.__mro__
-    return not any(type(model).train_step is vars(cls).get("train_step") for cls in keras_models)
 
 
 def _equal_variables(model: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Optimizers of Keras 3 on TensorFlow.
 
-Two functions of Keras are replaced when the first optimizer is wrapped; for models and optimizers
-without a wrapped one they do what they did:
+Besides `fit`, two functions of Keras are replaced when the first optimizer is wrapped; for models
+and optimizers without a wrapped one they do what they did:
 
 - "auto" of `jit_compile` means no: a collective cannot be compiled. (Keras says yes where it sees a
   GPU, and `fit` would fail.)
@@ -13,8 +13,7 @@ without a wrapped one they do what they did:
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import _keras, peer
@@ -91,23 +90,10 @@ def replace_in_keras(package: _keras.Package) -> None:
     """Replaces the two functions, once."""
     trainers = package.private("trainers.trainer")
     if hasattr(trainers.Trainer, "_resolve_auto_jit_compile"):
-        _replace(trainers.Trainer, "_resolve_auto_jit_compile", _auto_jit_compile)
+        _keras.replace(trainers.Trainer, "_resolve_auto_jit_compile", _auto_jit_compile)
     else:  # a function of its own in the first versions of Keras 3
-        _replace(trainers, "resolve_auto_jit_compile", _auto_jit_compile)
-    _replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply_scaled)
-
-
-def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    original = getattr(owner, name)
-    if hasattr(original, "kungfu_replaced"):
-        return
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
-
-    replaced.kungfu_replaced = original  # type: ignore[attr-defined]
-    setattr(owner, name, replaced)
+        _keras.replace(trainers, "resolve_auto_jit_compile", _auto_jit_compile)
+    _keras.replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply_scaled)
 
 
 def _auto_jit_compile(original: Any, model: Any) -> bool:

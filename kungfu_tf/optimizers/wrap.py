@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import _keras
+from kungfu_tf.fit import replaced
 from kungfu_tf.optimizers._wrapped import Wrapped
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
@@ -34,6 +35,7 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         ValueError: If it is wrapped already, or delegates to one that is.
     """
     mixin = _mixin_for(optimizer)
+    replaced.install()
     if _keras.is_wrapped(optimizer):
         raise ValueError(
             f"this {type(optimizer).__name__} is wrapped already: its gradients would be averaged "

@@ -1,0 +1,113 @@
+"""Which callbacks of `fit` run on this peer, and ours among them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from kungfu_tf import _keras, ops, peer
+from kungfu_tf._callback import Callback
+from kungfu_tf.fit import agreement
+from kungfu_tf.fit.statistics import average_statistics
+from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
+
+_log = logging.getLogger(__name__)
+
+_WRITERS = ("BackupAndRestore", "CSVLogger", "ModelCheckpoint", "TensorBoard")
+
+
+def as_list(callbacks: Any) -> list[Any]:
+    """The callbacks that `fit` was given: one, a list, a nest, or a `CallbackList`."""
+    if callbacks is None:
+        return []
+    if hasattr(callbacks, "callbacks"):
+        return list(callbacks.callbacks)
+    if isinstance(callbacks, (list, tuple)):
+        return [c for part in callbacks for c in as_list(part)]
+    return [callbacks]
+
+
+def has_ours(callbacks: list[Any]) -> bool:
+    """Whether the peers are made equal by a callback that the user gave."""
+    return any(isinstance(c, BroadcastGlobalVariablesCallback) for c in callbacks)
+
+
+def arranged(model: Any, callbacks: list[Any], stops_early: bool) -> list[Any]:
+    """What runs on this peer: the user's without what writes files, unless it is rank 0; and ours.
+
+    Args:
+        model: What is trained.
+        callbacks: What the user gave.
+        stops_early: Whether some peer's training may stop after any batch.
+    """
+    package = _keras.package_of(model)
+    writers = tuple(getattr(package.module.callbacks, name) for name in _WRITERS)
+    mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers)]
+    first = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
+    last = _StopTogetherAtOnce() if stops_early else _StopTogether()
+    return [_EqualStatistics(), *first, *mine, last]
+
+
+def may_stop_early(callbacks: list[Any]) -> bool:
+    """Whether one of them may stop the training after a batch, and not at an epoch's end."""
+    return any(_may_stop_early(c) for c in callbacks)
+
+
+def _may_stop_early(callback: Any) -> bool:
+    kind = type(callback)
+    if kind.__module__.split(".")[0] in ("keras", "tf_keras", "kungfu_tf"):
+        return kind.__name__ in ("TerminateOnNaN", "LambdaCallback")
+    hooks = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+    return any(_is_overridden(kind, hook) for hook in hooks)
+
+
+def _is_overridden(kind: type, hook: str) -> bool:
+    owner = next(cls for cls in kind.__mro__ if hook in vars(cls))
+    return owner.__name__ != "Callback"
+
+
+class _EqualStatistics(Callback):
+    """The first: what the others see, and save, at an epoch's end is of all peers."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+        average_statistics(self.model)
+
+
+class _StopTogether(Callback):
+    """The last: all peers start in the same epoch, and stop if one does."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """What BackupAndRestore found, on rank 0, holds for all. (Keras 2 asks later.)"""
+        del logs
+        if _keras.package_of(self.model).generation == 3:
+            (epoch,) = agreement.of_root([self.model._initial_epoch or 0])
+            self.model._initial_epoch = epoch or None
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._epoch = epoch
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._agree(f"at the end of epoch {epoch + 1}")
+
+    def _agree(self, when: str) -> None:
+        stops = np.array([bool(self.model.stop_training)], np.uint8)
+        ranks = np.flatnonzero(ops.all_gather(stops, concat=True, name="fit/stop").numpy())
+        if len(ranks) == 0:
+            return
+        self.model.stop_training = True
+        if len(ranks) < peer.size() and peer.is_root():
+            who = ", ".join(map(str, ranks))
+            _log.warning("fit: all peers stop %s, because rank %s does", when, who)
+
+
+class _StopTogetherAtOnce(_StopTogether):
+    """Also after a batch."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        self._agree(f"after batch {batch + 1} of epoch {self._epoch + 1}")
