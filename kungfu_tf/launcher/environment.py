@@ -1,7 +1,7 @@
 """The environment that each peer starts with."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kungfu_tf import config, errors
 from kungfu_tf.launcher.cluster import Cluster, Peer
@@ -16,13 +16,14 @@ _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What all peers of this host have in common."""
+    """What all peers of this host have in common; `inherited` are descriptors that each gets."""
 
     cluster: Cluster
     credentials: Credentials
     directory: RunDirectory
     placement: Placement
     options: Options
+    inherited: Sequence[int] = ()
 
 
 def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:

@@ -98,6 +98,11 @@ class JobLoop:
         self._output.finish(math.inf if self._forced_code is None else self._grace)
         return code
 
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How each peer ended. REQUIRES: run() has returned."""
+        return [self._outcome(entry) for entry in self._processes.values()]
+
     def _running(self) -> list[PeerProcess]:
         return [entry for entry in self._processes.values() if entry.running]
 
@@ -119,7 +124,11 @@ class JobLoop:
             env = environment.of_peer(peer, self._job, self._environ)
             try:
                 started = PeerProcess(
-                    peer, self._job.options.command, env, descriptors=self._descriptors
+                    peer,
+                    self._job.options.command,
+                    env,
+                    descriptors=self._descriptors,
+                    inherited=self._job.inherited,
                 )
             except LaunchError as error:
                 self._start_error = error
@@ -258,7 +267,7 @@ class JobLoop:
         return {"seconds": now - self._began, "size": len(self._job.cluster.peers), "peers": peers}
 
     def _conclude(self) -> int:
-        outcomes = [self._outcome(entry) for entry in self._processes.values()]
+        outcomes = self.outcomes
         first = summary.first_failure(outcomes)
         if first is not None or self._forced_code == TIMED_OUT:
             self._output.say(summary.describe(outcomes), always=True)

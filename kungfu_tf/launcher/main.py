@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kungfu_tf.launcher import cluster as clusters
 from kungfu_tf.launcher import credentials, environment, flags, placement, rundir
@@ -14,6 +15,7 @@ from kungfu_tf.launcher.guard import Guard
 from kungfu_tf.launcher.job import JobLoop
 from kungfu_tf.launcher.output import Output
 from kungfu_tf.launcher.signals import SignalPipe
+from kungfu_tf.launcher.summary import Outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_standard_descriptors()
     try:
         options = flags.parse(sys.argv[1:] if arguments is None else arguments)
-        return _launch(options, os.environ)
+        return run(options, os.environ).code
     except flags.HelpRequested:
         print(flags.help_text(), end="")
         return 0
@@ -39,14 +41,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
 
 
-def _launch(options: Options, environ: Mapping[str, str]) -> int:
+class End(NamedTuple):
+    """How a job ended: the exit code that stands for it, and each of this host's peers."""
+
+    code: int
+    outcomes: Sequence[Outcome]
+
+
+def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int] = ()) -> End:
+    """Runs the job that a command line asks for. For the main thread only.
+
+    Args:
+        options: What the command line says.
+        environ: The environment of which each peer gets a version of its own.
+        inherited: Descriptors that each peer gets.
+
+    Raises:
+        LaunchError: It cannot be started; what was started has ended.
+    """
     cluster = clusters.plan(options)
     output = Output(
         _prefixes(cluster), quiet=options.quiet, logfile=options.logfile, logdir=options.logdir
     )
     if not cluster.local_peers:
         output.say(f"no peer of this job belongs on {cluster.here}: nothing to do")
-        return 0
+        return End(0, [])
     if cluster.several_hosts:
         identity = credentials.several_hosts(environ, cluster.peer_list, insecure=options.insecure)
     else:
@@ -56,11 +75,12 @@ def _launch(options: Options, environ: Mapping[str, str]) -> int:
         if warning is not None:
             output.say(f"warning: {warning}")
     directory = rundir.choose()
-    job = environment.Job(cluster, identity, directory, gpus, options)
+    job = environment.Job(cluster, identity, directory, gpus, options, inherited)
     try:
         with SignalPipe() as signals, Guard(directory) as guard:
             directory.create()
-            return JobLoop(job, output, guard, signals, environ).run()
+            loop = JobLoop(job, output, guard, signals, environ)
+            return End(loop.run(), loop.outcomes)
     finally:
         output.finish()
         cluster.reservation.close()

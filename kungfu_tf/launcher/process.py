@@ -25,11 +25,19 @@ def raise_descriptor_limit() -> tuple[int, int]:
     return soft, hard
 
 
+def end_with(parent: int) -> None:
+    """Lets the kernel kill this process when `parent`, which started it, ends; it may have."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 class PeerProcess:
     """A peer that was started, in a session of its own; the kernel kills it with the launcher.
 
     Args:
         descriptors: its limits of open files.
+        inherited: descriptors of the launcher that it gets, too.
     """
 
     def __init__(
@@ -39,6 +47,7 @@ class PeerProcess:
         env: Mapping[str, str],
         *,
         descriptors: tuple[int, int],
+        inherited: Sequence[int] = (),
     ) -> None:
         self.peer = peer
         self.started = time.monotonic()
@@ -48,9 +57,7 @@ class PeerProcess:
 
         def prepare() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != launcher:
-                os._exit(1)
+            end_with(launcher)
 
         try:
             self._process = subprocess.Popen(
@@ -60,6 +67,7 @@ class PeerProcess:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=env,
+                pass_fds=inherited,
                 start_new_session=True,
                 preexec_fn=prepare,
             )
