@@ -6,7 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import peer
 from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
+from kungfu_tf.optimizers.weight import weight_of
 
 
 class DistributedGradientTape:
@@ -19,6 +21,9 @@ class DistributedGradientTape:
     Args:
         tape: The tape, before, while or after it records.
         bucket_bytes: As for `SynchronousSGDOptimizer`.
+        samples: How many samples this peer's batch has, an integer scalar. Then the gradients are
+            means over the samples of all peers, if each peer's is the mean over its own, and a peer
+            without samples counts nothing. Default: peers count alike.
 
     Example:
 
@@ -32,11 +37,18 @@ class DistributedGradientTape:
     ```
     """
 
-    def __init__(self, tape: tf.GradientTape, *, bucket_bytes: int = DEFAULT_BUCKET_BYTES) -> None:
+    def __init__(
+        self,
+        tape: tf.GradientTape,
+        *,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+        samples: Any = None,
+    ) -> None:
         if not isinstance(tape, tf.GradientTape):
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
         self._tape = tape
         self._bucket_bytes = bucket_bytes
+        self._samples = samples
 
     def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the means of the peers' gradients.
@@ -53,7 +65,13 @@ class DistributedGradientTape:
         gradients = self._tape.gradient(target, tf.nest.flatten(sources), *args, **kwargs)
         # A tape lives for a step. A name of its own would be a new one in each: the operations'
         # default names repeat.
-        means = mean_gradients(gradients, tf.nest.flatten(sources), bucket_bytes=self._bucket_bytes)
+        is_weighted = self._samples is not None and not peer.alone()
+        means = mean_gradients(
+            gradients,
+            tf.nest.flatten(sources),
+            bucket_bytes=self._bucket_bytes,
+            weight=weight_of(self._samples) if is_weighted else None,
+        )
         return tf.nest.pack_sequence_as(sources, means)
 
     def __enter__(self) -> DistributedGradientTape:

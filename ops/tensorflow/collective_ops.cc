@@ -62,21 +62,29 @@ class SpanKernel : public CollectiveKernel {
       digest.AddShape(shape);
     }
 
-    uint64_t step = 0;
+    int64_t number = 0;
     if (context->num_inputs() > num_tensors) {
       const Tensor& input = context->input(num_tensors);
-      OP_REQUIRES_ASYNC(
-          context, tensorflow::TensorShapeUtils::IsScalar(input.shape()),
-          absl::InvalidArgumentError(absl::StrCat("step has shape ", input.shape().DebugString(), ", not a scalar's")),
-          done);
-      step = static_cast<uint64_t>(input.scalar<int64_t>()());
+      OP_REQUIRES_ASYNC(context, tensorflow::TensorShapeUtils::IsScalar(input.shape()),
+                        absl::InvalidArgumentError(
+                            absl::StrCat("the last input has shape ", input.shape().DebugString(), ", not a scalar's")),
+                        done);
+      number = input.scalar<int64_t>()();
     }
 
     auto call = std::make_shared<Call>(context, std::move(done));
     call->describe = [context] { return DescribeOutputs(context); };
     kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
-    options.step = step;
+    const std::string name = NameWith(number, &options);
+    options.name = name.c_str();
     call->Start([&](void* arg) { return function_(spans.data(), num_tensors, &options, &Call::OnDone, arg); });
+  }
+
+ protected:
+  // What `number`, the scalar behind the tensors, or 0, means: here the optimizer's step. Returns the name.
+  virtual std::string NameWith(int64_t number, kungfu_options* options) const {
+    options->step = static_cast<uint64_t>(number);
+    return tag();
   }
 
  private:
@@ -86,6 +94,12 @@ class SpanKernel : public CollectiveKernel {
 
 struct AllReduceKernel : SpanKernel {
   explicit AllReduceKernel(OpKernelConstruction* context) : SpanKernel(context, &kungfu_all_reduce) {}
+};
+
+struct NumberedAllReduceKernel : AllReduceKernel {
+  using AllReduceKernel::AllReduceKernel;
+
+  std::string NameWith(int64_t number, kungfu_options*) const override { return absl::StrCat(tag(), "/", number); }
 };
 
 struct BroadcastKernel : SpanKernel {
@@ -136,6 +150,19 @@ REGISTER_OP("KungfuAllReduce")
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers.");
 KUNGFU_REGISTER_KERNEL("KungfuAllReduce", AllReduceKernel, .HostMemory("input").HostMemory("output"));
+
+REGISTER_OP("KungfuNumberedAllReduce")
+    .Input("input: T")
+    .Input("number: int64")
+    .Output("output: T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .SetIsStateful()
+    .SetShapeFn(SameShapes)
+    .Doc("The reduction of `input` over all peers, called `tag`/`number`: its name is known when it runs.");
+KUNGFU_REGISTER_KERNEL("KungfuNumberedAllReduce", NumberedAllReduceKernel,
+                       .HostMemory("input").HostMemory("number").HostMemory("output"));
 
 REGISTER_OP("KungfuGroupAllReduce")
     .Input("inputs: N * T")

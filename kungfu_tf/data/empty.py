@@ -1,0 +1,151 @@
+"""Batches without samples: what a peer trains on when it has run out of data.
+
+Its steps issue the collectives that everybody's issue, with weight 0 (`optimizers.weight`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.data.util.structure import NoneTensorSpec
+from tensorflow.python.util import nest
+
+from kungfu_tf import _keras
+
+
+def empty_batch(element_spec: Any) -> Any:
+    """A batch of 0 samples.
+
+    Args:
+        element_spec: Of a dataset of batches. Their components are dense, ragged or sparse tensors,
+            optionals or None, in any nesting.
+
+    Returns:
+        The same structure. In each tensor the first dimension is 0; other unknown dimensions are 1.
+
+    Raises:
+        TypeError: If a component is something else.
+        ValueError: If a component has no first dimension, or an unknown number of dimensions.
+    """
+    named = nest.flatten_with_joined_string_paths(element_spec)
+    return tf.nest.pack_sequence_as(element_spec, [_empty(spec, name) for name, spec in named])
+
+
+def _empty(spec: Any, name: str) -> Any:
+    if isinstance(spec, NoneTensorSpec):
+        return None
+    if isinstance(spec, tf.OptionalSpec):
+        # Keras packs None as an optional without a value.
+        return tf.experimental.Optional.empty(spec._element_spec)
+    if isinstance(spec, tf.TensorSpec):
+        return tf.zeros(_empty_shape(spec.shape, name), spec.dtype)
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return _empty_ragged(spec, name)
+    if isinstance(spec, tf.SparseTensorSpec):
+        shape = _empty_shape(spec.shape, name)
+        indices = tf.zeros([0, len(shape)], tf.int64)
+        return tf.SparseTensor(indices, tf.zeros([0], spec.dtype), shape)
+    raise TypeError(f"there is no empty batch of {_label(name)}, which is a {spec}")
+
+
+def _empty_ragged(spec: Any, name: str) -> Any:
+    shape = _empty_shape(spec.shape, name)
+    values = tf.zeros([0, *shape[spec.ragged_rank + 1 :]], spec.dtype)
+    for _ in range(spec.ragged_rank):
+        splits = tf.zeros([1], spec.row_splits_dtype)
+        values = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+    return values
+
+
+def _empty_shape(shape: tf.TensorShape, name: str) -> list[int]:
+    if shape.rank is None:
+        raise ValueError(
+            f"there is no empty batch of {_label(name)}: the number of its dimensions is unknown. "
+            "Give the dataset's source an output_signature with shapes"
+        )
+    if shape.rank == 0:
+        raise ValueError(
+            f"there is no empty batch of {_label(name)}: it is a scalar and has no first dimension"
+        )
+    return [0, *(1 if size is None else size for size in shape.as_list()[1:])]
+
+
+def _label(name: str) -> str:
+    return f"component '{name}' of the dataset's elements" if name else "the dataset's elements"
+
+
+def samples_of(batch: Any) -> Any:
+    """How many samples a batch has: an int64 scalar, the first dimension of x's first tensor.
+
+    Args:
+        batch: What a train step is given: x, (x, y) or (x, y, sample_weight), each in any nesting.
+    """
+    x = next(part for part in tf.nest.flatten(batch) if part is not None)
+    if isinstance(x, tf.RaggedTensor):
+        return x.nrows(out_type=tf.int64)
+    if isinstance(x, tf.SparseTensor):
+        return x.dense_shape[0]
+    return tf.shape(x, out_type=tf.int64)[0]
+
+
+def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Runs a train step so that a batch of 0 samples leaves no trace in what each peer has alone.
+
+    The mean of nothing is NaN, and it would stay in moving statistics and metrics. They are put
+    back; what is the same on all peers (a variable, or all variables of a layer, with the attribute
+    `_kungfu_equal`) is not.
+
+    Args:
+        model: A Keras model with weights.
+        samples: How many samples the batch has, an integer scalar.
+        step: `model.train_step` of the batch.
+
+    Returns:
+        Its logs; for an empty batch with the metrics as they were before.
+    """
+    if tf.get_static_value(samples):
+        return step()
+    before = {id(v): (v, v.read_value()) for v in _own_variables(model)}
+    logs = step()
+
+    def put_back() -> dict[str, Any]:
+        for variable, value in before.values():
+            variable.assign(value)
+        for metric in _metrics(model):
+            # The first step creates variables of metrics.
+            if any(id(_keras.native(v)) not in before for v in metric.variables):
+                _reset(metric)
+        metrics = model.get_metrics_result()
+        return {name: _as(metrics.get(name, log), log) for name, log in logs.items()}
+
+    result: dict[str, Any] = tf.cond(tf.equal(samples, 0), put_back, lambda: logs)
+    return result
+
+
+def _own_variables(model: Any) -> Iterator[Any]:
+    for metric in _metrics(model):
+        yield from map(_keras.native, metric.variables)
+    is_three = _keras.package_of(model).generation == 3
+    for layer in model._flatten_layers():
+        # Not what was frozen: that does not change.
+        moving = layer._non_trainable_variables if is_three else layer._non_trainable_weights
+        for variable in moving:
+            if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
+                yield _keras.native(variable)
+    for variable in model.trainable_variables:
+        if getattr(variable, "overwrite_with_gradient", False):
+            yield _keras.native(variable)
+
+
+def _metrics(model: Any) -> list[Any]:
+    return list(model.metrics)
+
+
+def _reset(metric: Any) -> None:
+    metric.reset_state()
+
+
+def _as(value: Any, like: Any) -> Any:
+    return tf.cast(value, tf.convert_to_tensor(like).dtype)

@@ -1,0 +1,210 @@
+"""Datasets of different lengths, prolonged to one length with empty batches.
+
+The peers first tell each other what they know (`agree`). Where all lengths are known each peer adds
+the batches that it lacks, and nothing more has to be said. Where one is not, the pipelines of all
+peers ask each other, batch by batch, whether anybody has another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.data.empty import empty_batch
+from kungfu_tf.ops import kernels
+
+_UNKNOWN = tf.data.UNKNOWN_CARDINALITY
+_INFINITE = tf.data.INFINITE_CARDINALITY
+# Fixed, so that all peers look equally far ahead: at rest no question waits for an answer.
+_AHEAD = 2
+
+_number_of_plans = 0
+
+
+def even(
+    dataset: tf.data.Dataset, *, cardinality: int | None = None, name: str = "even"
+) -> tf.data.Dataset:
+    """Returns the dataset with as many batches as the peer with the most of them has.
+
+    For training loops of one's own. A peer that has run out of batches goes on with empty ones,
+    whose tensors have a first dimension of 0, until all peers are done: each takes part in every
+    step, and nobody waits in vain. Tell the tape how many samples a batch has, and an empty one
+    counts nothing. (`fit` does all this by itself.)
+
+    All peers call it in the same order, and go through the result equally often. If somebody's
+    number of batches is unknown (a generator, a filter), the pipelines of all peers ask each other
+    before each batch whether anybody has another, ahead of the step that needs it. Then also a
+    loop that is left in the middle must be left by all peers, after the same batch; a peer that
+    goes on alone gets an error when it waits for the others (KUNGFU_COLLECTIVE_TIMEOUT).
+
+    What an empty batch does to moving statistics and to metrics is the loop's affair: the mean of
+    nothing is NaN.
+
+    Args:
+        dataset: Of batches: nested dense, ragged or sparse tensors whose first dimension counts
+            samples. The number of dimensions must be known.
+        cardinality: The number of batches, if the dataset does not know it.
+        name: The same on every peer.
+
+    Returns:
+        The prolonged dataset; where all have the same number of batches, `dataset`. If a peer's
+        never ends, nobody's does.
+
+    Raises:
+        TypeError: If `dataset` is not a `tf.data.Dataset`, or there is no empty form of a
+            component.
+        ValueError: If a component has no first dimension, or an unknown number of dimensions.
+
+    Example:
+
+    ```python
+    for x, y in kf.data.even(dataset):
+        with kf.DistributedGradientTape(tf.GradientTape(), samples=tf.shape(x)[0]) as tape:
+            loss = loss_of(model(x), y)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    ```
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}"
+        )
+    if peer.alone():
+        return dataset
+    return prolong(dataset, agree(dataset, cardinality=cardinality, name=name))
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the peers know of their datasets.
+
+    Attributes:
+        name: Of this plan alone, the same on all peers.
+        batches: How many batches each rank has; or what tf.data says instead,
+            `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`.
+        same_sizes: Whether it is known that in each step the batches of all peers that have one are
+            of one size.
+    """
+
+    name: str
+    batches: tuple[int, ...]
+    same_sizes: bool
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the plain mean over peers is right and the datasets can stay as they are."""
+        return self.same_sizes and not self.lacking
+
+    @property
+    def lacking(self) -> bool:
+        """Whether some peer has, or may have, fewer batches than another."""
+        return _UNKNOWN in self.batches or len(set(self.batches)) > 1
+
+    @property
+    def length(self) -> int:
+        """The number of batches of all prolonged datasets."""
+        for special in (_UNKNOWN, _INFINITE):
+            if special in self.batches:
+                return special
+        return max(self.batches)
+
+
+def agree(
+    dataset: tf.data.Dataset,
+    *,
+    cardinality: int | None = None,
+    batch_size: int | None = None,
+    samples: int | None = None,
+    name: str = "even",
+) -> Plan:
+    """Asks all peers what they know of their datasets. Eager; all peers must call it.
+
+    Args:
+        dataset: Of batches, as for `even`.
+        cardinality: The number of batches, if the dataset does not know it.
+        batch_size: The size of all batches but perhaps the last, if the dataset does not know it.
+        samples: The number of samples of all batches, if it is known.
+        name: The same on every peer.
+    """
+    global _number_of_plans
+    if cardinality is None:
+        cardinality = int(dataset.cardinality())
+    static = _static_batch_size(dataset.element_spec)
+    if static is None:
+        sizes = [-1, -1] if batch_size is None or samples is None else [batch_size, samples]
+    else:
+        sizes = [static, static * cardinality]
+    mine = np.array([_number_of_plans, cardinality, *sizes], dtype=np.int64)
+    rows = ops.all_gather(mine, name=f"{name}/agree").numpy()
+    # A count of its own would not do: a peer may have met others, or an error, before.
+    number = int(rows[:, 0].max())
+    _number_of_plans = number + 1
+    same_sizes = bool((rows[:, 2:] == rows[0, 2:]).all() and rows[0, 2] >= 0)
+    return Plan(f"{name}/{number}", tuple(map(int, rows[:, 1])), same_sizes)
+
+
+def _static_batch_size(element_spec: Any) -> int | None:
+    first = next(iter(tf.nest.flatten(element_spec)))
+    shape = getattr(first, "shape", None)
+    size: int | None = shape[0] if shape is not None and shape.rank else None
+    return size
+
+
+def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
+    """The dataset with the length that the plan has for all.
+
+    Args:
+        dataset: What `agree` was asked about.
+        plan: What it returned.
+    """
+    if not plan.lacking:
+        return dataset
+    # Made on every peer, so that what cannot be empty is an error everywhere.
+    empty = tf.data.Dataset.from_tensors(empty_batch(dataset.element_spec)).repeat()
+    if plan.length == _UNKNOWN:
+        return _while_anybody_has_one(dataset, empty, plan.name)
+    mine = plan.batches[peer.rank()]
+    if mine == _INFINITE:
+        return dataset
+    if plan.length == _INFINITE:
+        return dataset.concatenate(empty)
+    if mine < plan.length:
+        dataset = dataset.concatenate(empty.take(plan.length - mine))
+    return dataset.apply(tf.data.experimental.assert_cardinality(plan.length))
+
+
+def _while_anybody_has_one(
+    dataset: tf.data.Dataset, empty: tf.data.Dataset, name: str
+) -> tf.data.Dataset:
+    """The dataset, and then empty batches until all peers are there.
+
+    Each iterator asks under a name of its own: an iterator that is dropped may have asked once more
+    than those of other peers.
+    """
+    iterators = itertools.count()
+
+    def ask(iterator: Any, element: Any) -> Any:
+        is_real, batch = element
+        iterator = tf.cond(iterator < 0, begin, lambda: iterator)
+        anybody = kernels.run(
+            "kungfu_numbered_all_reduce", is_real, iterator, op="max", tag=f"{name}/more"
+        )
+        return iterator, (anybody, batch)
+
+    def begin() -> Any:
+        number = tf.numpy_function(lambda: np.int64(next(iterators)), [], tf.int64)
+        number.set_shape([])
+        return number
+
+    batches = _marked(dataset, True).concatenate(_marked(empty, False))
+    asked = batches.scan(np.int64(-1), ask).take_while(lambda anybody, batch: anybody)
+    return asked.map(lambda anybody, batch: batch).prefetch(_AHEAD)
+
+
+def _marked(dataset: tf.data.Dataset, is_real: bool) -> tf.data.Dataset:
+    return tf.data.Dataset.zip((tf.data.Dataset.from_tensors(is_real).repeat(), dataset))

@@ -1,0 +1,135 @@
+"""How much each peer's gradients count in a step: as much as its batch has samples.
+
+With n samples on this peer and N on all `size` of them, the mean over samples is the plain mean over
+peers of `weight · g`:
+
+```
+weight = n · size / N               # 0 where nobody has samples
+Σ n·g / N = mean over peers of weight · g
+```
+
+Where all batches are of one size every weight is 1: the gradients are not touched, and the result
+has the bits of the plain mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+
+_current: contextvars.ContextVar[Any] = contextvars.ContextVar("weight", default=None)
+
+
+def weight_of(samples: Any) -> Any:
+    """The weight of this peer among all, a float64 scalar.
+
+    Costs one all-reduce of 8 bytes. The sum is one of integers: exact, and equal weights are 1.0.
+
+    Args:
+        samples: An integer scalar, how many samples the batch of this peer has.
+    """
+    mine = tf.cast(samples, tf.int64)
+    total = ops.all_reduce(mine, op="sum", name="samples")
+    share = tf.cast(mine * tf.cast(ops.cluster_size(), tf.int64), tf.float64)
+    return tf.math.divide_no_nan(share, tf.cast(total, tf.float64))
+
+
+@contextlib.contextmanager
+def samples(count: Any) -> Iterator[None]:
+    """Within it gradients are averaged over samples: those of this peer's batch, and the others'.
+
+    Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
+    is asked for once, however many optimizers the step has. In a process that is alone nothing
+    happens.
+
+    A `tf.function` that is called within must not have been traced outside: what it does is fixed.
+
+    Args:
+        count: An integer scalar tensor; 0 if this peer has run out of batches.
+    """
+    if peer.alone():
+        yield
+        return
+    weight = weight_of(count)
+    _shared().assign(weight)
+    token = _current.set(weight)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        _shared().assign(1.0)
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[None]:
+    """Within it, and within `samples`, gradients that `weighted` has returned are averaged."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current() -> Any:
+    """The weight of the step that is being traced or run; None: it counts no samples."""
+    weight = _current.get()
+    if weight is None or tf.executing_eagerly():
+        return weight
+    graph = tf.compat.v1.get_default_graph()
+    while getattr(graph, "is_control_flow_graph", False):
+        graph = graph.outer_graph
+    # A function that the step calls is traced once. It would hold on to the weight of that call.
+    return weight if getattr(weight, "graph", None) is graph else _shared().read_value()
+
+
+def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:
+    """The gradients times the weight; where it is 1, themselves.
+
+    Times 0 all is 0, also the NaN that the mean over an empty batch is.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None.
+        weight: Of this peer, from `weight_of` or `current`; None is as 1.
+    """
+    given = [i for i, g in enumerate(gradients) if g is not None]
+    result = list(gradients)
+    if weight is None or not given:
+        return result
+    values = [_values(gradients[i]) for i in given]
+    values = tf.cond(
+        tf.equal(weight, 1.0), lambda: values, lambda: [_times(v, weight) for v in values]
+    )
+    for i, value in zip(given, values, strict=True):
+        result[i] = _with_values(gradients[i], value)
+    return result
+
+
+def _times(value: Any, weight: Any) -> Any:
+    # Of half precision, a weight would be rounded before it is used.
+    wide = tf.float32 if value.dtype in (tf.float16, tf.bfloat16) else value.dtype
+    return tf.cast(tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype)
+
+
+def _values(gradient: Any) -> Any:
+    is_slices = isinstance(gradient, tf.IndexedSlices)
+    return tf.convert_to_tensor(gradient.values if is_slices else gradient)
+
+
+def _with_values(gradient: Any, values: Any) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return values
+
+
+@functools.cache
+def _shared() -> Any:
+    """Holds the weight of the step that runs, for functions that it calls; 1 between steps."""
+    with tf.init_scope(), tf.device("CPU:0"):
+        return tf.Variable(1.0, trainable=False, dtype=tf.float64, name="kungfu_weight")
