@@ -47,6 +47,25 @@ def registries() -> Iterator[dict[Any, str]]:
             yield registered._GLOBAL_CUSTOM_NAMES
 
 
+def subclass(mixin: type, base: type, **members: Any) -> type:
+    """A subclass of both that Keras saves under the name of `base`.
+
+    Args:
+        mixin: What comes before `base`.
+        base: A class of Keras, or derived from one.
+        **members: Of the new class.
+    """
+    # Keras 2 writes a class' public name into its body.
+    names = ("__doc__", "__module__", "_keras_api_names", "_keras_api_names_v1")
+    body = {name: base.__dict__[name] for name in names if name in base.__dict__}
+    body["__qualname__"] = base.__qualname__
+    cls = type(base.__name__, (mixin, base), {**body, **members})
+    for names_of_classes in registries():
+        if base in names_of_classes:
+            names_of_classes[cls] = names_of_classes[base]
+    return cls
+
+
 def package_of(model: Any) -> Package:
     """The package that `model` was built with."""
     for package in packages():

@@ -44,7 +44,10 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
     if issubclass(mixin, Keras2Optimizer) and hasattr(optimizer, "inner_optimizer"):
         wrap(optimizer.inner_optimizer, make_algorithm)  # see keras2.py
         return optimizer
-    object.__setattr__(optimizer, "__class__", _subclass(mixin, type(optimizer), make_algorithm))
+    cls = _keras.subclass(
+        mixin, type(optimizer), kungfu_make_algorithm=staticmethod(make_algorithm)
+    )
+    object.__setattr__(optimizer, "__class__", cls)
     return optimizer
 
 
@@ -65,19 +68,3 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
         "not an optimizer of Keras or tf.compat.v1.train: "
         f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
     )
-
-
-def _subclass(
-    mixin: type[Wrapped], base: type, make_algorithm: Callable[[], Algorithm]
-) -> type[Wrapped]:
-    """A class that Keras saves under the name of `base`."""
-    # Keras 2 writes a class' public name into its body.
-    names = ("__doc__", "__module__", "_keras_api_names", "_keras_api_names_v1")
-    body = {name: base.__dict__[name] for name in names if name in base.__dict__}
-    body["__qualname__"] = base.__qualname__
-    body["kungfu_make_algorithm"] = staticmethod(make_algorithm)
-    subclass = type(base.__name__, (mixin, base), body)
-    for names_of_classes in _keras.registries():
-        if base in names_of_classes:
-            names_of_classes[subclass] = names_of_classes[base]
-    return subclass
