@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/base/logging.h"
 #include "ops/base/reduce.h"
 
 namespace kungfu {
@@ -129,6 +130,7 @@ class GraphExecutor : public Mover {
       : loop_(loop), movement_(std::move(movement)), rank_(rank), conversation_(conversation) {}
 
   void StartOnLoop(StatusCallback done) override {
+    KF_DCHECK(loop_->InLoop());
     done_ = std::move(done);
     Fill();
   }

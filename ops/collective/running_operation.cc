@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ops/base/logging.h"
+
 namespace kungfu {
 namespace {
 
@@ -29,6 +31,7 @@ RunningOperation::RunningOperation(EventLoop* loop, Router* router, Routes* rout
 RunningOperation::~RunningOperation() = default;
 
 void RunningOperation::StartOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   const std::unique_ptr<Mailbox::Mismatch> mismatch = conversation_.OpenOnLoop();
   if (mismatch) {
     OnMismatchOnLoop(mismatch->from, mismatch->difference);
@@ -51,8 +54,14 @@ void RunningOperation::NextStage() {
   });
 }
 
+std::vector<int> RunningOperation::AwaitedOnLoop() const {
+  KF_DCHECK(loop_->InLoop());
+  return conversation_.AwaitedOnLoop();
+}
+
 // Comes from inside the mailbox, so it takes effect later.
 void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& difference) {
+  KF_DCHECK(loop_->InLoop());
   const Status status = InvalidArgumentError(title() + " differs between rank " + std::to_string(peers_.RankOf(from)) +
                                              " (" + from.ToString() + ") and rank " + std::to_string(rank_) + " (" +
                                              peers_[rank_].ToString() + "): " + difference);
@@ -62,10 +71,12 @@ void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& d
 }
 
 void RunningOperation::CompareOnLoop(const PeerId& from, const Signature& theirs) {
+  KF_DCHECK(loop_->InLoop());
   if (theirs != signature_) OnMismatchOnLoop(from, DescribeDifference(theirs, signature_));
 }
 
 void RunningOperation::FailOnLoop(const Status& status, bool tell) {
+  KF_DCHECK(loop_->InLoop());
   if (failed()) return;
   failure_ = status;
   mover_.reset();

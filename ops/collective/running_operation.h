@@ -43,7 +43,7 @@ class RunningOperation : private ConversationHandler {
   std::string title() const { return Title(operation_); }
   Clock::time_point started() const { return started_; }
   bool failed() const { return !failure_.ok(); }
-  std::vector<int> AwaitedOnLoop() const { return conversation_.AwaitedOnLoop(); }
+  std::vector<int> AwaitedOnLoop() const;
 
  private:
   void NextStage();

@@ -73,6 +73,7 @@ void Session::Cancel(uint64_t handle, const Status& cause) {
 }
 
 void Session::BeginOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   watch_ = std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout,
                                         [this](int rank, const Status& why) { GiveUpOnLoop(rank, why); });
   router_->BeginEpochOnLoop(epoch_, peers_, this);
@@ -82,6 +83,7 @@ void Session::BeginOnLoop() {
 // Rank 0 says which strategy is used; the message takes a star, which needs no agreement. The others knock at its door
 // meanwhile: so both sides learn at once if they cannot come together, e.g. for different secrets.
 void Session::AgreeOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   const StrategyName wanted = options_.strategy == StrategyName::kAuto ? Choose(peers_) : options_.strategy;
   proposal_ = {static_cast<uint64_t>(wanted), options_.chunk_bytes};
   routes_ = std::make_unique<Routes>(StrategyName::kStar, peers_, rank_, options_.chunk_bytes);
@@ -97,6 +99,7 @@ void Session::AgreeOnLoop() {
 }
 
 void Session::AgreedOnLoop(const Status& status) {
+  KF_DCHECK(loop_->InLoop());
   if (!status.ok()) {
     if (broken_.ok()) broken_ = status.WithContext("the peers have not come together");
   } else if (proposal_.strategy == 0 || proposal_.strategy >= static_cast<uint64_t>(kNumStrategies) ||
@@ -128,6 +131,7 @@ void Session::AgreedOnLoop(const Status& status) {
 }
 
 void Session::StartOnLoop(uint64_t handle, Operation operation) {
+  KF_DCHECK(loop_->InLoop());
   const Status unnamed = ValidateName(operation);
   if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
   const OperationId id = NumberOnLoop(operation.name);
@@ -147,7 +151,10 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
   waiting_.push_back({handle, id, std::move(operation), timer});
 }
 
-OperationId Session::NumberOnLoop(const std::string& name) { return {epoch_, numbers_[name]++, name}; }
+OperationId Session::NumberOnLoop(const std::string& name) {
+  KF_DCHECK(loop_->InLoop());
+  return {epoch_, numbers_[name]++, name};
+}
 
 Seconds Session::TimeoutOf(const Operation& operation) const {
   return operation.timeout > 0 ? Seconds(std::min(operation.timeout, kMaxTimeout)) : options_.timeout;
@@ -156,11 +163,13 @@ Seconds Session::TimeoutOf(const Operation& operation) const {
 Status Session::BrokenStatus(const Operation& operation) const { return broken_.WithContext(Title(operation)); }
 
 const Session::Waiting* Session::FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const {
+  KF_DCHECK(loop_->InLoop());
   const auto it = std::find_if(waiting_.begin(), waiting_.end(), matches);
   return it == waiting_.end() ? nullptr : &*it;
 }
 
 void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell) {
+  KF_DCHECK(loop_->InLoop());
   if (tell) TellOnLoop(waiting->id, status);
   router_->RefuseOnLoop(waiting->id);
   loop_->CancelTimerOnLoop(waiting->timer);
@@ -171,6 +180,7 @@ void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bo
 }
 
 void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operation) {
+  KF_DCHECK(loop_->InLoop());
   const Seconds timeout = TimeoutOf(operation);
   const Status invalid = Validate(operation, size());
   auto owned = std::make_unique<RunningOperation>(
@@ -193,6 +203,7 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
 }
 
 void Session::TellOnLoop(const OperationId& id, const Status& status, bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
   if (ended_) return;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != rank_) router_->NotifyFailureOnLoop(peers_[rank], id, status, passed_on);
@@ -200,6 +211,7 @@ void Session::TellOnLoop(const OperationId& id, const Status& status, bool passe
 }
 
 void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
   if (watch_) watch_->RemoveOnLoop(running);
   by_id_.erase(running->id());
   Operation operation = running->TakeOperation();
@@ -208,6 +220,7 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
 }
 
 void Session::FinishOnLoop(Operation* operation, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
   if (!status.ok() && status.code() != Code::kCancelled && first_failure_) {
     std::exchange(first_failure_, nullptr)(status);
   }
@@ -225,6 +238,7 @@ void Session::Finish(Operation* operation, const Status& status) {
 }
 
 void Session::PeerFailedOnLoop(int rank, const std::string& text) {
+  KF_DCHECK(loop_->InLoop());
   if (rank < 0 || rank >= size() || rank == rank_) {
     KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
     return;
@@ -234,17 +248,22 @@ void Session::PeerFailedOnLoop(int rank, const std::string& text) {
 
 // All hear of it, the peer itself, too, if it is only slow.
 void Session::GiveUpOnLoop(int rank, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   DieOnLoop(why.WithContext("rank " + std::to_string(rank) + " (" + peers_[rank].ToString() + ")"), false);
   router_->GiveUpOnLoop(peers_[rank], why);
 }
 
-void Session::AbortOnLoop(const Status& why) { BreakOnLoop(why, /*tell=*/true); }
+void Session::AbortOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  BreakOnLoop(why, /*tell=*/true);
+}
 
 // The failure of the agreement stands for that of the session.
 OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
 
 // The first reason stays; what is pending ends in any case.
 void Session::BreakOnLoop(const Status& why, bool tell) {
+  KF_DCHECK(loop_->InLoop());
   if (broken_.ok()) broken_ = why;
   while (!waiting_.empty()) {
     const Waiting* waiting = &waiting_.front();
@@ -256,12 +275,14 @@ void Session::BreakOnLoop(const Status& why, bool tell) {
 }
 
 void Session::EndOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   ended_ = true;
   watch_.reset();
 }
 
 // What is heard at first hand is passed on: who told us may be gone before it has reached the others.
 void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
   const auto running = by_id_.find(id);
@@ -286,6 +307,7 @@ bool Session::Numbered(const OperationId& id) const {
 }
 
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
+  KF_DCHECK(loop_->InLoop());
   const auto running = by_id_.find(id);
   if (running != by_id_.end()) running->second->CompareOnLoop(from, theirs);
   if (Numbered(id)) return OkStatus();
@@ -294,10 +316,12 @@ Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Sig
 }
 
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
+  KF_DCHECK(loop_->InLoop());
   if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
 }
 
 void Session::DieOnLoop(const Status& why, bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
   if (!dead_) TellOnLoop(AgreementId(), why, passed_on);
   dead_ = true;
   BreakOnLoop(why, /*tell=*/false);
@@ -306,6 +330,7 @@ void Session::DieOnLoop(const Status& why, bool passed_on) {
 // A peer that left owes nothing but to operations that still await it. One that died ends the session, and all peers
 // hear of it from the first that notices: who fails as a consequence, and leaves, is then not taken for the cause.
 void Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
+  KF_DCHECK(loop_->InLoop());
   const Status status = why.WithContext("rank " + std::to_string(peers_.RankOf(peer)) + " (" + peer.ToString() + ")");
   if (left) {
     if (broken_.ok()) broken_ = status;

@@ -36,6 +36,7 @@ StallWatch::~StallWatch() {
 }
 
 void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
+  KF_DCHECK(loop_->InLoop());
   Watched watched;
   watched.deadline = After(timeout);
   watched.next_ask = std::min(After(kPatience), watched.deadline);
@@ -43,9 +44,13 @@ void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   watched_[operation] = watched;
 }
 
-void StallWatch::RemoveOnLoop(RunningOperation* operation) { watched_.erase(operation); }
+void StallWatch::RemoveOnLoop(RunningOperation* operation) {
+  KF_DCHECK(loop_->InLoop());
+  watched_.erase(operation);
+}
 
 void StallWatch::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
+  KF_DCHECK(loop_->InLoop());
   for (auto& [operation, watched] : watched_) {
     if (operation->id() == id) watched.answers[peers_.RankOf(from)] = answer;
   }
@@ -60,6 +65,7 @@ void StallWatch::Schedule(Clock::time_point when) {
 }
 
 void StallWatch::TickOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   scheduled_ = false;
   const Clock::time_point now = Clock::now();
   std::vector<RunningOperation*> operations;

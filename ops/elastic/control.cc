@@ -37,6 +37,7 @@ Control::~Control() {
 }
 
 Status Control::OpenOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path_.size() >= sizeof(address.sun_path)) {
@@ -53,9 +54,13 @@ Status Control::OpenOnLoop() {
   return OkStatus();
 }
 
-void Control::ReportOnLoop(const std::string& text) { Send("report " + OneLine(text)); }
+void Control::ReportOnLoop(const std::string& text) {
+  KF_DCHECK(loop_->InLoop());
+  Send("report " + OneLine(text));
+}
 
 void Control::CloseOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   if (fd_ < 0) return;
   loop_->CancelTimerOnLoop(beat_);
   loop_->UnwatchOnLoop(fd_);
@@ -63,6 +68,7 @@ void Control::CloseOnLoop() {
 }
 
 void Control::BeatOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   if (fd_ < 0) return;
   Send("alive");
   beat_ = loop_->RunAtOnLoop(After(kBeat), [this] { BeatOnLoop(); });
@@ -76,6 +82,7 @@ void Control::Send(const std::string& line) {
 }
 
 void Control::OnEventsOnLoop(uint32_t) {
+  KF_DCHECK(loop_->InLoop());
   char buffer[kMaxLine];
   const ssize_t size = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -103,6 +110,7 @@ void Control::TakeLine(const std::string& line) {
 }
 
 void Control::LostOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   if (fd_ < 0) return;
   CloseOnLoop();
   handlers_.runner_lost();

@@ -87,11 +87,12 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   }
   if (!loop_) return OkStatus();
   Status status;
-  RunOnLoop([&] { status = BeginOnLoop(); });
+  RunAndWait([&] { status = BeginOnLoop(); });
   return status;
 }
 
 Status Peer::BeginOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   if (router_) {
     session_->BeginOnLoop();
     KF_RETURN_IF_ERROR(router_->ListenOnLoop());
@@ -99,7 +100,7 @@ Status Peer::BeginOnLoop() {
   return control_ ? control_->OpenOnLoop() : OkStatus();
 }
 
-bool Peer::RunOnLoop(const std::function<void()>& task) {
+bool Peer::RunAndWait(const std::function<void()>& task) {
   if (!loop_) return false;
   if (loop_->InLoop()) {
     task();
@@ -128,7 +129,7 @@ void Peer::Shutdown() {
     router_->CloseOnLoop(After(kGoodbye), [left] { left->set_value(); });
   });
   gone.wait();
-  RunOnLoop([this] {
+  RunAndWait([this] {
     if (control_) control_->CloseOnLoop();
     control_.reset();
     if (router_) session_->EndOnLoop();
@@ -141,7 +142,7 @@ void Peer::Shutdown() {
 
 RouterTotals Peer::Totals() {
   RouterTotals totals;
-  RunOnLoop([&] {
+  RunAndWait([&] {
     if (router_) totals = router_->TotalsOnLoop();
   });
   return totals;

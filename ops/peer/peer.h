@@ -40,7 +40,7 @@ class Peer {
   Status StartSession(const PeerList& peers, int rank);
   Status BeginOnLoop();
   // Runs `task` on the loop and waits for it. Returns false if the loop has ended.
-  bool RunOnLoop(const std::function<void()>& task);
+  bool RunAndWait(const std::function<void()>& task);
 
   const Config config_;
   OperationCounters counters_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/base/logging.h"
+
 namespace kungfu {
 
 Conversation::Conversation(Router* router, const PeerList& ranks, OperationId id, const Signature& signature,
@@ -22,6 +24,7 @@ Conversation::~Conversation() {
 }
 
 std::unique_ptr<Mailbox::Mismatch> Conversation::OpenOnLoop() {
+  KF_DCHECK(router_->loop_->InLoop());
   opened_ = true;
   return router_->mailbox_.Open(id_, signature_, handler_);
 }
@@ -31,6 +34,7 @@ std::string Conversation::NameOf(int rank) const {
 }
 
 void Conversation::SendOnLoop(int to, uint32_t part, Payload payload, StatusCallback done) {
+  KF_DCHECK(router_->loop_->InLoop());
   ++sends_->in_flight[to];
   ++sends_->total;
   router_->LinkTo(ranks_[to])
@@ -47,6 +51,7 @@ void Conversation::SendOnLoop(int to, uint32_t part, Payload payload, StatusCall
 }
 
 bool Conversation::ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done) {
+  KF_DCHECK(router_->loop_->InLoop());
   const PeerId& peer = ranks_[from];
   auto named = [done = std::move(done), this, from](const Status& status) {
     done(status.ok() ? status : status.WithContext("from " + NameOf(from)));
@@ -60,6 +65,7 @@ bool Conversation::ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* s
 }
 
 std::vector<int> Conversation::AwaitedOnLoop() const {
+  KF_DCHECK(router_->loop_->InLoop());
   std::vector<int> ranks;
   for (const PeerId& peer : router_->mailbox_.Awaited(id_)) ranks.push_back(ranks_.RankOf(peer));
   for (int rank = 0; rank < ranks_.size(); ++rank) {
@@ -71,6 +77,7 @@ std::vector<int> Conversation::AwaitedOnLoop() const {
 }
 
 void Conversation::CloseOnLoop(Seconds grace, std::function<void()> closed) {
+  KF_DCHECK(router_->loop_->InLoop());
   if (opened_) {
     router_->mailbox_.Close(id_);
   } else {

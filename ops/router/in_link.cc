@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/base/logging.h"
 #include "ops/router/credit.h"
 
 namespace kungfu {
@@ -14,10 +15,11 @@ constexpr int kMaxUnread = 1024;
 
 }  // namespace
 
-InLink::InLink(std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner)
-    : connection_(std::move(connection)), mailbox_(mailbox), owner_(owner) {}
+InLink::InLink(EventLoop* loop, std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner)
+    : loop_(loop), connection_(std::move(connection)), mailbox_(mailbox), owner_(owner) {}
 
 void InLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
+  KF_DCHECK(loop_->InLoop());
   if (*unread_ >= kMaxUnread) return;
   ++*unread_;
   auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
@@ -27,6 +29,7 @@ void InLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
 }
 
 void InLink::GrantOnLoop(const Tag& tag) {
+  KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kGrant;
   header.tag = tag;
@@ -34,6 +37,7 @@ void InLink::GrantOnLoop(const Tag& tag) {
 }
 
 void InLink::ReleaseOnLoop(uint64_t cost) {
+  KF_DCHECK(loop_->InLoop());
   parked_ -= cost;
   unreturned_ += cost;
   if (unreturned_ < kCreditPortion) return;
@@ -44,6 +48,7 @@ void InLink::ReleaseOnLoop(uint64_t cost) {
 }
 
 void InLink::DetachOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   slot_ = nullptr;
   target_ = nullptr;
 }
@@ -57,6 +62,7 @@ Status InLink::Charge(uint64_t cost) {
 }
 
 Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink) {
+  KF_DCHECK(loop_->InLoop());
   slot_ = nullptr;
   target_ = nullptr;
   reading_text_ = false;
@@ -103,6 +109,7 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
 }
 
 void InLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
+  KF_DCHECK(loop_->InLoop());
   if (header.type == FrameType::kFail) {
     owner_->OnFailFrameOnLoop(peer(), header.tag, Status(header.code, text_));
   } else if (slot_) {
@@ -112,6 +119,7 @@ void InLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
 }
 
 void InLink::OnClosedOnLoop(Connection*, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   DetachOnLoop();
   mailbox_->SourceLost(this);
   owner_->OnInLinkClosedOnLoop(this, why);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/router/mailbox.h"
+#include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
 
 namespace kungfu {
@@ -24,7 +25,7 @@ class InLinkOwner {
 
 class InLink : public ConnectionHandler, public Incoming, private Sink {
  public:
-  InLink(std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner);
+  InLink(EventLoop* loop, std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner);
 
   Connection* connection() const { return connection_.get(); }
 
@@ -50,6 +51,7 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
 
   Status Charge(uint64_t cost);
 
+  EventLoop* const loop_;
   const std::unique_ptr<Connection> connection_;
   Mailbox* const mailbox_;
   InLinkOwner* const owner_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/base/logging.h"
 #include "ops/router/credit.h"
 
 namespace kungfu {
@@ -18,6 +19,7 @@ OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, 
 OutLink::~OutLink() { *self_ = nullptr; }
 
 void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done) {
+  KF_DCHECK(loop_->InLoop());
   if (!failed_.ok()) return FinishLater(std::move(done), failed_);
   Message message;
   message.header.tag = std::move(tag);
@@ -32,6 +34,7 @@ void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, S
 }
 
 void OutLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
+  KF_DCHECK(loop_->InLoop());
   if (!closed_.ok()) return;
   auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
   Message message;
@@ -122,6 +125,7 @@ void OutLink::Granted(const Tag& tag) {
 }
 
 void OutLink::WithdrawOnLoop(const OperationId& id) {
+  KF_DCHECK(loop_->InLoop());
   const auto of_operation = [&](const Message& message) {
     return message.header.type != FrameType::kFail && IdOf(message.header.tag) == id;
   };
@@ -140,6 +144,7 @@ void OutLink::WithdrawOnLoop(const OperationId& id) {
 }
 
 void OutLink::CloseOnLoop(Deadline deadline, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   if (!closed_.ok() || !close_reason_.ok()) return;
   close_reason_ = why;
   if (connection_) {
@@ -150,6 +155,7 @@ void OutLink::CloseOnLoop(Deadline deadline, const Status& why) {
 }
 
 Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink) {
+  KF_DCHECK(loop_->InLoop());
   owner_->OnHeardOnLoop(peer_);
   switch (header.type) {
     case FrameType::kGrant:
@@ -174,12 +180,16 @@ Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sin
 }
 
 void OutLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
+  KF_DCHECK(loop_->InLoop());
   const Status said(header.code, text_);
   if (header.type == FrameType::kAnswer) owner_->OnAnswerOnLoop(peer_, header.tag, said);
   if (header.type == FrameType::kFail) owner_->OnFailFrameOnLoop(peer_, header.tag, said);
 }
 
-void OutLink::OnClosedOnLoop(Connection*, const Status& why) { End(close_reason_.ok() ? why : close_reason_); }
+void OutLink::OnClosedOnLoop(Connection*, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  End(close_reason_.ok() ? why : close_reason_);
+}
 
 void OutLink::End(const Status& why) {
   closed_ = why;
@@ -187,6 +197,7 @@ void OutLink::End(const Status& why) {
 }
 
 void OutLink::FailSendsOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   failed_ = why;
   // Callbacks may send again, and are told at once that it fails.
   const auto fail = [&](auto messages) {

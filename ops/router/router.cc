@@ -21,12 +21,14 @@ Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeou
 Router::~Router() = default;
 
 Status Router::ListenOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   return transports_->ListenOnLoop(
       members_.peers(),
       [this](std::unique_ptr<Connection> connection) -> ConnectionHandler* { return Accept(std::move(connection)); });
 }
 
 void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler) {
+  KF_DCHECK(loop_->InLoop());
   epoch_ = epoch;
   members_ = peers;
   handler_ = handler;
@@ -41,7 +43,7 @@ ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
     return nullptr;
   }
   state.last_heard = Clock::now();
-  state.in.push_back(std::make_unique<InLink>(std::move(connection), &mailbox_, this));
+  state.in.push_back(std::make_unique<InLink>(loop_, std::move(connection), &mailbox_, this));
   return state.in.back().get();
 }
 
@@ -58,6 +60,7 @@ OutLink* Router::LinkTo(const PeerId& peer) {
 }
 
 void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kFail;
   header.tag = {id.epoch, id.number, id.name, passed_on};
@@ -72,6 +75,7 @@ void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, cons
 }
 
 void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours) {
+  KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kAsk;
   header.tag = {id.epoch, id.number, id.name, 0};
@@ -79,13 +83,20 @@ void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signatur
   LinkTo(peer)->SendNoticeOnLoop(std::move(header), "");
 }
 
+void Router::RefuseOnLoop(const OperationId& id) {
+  KF_DCHECK(loop_->InLoop());
+  mailbox_.Refuse(id);
+}
+
 bool Router::ConnectedOnLoop(const PeerId& peer) const {
+  KF_DCHECK(loop_->InLoop());
   const auto it = peers_.find(peer);
   return it != peers_.end() && ((it->second.out && it->second.out->connected()) || !it->second.in.empty());
 }
 
 // A peer that is busy taking data has no time for answers, and lives; that it is sent questions is no sign of life.
 Clock::time_point Router::LastHeardOnLoop(const PeerId& id) {
+  KF_DCHECK(loop_->InLoop());
   Peer& peer = peers_[id];
   const uint64_t sent = BytesSentOnLoop(id);
   if (sent - peer.sent > kMaxEagerSize) peer.last_heard = Clock::now();
@@ -94,6 +105,7 @@ Clock::time_point Router::LastHeardOnLoop(const PeerId& id) {
 }
 
 uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
+  KF_DCHECK(loop_->InLoop());
   const auto it = peers_.find(peer);
   const OutLink* out = it == peers_.end() ? nullptr : it->second.out.get();
   return out && out->connected() ? out->connection()->bytes_sent() : 0;
@@ -101,6 +113,7 @@ uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
 
 // What has been said to it before may still reach it.
 void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
   if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
@@ -109,18 +122,21 @@ void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
 }
 
 void Router::AfterOnLoop(Seconds delay, std::function<void()> task) {
+  KF_DCHECK(loop_->InLoop());
   loop_->RunAtOnLoop(After(delay), [alive = std::weak_ptr<int>(alive_), task = std::move(task)] {
     if (!alive.expired()) task();
   });
 }
 
 void Router::LaterOnLoop(std::function<void()> task) {
+  KF_DCHECK(loop_->InLoop());
   loop_->Post([alive = std::weak_ptr<int>(alive_), task = std::move(task)] {
     if (!alive.expired()) task();
   });
 }
 
 void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
+  KF_DCHECK(loop_->InLoop());
   closing_ = true;
   closed_ = std::move(closed);
   transports_->CloseOnLoop();
@@ -142,6 +158,7 @@ void Router::FinishCloseIfIdle() {
 }
 
 RouterTotals Router::TotalsOnLoop() const {
+  KF_DCHECK(loop_->InLoop());
   RouterTotals totals = past_;
   totals.refused_frames = mailbox_.refused();
   const auto add = [&](const Connection* connection) {
@@ -191,22 +208,29 @@ void Router::Lost(const PeerId& peer) {
 }
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
   if (!handler_ || tag.epoch != epoch_ || status.ok()) return;
   handler_->OnFailOnLoop(from, IdOf(tag), status, tag.part != 0);
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {
+  KF_DCHECK(loop_->InLoop());
   if (!handler_) return Status(Code::kNotFound, "has no session");
   return handler_->OnAskOnLoop(from, IdOf(tag), theirs);
 }
 
 void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) {
+  KF_DCHECK(loop_->InLoop());
   if (handler_ && tag.epoch == epoch_) handler_->OnAnswerOnLoop(from, IdOf(tag), answer);
 }
 
-void Router::OnHeardOnLoop(const PeerId& from) { peers_[from].last_heard = Clock::now(); }
+void Router::OnHeardOnLoop(const PeerId& from) {
+  KF_DCHECK(loop_->InLoop());
+  peers_[from].last_heard = Clock::now();
+}
 
 void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   const PeerId peer = link->peer();
   past_.bytes_sent += link->connection()->bytes_sent();
   past_.bytes_received += link->connection()->bytes_received();
@@ -221,6 +245,7 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
 }
 
 void Router::OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
   const Peer& state = peers_[peer];
   if (const Connection* connection = state.out->connection()) {
     past_.bytes_sent += connection->bytes_sent();

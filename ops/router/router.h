@@ -61,7 +61,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours);
 
   // The operation has failed here before it was opened: its messages are refused.
-  void RefuseOnLoop(const OperationId& id) { mailbox_.Refuse(id); }
+  void RefuseOnLoop(const OperationId& id);
 
   // Whether there is or was a connection with the peer; when it gave a sign of life the last time; how many
   // bytes it has been sent.

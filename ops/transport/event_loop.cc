@@ -120,8 +120,8 @@ void EventLoop::Run() {
     KF_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: " << std::strerror(errno);
     Tasks tasks;
     open = TakePosted(&tasks);
-    for (int i = 0; i < count; ++i) DispatchOnLoop(events[i].data.u64, events[i].events);
-    RunTimersOnLoop();
+    for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
+    RunTimers();
     for (auto& task : tasks) {
       task();
       task = nullptr;
@@ -147,7 +147,7 @@ bool EventLoop::TakePosted(Tasks* tasks) {
   return !closed_;
 }
 
-void EventLoop::DispatchOnLoop(uint64_t token, uint32_t events) {
+void EventLoop::Dispatch(uint64_t token, uint32_t events) {
   if (token == kWakeToken) {
     uint64_t count;
     [[maybe_unused]] const ssize_t drained = read(wake_fd_, &count, sizeof(count));
@@ -159,7 +159,7 @@ void EventLoop::DispatchOnLoop(uint64_t token, uint32_t events) {
   watch->second.handler->OnEventsOnLoop(events);
 }
 
-void EventLoop::RunTimersOnLoop() {
+void EventLoop::RunTimers() {
   if (timers_.empty()) return;
   // A timer that is set by another one waits for the next round, so that sockets get their turn.
   const uint64_t first_new = next_timer_;

@@ -73,8 +73,8 @@ class EventLoop {
   int PrepareToWait() EXCLUDES(mu_);
   // Moves what was posted into `*tasks`. Returns whether more may come.
   bool TakePosted(Tasks* tasks) EXCLUDES(mu_);
-  void DispatchOnLoop(uint64_t token, uint32_t events);
-  void RunTimersOnLoop();
+  void Dispatch(uint64_t token, uint32_t events);
+  void RunTimers();
   int MillisecondsToNextTimer() const;
 
   int epoll_fd_ = -1;

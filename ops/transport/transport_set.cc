@@ -37,6 +37,7 @@ StatusOr<TransportSet::Member*> TransportSet::ToOnLoop(const PeerId& remote) {
 }
 
 Status TransportSet::ListenOnLoop(const std::vector<PeerId>& peers, const AcceptCallback& accept) {
+  KF_DCHECK(loop_->InLoop());
   for (const PeerId& peer : peers) {
     if (peer == credentials_.self) continue;
     const StatusOr<Member*> member = ToOnLoop(peer);
@@ -49,6 +50,7 @@ Status TransportSet::ListenOnLoop(const std::vector<PeerId>& peers, const Accept
 }
 
 void TransportSet::ConnectOnLoop(const PeerId& remote, Deadline deadline, ConnectCallback done) {
+  KF_DCHECK(loop_->InLoop());
   const StatusOr<Member*> member = ToOnLoop(remote);
   if (member.ok()) {
     (*member)->transport->ConnectOnLoop(remote, deadline, std::move(done));
@@ -58,6 +60,7 @@ void TransportSet::ConnectOnLoop(const PeerId& remote, Deadline deadline, Connec
 }
 
 void TransportSet::CloseOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   for (Member* member : {&unix_, &tcp_}) {
     if (member->transport) member->transport->CloseOnLoop();
   }

@@ -29,6 +29,7 @@ Acceptor::~Acceptor() {
 }
 
 void Acceptor::OnEventsOnLoop(uint32_t events) {
+  KF_DCHECK(loop_->InLoop());
   for (int i = 0; i < kMaxAccepts; ++i) {
     UniqueFd fd(accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.get() >= 0) {

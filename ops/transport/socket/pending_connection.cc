@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/base/logging.h"
+
 namespace kungfu {
 
 PendingConnection::PendingConnection(EventLoop* loop, UniqueFd fd, std::unique_ptr<Handshake> handshake,
@@ -26,6 +28,7 @@ PendingConnection::~PendingConnection() {
 }
 
 void PendingConnection::OnEventsOnLoop(uint32_t events) {
+  KF_DCHECK(loop_->InLoop());
   Status status = Write();
   if (status.ok()) status = Read();
   // What a refusal says goes out too, as far as the system takes it at once: it is a few bytes.

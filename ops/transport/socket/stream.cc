@@ -60,6 +60,7 @@ void Stream::CloseOnLoop(Deadline deadline) {
 }
 
 void Stream::OnEventsOnLoop(uint32_t events) {
+  KF_DCHECK(loop_->InLoop());
   const auto self = shared_from_this();
   if ((events & ~EPOLLIN) != 0) Write();
   if (!bye_received_) Read();
@@ -101,13 +102,17 @@ void Stream::UpdateEvents() {
 }
 
 Status Stream::OnFrameOnLoop(const FrameHeader& header, Sink** sink) {
+  KF_DCHECK(loop_->InLoop());
   if (header.type != FrameType::kBye) return handler_->OnFrameOnLoop(connection_, header, sink);
   bye_received_ = true;
   reader_.Stop();
   return OkStatus();
 }
 
-void Stream::OnFrameEndOnLoop(const FrameHeader& header) { handler_->OnFrameEndOnLoop(connection_, header); }
+void Stream::OnFrameEndOnLoop(const FrameHeader& header) {
+  KF_DCHECK(loop_->InLoop());
+  handler_->OnFrameEndOnLoop(connection_, header);
+}
 
 void Stream::ReportSoon(StatusCallback done, const Status& status) {
   if (!done) return;

@@ -5,6 +5,7 @@
 #include "ops/router/credit.h"
 #include "ops/router/in_link.h"
 #include "tests/cpp/testing.h"
+#include "tests/cpp/transport/harness.h"
 
 namespace kungfu::testing {
 namespace {
@@ -41,10 +42,10 @@ FrameHeader Header(FrameType type, int number, uint64_t size) {
 }
 
 // Sends until it is refused; returns the cost of what was accepted.
-uint64_t Flood(FrameType type, uint64_t size) {
+uint64_t FloodOnLoop(EventLoop* loop, FrameType type, uint64_t size) {
   Mailbox mailbox;
   NoOwner owner;
-  InLink link(std::make_unique<FakeConnection>(), &mailbox, &owner);
+  InLink link(loop, std::make_unique<FakeConnection>(), &mailbox, &owner);
   uint64_t cost = 0;
   for (int i = 0;; ++i) {
     const FrameHeader header = Header(type, i, size);
@@ -68,6 +69,13 @@ uint64_t Flood(FrameType type, uint64_t size) {
   }
 }
 
+uint64_t Flood(FrameType type, uint64_t size) {
+  EventLoop loop;
+  uint64_t cost = 0;
+  RunOnLoop(&loop, [&] { cost = FloodOnLoop(&loop, type, size); });
+  return cost;
+}
+
 KF_TEST(Flood, DataBeyondTheCreditEndsTheConnection) { EXPECT_LE(Flood(FrameType::kData, 60000), kParkLimit); }
 
 KF_TEST(Flood, EmptyMessagesCountToo) { EXPECT_LE(Flood(FrameType::kData, 0), kParkLimit); }
@@ -75,13 +83,16 @@ KF_TEST(Flood, EmptyMessagesCountToo) { EXPECT_LE(Flood(FrameType::kData, 0), kP
 KF_TEST(Flood, AnnouncementsCountToo) { EXPECT_LE(Flood(FrameType::kAnnounce, 1 << 30), kParkLimit); }
 
 KF_TEST(Flood, FramesInTheWrongDirection) {
-  Mailbox mailbox;
-  NoOwner owner;
-  InLink link(std::make_unique<FakeConnection>(), &mailbox, &owner);
-  for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kAnswer}) {
-    Sink* sink = nullptr;
-    EXPECT_EQ(link.OnFrameOnLoop(link.connection(), Header(type, 0, 0), &sink).code(), Code::kInvalidArgument);
-  }
+  EventLoop loop;
+  RunOnLoop(&loop, [&] {
+    Mailbox mailbox;
+    NoOwner owner;
+    InLink link(&loop, std::make_unique<FakeConnection>(), &mailbox, &owner);
+    for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kAnswer}) {
+      Sink* sink = nullptr;
+      EXPECT_EQ(link.OnFrameOnLoop(link.connection(), Header(type, 0, 0), &sink).code(), Code::kInvalidArgument);
+    }
+  });
 }
 
 }  // namespace
