@@ -25,6 +25,7 @@ _MODULES = (
     "data",
     "errors",
     "initializer",
+    "layers",
     "ops",
     "optimizers",
 )

@@ -32,7 +32,7 @@ CPP_LAYERS: Layers = (
 PYTHON_LAYERS: Layers = (
     {"compat", "info"},
     {"__init__"},
-    {"callbacks", "data", "hooks", "policy"},
+    {"callbacks", "data", "hooks", "layers", "policy"},
     {"elastic", "initializer", "optimizers"},
     {"ops"},
     {"peer"},
