@@ -29,7 +29,7 @@ def check_equal(variables: Sequence[Any], when: str) -> None:
     Raises:
         DivergenceError: Names the variables and the ranks where they differ from rank 0.
     """
-    digests = _digests([_keras.native(v).numpy() for v in variables])
+    digests = digests_of([_keras.native(v).numpy() for v in variables])
     if not bool(ops.consensus(digests, name="check_equal/consensus")):
         gathered = ops.all_gather(_with_length(digests), concat=True, name="check_equal/digests")
         raise errors.DivergenceError(_difference(gathered.numpy(), variables, when))
@@ -46,13 +46,14 @@ class GraphCheck:
 
     def __call__(self, session: Any, when: str) -> None:
         """Raises as `check_equal` does."""
-        digests = _digests(session.run(self._variables))
+        digests = digests_of(session.run(self._variables))
         if not session.run(self._equal, {self._digests: digests}):
             gathered = session.run(self._gathered, {self._digests: _with_length(digests)})
             raise errors.DivergenceError(_difference(gathered, self._variables, when))
 
 
-def _digests(values: Sequence[Any]) -> Digests:
+def digests_of(values: Sequence[Any]) -> Digests:
+    """8 bytes of each array."""
     hashes = [hashlib.blake2b(np.ascontiguousarray(v).tobytes(), digest_size=8) for v in values]
     return np.frombuffer(b"".join(h.digest() for h in hashes), dtype=np.int64)
 

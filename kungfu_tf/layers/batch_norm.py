@@ -91,9 +91,13 @@ def synchronize(model: Model) -> Model:
             f"({type(model).__module__}.{type(model).__name__})"
         )
     if not peer.alone():
-        for layer in model._flatten_layers():
-            _synchronize_layer(layer)
+        _synchronize_layers(model)
     return model
+
+
+def _synchronize_layers(model: Any) -> None:
+    for layer in model._flatten_layers():
+        _synchronize_layer(layer)
 
 
 def _synchronize_layer(layer: Any) -> None:
@@ -110,7 +114,7 @@ def _synchronize_layer(layer: Any) -> None:
 
 
 @functools.cache
-def _subclass(package: _keras.Package, base: type) -> type:
+def _subclass(package: _keras.Package, base: Any) -> type:
     mixin = _Keras3 if package.generation == 3 else _Keras2
     return _keras.subclass(mixin, base, kungfu_package=package)
 

@@ -8,11 +8,11 @@ variance = Σx² / n - mean²
 ```
 
 In float32 the second line is useless where the mean is large: it is the difference of two numbers
-of which hardly a digit differs. So the squares are summed as (x - shift)², with this peer's own mean
-for a shift, as a single process does it; only these sums, one number per channel, are put together,
-in float64. What its 53 bits lose, 1e-16 · mean² / variance, is less than what the rounding of
-float32 samples has lost before. Sums need one exchange, where first the mean and then the squared
-deviations would need two.
+of which hardly a digit differs. So the squares are summed as (x - shift)², with this peer's own
+mean for a shift, as a single process does it; only these sums, one number per channel, are put
+together, in float64. What its 53 bits lose, 1e-16 · mean² / variance, is less than what the
+rounding of float32 samples has lost before. Sums need one exchange, where first the mean and then
+the squared deviations would need two.
 
 The gradient is that of these lines. It sums one number per channel for the mean and one for the
 variance over the peers, again in one exchange; and because any shift gives the same result, the

@@ -45,7 +45,7 @@ def test_different_numbers_of_variables_are_a_difference():
 
 def test_digests_see_every_bit():
     values = [np.array([0.0, 1.0]), np.array([-0.0, 1.0]), np.array([0.0, 1.0]).T, np.float64(0)]
-    digests = equality._digests(values)
+    digests = equality.digests_of(values)
     assert digests.dtype == np.int64
     assert digests[0] != digests[1] and digests[0] == digests[2] and len(digests) == 4
 
