@@ -8,13 +8,32 @@
 #include "ops/base/hmac.h"
 #include "ops/peer/default_peer.h"
 
+using kungfu::DType;
 using kungfu::Kind;
 using kungfu::Operation;
 using kungfu::Peer;
+using kungfu::ReduceOp;
 using kungfu::Status;
 using kungfu::StatusOr;
 
 namespace {
+
+// The numbers of kungfu.h are those of the core.
+template <typename Number, typename Value>
+constexpr bool Same(Number number, Value value) {
+  return static_cast<int>(number) == static_cast<int>(value);
+}
+static_assert(Same(KUNGFU_UINT8, DType::kUint8) && Same(KUNGFU_UINT16, DType::kUint16) &&
+              Same(KUNGFU_UINT32, DType::kUint32) && Same(KUNGFU_UINT64, DType::kUint64) &&
+              Same(KUNGFU_INT8, DType::kInt8) && Same(KUNGFU_INT16, DType::kInt16) &&
+              Same(KUNGFU_INT32, DType::kInt32) && Same(KUNGFU_INT64, DType::kInt64) &&
+              Same(KUNGFU_FLOAT16, DType::kFloat16) && Same(KUNGFU_BFLOAT16, DType::kBFloat16) &&
+              Same(KUNGFU_FLOAT32, DType::kFloat32) && Same(KUNGFU_FLOAT64, DType::kFloat64) &&
+              Same(KUNGFU_COMPLEX64, DType::kComplex64) && Same(KUNGFU_COMPLEX128, DType::kComplex128) &&
+              Same(KUNGFU_BOOL, DType::kBool) && Same(KUNGFU_BOOL + 1, kungfu::kNumDTypes));
+static_assert(Same(KUNGFU_SUM, ReduceOp::kSum) && Same(KUNGFU_MEAN, ReduceOp::kMean) &&
+              Same(KUNGFU_MIN, ReduceOp::kMin) && Same(KUNGFU_MAX, ReduceOp::kMax) &&
+              Same(KUNGFU_PROD, ReduceOp::kProd) && Same(KUNGFU_PROD + 1, kungfu::kNumReduceOps));
 
 #ifndef KUNGFU_VERSION
 #define KUNGFU_VERSION "unknown"
@@ -45,8 +64,8 @@ Operation Make(Kind kind, const kungfu_options* options) {
   Operation operation;
   operation.kind = kind;
   operation.name = options->name ? options->name : "";
-  operation.dtype = static_cast<kungfu::DType>(options->dtype);
-  operation.op = static_cast<kungfu::ReduceOp>(options->op);
+  operation.dtype = static_cast<DType>(options->dtype);
+  operation.op = static_cast<ReduceOp>(options->op);
   operation.root = options->root;
   operation.shape_digest = options->shape_digest;
   operation.step = options->step;
