@@ -42,6 +42,7 @@ _NAMES = {
     "host_count": ("peer", "host_count"),
     "init": ("peer", "init"),
     "is_root": ("peer", "is_root"),
+    "launch": ("launching", "launch"),
     "local_rank": ("peer", "local_rank"),
     "local_size": ("peer", "local_size"),
     "rank": ("peer", "rank"),

@@ -13,6 +13,7 @@
       InternalError             a bug of ours
       UnavailableError          a peer is gone
       DivergenceError           the peers' variables are no longer equal
+      PeerFailedError           a process that `launch` has started failed
       LibraryError              the native library is missing, or does not fit, or cannot be built
 
 An op that fails while it runs ends in TensorFlow's error of the same code, because the status goes
@@ -31,6 +32,7 @@ __all__ = [
     "InvalidArgumentError",
     "KungfuError",
     "LibraryError",
+    "PeerFailedError",
     "PermissionDeniedError",
     "ResourceExhaustedError",
     "UnavailableError",
@@ -117,6 +119,18 @@ class DivergenceError(KungfuError):
     """Variables that all peers should have the same values of differ: which, and on which ranks."""
 
     code = 15
+
+
+class PeerFailedError(KungfuError):
+    """A process that `launch` has started raised, exited or was killed.
+
+    Attributes:
+        rank: Which one.
+        host: Where.
+    """
+
+    rank = 0
+    host = ""
 
 
 class LibraryError(KungfuError):

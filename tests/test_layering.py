@@ -34,7 +34,7 @@ PYTHON_LAYERS: Layers = (
     {"__init__"},
     {"callbacks", "data", "hooks", "layers", "policy"},
     {"elastic", "initializer", "optimizers"},
-    {"ops"},
+    {"launching", "ops"},
     {"peer"},
     {"_lib", "launcher"},
     {"_build"},
@@ -52,7 +52,15 @@ CPP_PRIVATE = {"ops/peer/default_peer.h": {"peer", "c_api"}}
 
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
-PYTHON_WITHOUT_TENSORFLOW = {"_build", "_version", "config", "errors", "launcher", "peer"}
+PYTHON_WITHOUT_TENSORFLOW = {
+    "_build",
+    "_version",
+    "config",
+    "errors",
+    "launcher",
+    "launching",
+    "peer",
+}
 
 
 def right_of(layers: Layers) -> dict[str, set[str]]:
