@@ -1,5 +1,6 @@
 """Each peer its part of the data."""
 
+from kungfu_tf.data.even import even
 from kungfu_tf.data.shard import shard
 
-__all__ = ["shard"]
+__all__ = ["even", "shard"]

@@ -23,7 +23,7 @@ _INFINITE = tf.data.INFINITE_CARDINALITY
 # Fixed, so that all peers look equally far ahead: at rest no question waits for an answer.
 _AHEAD = 2
 
-_number_of_plans = 0
+_plans = itertools.count()
 
 
 def even(
@@ -131,7 +131,6 @@ def agree(
         samples: The number of samples of all batches, if it is known.
         name: The same on every peer.
     """
-    global _number_of_plans
     if cardinality is None:
         cardinality = int(dataset.cardinality())
     static = _static_batch_size(dataset.element_spec)
@@ -139,13 +138,11 @@ def agree(
         sizes = [-1, -1] if batch_size is None or samples is None else [batch_size, samples]
     else:
         sizes = [static, static * cardinality]
-    mine = np.array([_number_of_plans, cardinality, *sizes], dtype=np.int64)
+    mine = np.array([cardinality, *sizes], dtype=np.int64)
     rows = ops.all_gather(mine, name=f"{name}/agree").numpy()
-    # A count of its own would not do: a peer may have met others, or an error, before.
-    number = int(rows[:, 0].max())
-    _number_of_plans = number + 1
-    same_sizes = bool((rows[:, 2:] == rows[0, 2:]).all() and rows[0, 2] >= 0)
-    return Plan(f"{name}/{number}", tuple(map(int, rows[:, 1])), same_sizes)
+    same_sizes = bool((rows[:, 1:] == rows[0, 1:]).all() and rows[0, 1] >= 0)
+    # Counted where all have met, so it is the same number on all.
+    return Plan(f"{name}/{next(_plans)}", tuple(map(int, rows[:, 0])), same_sizes)
 
 
 def _static_batch_size(element_spec: Any) -> int | None:

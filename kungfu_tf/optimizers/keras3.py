@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import _keras, peer
+from kungfu_tf.optimizers import weight
 from kungfu_tf.optimizers._wrapped import Wrapped
 
 
@@ -33,7 +34,7 @@ class Keras3Optimizer(Wrapped):
         if self._kungfu_accumulates():
             # Called for every micro step. Once per update Keras clips what has been gathered.
             self.__dict__["_kungfu_updated"] = _averaged_variables(grads, variables)
-            return keras_apply(grads, trainable_variables)
+            return keras_apply(self._kungfu_weighted(grads, variables), trainable_variables)
         grads = self.kungfu_gradients(grads, variables)
         updated = [_keras.native(v) for v in _averaged_variables(grads, variables)]
         self._kungfu_update(grads, updated, lambda: keras_apply(grads, trainable_variables))
@@ -61,9 +62,20 @@ class Keras3Optimizer(Wrapped):
     def _kungfu_accumulates(self) -> bool:
         return bool(getattr(self, "gradient_accumulation_steps", None))
 
+    def _kungfu_weighted(self, grads: list[Any], variables: list[Any]) -> list[Any]:
+        """A micro step's gradients, weighed by its samples before they are gathered."""
+        if self.__dict__.get("_kungfu_exchanged"):
+            return grads
+        pairs = zip(grads, variables, strict=True)
+        mine = weight.weighted(
+            [None if _is_overwritten(v) else g for g, v in pairs], weight.current()
+        )
+        return [g if m is None else m for g, m in zip(grads, mine, strict=True)]
+
     def _clip_gradients(self, grads: Any) -> Any:
         if self._kungfu_accumulates():
-            grads = self.kungfu_gradients(list(grads), self.__dict__["_kungfu_updated"])
+            with weight.unweighted():
+                grads = self.kungfu_gradients(list(grads), self.__dict__["_kungfu_updated"])
         return super()._clip_gradients(grads)
 
     def _backend_update_step(

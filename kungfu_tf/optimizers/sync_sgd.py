@@ -44,13 +44,23 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     ```
 
     On every peer all trainable variables and all of the optimizer's are bitwise equal after every
-    step, if they were before the first: see `BroadcastGlobalVariablesCallback`. The mean gives each
-    peer the same weight, so let their batches be of one size.
+    step, if they were before the first: see `BroadcastGlobalVariablesCallback`.
+
+    In `fit` the mean is one over samples: a peer's gradient counts as much as its batch has
+    samples, and nothing where the peer has run out of batches and others have not:
+
+    ```
+    g ← Σ over peers of n·g / Σ over peers of n
+    ```
+
+    So losses must be means over the batch, as Keras' are. In loops of one's own peers count alike:
+    let their batches be of one size, or see `DistributedGradientTape(samples=...)`.
 
     The optimizer is changed in place, and keeps its state and its class' name: models are saved and
     loaded as with the plain one, also where kungfu_tf is not installed. With
     `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is adapted
-    as well, in every step, because it asks after infinities in every step.
+    as well, in every step, because it asks after infinities in every step. The steps of an update
+    count alike, however many samples each has, as in one process.
 
     Args:
         optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Of nested optimizers

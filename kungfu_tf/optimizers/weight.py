@@ -1,7 +1,7 @@
 """How much each peer's gradients count in a step: as much as its batch has samples.
 
-With n samples on this peer and N on all `size` of them, the mean over samples is the plain mean over
-peers of `weight · g`:
+With n samples on this peer and N on all `size` of them, the mean over samples is the plain mean
+over peers of `weight · g`:
 
 ```
 weight = n · size / N               # 0 where nobody has samples
@@ -68,8 +68,8 @@ def samples(count: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[None]:
-    """Within it, and within `samples`, gradients that `weighted` has returned are averaged."""
+def unweighted() -> Iterator[None]:
+    """Within it peers count alike: for what `weighted` has returned already."""
     token = _current.set(None)
     try:
         yield
@@ -114,7 +114,9 @@ def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:
 def _times(value: Any, weight: Any) -> Any:
     # Of half precision, a weight would be rounded before it is used.
     wide = tf.float32 if value.dtype in (tf.float16, tf.bfloat16) else value.dtype
-    return tf.cast(tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype)
+    return tf.cast(
+        tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype
+    )
 
 
 def _values(gradient: Any) -> Any:
