@@ -1,10 +1,4 @@
-"""Collectives on one tensor. They run eagerly, in `tf.function` and in TF1 graphs.
-
-Every peer must call them, with tensors of the same dtype and shape where nothing else is said; a
-difference is an `InvalidArgumentError` on all peers. In eager code a call returns when it is done,
-so all peers must make their calls in the same order. In a graph they run in any order and at the
-same time.
-"""
+"""Collectives on one tensor. `kungfu_tf.ops` says what all operations have in common."""
 
 from __future__ import annotations
 
@@ -19,22 +13,22 @@ from kungfu_tf.ops import kernels, naming, rows, slices, tensors
 def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """Reduces a tensor over all peers; each of them gets the result.
 
-    `y = x₀ + x₁ + ...`, added in the same order everywhere: all peers get the same bits. Sums of
-    float16 and bfloat16 are accumulated in float32; sums of integers wrap.
-
-    Differentiable for sum and mean.
+    `y = x₀ + x₁ + ...`. Differentiable for sum and mean.
 
     Args:
         tensor: A tensor, or `tf.IndexedSlices`, for which the result holds the slices of all peers
-            and `op` is sum or mean.
+            and `op` is sum or mean. Peers may have different numbers of slices.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        A tensor of the same shape and dtype, or `tf.IndexedSlices`.
+        A tensor of the same shape, or `tf.IndexedSlices` of the same dense shape.
 
     Raises:
-        UnsupportedTypeError: `op` is not defined for the dtype.
+        InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
+        UnsupportedTypeError: If `op` is not defined for the dtype.
+        tf.errors.InvalidArgumentError: If dtype, shape (of slices: the dense shape, if known) or
+            `op` differ between peers.
 
     Example:
 
@@ -42,7 +36,7 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     loss = kf.ops.all_reduce(loss, op="mean")
     ```
     """
-    what = _title("all_reduce", name)
+    what = naming.title("all_reduce", name)
     if isinstance(tensor, tf.IndexedSlices):
         return slices.all_reduce_slices(
             tensor, op, what, lambda: naming.make_tag("all_reduce", name)
@@ -66,19 +60,24 @@ def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
     Returns:
         The root's tensor.
 
+    Raises:
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.InvalidArgumentError: If dtype, shape or `root` differ between peers, or `root` is
+            no rank.
+
     Example:
 
     ```python
     seed = kf.ops.broadcast(tf.random.uniform([], maxval=1 << 30, dtype=tf.int64))
     ```
     """
-    x = tensors.to_tensor(tensor, _title("broadcast", name))
+    x = tensors.to_tensor(tensor, naming.title("broadcast", name))
     tag = naming.make_tag("broadcast", name)
     return kernels.run("kungfu_broadcast", x, root=root, tag=tag)
 
 
 @kernels.operation
-def reduce(tensor: Any, *, op: str = "sum", root: int = 0, name: str | None = None) -> Any:
+def reduce(tensor: Any, op: str, *, root: int = 0, name: str | None = None) -> Any:
     """Reduces a tensor over all peers; one of them gets the result.
 
     Differentiable for sum and mean.
@@ -90,17 +89,23 @@ def reduce(tensor: Any, *, op: str = "sum", root: int = 0, name: str | None = No
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        The result on the root, zeros elsewhere.
+        A tensor of the same shape: the result on the root, zeros elsewhere.
+
+    Raises:
+        InvalidArgumentError: If there is no such `op`.
+        UnsupportedTypeError: If `op` is not defined for the dtype.
+        tf.errors.InvalidArgumentError: If dtype, shape, `op` or `root` differ between peers, or
+            `root` is no rank.
 
     Example:
 
     ```python
-    total = kf.ops.reduce(tf.reduce_sum(errors))
+    total = kf.ops.reduce(tf.reduce_sum(errors), "sum")
     if kf.is_root():
         print(total.numpy())
     ```
     """
-    what = _title("reduce", name)
+    what = naming.title("reduce", name)
     x = tensors.to_tensor(tensor, what)
     tensors.check_reduction(x, op, what, tensor)
     return kernels.run("kungfu_reduce", x, op=op, root=root, tag=naming.make_tag("reduce", name))
@@ -119,7 +124,13 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        All tensors in one. Its first dimension is unknown in a graph.
+        All tensors in one, [size, ...] or [sum of the lengths, ...]. Its first dimension is unknown
+        in a graph.
+
+    Raises:
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.InvalidArgumentError: If dtype, shape (joined: but for the first axis) or `concat`
+            differ between peers; or the rows that are to be joined have no elements.
 
     Example:
 
@@ -128,7 +139,7 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
     predictions = kf.ops.all_gather(mine, concat=True)     # of all peers
     ```
     """
-    x = tensors.to_tensor(tensor, _title("all_gather", name))
+    x = tensors.to_tensor(tensor, naming.title("all_gather", name))
     return rows.all_gather(x, concat=concat, tag=naming.make_tag("all_gather", name))[0]
 
 
@@ -147,13 +158,18 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
     Returns:
         What `all_gather` returns on the root; elsewhere the same without rows, [0, ...].
 
+    Raises:
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.InvalidArgumentError: As from `all_gather`; or `root` differs between peers, or is
+            no rank.
+
     Example:
 
     ```python
     norms = kf.ops.gather(tf.norm(gradient))     # [size] on rank 0, [0] elsewhere
     ```
     """
-    x = tensors.to_tensor(tensor, _title("gather", name))
+    x = tensors.to_tensor(tensor, naming.title("gather", name))
     tag = naming.make_tag("gather", name)
     return rows.gather(x, root=root, concat=concat, tag=tag)[0]
 
@@ -173,7 +189,13 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        Part `rank` of the result. Its first dimension is unknown in a graph.
+        Part `rank` of the result, of the tensor's shape but for the first axis, which is unknown in
+        a graph.
+
+    Raises:
+        InvalidArgumentError: If there is no such `op`.
+        UnsupportedTypeError: If `op` is not defined for the dtype.
+        tf.errors.InvalidArgumentError: If dtype, shape or `op` differ between peers.
 
     Example:
 
@@ -181,7 +203,7 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
     mine = kf.ops.reduce_scatter(tf.range(10.0))     # 3, 3, 2 and 2 elements on four peers
     ```
     """
-    what = _title("reduce_scatter", name)
+    what = naming.title("reduce_scatter", name)
     x = tensors.to_tensor(tensor, what)
     tensors.check_reduction(x, op, what, tensor)
     tag = naming.make_tag("reduce_scatter", name)
@@ -195,14 +217,21 @@ def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> A
     Differentiable: the gradients travel back.
 
     Args:
-        tensor: A tensor; the number of rows may differ between peers.
+        tensor: A tensor [rows, ...]; the number of rows may differ between peers. A scalar counts
+            as an array of one.
         splits: Integers [size]: how many rows go to each rank; together they must be all rows.
             Default: even parts, cut as `reduce_scatter` does.
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        The received rows, in the order of the senders' ranks. The first dimension is unknown in a
-        graph.
+        The received rows, [rows, ...], in the order of the senders' ranks. The first dimension is
+        unknown in a graph.
+
+    Raises:
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.InvalidArgumentError: If dtype or the shape of rows differ between peers; a split
+            is negative, there are not `size` of them, or together they are not all rows; or rows
+            have no elements.
 
     Example:
 
@@ -210,9 +239,5 @@ def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> A
     mine = kf.ops.all_to_all(rows, splits=tf.math.bincount(owner_of_row, minlength=kf.size()))
     ```
     """
-    x = tensors.to_tensor(tensor, _title("all_to_all", name))
+    x = tensors.to_tensor(tensor, naming.title("all_to_all", name))
     return rows.all_to_all(x, splits, tag=naming.make_tag("all_to_all", name))[0]
-
-
-def _title(op: str, name: str | None) -> str:
-    return f"{op} '{name}'" if name else op

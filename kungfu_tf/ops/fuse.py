@@ -13,17 +13,17 @@ from kungfu_tf.ops import kernels
 
 @kernels.operation
 def fuse(values: Sequence[Any], *, name: str | None = None) -> Any:
-    """Joins the elements of tensors into one vector. Differentiable.
+    """Joins the elements of tensors into one vector. Differentiable; nothing travels.
 
     Args:
-        values: At least one tensor, all of one dtype.
+        values: At least one tensor, all of one dtype, of any shapes.
         name: Of the graph's operation.
 
     Returns:
-        A vector.
+        A vector of that dtype, [number of all elements].
 
     Raises:
-        InvalidArgumentError: there is no tensor, or they have different dtypes.
+        InvalidArgumentError: If there is no tensor, or they have different dtypes.
 
     Example:
 
@@ -51,11 +51,12 @@ def defuse(tensor: Any, shapes: Sequence[Any], *, name: str | None = None) -> li
         name: Of the graph's operation.
 
     Returns:
-        Tensors of these shapes.
+        Tensors of these shapes and the vector's dtype.
 
     Raises:
-        ValueError: a shape is not fully known; or, if that can be seen before the program runs, the
-            numbers of elements differ. `tf.errors.InvalidArgumentError` if it cannot.
+        ValueError: If a shape is not fully known; or, while a graph is built, the numbers of
+            elements are seen to differ.
+        tf.errors.InvalidArgumentError: If they are seen to differ when it runs.
     """
     dims = [_dims(shape) for shape in shapes]
     parts = tf.split(tensor, [tf.reduce_prod(each) for each in dims], name=name)

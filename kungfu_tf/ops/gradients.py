@@ -48,14 +48,14 @@ def _group_all_reduce(op: Any, *gradients: Any) -> list[Any]:
 @tf.RegisterGradient("KungfuBroadcast")
 def _broadcast(op: Any, gradient: Any) -> Any:
     dense = tf.convert_to_tensor(gradient)
-    return collective.reduce(dense, root=op.get_attr("root"), name=_name(op))
+    return collective.reduce(dense, "sum", root=op.get_attr("root"), name=_name(op))
 
 
 @tf.RegisterGradient("KungfuGroupBroadcast")
 def _group_broadcast(op: Any, *gradients: Any) -> list[Any]:
     root = op.get_attr("root")
     return [
-        collective.reduce(tf.convert_to_tensor(gradient), root=root, name=f"{_name(op)}/{i}")
+        collective.reduce(tf.convert_to_tensor(gradient), "sum", root=root, name=f"{_name(op)}/{i}")
         for i, gradient in enumerate(gradients)
     ]
 

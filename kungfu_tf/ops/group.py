@@ -1,4 +1,7 @@
-"""Collectives on many tensors at once: the price of one operation."""
+"""Collectives on many tensors at once, for the price of one operation.
+
+`kungfu_tf.ops` says what all operations have in common.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,16 @@ def group_all_reduce(
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
-        step: An integer that must be the same on all peers, such as the optimizer's step.
+        step: An integer scalar that must be the same on all peers, such as the optimizer's step.
 
     Returns:
-        The results, in the order given.
+        The results, in the order given, each of the shape of what it was made of.
 
     Raises:
-        UnsupportedTypeError: `op` is not defined for the dtype of one of them.
+        InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
+        UnsupportedTypeError: If `op` is not defined for the dtype of one of them.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op` or `step` differ
+            between peers.
 
     Example:
 
@@ -38,7 +44,7 @@ def group_all_reduce(
     gradients = kf.ops.group_all_reduce(tape.gradient(loss, variables), op="mean")
     ```
     """
-    what = f"group_all_reduce '{name}'" if name else "group_all_reduce"
+    what = naming.title("group_all_reduce", name)
     results: list[Any] = [None] * len(values)
     groups = _by_dtype(values, what)
     for group in groups.values():
@@ -78,6 +84,11 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
     Returns:
         The root's tensors, in the order given.
 
+    Raises:
+        UnsupportedTypeError: If the dtype of one of them cannot travel.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None or `root` differ
+            between peers, or `root` is no rank.
+
     Example:
 
     ```python
@@ -85,7 +96,7 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         v.assign(value)
     ```
     """
-    what = f"group_broadcast '{name}'" if name else "group_broadcast"
+    what = naming.title("group_broadcast", name)
     results: list[Any] = [None] * len(values)
     groups = _by_dtype([_dense(value, what) for value in values], what)
     tag = naming.make_tag("group_broadcast", name)

@@ -1,4 +1,7 @@
-"""Operations in which peers only meet, or compare."""
+"""Operations in which peers only meet, or compare.
+
+`kungfu_tf.ops` says what all operations have in common.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,12 @@ def barrier(*, name: str | None = None) -> Any:
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        The operation, in a TF1 graph; None in eager code.
+        The operation, in a graph; None in eager code.
+
+    Raises:
+        tf.errors.DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT
+            seconds.
+        tf.errors.UnavailableError: If a peer is gone.
 
     Example:
 
@@ -28,13 +36,13 @@ def barrier(*, name: str | None = None) -> Any:
     kf.ops.barrier()
     ```
     """
-    kernels.check_graph("barrier")
+    kernels.check_graph(naming.title("barrier", name))
     return _lib.load_ops().kungfu_barrier(tag=naming.make_tag("barrier", name))
 
 
 @kernels.operation
 def consensus(tensor: Any, *, name: str | None = None) -> Any:
-    """Whether the tensor has the same bytes on all peers.
+    """Tells whether a tensor has the same bytes on all peers.
 
     Args:
         tensor: A tensor; its size may differ between peers, and then the answer is no.
@@ -43,11 +51,15 @@ def consensus(tensor: Any, *, name: str | None = None) -> Any:
     Returns:
         A bool scalar, the same on all peers.
 
+    Raises:
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.InvalidArgumentError: If dtypes differ between peers.
+
     Example:
 
     ```python
     assert kf.ops.consensus(kf.ops.fuse(model.trainable_variables))
     ```
     """
-    x = tensors.to_tensor(tensor, f"consensus '{name}'" if name else "consensus")
+    x = tensors.to_tensor(tensor, naming.title("consensus", name))
     return kernels.run("kungfu_consensus", x, tag=naming.make_tag("consensus", name))

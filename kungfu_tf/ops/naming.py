@@ -57,6 +57,11 @@ def make_tag(op: str, name: str | None) -> str:
     return f"{base}/{place}" if place else base
 
 
+def title(op: str, name: str | None) -> str:
+    """What messages call an operation before it has a tag."""
+    return f"{op} '{name}'" if name else op
+
+
 def _places_of(graph: Any) -> _Places:
     return _places.setdefault(graph, _Places())
 

@@ -1,12 +1,4 @@
-"""What may be given to a collective: conversion, and the table of types.
-
-                        sum        mean    min, max   prod   moves
-floating                yes        yes     yes        yes    yes
-integer                 wraps      -       yes        yes    yes
-complex                 yes        yes     -          yes    yes
-bool                    -          -       all, any   -      yes
-string and the like     -          -       -          -      -
-"""
+"""What may be given to a collective: conversion, and the types of the table in `kungfu_tf.ops`."""
 
 from __future__ import annotations
 

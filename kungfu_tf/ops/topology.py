@@ -10,10 +10,16 @@ from kungfu_tf.ops import kernels
 
 @kernels.operation
 def rank(*, name: str | None = None) -> Any:
-    """This peer's rank as an int32 scalar, read whenever the graph runs.
+    """Returns this peer's rank, read whenever the graph runs.
 
     Args:
         name: Of the graph's operation.
+
+    Returns:
+        An int32 scalar, 0 to size − 1.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If the peer cannot start, or has been shut down.
 
     Example:
 
@@ -27,10 +33,16 @@ def rank(*, name: str | None = None) -> Any:
 
 @kernels.operation
 def cluster_size(*, name: str | None = None) -> Any:
-    """The number of peers as an int32 scalar, read whenever the graph runs.
+    """Returns the number of peers, read whenever the graph runs.
 
     Args:
         name: Of the graph's operation.
+
+    Returns:
+        An int32 scalar, at least 1.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If the peer cannot start, or has been shut down.
 
     Example:
 
@@ -44,13 +56,16 @@ def cluster_size(*, name: str | None = None) -> Any:
 
 @kernels.operation
 def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
-    """`rank()` and `cluster_size()` in one operation.
+    """Returns `rank()` and `cluster_size()` in one operation.
 
     Args:
         name: Of the graph's operation.
 
     Returns:
-        Two int32 scalars.
+        Two int32 scalars: rank and size.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If the peer cannot start, or has been shut down.
 
     Example:
 
