@@ -16,55 +16,75 @@ Importing does nothing: the peer starts, and TensorFlow is imported, when someth
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kungfu_tf import errors
 from kungfu_tf._version import __version__ as __version__
+from kungfu_tf.peer import (
+    barrier,
+    epoch,
+    host_count,
+    init,
+    is_root,
+    local_rank,
+    local_size,
+    rank,
+    run_on_root,
+    shutdown,
+    size,
+    uid,
+)
+from kungfu_tf.peer import barrier as run_barrier
+from kungfu_tf.peer import local_rank as current_local_rank
+from kungfu_tf.peer import local_size as current_local_size
+from kungfu_tf.peer import rank as current_rank
+from kungfu_tf.peer import size as current_cluster_size
 
-_MODULES = (
+if TYPE_CHECKING:
+    from kungfu_tf import callbacks, data, initializer, layers, ops, optimizers
+    from kungfu_tf.launching import launch
+    from kungfu_tf.optimizers.tape import DistributedGradientTape
+
+__all__ = [
+    "DistributedGradientTape",
+    "barrier",
     "callbacks",
+    "current_cluster_size",
+    "current_local_rank",
+    "current_local_size",
+    "current_rank",
     "data",
+    "epoch",
     "errors",
+    "host_count",
+    "init",
     "initializer",
+    "is_root",
+    "launch",
     "layers",
+    "local_rank",
+    "local_size",
     "ops",
     "optimizers",
-)
+    "rank",
+    "run_barrier",
+    "run_on_root",
+    "shutdown",
+    "size",
+    "uid",
+]
 
-# The public name, where it lives, and what it is called there.
-_NAMES = {
-    "DistributedGradientTape": ("optimizers.tape", "DistributedGradientTape"),
-    "barrier": ("peer", "barrier"),
-    "current_cluster_size": ("peer", "size"),
-    "current_local_rank": ("peer", "local_rank"),
-    "current_local_size": ("peer", "local_size"),
-    "current_rank": ("peer", "rank"),
-    "epoch": ("peer", "epoch"),
-    "host_count": ("peer", "host_count"),
-    "init": ("peer", "init"),
-    "is_root": ("peer", "is_root"),
-    "launch": ("launching", "launch"),
-    "local_rank": ("peer", "local_rank"),
-    "local_size": ("peer", "local_size"),
-    "rank": ("peer", "rank"),
-    "run_barrier": ("peer", "barrier"),
-    "run_on_root": ("peer", "run_on_root"),
-    "shutdown": ("peer", "shutdown"),
-    "size": ("peer", "size"),
-    "uid": ("peer", "uid"),
-}
-
-__all__ = [*_MODULES, *_NAMES]
+# What comes when it is asked for: modules, and these out of modules.
+_MODULE_OF = {"DistributedGradientTape": "optimizers.tape", "launch": "launching"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _NAMES:
-        module, attribute = _NAMES[name]
-        value = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, name)}")
+    value = getattr(module, name) if name in _MODULE_OF else module
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

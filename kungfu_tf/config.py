@@ -1,7 +1,8 @@
 """The settings of the Python side: each declared once, with its meaning.
 
-A setting's value is the argument that was given, else the environment's, else the default. The core
-declares its own in ops/base/config.h; `python -m kungfu_tf.info` prints both.
+A setting's value is the environment's, else the default. Where a function takes the same as an
+argument, that goes before. The core declares its own in ops/base/config.h; `python -m
+kungfu_tf.info` prints both.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kungfu_tf import errors
 
@@ -25,7 +26,7 @@ class Setting(Generic[T]):
         name: The variable.
         meaning: One line for the user.
         parse: Makes a value of the text; a ValueError says what the text should have been.
-        default: Makes the value where neither argument nor variable gives one.
+        default: Makes the value where the variable gives none.
     """
 
     name: str
@@ -33,18 +34,15 @@ class Setting(Generic[T]):
     parse: Callable[[str], T]
     default: Callable[[], T]
 
-    def get(self, argument: T | None = None, *, environ: Mapping[str, str] | None = None) -> T:
+    def get(self, *, environ: Mapping[str, str] | None = None) -> T:
         """The value that is in force.
 
         Args:
-            argument: What the caller was given.
             environ: The environment, if not this process's.
 
         Raises:
             InvalidArgumentError: the variable cannot be understood.
         """
-        if argument is not None:
-            return argument
         text = (os.environ if environ is None else environ).get(self.name, "")
         if not text:
             return self.default()
@@ -101,6 +99,13 @@ COMPILER = Setting(
     str,
 )
 
+RUNNER = Setting(
+    "KUNGFU_RUNNER",
+    "marks the processes of a job, so that none of them survives it; set by the launcher",
+    str,
+    str,
+)
+
 GRACE = Setting(
     "KUNGFU_GRACE",
     "seconds that the launcher gives peers to end before it insists (default: 5)",
@@ -115,4 +120,18 @@ VERBOSE = Setting(
     lambda: "root",
 )
 
-SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER, GRACE, VERBOSE)
+SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER, RUNNER, GRACE, VERBOSE)
+
+
+class Identity(NamedTuple):
+    """Who the launcher says that this process is. The variables are the core's."""
+
+    peer: str
+    job: str
+    epoch: str
+
+
+def identity() -> Identity:
+    """What the environment says; empty where it says nothing."""
+    names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_EPOCH")
+    return Identity(*(os.environ.get(name, "") for name in names))

@@ -1,6 +1,15 @@
 """This process as a peer: who it is, who the others are, and meeting them.
 
 The first call starts the peer. Without the launcher the process is one of one.
+
+Every function here that starts or asks the peer raises
+
+    LibraryError                the core is missing, or of another version than the package
+    InvalidArgumentError        a variable of the environment cannot be understood
+    FailedPreconditionError     after `shutdown`; in a process that was forked from a peer; if there
+                                are several peers and no secret
+    KungfuError                 another reason why the peer cannot start: its port is taken, the
+                                launcher cannot be reached; the message says which
 """
 
 from __future__ import annotations
@@ -12,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from kungfu_tf import _lib, errors
+from kungfu_tf import _lib, config, errors
 
 __all__ = [
     "alone",
@@ -24,6 +33,7 @@ __all__ = [
     "launched",
     "local_rank",
     "local_size",
+    "name_of",
     "rank",
     "run_on_root",
     "shutdown",
@@ -36,7 +46,7 @@ T = TypeVar("T")
 
 def launched() -> bool:
     """Whether a launcher started this process. If not, it is one of one for ever."""
-    return bool(os.environ.get("KUNGFU_SELF"))
+    return config.identity().peer != ""
 
 
 def alone() -> bool:
@@ -50,15 +60,23 @@ def alone() -> bool:
 def init() -> None:
     """Starts the peer. Optional: whatever needs the peer starts it.
 
+    Does not wait for the others: each is connected when something is sent to it.
+
     Raises:
-        KungfuError: the environment that the launcher left cannot be understood, or the peer's
-            sockets cannot be opened.
+        InvalidArgumentError: If a variable of the environment cannot be understood.
+        FailedPreconditionError: After `shutdown`, in a process that was forked from a peer, or if
+            there are several peers and no secret.
+        KungfuError: If the peer cannot start for another reason, such as a port that is taken.
     """
     _lib.check(_lib.core().kungfu_init())
 
 
 def shutdown() -> None:
-    """Ends the peer: what is pending fails, and what comes later. Happens by itself at exit."""
+    """Ends the peer, which cannot start again. Happens by itself at exit.
+
+    What is pending fails with CancelledError, what comes later with FailedPreconditionError. Waits
+    up to 3 seconds for the other peers to take leave.
+    """
     _lib.check(_lib.core().kungfu_shutdown())
 
 
@@ -88,16 +106,21 @@ def host_count() -> int:
 
 
 def epoch() -> int:
-    """The number of the session: one higher with each change of who takes part."""
+    """The number of the session, from 0: one higher with each change of who takes part."""
     return _number("kungfu_epoch")
+
+
+def name_of(rank: int) -> str:
+    """Where the peer of a rank is, "10.0.0.1:10000"; empty if there is no such rank."""
+    init()
+    return _lib.core().kungfu_peer_name(rank).decode()
 
 
 def uid() -> int:
     """A number of 63 bits that no other peer of the job has, the same as long as the peer lives."""
     init()
-    who = os.environ.get("KUNGFU_SELF") or f"pid {os.getpid()}"
-    text = f"{os.environ.get('KUNGFU_JOB_ID', '')}/{os.environ.get('KUNGFU_EPOCH', '')}/{who}"
-    data = text.encode()
+    me = config.identity()
+    data = f"{me.job}/{me.epoch}/{me.peer or f'pid {os.getpid()}'}".encode()
     return _lib.core().kungfu_digest(data, len(data)) >> 1
 
 
@@ -114,6 +137,9 @@ def run_on_root(fn: Callable[[], T]) -> T | None:
 
     Returns:
         What `fn` returned on rank 0, None elsewhere.
+
+    Raises:
+        Exception: What `fn` raises, on rank 0.
     """
     return fn() if is_root() else None
 
@@ -125,8 +151,10 @@ def barrier(*, name: str = "barrier") -> None:
         name: The same on every peer. Calls of one name are matched in their order.
 
     Raises:
-        DeadlineExceededError: a peer did not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
-        UnavailableError: a peer is gone.
+        DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        UnavailableError: If a peer is gone.
+        CancelledError: If the peer is shut down in the middle.
+        FailedPreconditionError: As from `init`.
     """
     _Barrier().run(_lib.Options(name=name.encode()))
 

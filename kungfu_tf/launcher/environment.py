@@ -44,9 +44,9 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_SECRET=job.credentials.secret,
         KUNGFU_SOCKET_DIR=job.directory.path,
         KUNGFU_CONTROL=job.directory.control,
-        KUNGFU_RUNNER=job.directory.runner,
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
     )
+    result[config.RUNNER.name] = job.directory.runner
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
     result.setdefault("PYTHONUNBUFFERED", "1")
     if options.allow_nvlink:

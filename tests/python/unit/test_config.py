@@ -1,12 +1,15 @@
-"""config: argument, then environment, then default."""
+"""config: the environment, then the default; every variable is declared."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from kungfu_tf import config, errors
+from kungfu_tf import _lib, config, errors
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,7 +17,6 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.BUILD_TIMEOUT.get() == 600
     monkeypatch.setenv("KUNGFU_BUILD_TIMEOUT", "30")
     assert config.BUILD_TIMEOUT.get() == 30
-    assert config.BUILD_TIMEOUT.get(5.0) == 5
     assert config.BUILD_TIMEOUT.get(environ={"KUNGFU_BUILD_TIMEOUT": "7"}) == 7
     assert config.BUILD_TIMEOUT.get(environ={"KUNGFU_BUILD_TIMEOUT": ""}) == 600
 
@@ -37,7 +39,20 @@ def test_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.CACHE_DIR.get() == Path("/mine")
 
 
-def test_every_setting_has_a_meaning() -> None:
-    for setting in config.SETTINGS:
-        assert setting.name
-        assert setting.meaning
+def test_every_variable_is_declared_once_with_its_meaning() -> None:
+    declared = [*_lib.environment(), *((s.name, s.meaning) for s in config.SETTINGS)]
+    names = [name for name, _ in declared]
+    assert len(names) == len(set(names))
+    assert all(meaning for _, meaning in declared)
+    for file in [ROOT / "README.md", *sorted((ROOT / "kungfu_tf").rglob("*.py"))]:
+        # -DKUNGFU_... is a macro.
+        used = set(re.findall(r"(?<!-D)\bKUNGFU_[A-Z_]*[A-Z]\b", file.read_text()))
+        assert used <= set(names), file
+
+
+def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_EPOCH"):
+        monkeypatch.delenv(name, raising=False)
+    assert config.identity() == ("", "", "")
+    monkeypatch.setenv("KUNGFU_SELF", "127.0.0.1:7")
+    assert config.identity().peer == "127.0.0.1:7"
