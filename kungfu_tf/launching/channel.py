@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kungfu_tf import errors
+
 RETURNED = b"v"
 RAISED = b"e"
 
@@ -44,9 +46,18 @@ class Channel(NamedTuple):
 
 @contextlib.contextmanager
 def opened(np: int) -> Iterator[Channel]:
-    """Files for `np` children, open within the context."""
+    """Files for `np` children, open within the context.
+
+    Raises:
+        ResourceExhaustedError: There cannot be as many.
+    """
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile(buffering=0)) for _ in range(np + 2)]
+        try:
+            files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(np + 2)]
+        except OSError as error:
+            raise errors.ResourceExhaustedError(
+                f"launch: {np} processes need {np + 2} temporary files: {error}"
+            ) from error
         report, function, *results = [file.fileno() for file in files]
         yield Channel(report, function, tuple(results))
 

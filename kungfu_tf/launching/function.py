@@ -53,6 +53,7 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
         InvalidArgumentError: `fn` cannot be pickled. (If what it returned cannot, this is the cause
             of a PeerFailedError.)
         FailedPreconditionError: This process is a peer itself, or the job cannot be started.
+        ResourceExhaustedError: There are not enough descriptors for so many processes.
         TypeError, ValueError: An argument is not what it should be.
 
     Example:
