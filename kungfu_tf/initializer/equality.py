@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from kungfu_tf import _keras, errors, ops
+from kungfu_tf import _keras, errors, ops, peer
 
 Digests = npt.NDArray[np.int64]
+
+_SHOWN = 5  # of variables, and of ranks
 
 
 def check_equal(variables: Sequence[Any], when: str) -> None:
@@ -27,7 +29,9 @@ def check_equal(variables: Sequence[Any], when: str) -> None:
         when: Ends the message: "after the first step".
 
     Raises:
-        DivergenceError: Names the variables and the ranks where they differ from rank 0.
+        DivergenceError: Names the variables, and the ranks and hosts where they differ from
+            rank 0's.
+        tf.errors.OpError: As any collective: a peer is gone, or does not compare.
     """
     digests = digests_of([_keras.native(v).numpy() for v in variables])
     if not bool(ops.consensus(digests, name="check_equal/consensus")):
@@ -71,13 +75,17 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
         gathered = gathered[1 + length :]
     lengths = [len(row) for row in rows]
     if len(set(lengths)) > 1:
-        return f"the peers have different numbers of variables {when}: {lengths} by rank"
+        shown = [
+            f"{count} on {_ranks([rank for rank, n in enumerate(lengths) if n == count])}"
+            for count in dict.fromkeys(lengths)
+        ]
+        return f"the peers have different numbers of variables {when}: {', '.join(shown)}"
     where = [
         (i, [rank for rank, row in enumerate(rows) if row[i] != rows[0][i]])
         for i in range(lengths[0])
     ]
     different = [(i, ranks) for i, ranks in where if ranks]
-    shown = [f"{_keras.name_of(variables[i])!r} on {_ranks(ranks)}" for i, ranks in different[:5]]
+    shown = [f"{_keras.name_of(variables[i])!r} on {_ranks(r)}" for i, r in different[:_SHOWN]]
     more = f", and {len(different) - len(shown)} more" if len(different) > len(shown) else ""
     return (
         f"{len(different)} of {lengths[0]} variables differ from rank 0's {when}: "
@@ -87,4 +95,7 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+    shown = [f"rank {rank} ({peer.name_of(rank)})" for rank in ranks[:_SHOWN]]
+    if len(ranks) > len(shown):
+        shown.append(f"{len(ranks) - len(shown)} more ranks")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)

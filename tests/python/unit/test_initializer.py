@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf import peer
 from kungfu_tf.initializer import equality
 
 keras, v1 = tf.keras, tf.compat.v1
@@ -23,24 +24,37 @@ def gathered(*rows):
     return np.concatenate([equality._with_length(np.array(row, np.int64)) for row in rows])
 
 
-def test_a_difference_is_described_by_variable_and_rank():
+@pytest.fixture
+def hosts(monkeypatch):
+    """As if there were many peers."""
+    monkeypatch.setattr(peer, "name_of", lambda rank: f"10.0.0.{rank}:7")
+
+
+def test_a_difference_is_described_by_variable_rank_and_host(hosts):
     message = equality._difference(
         gathered([1, 2, 3], [1, 2, 4], [1, 5, 4]), named("a", "b", "c"), "after step 7"
     )
     assert message.startswith(
-        "2 of 3 variables differ from rank 0's after step 7: 'b' on rank 2, 'c' on ranks 1, 2. "
+        "2 of 3 variables differ from rank 0's after step 7: 'b' on rank 2 (10.0.0.2:7), "
+        "'c' on rank 1 (10.0.0.1:7) and rank 2 (10.0.0.2:7). "
     )
 
 
-def test_of_many_differences_five_are_named():
+def test_of_many_differences_five_are_named(hosts):
     names = named(*"abcdefgh")
     message = equality._difference(gathered(range(8), range(1, 9)), names, "now")
-    assert "8 of 8" in message and "'e' on rank 1, and 3 more. " in message and "'f'" not in message
+    assert "8 of 8" in message
+    assert "'e' on rank 1 (10.0.0.1:7), and 3 more. " in message and "'f'" not in message
+    message = equality._difference(gathered([0], *[[1]] * 9), named("a"), "now")
+    assert "rank 5 (10.0.0.5:7) and 4 more ranks. " in message and "rank 6" not in message
 
 
-def test_different_numbers_of_variables_are_a_difference():
-    message = equality._difference(gathered([1], [1, 2], []), named("a"), "now")
-    assert message == "the peers have different numbers of variables now: [1, 2, 0] by rank"
+def test_different_numbers_of_variables_are_a_difference(hosts):
+    message = equality._difference(gathered([1], [1, 2], [1]), named("a"), "now")
+    assert message == (
+        "the peers have different numbers of variables now: 1 on rank 0 (10.0.0.0:7) and "
+        "rank 2 (10.0.0.2:7), 2 on rank 1 (10.0.0.1:7)"
+    )
 
 
 def test_digests_see_every_bit():
