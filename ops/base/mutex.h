@@ -43,14 +43,9 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex* const mu_;
 };
 
-// Both waits may wake spuriously: callers loop over their condition.
+// A wait may end for no reason: callers loop over their condition.
 class CondVar {
  public:
-  void Wait(Mutex* mu) REQUIRES(mu) {
-    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-    cv_.wait(lock);
-    lock.release();
-  }
   void WaitUntil(Mutex* mu, std::chrono::steady_clock::time_point when) REQUIRES(mu) {
     std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
     cv_.wait_until(lock, when);

@@ -1,8 +1,8 @@
 #include "ops/c_api/kungfu.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/base/config.h"
 #include "ops/base/hmac.h"

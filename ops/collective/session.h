@@ -16,7 +16,6 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "ops/base/deadline.h"
 #include "ops/base/mutex.h"

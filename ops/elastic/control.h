@@ -12,7 +12,6 @@
 #include <functional>
 #include <string>
 
-#include "ops/base/deadline.h"
 #include "ops/base/status.h"
 #include "ops/transport/event_loop.h"
 

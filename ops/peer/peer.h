@@ -5,7 +5,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "ops/base/config.h"
 #include "ops/base/status.h"

@@ -16,12 +16,6 @@ void Graph::AddEdge(int from, int to) {
   nodes_[to].predecessors.push_back(from);
 }
 
-int Graph::NumEdges() const {
-  size_t edges = 0;
-  for (const Node& node : nodes_) edges += node.successors.size();
-  return static_cast<int>(edges);
-}
-
 Graph Graph::Reversed() const {
   Graph reversed = *this;
   for (Node& node : reversed.nodes_) std::swap(node.predecessors, node.successors);

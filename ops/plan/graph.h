@@ -2,10 +2,7 @@
 
 #pragma once
 
-#include <utility>
 #include <vector>
-
-#include "ops/base/status.h"
 
 namespace kungfu {
 
@@ -21,7 +18,6 @@ class Graph {
   // In the order in which they were added: operands are reduced in this order, whichever arrives first.
   const std::vector<int>& Predecessors(int rank) const { return nodes_[rank].predecessors; }
   const std::vector<int>& Successors(int rank) const { return nodes_[rank].successors; }
-  int NumEdges() const;
 
   // Every edge turned around.
   Graph Reversed() const;

@@ -1,7 +1,6 @@
 #include "ops/transport/handshake.h"
 
 #include <cstring>
-#include <utility>
 
 #include "ops/base/hmac.h"
 #include "ops/base/logging.h"

@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "ops/base/bytes.h"
 #include "ops/base/deadline.h"

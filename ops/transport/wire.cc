@@ -1,6 +1,5 @@
 #include "ops/transport/wire.h"
 
-#include <cstring>
 #include <vector>
 
 #include "ops/base/logging.h"

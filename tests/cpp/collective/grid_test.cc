@@ -1,8 +1,5 @@
 // Every strategy, size, dtype, reduction and count, in place and not, against sums made by hand.
 
-#include <cmath>
-#include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // The collectives other than all_reduce: results, ragged lengths, every root.
 
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>

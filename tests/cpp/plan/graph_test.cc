@@ -2,11 +2,13 @@
 
 #include <vector>
 
+#include "tests/cpp/plan/edges.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
 namespace {
 
+using testing::NumEdges;
 using Ranks = std::vector<int>;
 
 KF_TEST(Graph, KeepsEdgesInTheOrderOfAdding) {
@@ -15,7 +17,7 @@ KF_TEST(Graph, KeepsEdgesInTheOrderOfAdding) {
   graph.AddEdge(1, 0);
   graph.AddEdge(3, 2);
   EXPECT_EQ(graph.size(), 4);
-  EXPECT_EQ(graph.NumEdges(), 3);
+  EXPECT_EQ(NumEdges(graph), 3);
   EXPECT_TRUE(graph.Predecessors(0) == (Ranks{3, 1}));
   EXPECT_TRUE(graph.Successors(3) == (Ranks{0, 2}));
   EXPECT_TRUE(graph.Predecessors(3).empty());
@@ -29,7 +31,7 @@ KF_TEST(Graph, TurnsAround) {
   const Graph reversed = graph.Reversed();
   EXPECT_TRUE(reversed.Predecessors(0) == (Ranks{2, 1}));
   EXPECT_TRUE(reversed.Successors(1) == (Ranks{0}));
-  EXPECT_EQ(reversed.NumEdges(), 2);
+  EXPECT_EQ(NumEdges(reversed), 2);
   EXPECT_TRUE(reversed.Reversed() == graph);
   EXPECT_FALSE(reversed == graph);
 }

@@ -1,6 +1,5 @@
 #include "ops/plan/peer_list.h"
 
-#include <string>
 #include <vector>
 
 #include "tests/cpp/testing.h"

@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/cpp/plan/edges.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
 namespace {
 
+using testing::NumEdges;
 using Ranks = std::vector<int>;
 
 PeerList PeersOnHosts(const std::vector<int>& host_of_rank) {
@@ -93,7 +95,7 @@ void CheckPair(const GraphPair& pair, int size, const std::string& what) {
   expect(pair.reduce.size() == size && pair.broadcast.size() == size, "as many nodes as peers");
   expect(found_by(pair.reduce) == all, "the root gets what each rank has, once");
   expect(found_by(pair.broadcast.Reversed()) == all, "each rank gets what the root has, once");
-  expect(pair.reduce.NumEdges() == size - 1 && pair.broadcast.NumEdges() == size - 1, "no edge more than needed");
+  expect(NumEdges(pair.reduce) == size - 1 && NumEdges(pair.broadcast) == size - 1, "no edge more than needed");
   for (int rank = 0; rank < size; ++rank) {
     const size_t expected = rank == root ? 0 : 1;
     expect(pair.reduce.Successors(rank).size() == expected, "one way to the root");

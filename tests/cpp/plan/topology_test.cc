@@ -3,11 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/cpp/plan/edges.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
 namespace {
 
+using testing::NumEdges;
 using Ranks = std::vector<int>;
 
 // The father of each rank, the root being its own: what TreeFromFathers takes.
@@ -39,8 +41,8 @@ KF_TEST(Topology, TreeFromFathersPutsChildrenInRankOrder) {
   ASSERT_TRUE(graph.ok());
   EXPECT_TRUE(graph->Successors(3) == (Ranks{0, 1, 4}));
   EXPECT_TRUE(graph->Successors(1) == (Ranks{2}));
-  EXPECT_EQ(graph->NumEdges(), 4);
-  EXPECT_EQ(TreeFromFathers({0})->NumEdges(), 0);
+  EXPECT_EQ(NumEdges(*graph), 4);
+  EXPECT_EQ(NumEdges(*TreeFromFathers({0})), 0);
 }
 
 KF_TEST(Topology, RejectsWhatIsNoTree) {

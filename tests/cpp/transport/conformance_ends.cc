@@ -1,7 +1,5 @@
 // How the connections of every transport end.
 
-#include <utility>
-
 #include "tests/cpp/transport/transport_conformance.h"
 
 namespace kungfu::testing {

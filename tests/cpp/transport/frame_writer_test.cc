@@ -1,6 +1,5 @@
 #include "ops/transport/socket/frame_writer.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,7 +1,5 @@
 #include "ops/transport/handshake.h"
 
-#include <cstring>
-
 #include "tests/cpp/testing.h"
 
 namespace kungfu {

@@ -1,6 +1,5 @@
 #include "tests/cpp/transport/hostile_suite.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -5,8 +5,6 @@
 
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "tests/cpp/transport/endpoint.h"
