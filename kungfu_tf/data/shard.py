@@ -13,11 +13,11 @@ _log = logging.getLogger(__name__)
 
 
 def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Dataset:
-    """Returns this peer's part of a dataset. All peers' parts are of one length.
+    """Returns this peer's part of a dataset, as long as every other peer's unless told otherwise.
 
     Elements are dealt out like cards, in rounds: of `size` peers, rank r gets the elements
-    r, r + size, r + 2·size, ... Only whole rounds are dealt, because a peer with one batch more
-    than the others would wait for them in vain.
+    r, r + size, r + 2·size, ... Only whole rounds are dealt, so that no peer has a batch more than
+    the others; `remainder` says what becomes of the rest.
 
     What an element is, is the dataset's affair:
 

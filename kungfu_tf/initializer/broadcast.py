@@ -17,14 +17,18 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     are called does not matter. A process that is alone does nothing.
 
     Args:
-        variables: `tf.Variable`s or Keras variables.
-        root: The rank whose values all get.
+        variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
+            travel (see `kungfu_tf.ops`).
+        root: The rank whose values all get, 0 to size − 1.
 
     Returns:
-        In a TF1 graph the operation that does it; else None.
+        In a TF1 graph the operation that does it; else None, when it is done or traced.
 
     Raises:
-        InvalidArgumentError: If shape, dtype or root differ between peers.
+        UnsupportedTypeError: If a variable has a dtype that cannot travel.
+        tf.errors.InvalidArgumentError: If number, shapes, dtypes or `root` differ between peers, or
+            `root` is no rank. On every peer; in a graph when it runs.
+        tf.errors.OpError: As any operation of `kungfu_tf.ops`: a peer is gone, or does not come.
 
     Example:
 
@@ -47,6 +51,9 @@ def BroadcastGlobalVariablesOp() -> tf.Operation:  # noqa: N802 (the name that K
 
     Build it when all variables exist, the optimizer's included, and run it after they have been
     initialised.
+
+    Returns:
+        The operation. Running it raises what `broadcast_variables` raises.
 
     Raises:
         RuntimeError: In eager code, where there is no collection of global variables.

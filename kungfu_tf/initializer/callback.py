@@ -30,7 +30,12 @@ class BroadcastGlobalVariablesCallback(Callback):
             step.
 
     Raises:
-        DivergenceError: On every peer, from `fit`, if they differ. It names variables and ranks.
+        ValueError: If `check_every` is less than 1.
+        DivergenceError: On every peer, from `fit`, if they differ. It names variables, ranks and
+            hosts.
+        tf.errors.OpError: From `fit`, as any operation of `kungfu_tf.ops`: models of different
+            shapes (InvalidArgumentError), a peer that is gone (UnavailableError) or that calls
+            `fit` otherwise (DeadlineExceededError).
 
     Example:
 

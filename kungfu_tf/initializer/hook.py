@@ -25,8 +25,11 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         check_every: Steps (calls of `session.run`) between two comparisons; None: never compare.
 
     Raises:
-        DivergenceError: On every peer, from `session.run`, if they differ. It names variables and
-            ranks.
+        ValueError: If `check_every` is less than 1.
+        DivergenceError: On every peer, from `session.run`, if they differ. It names variables,
+            ranks and hosts.
+        tf.errors.OpError: From `session.run` and when the session is created, as any operation of
+            `kungfu_tf.ops`.
 
     Example:
 
