@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kungfu_tf.launcher.errors import LaunchError
 
-SHORTEST = 16
+SHORTEST, LONGEST = 16, 4096
 
 _HOW_TO_MAKE_ONE = """\
 several hosts need a secret that all of them know. Make one, copy it to every host, name it there:
@@ -52,20 +52,26 @@ def several_hosts(
 
 
 def _given(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """The secret in the environment, and what is dubious about it."""
+    """The secret in the environment, and what is dubious about it.
+
+    As peers read it that no launcher has started (ops/peer/peer.cc): KUNGFU_SECRET as it is, else
+    the first line of KUNGFU_SECRET_FILE as it is.
+    """
+    secret = environ.get("KUNGFU_SECRET")
+    if secret:
+        return _checked(secret, "KUNGFU_SECRET"), None
     path = environ.get("KUNGFU_SECRET_FILE")
-    if path:
-        text, warning = _read(path)
-        return _checked(text, f"KUNGFU_SECRET_FILE '{path}'"), warning
-    text = environ.get("KUNGFU_SECRET", "")
-    return (_checked(text, "KUNGFU_SECRET"), None) if text else (None, None)
+    if not path:
+        return None, None
+    secret, warning = _read(path)
+    return _checked(secret, f"KUNGFU_SECRET_FILE '{path}'"), warning
 
 
 def _read(path: str) -> tuple[str, str | None]:
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="\n") as file:
             mode = os.fstat(file.fileno()).st_mode
-            text = file.read(4097)
+            text = file.readline(LONGEST + 2).removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LaunchError(f"KUNGFU_SECRET_FILE: cannot read '{path}': {error}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -73,10 +79,10 @@ def _read(path: str) -> tuple[str, str | None]:
     return text, None
 
 
-def _checked(text: str, source: str) -> str:
-    secret = text.strip()
-    if not SHORTEST <= len(secret) <= 4096:
-        raise LaunchError(f"{source}: the secret has {len(secret)} characters, not {SHORTEST}-4096")
+def _checked(secret: str, source: str) -> str:
+    if not SHORTEST <= len(secret) <= LONGEST:
+        count = "more" if len(secret) > LONGEST else len(secret)
+        raise LaunchError(f"{source}: the secret has {count} characters, not {SHORTEST}-{LONGEST}")
     if not secret.isprintable():
         raise LaunchError(f"{source}: the secret has characters that cannot be printed")
     return secret

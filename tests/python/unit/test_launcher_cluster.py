@@ -2,7 +2,10 @@
 
 import contextlib
 import ipaddress
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,9 +178,48 @@ def test_secrets_that_cannot_be_used(tmp_path: Path) -> None:
 
     path = tmp_path / "secret"
     assert "cannot read" in refused(KUNGFU_SECRET_FILE=str(path))
-    path.write_text("short\n")
+    path.write_text("short\nwhat comes later does not count\n")
     assert "has 5 characters" in refused(KUNGFU_SECRET_FILE=str(path))
+    path.write_text("x" * (credentials.LONGEST + 1))
+    assert "has more characters" in refused(KUNGFU_SECRET_FILE=str(path))
+    path.write_bytes(SECRET.encode() + b"\r\n")
+    assert "cannot be printed" in refused(KUNGFU_SECRET_FILE=str(path))
     assert "cannot be printed" in refused(KUNGFU_SECRET="sixteen\x01characters")
+
+
+@pytest.mark.parametrize("content", [SECRET, f"{SECRET}\n", f"  {SECRET} \nanother line\n"])
+def test_runners_and_peers_read_the_same_secret(tmp_path: Path, content: str) -> None:
+    """One peer has it from a runner; the other, which no runner has started, from the file."""
+    path = tmp_path / "secret"
+    path.write_text(content)
+    path.chmod(0o600)
+    read = credentials.several_hosts({"KUNGFU_SECRET_FILE": str(path)}, "a:1,b:1").secret
+    first, last = free_range(2)
+    peers = [f"127.0.0.1:{first}", f"127.0.0.1:{last}"]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", "import kungfu_tf as kf; kf.barrier(); print(kf.size())"],
+            env={
+                **{name: text for name, text in os.environ.items() if "KUNGFU" not in name},
+                "KUNGFU_SELF": peer,
+                "KUNGFU_PEERS": ",".join(peers),
+                "KUNGFU_COLLECTIVE_TIMEOUT": "60",
+                **secret,
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for peer, secret in zip(
+            peers, ({"KUNGFU_SECRET": read}, {"KUNGFU_SECRET_FILE": str(path)}), strict=True
+        )
+    ]
+    assert [process.communicate(timeout=100)[0] for process in processes] == ["2\n", "2\n"]
+
+
+def test_the_secret_itself_goes_before_its_file(tmp_path: Path) -> None:
+    both = {"KUNGFU_SECRET": SECRET, "KUNGFU_SECRET_FILE": str(tmp_path / "none")}
+    assert credentials.several_hosts(both, "a:1,b:1").secret == SECRET
 
 
 def test_a_secret_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
