@@ -69,7 +69,7 @@ def _hosts(options: Options) -> list[Host]:
     if options.hostfile is not None:
         return hosts_module.read_hostfile(options.hostfile)
     slots = max(len(os.sched_getaffinity(0)), options.np or 1)
-    return [Host(ipaddress.IPv4Address("127.0.0.1"), slots, "127.0.0.1")]
+    return [Host(ipaddress.IPv4Address("127.0.0.1"), slots)]
 
 
 def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster:

@@ -53,8 +53,6 @@ class Options:
     peers: str | None = None
     self_address: str | None = None
     nic: str | None = None
-    user: str | None = None
-    port: int = 9990
     port_range: tuple[int, int] = (10000, 11000)
     debug_port: int | None = None
     strategy: str | None = None
@@ -124,10 +122,18 @@ def _switch(value: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """One flag: `argument` is how the help names its value; empty: a switch that needs none."""
+    """One flag.
+
+    Attributes:
+        name: Without dashes.
+        field: Of `Options`; None: it is read, and has no effect.
+        argument: How the help names its value; empty: a switch that needs none.
+        parse: Makes a value of the text; a ValueError says what is wrong with it.
+        help: What it does.
+    """
 
     name: str
-    field: str
+    field: str | None
     argument: str
     parse: Callable[[str], Any]
     help: str
@@ -140,9 +146,9 @@ FLAGS = (
         "hosts",
         "ip:slots[:public],...",
         _text,
-        "the hosts, each with the number of peers it can take and, optionally, the address it has"
-        " outside; IPv6 in brackets, [::1]:2; names are resolved (default 127.0.0.1 with a slot per"
-        " core, or as many as -np asks for)",
+        "the hosts, each with the number of peers it can take; IPv6 in brackets, [::1]:2; names are"
+        " resolved (default 127.0.0.1 with a slot per core, or as many as -np asks for); KungFu's"
+        " third part, a host's address outside, is accepted and has no effect",
     ),
     Flag(
         "hostfile",
@@ -210,13 +216,18 @@ FLAGS = (
     ),
     Flag(
         "port",
-        "port",
+        None,
         "PORT",
         _port,
-        "the runner's own port, kept for runners that talk to each other; nothing listens on it in"
-        " this version (default 9990)",
+        "accepted for KungFu's sake, without effect: no runner listens to other runners",
     ),
-    Flag("u", "user", "NAME", _text, "user for ssh; kept for kungfu-distribute, not used here"),
+    Flag(
+        "u",
+        None,
+        "NAME",
+        _text,
+        "accepted for KungFu's sake, without effect: kungfu-run starts nothing over ssh",
+    ),
 )
 
 _BY_NAME = {flag.name: flag for flag in FLAGS}
@@ -274,9 +285,11 @@ def parse(arguments: Sequence[str]) -> Options:
             else:
                 raise LaunchError(f"-{flag.name} needs a value: -{flag.name} {flag.argument}")
         try:
-            values[flag.field] = flag.parse(value)
+            parsed = flag.parse(value)
         except ValueError as error:
             raise LaunchError(f"-{flag.name}: '{value}' {error}") from None
+        if flag.field is not None:
+            values[flag.field] = parsed
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 

@@ -19,11 +19,10 @@ _ITEM = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A machine of the job: where its peers listen, how many it takes, its address outside."""
+    """A machine of the job: where its peers listen, and how many it takes."""
 
     address: IPAddress
     slots: int
-    public: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Place:
 
 
 def parse_hosts(text: str) -> list[Host]:
-    """Reads `ip:slots[:public],...`.
+    """Reads `ip:slots[:public],...`; what is public is for ssh, which is not used here.
 
     Raises:
         LaunchError: which item is wrong, and why.
@@ -160,25 +159,21 @@ def find_self(
 
 
 def _parse_host(item: str) -> Host:
-    name, slots, public = _split(item)
-    address = resolve(name)
-    return Host(address, 1 if slots is None else _slots(slots), public or str(address))
+    name, slots, _ = _split(item)
+    return Host(resolve(name), 1 if slots is None else _slots(slots))
 
 
 def _parse_host_line(words: list[str]) -> Host:
     if len(words) == 1:
         return _parse_host(words[0])
-    address = resolve(words[0])
-    slots, public = 1, str(address)
+    slots = 1
     for word in words[1:]:
         key, equals, value = word.partition("=")
         if key == "slots" and equals:
             slots = _slots(value)
-        elif key == "public_addr" and value:
-            public = value
-        else:
+        elif key != "public_addr" or not value:
             raise ValueError(f"has '{word}' where slots=N or public_addr=ADDRESS belongs")
-    return Host(address, slots, public)
+    return Host(resolve(words[0]), slots)
 
 
 def _split(item: str) -> tuple[str, str | None, str | None]:

@@ -1,5 +1,10 @@
 """The command line of kungfu-run."""
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
 from kungfu_tf.launcher import flags
@@ -72,6 +77,22 @@ def test_an_unknown_strategy_lists_those_that_exist() -> None:
     with pytest.raises(LaunchError) as caught:
         flags.parse(["-strategy", "MESH", "prog"])
     assert all(name in str(caught.value) for name in flags.STRATEGIES)
+
+
+def test_the_strategies_are_the_cores() -> None:
+    program = "import kungfu_tf as kf; kf.init()"
+    environ = {**os.environ, "KUNGFU_STRATEGY": "MESH"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60
+    )
+    names = re.search(r"KUNGFU_STRATEGY: 'MESH' .* one of (.*)", ended.stderr)
+    assert names is not None, ended.stderr
+    assert sorted(names[1].split(", ")) == sorted(flags.STRATEGIES)
+
+
+def test_flags_without_effect_are_accepted() -> None:
+    plain = flags.parse(["prog"])
+    assert flags.parse(["-u", "me", "-port", "9990", "prog"]) == plain
 
 
 @pytest.mark.parametrize("name", flags.NOT_IN_THIS_VERSION)

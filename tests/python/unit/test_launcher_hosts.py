@@ -14,16 +14,16 @@ ip = ipaddress.ip_address
 
 def test_a_list_of_hosts() -> None:
     assert hosts.parse_hosts("10.0.0.1:4, 10.0.0.2:2:gpu2.example.org,10.0.0.3") == [
-        Host(ip("10.0.0.1"), 4, "10.0.0.1"),
-        Host(ip("10.0.0.2"), 2, "gpu2.example.org"),
-        Host(ip("10.0.0.3"), 1, "10.0.0.3"),
+        Host(ip("10.0.0.1"), 4),
+        Host(ip("10.0.0.2"), 2),
+        Host(ip("10.0.0.3"), 1),
     ]
 
 
 def test_ipv6_goes_in_brackets() -> None:
     assert hosts.parse_hosts("[fd00::1]:4,[fd00::2]:2:[2001:db8::2]") == [
-        Host(ip("fd00::1"), 4, "fd00::1"),
-        Host(ip("fd00::2"), 2, "[2001:db8::2]"),
+        Host(ip("fd00::1"), 4),
+        Host(ip("fd00::2"), 2),
     ]
     assert hosts.parse_hosts("[::1]:2")[0].address == ip("::1")
 
@@ -62,10 +62,10 @@ def test_a_hostfile(tmp_path: Path) -> None:
         "10.0.0.2 slots=2 public_addr=gpu2.example.org\n10.0.0.3:8\n10.0.0.4\n"
     )
     assert hosts.read_hostfile(str(path)) == [
-        Host(ip("10.0.0.1"), 4, "10.0.0.1"),
-        Host(ip("10.0.0.2"), 2, "gpu2.example.org"),
-        Host(ip("10.0.0.3"), 8, "10.0.0.3"),
-        Host(ip("10.0.0.4"), 1, "10.0.0.4"),
+        Host(ip("10.0.0.1"), 4),
+        Host(ip("10.0.0.2"), 2),
+        Host(ip("10.0.0.3"), 8),
+        Host(ip("10.0.0.4"), 1),
     ]
 
 
