@@ -23,6 +23,7 @@ from setuptools.command.build import build
 
 ROOT = Path(__file__).parent.resolve()
 SOURCES = ("ops/tensorflow/*", "ops/c_api/*.h")
+TIMEOUT = 3600.0  # seconds for each step, on a slow machine that has other things to do
 
 
 def build_core(lib: Path) -> None:
@@ -30,7 +31,7 @@ def build_core(lib: Path) -> None:
     tools = {**os.environ, "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"}
 
     def cmake(*args: str | Path) -> None:
-        subprocess.run(["cmake", *args], check=True, env=tools)
+        subprocess.run(["cmake", *args], check=True, env=tools, timeout=TIMEOUT)
 
     with tempfile.TemporaryDirectory(prefix="kungfu-core-") as scratch:
         cmake("-G", "Ninja", "-S", ROOT / "ops", "-B", scratch)
@@ -54,7 +55,7 @@ def has_tensorflow(python: str) -> bool:
     PYTHONPATH through which pip hides them.
     """
     find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
-    return subprocess.run([python, "-I", "-c", find]).returncode == 0
+    return subprocess.run([python, "-I", "-c", find], timeout=TIMEOUT).returncode == 0
 
 
 def load_build_module() -> ModuleType:
@@ -69,7 +70,9 @@ def load_build_module() -> ModuleType:
 
 def build_ops(lib: Path) -> None:
     """Compiles the op library for the TensorFlow of the user's environment."""
-    load_build_module().build_op_library(lib, python=sys.executable, core_dir=lib, source_dir=ROOT)
+    load_build_module().build_op_library(
+        lib, python=sys.executable, core_dir=lib, source_dir=ROOT, timeout=TIMEOUT
+    )
 
 
 class BuildNative(Command):
@@ -98,7 +101,8 @@ class BuildNative(Command):
             build_ops(lib)
         else:
             print("no TensorFlow found: the op library will be compiled at the first use of an op")
-        subprocess.run(["strip", "--strip-unneeded", *lib.glob("*.so*")], check=True)
+        strip = ["strip", "--strip-unneeded", *lib.glob("*.so*")]
+        subprocess.run(strip, check=True, timeout=TIMEOUT)
 
     def get_outputs(self) -> list[str]:
         if self.editable_mode:

@@ -48,10 +48,6 @@ class TensorFlow:
     compile_flags: list[str]
     link_flags: list[str]
 
-    @property
-    def minor(self) -> str:
-        return minor_version(self.version)
-
 
 @dataclass(frozen=True)
 class Marker:
@@ -59,6 +55,19 @@ class Marker:
 
     tensorflow: str
     key: str
+
+
+class Deadline:
+    """So many seconds from now on."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self._end = time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 when it has passed."""
+        return max(0.0, self._end - time.monotonic())
 
 
 def minor_version(version: str) -> str:
@@ -86,13 +95,16 @@ def query_tensorflow(python: str) -> TensorFlow:
     Raises:
         BuildError: it imports none.
     """
-    result = subprocess.run(
-        [python, "-I", "-c", _QUERY],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=IMPORT_TIMEOUT,
-    )
+    try:
+        result = subprocess.run(
+            [python, "-I", "-c", _QUERY],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+            timeout=IMPORT_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{python} has not imported tensorflow in {IMPORT_TIMEOUT:g} s") from None
     if result.returncode != 0:
         raise BuildError(f"{python} cannot import tensorflow:\n{result.stderr}")
     return TensorFlow(*json.loads(result.stdout.splitlines()[-1]))
@@ -117,25 +129,22 @@ def build_op_library(
         source_dir: The directory of `ops/`.
         tensorflow: What it is for, if known; then `python` is not asked.
         compiler: A command; default CXX, then the first of g++, c++, clang++.
-        timeout: Seconds for each run of the compiler.
+        timeout: Seconds for all of it.
 
     Returns:
         Its path.
 
     Raises:
-        BuildError: there is no compiler, no TensorFlow, or it does not compile.
+        BuildError: there is no compiler, no TensorFlow, or it does not compile, or not in time.
     """
+    deadline = Deadline(timeout)
     tensorflow = tensorflow or query_tensorflow(python)
     command = find_compiler(compiler)
     key = build_key(tensorflow, command, source_dir)
     library = output_dir / library_name(tensorflow.version)
-    if read_marker(library) == Marker(tensorflow.version, key):
-        return library
-    output_dir.mkdir(parents=True, exist_ok=True)
-    # In the same directory, so that the result can be renamed into its place.
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=output_dir) as scratch:
-        built = _compile(Path(scratch), tensorflow, command, key, core_dir, source_dir, timeout)
-        os.replace(built, library)
+    if read_marker(library) != Marker(tensorflow.version, key):
+        output_dir.mkdir(parents=True, exist_ok=True)
+        _build(library, tensorflow, command, key, core_dir, source_dir, deadline)
     return library
 
 
@@ -158,12 +167,14 @@ def cached_op_library(
         source_dir: The directory of `ops/`.
         tensorflow: What the library is for.
         compiler: A command, or nothing.
-        timeout: Also the most seconds to wait for another process that compiles.
+        timeout: Seconds for all of it, also for waiting while another process compiles.
 
     Raises:
         BuildError: as `build_op_library`; or the directory belongs to somebody else.
     """
-    key = build_key(tensorflow, find_compiler(compiler), source_dir)
+    deadline = Deadline(timeout)
+    command = find_compiler(compiler)
+    key = build_key(tensorflow, command, source_dir)
     directory = cache_dir / key
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -179,21 +190,14 @@ def cached_op_library(
     wanted = Marker(tensorflow.version, key)
     if read_marker(library) == wanted:
         return library
-    with _locked(directory / "lock", timeout):
+    with _locked(directory / "lock", deadline):
         if read_marker(library) != wanted:
             print(
                 f"kungfu_tf: compiling the ops for TensorFlow {tensorflow.version}, once",
                 file=sys.stderr,
                 flush=True,
             )
-            build_op_library(
-                directory,
-                core_dir=core_dir,
-                source_dir=source_dir,
-                tensorflow=tensorflow,
-                compiler=compiler,
-                timeout=timeout,
-            )
+            _build(library, tensorflow, command, key, core_dir, source_dir, deadline)
     return library
 
 
@@ -219,11 +223,11 @@ def find_compiler(compiler: str = "") -> list[str]:
 
 def build_key(tensorflow: TensorFlow, compiler: list[str], source_dir: Path) -> str:
     """A digest of all that the library depends on."""
-    version = subprocess.run([*compiler, "--version"], capture_output=True, timeout=60)
+    version = _run([*compiler, "--version"], Deadline(60.0))
     digest = hashlib.sha256()
     parts = [tensorflow.version, *_flags(tensorflow), *tensorflow.link_flags, *compiler]
-    for part in [*(part.encode() for part in parts), version.stdout]:
-        digest.update(part + b"\0")
+    for part in [*parts, version]:
+        digest.update(part.encode() + b"\0")
     for source in _sources(source_dir, "*"):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:32]
@@ -244,61 +248,82 @@ def _flags(tensorflow: TensorFlow) -> list[str]:
     ]
 
 
-def _compile(
-    scratch: Path,
+def _build(
+    library: Path,
     tensorflow: TensorFlow,
     compiler: list[str],
     key: str,
     core_dir: Path,
     source_dir: Path,
-    timeout: float,
-) -> Path:
+    deadline: Deadline,
+) -> None:
+    # In the same directory, so that the result can be renamed into its place.
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as directory:
+        scratch = Path(directory)
+        objects = _compile(scratch, tensorflow, compiler, key, source_dir, deadline)
+        built = scratch / library.name
+        exports = source_dir / "ops" / "tensorflow" / "exports.map"
+        link = ["-shared", *map(str, objects), "-o", str(built), *tensorflow.link_flags]
+        # The core is found by its name among the libraries that are loaded already: no path to it.
+        core = [f"-L{core_dir}", f"-l:{CORE_NAME}", f"-Wl,--version-script={exports}"]
+        _run([*compiler, *link, *core, "-Wl,-z,defs"], deadline)
+        os.replace(built, library)
+
+
+def _compile(
+    scratch: Path,
+    tensorflow: TensorFlow,
+    compiler: list[str],
+    key: str,
+    source_dir: Path,
+    deadline: Deadline,
+) -> list[Path]:
     build = f'-DKUNGFU_OPS_BUILD="tensorflow={tensorflow.version} key={key}"'
 
     def compile_one(source: Path) -> Path:
         output = scratch / f"{source.stem}.o"
         flags = [*_flags(tensorflow), build, f"-I{source_dir}"]
-        _run([*compiler, *flags, "-c", str(source), "-o", str(output)], timeout)
+        _run([*compiler, *flags, "-c", str(source), "-o", str(output)], deadline)
         return output
 
     with concurrent.futures.ThreadPoolExecutor(MOST_COMPILERS) as pool:
-        objects = list(pool.map(compile_one, _sources(source_dir, "*.cc")))
-    library = scratch / library_name(tensorflow.version)
-    exports = source_dir / "ops" / "tensorflow" / "exports.map"
-    link = ["-shared", *map(str, objects), "-o", str(library), *tensorflow.link_flags]
-    # The core is found by its name among the libraries that are loaded already: no path to it.
-    core = [f"-L{core_dir}", f"-l:{CORE_NAME}", f"-Wl,--version-script={exports}", "-Wl,-z,defs"]
-    _run([*compiler, *link, *core], timeout)
-    return library
+        return list(pool.map(compile_one, _sources(source_dir, "*.cc")))
 
 
-def _run(command: list[str], timeout: float) -> None:
+def _run(command: list[str], deadline: Deadline) -> str:
+    """What a command prints, before the deadline; else it is killed."""
     try:
         result = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=deadline.left,
         )
     except subprocess.TimeoutExpired:
-        raise BuildError(f"no result after {timeout:g} s: {shlex.join(command)}") from None
+        raise BuildError(f"not ready after {deadline.timeout:g} s: {shlex.join(command)}") from None
     if result.returncode != 0:
         raise BuildError(
             f"{command[0]} failed with code {result.returncode}: {shlex.join(command)}\n"
             f"{result.stdout[-8000:]}"
         )
+    return result.stdout
 
 
 @contextlib.contextmanager
-def _locked(path: Path, timeout: float) -> Iterator[None]:
+def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
     """Holds the lock of a file, which the system releases if the process ends."""
-    deadline = time.monotonic() + timeout
     with path.open("wb") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > deadline:
+                if not deadline.left:
                     raise BuildError(
-                        f"another process has held {path} for {timeout:g} s: it should be compiling"
+                        f"another process has held {path} for {deadline.timeout:g} s: it should be "
+                        "compiling"
                     ) from None
                 time.sleep(0.1)  # flock itself knows no deadline
         yield

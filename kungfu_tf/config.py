@@ -86,8 +86,8 @@ CACHE_DIR = Setting(
 
 BUILD_TIMEOUT = Setting(
     "KUNGFU_BUILD_TIMEOUT",
-    "seconds that compiling the op library may take, or waiting for another process that does "
-    "(default: 600)",
+    "seconds that compiling the op library may take in all, waiting for another process that "
+    "compiles it included (default: 600)",
     _seconds,
     lambda: 600.0,
 )

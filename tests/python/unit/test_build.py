@@ -6,6 +6,8 @@ from __future__ import annotations
 import fcntl
 import multiprocessing
 import os
+import subprocess
+import types
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,31 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, sources: Path, tmp_
         cached(sources, tmp_path / "cache")
     with pytest.raises(_build.BuildError, match=r"'no-such-c\+\+'"):
         cached(sources, tmp_path / "cache", compiler="no-such-c++")
+
+
+@pytest.mark.parametrize("make", [build, cached])
+def test_the_whole_build_has_one_deadline(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: object
+) -> None:
+    """Each run of the compiler takes 2 s, by a clock of our own; the fifth would end after 10."""
+    for i in range(9):
+        (sources / "ops" / "tensorflow" / f"another{i}.cc").write_text("")
+    now, runs = [0.0], []
+
+    def run(command: list[str], *, timeout: float, **_: object) -> object:
+        if "-c" in command:
+            if timeout < 2.0:
+                raise subprocess.TimeoutExpired(command, timeout)
+            runs.append(command)
+            now[0] += 2.0
+        return subprocess.CompletedProcess(command, 0, "")
+
+    monkeypatch.setattr(_build, "MOST_COMPILERS", 1)
+    monkeypatch.setattr(_build, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(_build.BuildError, match="not ready after 9 s"):
+        make(sources, tmp_path / "out", timeout=9.0)
+    assert len(runs) == 4
 
 
 def test_without_tensorflow(tmp_path: Path) -> None:
