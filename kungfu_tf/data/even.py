@@ -185,6 +185,7 @@ def _while_anybody_has_one(
     """
     iterators = itertools.count()
 
+    @tf.autograph.experimental.do_not_convert
     def ask(iterator: Any, element: Any) -> Any:
         is_real, batch = element
         iterator = tf.cond(iterator < 0, begin, lambda: iterator)

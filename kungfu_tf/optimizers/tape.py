@@ -50,6 +50,7 @@ class DistributedGradientTape:
         self._bucket_bytes = bucket_bytes
         self._samples = samples
 
+    @tf.autograph.experimental.do_not_convert
     def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the means of the peers' gradients.
 

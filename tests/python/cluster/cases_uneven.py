@@ -1,0 +1,340 @@
+"""Peers with different numbers of batches, and of samples in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+from support import raised_by
+
+import kungfu_tf as kf
+from kungfu_tf import _keras, _lib
+from kungfu_tf.data import empty
+from kungfu_tf.data.even import agree
+from kungfu_tf.optimizers import SynchronousSGDOptimizer, weight
+
+JOBS = [
+    {
+        "np": 3,
+        "cases": [
+            "tape",
+            "optimizer",
+            "gathered_gradients_are_weighed_when_they_are_gathered",
+            "a_function_within_the_step_is_weighed_anew_in_each",
+            "of_what_is_not_there_nothing_counts",
+            "an_empty_batch_leaves_no_trace",
+            "loops_that_are_left_do_not_disturb_later_ones",
+            "what_the_peers_know_decides",
+            "a_wrong_number_of_batches_is_told",
+        ],
+    },
+    {"np": 5, "cases": ["optimizer", "tape"]},
+    {
+        "np": 2,
+        "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "5"},
+        "cases": [
+            "batches_of_one_size_have_the_plain_mean",
+            "a_peer_that_goes_on_alone_is_told",
+        ],
+    },
+]
+BATCH = 8
+EPOCHS = 2
+TOLERANCE = 1e-12
+# Samples by rank: 10, 7 and 1 batches, the last ones smaller; and two peers without any.
+SAMPLES = {2: [40, 40], 3: [75, 53, 2], 5: [24, 0, 27, 0, 5]}
+
+tf.keras.backend.set_floatx("float64")
+optimizers = tf.keras.optimizers
+
+
+def parts():
+    """The samples of each rank."""
+    counts = SAMPLES[kf.size()]
+    x, y = training.samples(sum(counts))
+    ends = np.cumsum(counts)[:-1]
+    return list(zip(np.split(x, ends), np.split(y, ends), strict=True))
+
+
+def steps_of_an_epoch():
+    return -(-max(SAMPLES[kf.size()]) // BATCH)
+
+
+def union():
+    """The batches of one process: of each step, the samples that all peers have in it."""
+    for step in range(steps_of_an_epoch()):
+        rows = slice(step * BATCH, (step + 1) * BATCH)
+        yield tuple(np.concatenate([part[i][rows] for part in parts()]) for i in range(2))
+
+
+def mine(length):
+    """This peer's batches, whose number is known, or not."""
+    x, y = parts()[kf.rank()]
+    if length == "generator":
+        spec = tuple(tf.TensorSpec([None, n], tf.float64) for n in (training.FEATURES, 1))
+        starts = range(0, len(x), BATCH)
+        return tf.data.Dataset.from_generator(
+            lambda: ((x[i : i + BATCH], y[i : i + BATCH]) for i in starts), output_signature=spec
+        )
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+
+
+def embedding_model():
+    """Its first layer's gradient is IndexedSlices."""
+    tf.keras.utils.set_random_seed(11)
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Input((training.FEATURES,)),
+            layers.Lambda(lambda x: tf.cast(tf.abs(x) * 3, tf.int32) % 5, output_shape=(6,)),
+            layers.Embedding(5, 4),
+            layers.Flatten(),
+            layers.Dense(1, bias_initializer="ones"),
+        ]
+    )
+
+
+MODELS = {"dense": training.dense_model, "embedding": embedding_model}
+
+
+def train(model, batches, step, epochs=EPOCHS):
+    """What `step(x, y)`, which changes the model, does to it in so many epochs."""
+    signature = [tf.TensorSpec([None, n], tf.float64) for n in (training.FEATURES, 1)]
+    run_step = tf.function(step, input_signature=signature)
+    variables = model.trainable_variables
+    run = training.Run(training.values_of(variables), [], [], [])
+    for _ in range(epochs):
+        for x, y in batches():
+            run_step(x, y)
+            run.weights.append(training.digest(training.values_of(variables)))
+    run.after = training.values_of(variables)
+    return run
+
+
+def step_of(model, optimizer, make_tape=lambda x: tf.GradientTape()):
+    def step(x, y):
+        with make_tape(x) as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    return step
+
+
+def counted(step):
+    """The step, its gradients weighed by samples."""
+
+    def counted_step(x, y):
+        with weight.samples(empty.samples_of((x, y))):
+            step(x, y)
+
+    return counted_step
+
+
+def single(make_model, make_optimizer):
+    model, optimizer = make_model(), make_optimizer()
+    _keras.build(optimizer, model.trainable_variables)
+    return train(model, union, step_of(model, optimizer))
+
+
+def questions(length):
+    """How often the pipelines ask for another batch."""
+    return EPOCHS * (steps_of_an_epoch() + 1) if length == "generator" else 0
+
+
+@each(model=["dense", "embedding"], length=["known", "generator"])
+def case_tape(model, length):
+    make_model = MODELS[model]
+    expected = single(make_model, lambda: optimizers.SGD(0.05))
+    before = training.operations()
+    model, optimizer = make_model(), optimizers.SGD(0.05)
+    _keras.build(optimizer, model.trainable_variables)
+    dataset = kf.data.even(mine(length))
+    run = train(
+        model,
+        lambda: dataset,
+        step_of(
+            *(model, optimizer),
+            lambda x: kf.DistributedGradientTape(tf.GradientTape(), samples=tf.shape(x)[0]),
+        ),
+    )
+    assert training.differences(run, expected, TOLERANCE) == []
+    steps = EPOCHS * steps_of_an_epoch()
+    assert len(run.weights) == steps
+    # Slices travel as two operations, and both comparisons are one each.
+    of_a_step = 1 + (1 if make_model is training.dense_model else 3)
+    assert training.operations() - before == 1 + questions(length) + steps * of_a_step + 2
+
+
+@each(name=["momentum", "adam"])
+def case_optimizer(name):
+    dataset = kf.data.even(mine("known"))
+    for make in training.keras_optimizers(name):
+        expected = single(training.dense_model, make)
+        model = training.dense_model()
+        optimizer = SynchronousSGDOptimizer(make(), bucket_bytes=1200)
+        _keras.build(optimizer, model.trainable_variables)
+        before = _lib.completed("samples")
+        run = train(model, lambda: dataset, counted(step_of(model, optimizer)))
+        assert training.differences(run, expected, TOLERANCE) == []
+        steps = EPOCHS * steps_of_an_epoch()
+        assert _lib.completed("samples") - before == steps
+        assert training.completed(optimizer) == [steps] * 3
+
+
+def case_gathered_gradients_are_weighed_when_they_are_gathered():
+    """The steps of one update count alike, as they do in one process."""
+    if not training.is_keras_3():  # Keras 2 cannot accumulate
+        return
+
+    def make():
+        return optimizers.Adam(0.02, gradient_accumulation_steps=5, clipnorm=0.1)
+
+    expected = single(training.dense_model, make)
+    model, optimizer = training.dense_model(), SynchronousSGDOptimizer(make())
+    _keras.build(optimizer, model.trainable_variables)
+    dataset = kf.data.even(mine("known"))
+    run = train(model, lambda: dataset, counted(step_of(model, optimizer)))
+    assert training.differences(run, expected, TOLERANCE) == []
+    assert training.completed(optimizer) == [EPOCHS * steps_of_an_epoch() // 5]
+
+
+def case_batches_of_one_size_have_the_plain_mean():
+    """Bit for bit (of two peers: the order of more is another for another optimizer)."""
+    data = training.samples(4 * BATCH * kf.size())
+    dataset = kf.data.shard(tf.data.Dataset.from_tensor_slices(data)).batch(BATCH)
+    runs, counts = [], []
+    for wrapper in (lambda step: step, counted):
+        model, optimizer = training.dense_model(), SynchronousSGDOptimizer(optimizers.Adam(0.01))
+        _keras.build(optimizer, model.trainable_variables)
+        before = training.operations()
+        runs.append(train(model, lambda: dataset, wrapper(step_of(model, optimizer))))
+        counts.append(training.operations() - before)
+    assert runs[0].weights == runs[1].weights
+    steps = 4 * EPOCHS
+    assert counts == [steps, 2 * steps]
+
+
+def case_a_function_within_the_step_is_weighed_anew_in_each():
+    """It is traced once, in the first step."""
+    expected = single(training.dense_model, lambda: optimizers.SGD(0.05))
+    model, optimizer = training.dense_model(), SynchronousSGDOptimizer(optimizers.SGD(0.05))
+    _keras.build(optimizer, model.trainable_variables)
+    inner = tf.function(step_of(model, optimizer), reduce_retracing=True)
+    dataset = kf.data.even(mine("known"))
+    run = train(model, lambda: dataset, counted(inner))
+    assert training.differences(run, expected, TOLERANCE) == []
+
+
+@each(dtype=["float16", "bfloat16", "float32", "float64", "complex64"])
+def case_of_what_is_not_there_nothing_counts(dtype):
+    """Neither its NaN; and the sum of nothing is nothing."""
+    rank = kf.rank()
+    counts, values = [3, 1, 0], [1.0, 2.0, np.nan]
+    for n, total in ((counts[rank], 4), (0, 0)):
+        variables = [tf.Variable(tf.zeros([2], dtype)), tf.Variable(tf.zeros([4, 2], dtype))]
+        dense = tf.cast(tf.fill([2], values[rank]), dtype)
+        slices = tf.IndexedSlices(dense[None][:n], tf.constant([rank])[:n], tf.constant([4, 2]))
+        with weight.samples(tf.constant(n)):
+            means = kf.optimizers.buckets.mean_gradients([dense, slices], variables)
+        mean = (3 * 1.0 + 1 * 2.0) / 4 if total else 0.0
+        np.testing.assert_array_equal(tf.cast(means[0], tf.complex64), [mean, mean])
+        rows = tf.cast(tf.convert_to_tensor(means[1]), tf.complex64)
+        by_rank = [3 * 1.0 / 4, 1 * 2.0 / 4, 0.0, 0.0] if total else [0.0] * 4
+        np.testing.assert_allclose(rows, np.transpose([by_rank] * 2), rtol=1e-2)
+
+
+def normalising_model():
+    tf.keras.utils.set_random_seed(11)
+    layers = tf.keras.layers
+    model = tf.keras.Sequential(
+        [
+            layers.Input((training.FEATURES,)),
+            layers.Dense(4),
+            layers.BatchNormalization(),
+            layers.Dropout(0.5),
+            layers.Dense(1),
+        ]
+    )
+    optimizer = SynchronousSGDOptimizer(optimizers.SGD(0.05))
+    _keras.build(optimizer, model.trainable_variables)
+    model.compile(optimizer, "mse", metrics=["mae", tf.keras.metrics.RootMeanSquaredError()])
+    return model
+
+
+@each(mode=["function", "eager"])
+def case_an_empty_batch_leaves_no_trace(mode):
+    model = normalising_model()
+
+    def step(batch):
+        samples = empty.samples_of(batch)
+        with weight.samples(samples):
+            return empty.step_on(model, samples, lambda: model.train_step(batch))
+
+    x, y = training.samples(2 * BATCH)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH).take(2 - kf.rank())
+    run = tf.function(step) if mode == "function" else step
+    seen = [training.values_of(model.non_trainable_variables[:2])]
+    logs = [{}]
+    for batch in kf.data.even(batches):
+        logs.append({name: float(value) for name, value in run(batch).items()})
+        seen.append(training.values_of(model.non_trainable_variables[:2]))
+    assert all(np.isfinite(value) for log in logs for value in log.values()), logs
+    real = 2 - kf.rank()
+    for step in (1, 2):
+        unchanged = all(map(np.array_equal, seen[step], seen[step - 1]))
+        assert unchanged == (step > real), (step, seen)
+        assert np.isfinite(seen[step]).all()
+    if real < 2:
+        assert set(logs[2].values()) == (set(logs[1].values()) if real else {0.0})
+    digest = training.digest(training.values_of(model.trainable_variables))
+    assert kf.ops.consensus(np.int64(digest))
+
+
+def case_loops_that_are_left_do_not_disturb_later_ones():
+    dataset = kf.data.even(mine("generator"))
+    for left_after in (1, 3, 2):
+        for step, _ in enumerate(dataset, start=1):
+            if step == left_after:
+                break
+    lengths = [len(x) for x, _ in dataset]
+    assert sum(lengths) == SAMPLES[3][kf.rank()]
+    assert len(lengths) == steps_of_an_epoch()
+
+
+def case_a_peer_that_goes_on_alone_is_told():
+    batches = iter(kf.data.even(mine("generator")))
+    next(batches)
+    if kf.rank() == 1:
+        text = raised_by(tf.errors.OpError, list, batches)
+        assert "/more/0'" in text and "rank 0" in text, text
+
+
+def case_what_the_peers_know_decides():
+    rank = kf.rank()
+    numbers = tf.data.Dataset.range(24)
+    alike, ragged = numbers.batch(8, drop_remainder=True), numbers.batch(8)
+    uneven = alike.take(3 - rank)
+    unknown = alike.filter(lambda x: True) if rank == 1 else alike
+
+    assert agree(alike).is_even
+    assert agree(ragged, batch_size=8, samples=24).is_even
+    assert not agree(ragged).is_even
+    assert not agree(ragged, batch_size=8 + rank, samples=24).is_even
+    assert not agree(uneven).is_even
+    assert kf.data.even(ragged) is ragged
+    assert agree(uneven).batches == (3, 2, 1)
+    assert agree(unknown).length == tf.data.UNKNOWN_CARDINALITY
+    assert agree(unknown, cardinality=3).length == 3
+    # Whose data never end never waits for anybody.
+    endless = kf.data.even(alike.repeat() if rank == 0 else uneven)
+    assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert len(list(endless.take(7))) == 7
+
+
+def case_a_wrong_number_of_batches_is_told():
+    claimed = 4 if kf.rank() == 0 else 3
+    dataset = kf.data.even(mine("generator").take(3), cardinality=claimed)
+    if kf.rank() == 0:
+        assert "4" in raised_by(tf.errors.OpError, list, dataset)
