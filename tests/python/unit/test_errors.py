@@ -30,13 +30,27 @@ def test_codes_are_tensorflows(error: type[errors.KungfuError]) -> None:
         assert same(None, None, "text").error_code == error.code
 
 
-def test_from_code() -> None:
-    error = errors.from_code(14, "rank 2 is gone")
-    assert type(error) is errors.UnavailableError
-    assert str(error) == "rank 2 is gone"
-    unnamed = errors.from_code(6, "address in use")
-    assert type(unnamed) is errors.KungfuError
-    assert unnamed.code == 6
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (1, errors.CancelledError),
+        (3, errors.InvalidArgumentError),
+        (4, errors.DeadlineExceededError),
+        (7, errors.PermissionDeniedError),
+        (8, errors.ResourceExhaustedError),
+        (9, errors.FailedPreconditionError),
+        (10, errors.AbortedError),
+        (12, errors.UnimplementedError),
+        (13, errors.InternalError),
+        (14, errors.UnavailableError),
+        (6, errors.KungfuError),  # has no class of its own
+    ],
+)
+def test_from_code(code: int, error: type[errors.KungfuError]) -> None:
+    made = errors.from_code(code, "rank 2 is gone")
+    assert type(made) is error
+    assert str(made) == "rank 2 is gone"
+    assert made.code == code
 
 
 def test_types_that_python_programs_catch() -> None:

@@ -2,31 +2,173 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 import kungfu_tf as kf
 
-MODULES = [kf, kf.callbacks, kf.data, kf.errors, kf.initializer, kf.ops, kf.optimizers]
+TESTS = Path(__file__).parents[2]
+
+# All that is public, and how it may be called; None: a module, or an error.
+PUBLIC = {
+    "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None)",
+    "barrier": "(*, name='barrier')",
+    "callbacks": None,
+    "current_cluster_size": "()",
+    "current_local_rank": "()",
+    "current_local_size": "()",
+    "current_rank": "()",
+    "data": None,
+    "epoch": "()",
+    "errors": None,
+    "host_count": "()",
+    "init": "()",
+    "initializer": None,
+    "is_root": "()",
+    "launch": "(fn, np, *, timeout=None)",
+    "layers": None,
+    "local_rank": "()",
+    "local_size": "()",
+    "ops": None,
+    "optimizers": None,
+    "rank": "()",
+    "run_barrier": "(*, name='barrier')",
+    "run_on_root": "(fn)",
+    "shutdown": "()",
+    "size": "()",
+    "uid": "()",
+    "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
+    "callbacks.MetricAverageCallback": "()",
+    "data.even": "(dataset, *, cardinality=None, name='even')",
+    "data.shard": "(dataset, *, remainder='drop')",
+    "errors.AbortedError": None,
+    "errors.CancelledError": None,
+    "errors.DeadlineExceededError": None,
+    "errors.DivergenceError": None,
+    "errors.FailedPreconditionError": None,
+    "errors.InternalError": None,
+    "errors.InvalidArgumentError": None,
+    "errors.KungfuError": None,
+    "errors.LibraryError": None,
+    "errors.PeerFailedError": None,
+    "errors.PermissionDeniedError": None,
+    "errors.ResourceExhaustedError": None,
+    "errors.UnavailableError": None,
+    "errors.UnimplementedError": None,
+    "errors.UnsupportedTypeError": None,
+    "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
+    "initializer.BroadcastGlobalVariablesHook": "(*, check_every=1000)",
+    "initializer.BroadcastGlobalVariablesOp": "()",
+    "initializer.broadcast_variables": "(variables, *, root=0)",
+    "layers.SyncBatchNormalization": "(**arguments)",
+    "layers.synchronize": "(model)",
+    "ops.all_gather": "(tensor, *, concat=False, name=None)",
+    "ops.all_reduce": "(tensor, *, op='sum', name=None)",
+    "ops.all_to_all": "(tensor, *, splits=None, name=None)",
+    "ops.barrier": "(*, name=None)",
+    "ops.broadcast": "(tensor, *, root=0, name=None)",
+    "ops.cluster_size": "(*, name=None)",
+    "ops.consensus": "(tensor, *, name=None)",
+    "ops.defuse": "(tensor, shapes, *, name=None)",
+    "ops.fuse": "(values, *, name=None)",
+    "ops.gather": "(tensor, *, root=0, concat=False, name=None)",
+    "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None)",
+    "ops.group_broadcast": "(values, *, root=0, name=None)",
+    "ops.peer_info": "(*, name=None)",
+    "ops.rank": "(*, name=None)",
+    "ops.reduce": "(tensor, op, *, root=0, name=None)",
+    "ops.reduce_scatter": "(tensor, *, op='sum', name=None)",
+    "optimizers.Algorithm": "()",
+    "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400)",
+    "optimizers.wrap": "(optimizer, make_algorithm)",
+}
+
+MODULES = [kf, *(module for name in kf.__all__ if inspect.ismodule(module := getattr(kf, name)))]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_public_names_are_importable_and_documented(module: object) -> None:
-    names = module.__all__
-    assert len(names) == len(set(names))
-    for name in names:
-        assert inspect.getdoc(getattr(module, name)), name
-        assert name in dir(module)
+def public() -> Iterator[tuple[str, Any]]:
+    """The public names, those of modules behind the module's, and what they stand for."""
+    for module in MODULES:
+        path = "" if module is kf else module.__name__.removeprefix("kungfu_tf.") + "."
+        yield from ((path + name, getattr(module, name)) for name in module.__all__)
 
 
-@pytest.mark.parametrize("name", kf.ops.__all__)
+def signature_of(value: Any) -> str | None:
+    """Without types, as in the table."""
+    if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, Exception)):
+        return None
+    empty = inspect.Parameter.empty
+    signature = inspect.signature(value)
+    parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=parameters, return_annotation=empty))
+
+
+def test_the_table_is_what_can_be_imported() -> None:
+    assert {name: signature_of(value) for name, value in public()} == PUBLIC
+
+
+@pytest.mark.parametrize("name", [name for name, signature in PUBLIC.items() if signature])
 def test_only_what_is_required_is_positional(name: str) -> None:
-    for parameter in inspect.signature(getattr(kf.ops, name)).parameters.values():
-        is_optional = parameter.default is not inspect.Parameter.empty
-        assert is_optional == (parameter.kind is inspect.Parameter.KEYWORD_ONLY)
+    for parameter in inspect.signature(dict(public())[name]).parameters.values():
+        is_required = parameter.default is inspect.Parameter.empty
+        assert is_required or parameter.kind is inspect.Parameter.KEYWORD_ONLY, parameter
+
+
+def test_everything_has_a_docstring() -> None:
+    for name, value in public():
+        assert value.__doc__, name
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_what_is_public_is_shown(module: ModuleType) -> None:
+    assert module.__all__ == sorted(set(module.__all__))
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_every_name_is_used_by_a_test() -> None:
+    used: set[str] = set()
+    for file in TESTS.rglob("*.py"):
+        used |= set(names_in(ast.parse(file.read_text())))
+    unused = {name for name, _ in public()} - {name.removeprefix("kungfu_tf.") for name in used}
+    assert not unused
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """The dotted names of a program, and of programs in its strings, by what was imported as what:
+    "kungfu_tf.ops.fuse" for `kf.ops.fuse`."""
+    origin: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            origin.update({alias.asname or alias.name: alias.name for alias in node.names})
+        elif isinstance(node, ast.ImportFrom):
+            origin.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Name)):
+            first, *rest = ast.unparse(node).split(".")
+            yield ".".join([origin.get(first, first), *rest])
+        elif isinstance(node, ast.Constant) and "kungfu_tf" in str(node.value):
+            try:
+                yield from names_in(ast.parse(str(node.value)))
+            except SyntaxError:
+                continue
+
+
+def test_names_of_the_same() -> None:
+    assert kf.current_rank is kf.rank
+    assert kf.current_cluster_size is kf.size
+    assert kf.current_local_rank is kf.local_rank
+    assert kf.current_local_size is kf.local_size
+    assert kf.run_barrier is kf.barrier
+    callback = kf.initializer.BroadcastGlobalVariablesCallback
+    assert callback is kf.callbacks.BroadcastGlobalVariablesCallback
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
