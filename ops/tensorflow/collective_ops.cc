@@ -12,12 +12,6 @@
 namespace kungfu::kernels {
 namespace {
 
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-using tensorflow::shape_inference::InferenceContext;
-
 absl::Status SameShapes(InferenceContext* context) {
   for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->input(i));
   return absl::OkStatus();
@@ -145,7 +139,7 @@ REGISTER_OP("KungfuAllReduce")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
-    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("op: " KUNGFU_REDUCTIONS)
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers.");
@@ -157,7 +151,7 @@ REGISTER_OP("KungfuNumberedAllReduce")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
-    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("op: " KUNGFU_REDUCTIONS)
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers, called `tag`/`number`: its name is known when it runs.");
@@ -171,7 +165,7 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("N: int >= 1")
     .Attr("tag: string")
-    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr("positions: list(int) = []")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
@@ -212,7 +206,7 @@ REGISTER_OP("KungfuReduce")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
-    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr("root: int = 0")
     .SetIsStateful()
     .SetShapeFn(SameShapes)

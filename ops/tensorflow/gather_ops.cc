@@ -1,7 +1,6 @@
 // Operations that move rows (slices along the first dimension) between peers, so that the size of the result is known
 // only when the peers have met: all_gather, gather, reduce_scatter, all_to_all.
 
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -11,12 +10,6 @@
 
 namespace kungfu::kernels {
 namespace {
-
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-using tensorflow::shape_inference::InferenceContext;
 
 std::string Describe(const Tensor& tensor) {
   return absl::StrCat(tensorflow::DataTypeString(tensor.dtype()), " ", tensor.shape().DebugString());
@@ -261,7 +254,7 @@ REGISTER_OP("KungfuReduceScatter")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
-    .Attr("op: {'sum', 'mean', 'min', 'max', 'prod'}")
+    .Attr("op: " KUNGFU_REDUCTIONS)
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       context->set_output(0, AnyRows(context));

@@ -1,6 +1,5 @@
 #include "ops/tensorflow/kernel_util.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,21 +81,21 @@ absl::Status ToStatus(int code, const char* message) {
   return absl::Status(static_cast<absl::StatusCode>(code), message);
 }
 
-int64_t RowSize(const tensorflow::TensorShape& shape) {
+int64_t RowSize(const TensorShape& shape) {
   int64_t size = 1;
   for (int i = 1; i < shape.dims(); ++i) size *= shape.dim_size(i);
   return size;
 }
 
-int64_t RowCount(const tensorflow::TensorShape& shape) { return shape.dims() == 0 ? 1 : shape.dim_size(0); }
+int64_t RowCount(const TensorShape& shape) { return shape.dims() == 0 ? 1 : shape.dim_size(0); }
 
-tensorflow::TensorShape WithRows(int64_t rows, const tensorflow::TensorShape& shape) {
-  tensorflow::TensorShape result({rows});
+TensorShape WithRows(int64_t rows, const TensorShape& shape) {
+  TensorShape result({rows});
   for (int i = 1; i < shape.dims(); ++i) result.AddDim(shape.dim_size(i));
   return result;
 }
 
-tensorflow::shape_inference::ShapeHandle AnyRows(tensorflow::shape_inference::InferenceContext* context) {
+tensorflow::shape_inference::ShapeHandle AnyRows(InferenceContext* context) {
   const auto input = context->input(0);
   if (!context->RankKnown(input)) return context->UnknownShape();
   std::vector<tensorflow::shape_inference::DimensionHandle> dims = {context->UnknownDim()};
@@ -104,17 +103,17 @@ tensorflow::shape_inference::ShapeHandle AnyRows(tensorflow::shape_inference::In
   return context->MakeShape(dims);
 }
 
-void Digest::AddShape(const tensorflow::TensorShape& shape) {
+void Digest::AddShape(const TensorShape& shape) {
   Add(shape.dims());
   for (int i = 0; i < shape.dims(); ++i) Add(shape.dim_size(i));
 }
 
-void Digest::AddRowShape(const tensorflow::TensorShape& shape) {
+void Digest::AddRowShape(const TensorShape& shape) {
   Add(shape.dims());
   for (int i = 1; i < shape.dims(); ++i) Add(shape.dim_size(i));
 }
 
-void Digest::AddVector(const tensorflow::Tensor& int64_vector) {
+void Digest::AddVector(const Tensor& int64_vector) {
   const auto values = int64_vector.flat<int64_t>();
   Add(values.size());
   for (int64_t i = 0; i < values.size(); ++i) Add(values(i));
@@ -187,7 +186,7 @@ void Call::Complete(absl::Status status) {
   failing = outer;
 }
 
-CollectiveKernel::CollectiveKernel(tensorflow::OpKernelConstruction* context) : AsyncOpKernel(context) {
+CollectiveKernel::CollectiveKernel(OpKernelConstruction* context) : AsyncOpKernel(context) {
   OP_REQUIRES_OK(context, context->GetAttr("tag", &tag_));
   if (context->HasAttr("op")) {
     std::string op;

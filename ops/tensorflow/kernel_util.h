@@ -26,25 +26,34 @@ namespace kungfu::kernels {
   "{uint8, uint16, uint32, uint64, int8, int16, int32, int64, half, bfloat16, float, double, complex64, " \
   "complex128, bool}"
 
+// The reductions, as the constraint of an op's attribute, in the order of kungfu_reduce_op.
+#define KUNGFU_REDUCTIONS "{'sum', 'mean', 'min', 'max', 'prod'}"
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
+
 // The error that a code and text of the core stand for.
 absl::Status ToStatus(int code, const char* message);
 
 // The product of the dimensions after the first: the elements of one row. 1 for a scalar, which counts as one row.
-int64_t RowSize(const tensorflow::TensorShape& shape);
-int64_t RowCount(const tensorflow::TensorShape& shape);
+int64_t RowSize(const TensorShape& shape);
+int64_t RowCount(const TensorShape& shape);
 // `rows` rows of the form that `shape` has after its first dimension.
-tensorflow::TensorShape WithRows(int64_t rows, const tensorflow::TensorShape& shape);
+TensorShape WithRows(int64_t rows, const TensorShape& shape);
 // For shape functions: any number of rows, of the form that input 0 has.
-tensorflow::shape_inference::ShapeHandle AnyRows(tensorflow::shape_inference::InferenceContext* context);
+tensorflow::shape_inference::ShapeHandle AnyRows(InferenceContext* context);
 
 // What must agree between peers beyond dtype, count, operation and root, which the core compares itself.
 class Digest {
  public:
   void Add(int64_t value) { values_.push_back(value); }
-  void AddShape(const tensorflow::TensorShape& shape);
+  void AddShape(const TensorShape& shape);
   // The dimensions that must agree where the numbers of rows may differ.
-  void AddRowShape(const tensorflow::TensorShape& shape);
-  void AddVector(const tensorflow::Tensor& int64_vector);
+  void AddRowShape(const TensorShape& shape);
+  void AddVector(const Tensor& int64_vector);
   uint64_t value() const { return kungfu_digest(values_.data(), values_.size() * sizeof(int64_t)); }
 
  private:
@@ -58,7 +67,7 @@ class Digest {
 // error and cancellation; after Start the context belongs to this object.
 class Call : public std::enable_shared_from_this<Call> {
  public:
-  Call(tensorflow::OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done)
+  Call(OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done)
       : context_(context), done_(std::move(done)) {}
 
   // Makes the result once the counts of all ranks are known, and points `*memory` at it.
@@ -81,7 +90,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void Complete(absl::Status status);
   void Cancel();
 
-  tensorflow::OpKernelContext* const context_;
+  OpKernelContext* const context_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   absl::Status allocated_;
@@ -97,7 +106,7 @@ class Call : public std::enable_shared_from_this<Call> {
 // the same on every peer, and where the op has them `op` and `root`.
 class CollectiveKernel : public tensorflow::AsyncOpKernel {
  public:
-  explicit CollectiveKernel(tensorflow::OpKernelConstruction* context);
+  explicit CollectiveKernel(OpKernelConstruction* context);
 
  protected:
   const std::string& tag() const { return tag_; }

@@ -9,10 +9,6 @@ namespace kungfu::kernels {
 namespace {
 
 using tensorflow::OpKernel;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-using tensorflow::shape_inference::InferenceContext;
 
 class BarrierKernel : public CollectiveKernel {
  public:
