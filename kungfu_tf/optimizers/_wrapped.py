@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
+from kungfu_tf import _keras, errors, peer
 from kungfu_tf.optimizers.algorithm import Algorithm
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ class Wrapped(Base):
         algorithm: Algorithm = state["_kungfu_algorithm"]
         return algorithm
 
+    def _kungfu_exchange(
+        self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
+    ) -> list[Any]:
+        """The algorithm's gradients in place of these."""
+        refuse_replicas()
+        return self.kungfu_algorithm.gradients(gradients, variables, step=step)
+
     def _kungfu_update(
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]
     ) -> Any:
@@ -52,6 +60,39 @@ class Wrapped(Base):
         with tf.control_dependencies([_operation(result)]):
             after = algorithm.after_update(variables)
         return tf.group(result, *map(_operation, after)) if after else result
+
+
+class WrappedInside(Base):
+    """Mixed into the class of an optimizer that scales the loss for a wrapped one inside it.
+
+    One that is made anew from the class (`from_config`) has a wrapped one inside, too.
+    """
+
+    kungfu_wrap: ClassVar[Callable[[Any], Any]]
+
+    @classmethod
+    def from_config(cls, *args: Any, **kwargs: Any) -> Any:
+        """Keras' method, which makes the optimizer inside out of its name."""
+        optimizer = super().from_config(*args, **kwargs)
+        return optimizer if _keras.is_wrapped(optimizer) else cls.kungfu_wrap(optimizer)
+
+
+def refuse_replicas() -> None:
+    """Raises where `tf.distribute` runs a program several times in this process.
+
+    Each of the replicas would take part under this one peer's name. With one replica, as
+    `MirroredStrategy` has on one device, a strategy changes nothing.
+
+    Raises:
+        UnimplementedError: names the strategy and says what to do.
+    """
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and not peer.alone():
+        raise errors.UnimplementedError(
+            f"{type(strategy).__name__} runs {strategy.num_replicas_in_sync} replicas in this "
+            "process, and a wrapped optimizer averages over processes: leave tf.distribute away "
+            "and start one process for each device, as kungfu-run -np does"
+        )
 
 
 def _operation(node: Any) -> Any:

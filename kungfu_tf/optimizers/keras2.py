@@ -34,7 +34,7 @@ class Keras2Optimizer(Wrapped):
         variables = [v for _, v in pairs]
         with tf.init_scope():  # a legacy optimizer may have to create it
             step = self.iterations
-        gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables, step=step)
+        gradients = self._kungfu_exchange([g for g, _ in pairs], variables, step)
         return list(zip(gradients, variables, strict=True))
 
 

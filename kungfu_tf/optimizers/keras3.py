@@ -1,14 +1,4 @@
-"""Optimizers of Keras 3 on TensorFlow.
-
-Besides `fit`, two functions of Keras are replaced when the first optimizer is wrapped; for models
-and optimizers without a wrapped one they do what they did:
-
-- "auto" of `jit_compile` means no: a collective cannot be compiled. (Keras says yes where it sees a
-  GPU, and `fit` would fail.)
-- `compile` under `mixed_float16` puts a LossScaleOptimizer around ours, which looks for infinities
-  in the gradients of this peer and then calls ours or does not. Other peers would wait in vain, so
-  the gradients are exchanged before it looks.
-"""
+"""Optimizers of Keras 3 on TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,12 +6,32 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from kungfu_tf import _keras, peer
+from kungfu_tf import _keras
 from kungfu_tf.optimizers import weight
-from kungfu_tf.optimizers._wrapped import Wrapped
+from kungfu_tf.optimizers._wrapped import Base, Wrapped, WrappedInside
 
 
-class Keras3Optimizer(Wrapped):
+class Keras3Copies(Base):
+    """How an optimizer of Keras 3 is copied, whose class is ours: Keras copies by saving.
+
+    What `pickle` saves is, like any file, of the plain optimizer. A copy in this process is wrapped
+    as its original is.
+    """
+
+    def __reduce__(self) -> Any:
+        _, *arguments = super().__reduce__()
+        plain: Any = type(self).__bases__[1]
+        return plain._unpickle_model, *arguments
+
+    def __copy__(self) -> Any:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        load, arguments = self.__reduce__()
+        return type(self).kungfu_wrap(load(*arguments))
+
+
+class Keras3Optimizer(Keras3Copies, Wrapped):
     """What `wrap` adds to a `keras.optimizers.Optimizer` of Keras 3."""
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
@@ -31,24 +41,24 @@ class Keras3Optimizer(Wrapped):
             self._trainable_variables if trainable_variables is None else trainable_variables
         )
         grads, variables = list(grads), list(variables)
-        if self._kungfu_accumulates():
+        if self.kungfu_accumulates():
             # Called for every micro step. Once per update Keras clips what has been gathered.
             self.__dict__["_kungfu_updated"] = _averaged_variables(grads, variables)
-            return keras_apply(self._kungfu_weighted(grads, variables), trainable_variables)
+            return keras_apply(weighted(grads, variables), trainable_variables)
         grads = self.kungfu_gradients(grads, variables)
         updated = [_keras.native(v) for v in _averaged_variables(grads, variables)]
         self._kungfu_update(grads, updated, lambda: keras_apply(grads, trainable_variables))
 
     def kungfu_gradients(self, grads: list[Any], variables: list[Any]) -> list[Any]:
         """The algorithm's gradients, without those that are not gradients but new values."""
-        if self.__dict__.get("_kungfu_exchanged"):
+        if self.kungfu_is_given_exchanged():
             return grads
-        values = [i for i, v in enumerate(variables) if _is_overwritten(v)]
-        mine = [None if i in values else g for i, g in enumerate(grads)]
-        theirs = self.kungfu_algorithm.gradients(
-            mine, [_keras.native(v) for v in variables], step=self.iterations
+        theirs = self._kungfu_exchange(
+            _without_values(grads, variables),
+            [_keras.native(v) for v in variables],
+            self.iterations,
         )
-        return [grads[i] if i in values else g for i, g in enumerate(theirs)]
+        return _with_values(theirs, grads, variables)
 
     @contextlib.contextmanager
     def kungfu_exchanged(self) -> Iterator[None]:
@@ -59,21 +69,16 @@ class Keras3Optimizer(Wrapped):
         finally:
             del self.__dict__["_kungfu_exchanged"]
 
-    def _kungfu_accumulates(self) -> bool:
+    def kungfu_is_given_exchanged(self) -> bool:
+        """Whether we are within `kungfu_exchanged`."""
+        return "_kungfu_exchanged" in self.__dict__
+
+    def kungfu_accumulates(self) -> bool:
+        """Whether several steps make one update."""
         return bool(getattr(self, "gradient_accumulation_steps", None))
 
-    def _kungfu_weighted(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        """A micro step's gradients, weighed by its samples before they are gathered."""
-        if self.__dict__.get("_kungfu_exchanged"):
-            return grads
-        pairs = zip(grads, variables, strict=True)
-        mine = weight.weighted(
-            [None if _is_overwritten(v) else g for g, v in pairs], weight.current()
-        )
-        return [g if m is None else m for g, m in zip(grads, mine, strict=True)]
-
     def _clip_gradients(self, grads: Any) -> Any:
-        if self._kungfu_accumulates():
+        if self.kungfu_accumulates():
             with weight.unweighted():
                 grads = self.kungfu_gradients(list(grads), self.__dict__["_kungfu_updated"])
         return super()._clip_gradients(grads)
@@ -82,10 +87,20 @@ class Keras3Optimizer(Wrapped):
         self, grads: Any, trainable_variables: Any, learning_rate: Any
     ) -> None:
         step = super()._backend_update_step
-        if not self._kungfu_accumulates():
+        if not self.kungfu_accumulates():
             return step(grads, trainable_variables, learning_rate)
         updated = [_keras.native(v) for v in trainable_variables]
         self._kungfu_update(grads, updated, lambda: step(grads, trainable_variables, learning_rate))
+
+
+class Keras3WrappedInside(Keras3Copies, WrappedInside):
+    """What `wrap` adds to a `keras.optimizers.LossScaleOptimizer` of Keras 3: see loss_scale.py."""
+
+
+def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
+    """A step's gradients, weighed by its samples before others are added."""
+    mine = weight.weighted(_without_values(grads, variables), weight.current())
+    return _with_values(mine, grads, variables)
 
 
 def _is_overwritten(variable: Any) -> bool:
@@ -93,31 +108,17 @@ def _is_overwritten(variable: Any) -> bool:
     return bool(getattr(variable, "overwrite_with_gradient", False))
 
 
+def _without_values(grads: list[Any], variables: list[Any]) -> list[Any]:
+    pairs = zip(grads, variables, strict=True)
+    return [None if _is_overwritten(v) else g for g, v in pairs]
+
+
+def _with_values(grads: list[Any], given: list[Any], variables: list[Any]) -> list[Any]:
+    """`grads`, with what `_without_values` has left out of those that were given."""
+    triples = zip(grads, given, variables, strict=True)
+    return [mine if _is_overwritten(v) else g for g, mine, v in triples]
+
+
 def _averaged_variables(grads: list[Any], variables: list[Any]) -> list[Any]:
     pairs = zip(grads, variables, strict=True)
     return [v for g, v in pairs if g is not None and not _is_overwritten(v)]
-
-
-def replace_in_keras(package: _keras.Package) -> None:
-    """Replaces the two functions, once."""
-    trainers = package.private("trainers.trainer")
-    if hasattr(trainers.Trainer, "_resolve_auto_jit_compile"):
-        _keras.replace(trainers.Trainer, "_resolve_auto_jit_compile", _auto_jit_compile)
-    else:  # a function of its own in the first versions of Keras 3
-        _keras.replace(trainers, "resolve_auto_jit_compile", _auto_jit_compile)
-    _keras.replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply_scaled)
-
-
-def _auto_jit_compile(original: Any, model: Any) -> bool:
-    wrapped = any(map(_keras.is_wrapped, _keras.optimizers_of(model)))
-    return bool(original(model)) and (not wrapped or peer.alone())
-
-
-def _apply_scaled(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
-    inner = self.inner_optimizer
-    if not isinstance(inner, Keras3Optimizer):
-        return original(self, grads, trainable_variables)
-    variables = self._trainable_variables if trainable_variables is None else trainable_variables
-    grads = inner.kungfu_gradients(list(grads), list(variables))
-    with inner.kungfu_exchanged():
-        original(self, grads, trainable_variables)

@@ -19,14 +19,14 @@ class V1Optimizer(Wrapped):
         """TensorFlow's method; the gradients that it returns have been exchanged."""
         pairs = super().compute_gradients(*args, **kwargs)
         self._kungfu_computed().update(v.ref() for _, v in pairs)
-        return self._kungfu_exchange(pairs)
+        return self._kungfu_exchange_pairs(pairs)
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """TensorFlow's method, with the algorithm around it."""
         pairs = list(grads_and_vars)
         computed = self._kungfu_computed()
         others = [i for i, (_, v) in enumerate(pairs) if v.ref() not in computed]
-        exchanged = self._kungfu_exchange([pairs[i] for i in others])
+        exchanged = self._kungfu_exchange_pairs([pairs[i] for i in others])
         for i, pair in zip(others, exchanged, strict=True):
             pairs[i] = pair
         computed.difference_update(v.ref() for _, v in pairs)
@@ -35,9 +35,9 @@ class V1Optimizer(Wrapped):
         update = super().apply_gradients
         return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
 
-    def _kungfu_exchange(self, pairs: list[Any]) -> list[Any]:
+    def _kungfu_exchange_pairs(self, pairs: list[Any]) -> list[Any]:
         variables = [v for _, v in pairs]
-        gradients = self.kungfu_algorithm.gradients([g for g, _ in pairs], variables)
+        gradients = self._kungfu_exchange([g for g, _ in pairs], variables)
         return list(zip(gradients, variables, strict=True))
 
     def _kungfu_computed(self) -> set[Any]:

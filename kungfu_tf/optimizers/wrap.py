@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import _keras
-from kungfu_tf.fit import replaced
-from kungfu_tf.optimizers._wrapped import Wrapped
+from kungfu_tf.fit import compilation, replaced
+from kungfu_tf.optimizers import loss_scale
+from kungfu_tf.optimizers._wrapped import Wrapped, WrappedInside, refuse_replicas
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
-from kungfu_tf.optimizers.keras3 import Keras3Optimizer, replace_in_keras
+from kungfu_tf.optimizers.keras3 import Keras3Optimizer, Keras3WrappedInside
 from kungfu_tf.optimizers.v1 import V1Optimizer
 
 Optimizer = TypeVar("Optimizer")
@@ -22,30 +23,41 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
     """Changes `optimizer` so that an algorithm works around its updates, and returns it.
 
     The object keeps its state. Its class becomes a subclass of what it was, with the same name and
-    module: files that are saved with it do not mention this package.
+    module: files and configs that are made of it are those of the plain optimizer. What is made of
+    them is plain, and wrapped again if it shall be.
 
     Args:
         optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
-            `tf.compat.v1.train`. One that delegates (loss scale, several optimizers) is given
-            whole: wrap the outermost.
+            `tf.compat.v1.train`; or a name or config that `tf.keras.optimizers.get` makes one of.
+            One that delegates (loss scale, several optimizers) is given whole: wrap the outermost.
+            The algorithm works inside a loss scale, in the steps that are not skipped.
         make_algorithm: Called once for each optimizer of the new class.
 
     Raises:
         TypeError: If `optimizer` is none of these.
         ValueError: If it is wrapped already, or delegates to one that is.
+        UnimplementedError: In the scope of a `tf.distribute.Strategy` with several replicas.
     """
+    if isinstance(optimizer, (str, dict)):
+        optimizer = tf.keras.optimizers.get(optimizer)
     mixin = _mixin_for(optimizer)
+    refuse_replicas()
     replaced.install()
     if _keras.is_wrapped(optimizer):
         raise ValueError(
             f"this {type(optimizer).__name__} is wrapped already: its gradients would be averaged "
             "twice. Wrap an optimizer once, and of nested ones the outermost only"
         )
-    if issubclass(mixin, Keras2Optimizer) and hasattr(optimizer, "inner_optimizer"):
-        wrap(optimizer.inner_optimizer, make_algorithm)  # see keras2.py
-        return optimizer
+    if inner := getattr(optimizer, "inner_optimizer", None):
+        wrap(inner, make_algorithm)
+        mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
+    if isinstance(optimizer, mixin):
+        return optimizer  # made of the class of a wrapped one, around a plain one
     cls = _keras.subclass(
-        mixin, type(optimizer), kungfu_make_algorithm=staticmethod(make_algorithm)
+        mixin,
+        type(optimizer),
+        kungfu_make_algorithm=staticmethod(make_algorithm),
+        kungfu_wrap=staticmethod(lambda other: wrap(other, make_algorithm)),
     )
     object.__setattr__(optimizer, "__class__", cls)
     return optimizer
@@ -57,7 +69,8 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
     for package in _keras.packages():
         optimizers = package.module.optimizers
         if package.generation == 3 and isinstance(optimizer, optimizers.Optimizer):
-            replace_in_keras(package)
+            compilation.install(package)
+            loss_scale.install(package)
             return Keras3Optimizer
         if package.generation == 2:
             if isinstance(optimizer, optimizers.Optimizer):

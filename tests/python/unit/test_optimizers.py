@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -19,12 +21,14 @@ v1 = tf.compat.v1
 IS_KERAS_3 = any(p.generation == 3 and p.module.Model is keras.Model for p in _keras.packages())
 
 FAMILIES = [keras.optimizers] if IS_KERAS_3 else [keras.optimizers, keras.optimizers.legacy]
+LossScaleOptimizer = (keras.optimizers if IS_KERAS_3 else keras.mixed_precision).LossScaleOptimizer
 MAKERS = [
     pytest.param(lambda family=family, make=make: make(family), id=f"{family.__name__}-{name}")
     for family in FAMILIES
     for name, make in {
         "SGD": lambda family: family.SGD(0.1, momentum=0.9),
         "Adam": lambda family: family.Adam(0.01, clipnorm=0.5),
+        "loss scale": lambda family: LossScaleOptimizer(family.SGD(0.1, momentum=0.9)),
     }.items()
 ]
 
@@ -100,8 +104,33 @@ def test_one_that_is_made_from_its_config_is_distributed_too(make):
     wrapped = wrap(make(), Probe)
     again = type(wrapped).from_config(wrapped.get_config())
     assert again.get_config() == wrapped.get_config()
-    assert isinstance(again.kungfu_algorithm, Probe)
-    assert again.kungfu_algorithm is not wrapped.kungfu_algorithm
+    assert_wrapped_apart(again, wrapped)
+
+
+def assert_wrapped_apart(other, wrapped):
+    [mine], [its] = _keras.algorithms_of(wrapped), _keras.algorithms_of(other)
+    assert isinstance(its, Probe)
+    assert its is not mine
+
+
+if IS_KERAS_3:  # Those of Keras 2 cannot be pickled, nor copied in depth.
+
+    @pytest.mark.parametrize("make", MAKERS)
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+    def test_a_copy_is_distributed_too(make, copied):
+        wrapped = wrap(make(), Probe)
+        again = copied(wrapped)
+        assert again.get_config() == wrapped.get_config()
+        assert_wrapped_apart(again, wrapped)
+
+    @pytest.mark.parametrize("make", MAKERS)
+    def test_a_pickle_is_of_the_plain_optimizer(make):
+        plain = make()
+        base, config = type(plain), plain.get_config()
+        pickled = pickle.dumps(SynchronousSGDOptimizer(plain))
+        assert b"kungfu" not in pickled
+        assert type(pickle.loads(pickled)) is base
+        assert pickle.loads(pickled).get_config() == config
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -121,7 +150,7 @@ def test_a_built_optimizer_keeps_its_state(make):
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_algorithm_is_called_once_per_update(make):
     optimizer, used, unused = wrap(make(), Probe), variable([0.0, 0.0]), variable([[1.0]])
-    probe = optimizer.kungfu_algorithm
+    [probe] = _keras.algorithms_of(optimizer)
     for _ in range(2):
         optimizer.apply_gradients([(tf.ones([2]), used), (None, unused)])
     assert sorted(probe.calls[:3]) == ["after [(2,)]", "before [(2,)]", "gradients"]
@@ -162,19 +191,36 @@ def test_wrapping_twice_is_refused():
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
     with pytest.raises(ValueError, match="SGD is wrapped already"):
         SynchronousSGDOptimizer(optimizer)
-    scale = (keras.optimizers if IS_KERAS_3 else keras.mixed_precision).LossScaleOptimizer
     with pytest.raises(ValueError, match="the outermost only"):
-        SynchronousSGDOptimizer(scale(optimizer))
+        SynchronousSGDOptimizer(LossScaleOptimizer(optimizer))
     with pytest.raises(ValueError, match="wrapped already"):
-        SynchronousSGDOptimizer(SynchronousSGDOptimizer(scale(keras.optimizers.SGD(0.1))))
+        SynchronousSGDOptimizer(
+            SynchronousSGDOptimizer(LossScaleOptimizer(keras.optimizers.SGD(0.1)))
+        )
     with pytest.raises(ValueError, match="wrapped already"):
         SynchronousSGDOptimizer(SynchronousSGDOptimizer(v1.train.AdamOptimizer(0.1)))
 
 
-@pytest.mark.parametrize("thing", ["sgd", None, keras.optimizers.SGD, {"class_name": "SGD"}])
+@pytest.mark.parametrize("thing", [None, keras.optimizers.SGD, keras.losses.MeanSquaredError()])
 def test_what_is_no_optimizer_is_refused(thing):
     with pytest.raises(TypeError, match=r"not an optimizer of Keras or tf\.compat\.v1\.train"):
         SynchronousSGDOptimizer(thing)
+
+
+@pytest.mark.parametrize("identifier", ["sgd", {"class_name": "SGD", "config": {}}])
+def test_what_compile_makes_an_optimizer_of_is_wrapped(identifier):
+    wrapped = SynchronousSGDOptimizer(identifier)
+    assert isinstance(wrapped, keras.optimizers.SGD)
+    assert _keras.is_wrapped(wrapped)
+
+
+def test_a_config_is_of_the_plain_optimizer():
+    """What `compile` makes of it is plain, as what is made of a file; it can be wrapped."""
+    wrapped = SynchronousSGDOptimizer(keras.optimizers.SGD(0.25))
+    assert not _keras.is_wrapped(keras.optimizers.get(keras.optimizers.serialize(wrapped)))
+    again = SynchronousSGDOptimizer(keras.optimizers.serialize(wrapped))
+    assert _keras.is_wrapped(again)
+    assert again.get_config() == wrapped.get_config()
 
 
 @pytest.mark.parametrize(("size", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)])

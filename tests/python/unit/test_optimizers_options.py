@@ -109,13 +109,13 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
     def test_loss_scale_looks_at_what_was_exchanged(outside):
         plain = keras.optimizers.SGD(1.0)
         if outside:
-            wrapped = optimizer = wrap(keras.optimizers.LossScaleOptimizer(plain), Count)
+            optimizer = wrap(keras.optimizers.LossScaleOptimizer(plain), Count)
         else:
-            wrapped = wrap(plain, Count)
-            optimizer = keras.optimizers.LossScaleOptimizer(wrapped)
+            optimizer = keras.optimizers.LossScaleOptimizer(wrap(plain, Count))
+        [algorithm] = _keras.algorithms_of(optimizer)
         scale = optimizer.initial_scale
         assert apply(optimizer, 1.0 * scale, np.inf, 1.0 * scale / 2) == -1.0
-        assert wrapped.kungfu_algorithm.given == [1, 1, 1]
+        assert algorithm.given == [1, 1, 1]
 
     def test_loss_scale_in_fit():
         """`compile` wraps ours in a LossScaleOptimizer."""

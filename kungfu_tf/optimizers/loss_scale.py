@@ -1,0 +1,54 @@
+"""The LossScaleOptimizer of Keras 3 around ours: all peers skip a step, or none does.
+
+It looks for infinities in the gradients of this peer and then calls the optimizer inside or does
+not. `compile` under `mixed_float16` puts it around any optimizer. Other peers would wait in vain,
+so two of its methods are replaced; around a plain optimizer they do what they did.
+
+- Where every step is an update, the gradients are exchanged before it looks: what it finds in the
+  means is the same on all peers, and costs nothing.
+- Where several steps make an update, or there are several optimizers, the peers agree on what they
+  have found, one byte in each step, and the gradients are exchanged where they always are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _keras, ops, peer
+from kungfu_tf.optimizers import weight
+from kungfu_tf.optimizers.keras3 import Keras3Optimizer, weighted
+
+
+def install(package: _keras.Package) -> None:
+    """Replaces the two methods, once."""
+    _keras.replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply)
+    _keras.replace(package.module.optimizers.LossScaleOptimizer, "check_finite", _check_finite)
+
+
+def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
+    inner = self.inner_optimizer
+    if not _keras.is_wrapped(inner):
+        return original(self, grads, trainable_variables)
+    variables = self._trainable_variables if trainable_variables is None else trainable_variables
+    grads, variables = list(grads), list(variables)
+    if isinstance(inner, Keras3Optimizer) and not inner.kungfu_accumulates():
+        grads = inner.kungfu_gradients(grads, variables)
+        with inner.kungfu_exchanged():
+            return original(self, grads, trainable_variables)
+    grads = weighted(grads, variables)
+    with weight.unweighted():
+        original(self, grads, trainable_variables)
+
+
+def _check_finite(original: Any, self: Any, grads: Any) -> Any:
+    finite = original(self, grads)
+    inner = self.inner_optimizer
+    algorithms = _keras.algorithms_of(inner)
+    if not algorithms or peer.alone():
+        return finite
+    if isinstance(inner, Keras3Optimizer) and inner.kungfu_is_given_exchanged():
+        return finite
+    name = f"{algorithms[0].ordinal}/finite"
+    return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)
