@@ -90,14 +90,10 @@ def synchronize(model: Model) -> Model:
             f"not a model or layer of Keras: {model!r} "
             f"({type(model).__module__}.{type(model).__name__})"
         )
-    if not peer.alone():
-        _synchronize_layers(model)
-    return model
-
-
-def _synchronize_layers(model: Any) -> None:
-    for layer in model._flatten_layers():
+    root: Any = model
+    for layer in [] if peer.alone() else root._flatten_layers():
         _synchronize_layer(layer)
+    return model
 
 
 def _synchronize_layer(layer: Any) -> None:
@@ -110,7 +106,8 @@ def _synchronize_layer(layer: Any) -> None:
                     f"the layer '{layer.name}' normalises parts of {layer.virtual_batch_size} "
                     "samples by themselves (virtual_batch_size): there is nothing to synchronise"
                 )
-            object.__setattr__(layer, "__class__", _subclass(package, type(layer)))
+            base: Any = type(layer)
+            object.__setattr__(layer, "__class__", _subclass(package, base))
 
 
 @functools.cache
