@@ -69,7 +69,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_host_count": (ctypes.c_int, []),
     "kungfu_epoch": (ctypes.c_int, []),
     "kungfu_peer_name": (ctypes.c_char_p, [ctypes.c_int]),
-    "kungfu_strategy": (ctypes.c_char_p, []),
+    "kungfu_longest_name": (ctypes.c_size_t, []),
     "kungfu_barrier": (ctypes.c_uint64, [ctypes.POINTER(Options), Done, ctypes.c_void_p]),
     "kungfu_cancel": (None, [ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]),
     "kungfu_digest": (ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]),

@@ -15,8 +15,6 @@ from kungfu_tf import __version__, _build, _lib, config, errors
 
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly")
 
-LONGEST_NAME = 1024  # kungfu_options.name
-
 
 def main() -> None:
     """Prints it."""
@@ -64,7 +62,11 @@ def _libraries() -> Iterator[tuple[str, str]]:
 def _limits() -> Iterator[tuple[str, str]]:
     descriptors, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield "transports", "Unix sockets between peers of a host, else TCP over IPv4 or IPv6"
-    yield "limits", f"{LONGEST_NAME} bytes of an operation's name"
+    try:
+        longest = _lib.core().kungfu_longest_name()
+        yield "limits", f"{longest} bytes of an operation's name"
+    except errors.LibraryError:
+        yield "limits", "that of names is known to the core only, which is missing"
     yield "", f"{descriptors} open files of a process (ulimit -n; at most {most})"
     yield "", f"{len(os.sched_getaffinity(0))} cores for this process"
 

@@ -42,8 +42,6 @@ KUNGFU_EXPORT int kungfu_host_count(void);
 KUNGFU_EXPORT int kungfu_epoch(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
 KUNGFU_EXPORT const char* kungfu_peer_name(int rank);
-/* The strategy in use, e.g. "RING"; empty until the session has agreed on it. */
-KUNGFU_EXPORT const char* kungfu_strategy(void);
 
 /* -- Collectives -------------------------------------------------------------------------------------------- */
 
@@ -76,7 +74,7 @@ typedef struct {
 } kungfu_span;
 
 typedef struct {
-  const char* name;      /* the same on every peer; at most 1024 bytes */
+  const char* name;      /* the same on every peer; 1 to kungfu_longest_name() bytes */
   int32_t dtype;         /* kungfu_dtype */
   int32_t op;            /* kungfu_reduce_op; ignored by kinds that do not reduce */
   int32_t root;          /* ignored by kinds that have none */
@@ -84,6 +82,8 @@ typedef struct {
   uint64_t step;         /* the optimizer's step, or 0 */
   double timeout;        /* seconds; 0: KUNGFU_COLLECTIVE_TIMEOUT */
 } kungfu_options;
+
+KUNGFU_EXPORT size_t kungfu_longest_name(void);
 
 /* Called exactly once, from a thread of the core (of a process of one: from the calling thread, before the call
  * returns). Must not block. `message` is valid during the call. */

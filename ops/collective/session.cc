@@ -35,11 +35,6 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
 
 Session::~Session() = default;
 
-std::string Session::strategy() const {
-  MutexLock lock(&mu_);
-  return strategy_;
-}
-
 uint64_t Session::Start(Operation operation) {
   const uint64_t handle = next_handle_++;
   if (size() == 1) {
@@ -114,8 +109,6 @@ void Session::AgreedOnLoop(const Status& status) {
     }
     if (rank_ == 0) KF_LOG(INFO) << "strategy " << Name(chosen) << " for " << peers_.ToString();
     routes_ = std::make_unique<Routes>(chosen, peers_, rank_, proposal_.chunk_bytes);
-    MutexLock lock(&mu_);
-    strategy_ = Name(chosen);
   }
   agreed_ = true;
   std::list<Waiting> waiting;

@@ -18,7 +18,6 @@
 #include <unordered_map>
 
 #include "ops/base/deadline.h"
-#include "ops/base/mutex.h"
 #include "ops/collective/operation.h"
 #include "ops/collective/planner.h"
 #include "ops/collective/running_operation.h"
@@ -50,7 +49,7 @@ class Session : private RouterHandler {
 
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
   // session of one before the call returns. Any thread; operations of one name are numbered in the order of calls.
-  uint64_t Start(Operation operation) EXCLUDES(mu_);
+  uint64_t Start(Operation operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.
   void Cancel(uint64_t handle, const Status& cause = OkStatus());
@@ -59,8 +58,6 @@ class Session : private RouterHandler {
   int size() const { return peers_.size(); }
   uint32_t epoch() const { return epoch_; }
   const PeerList& peers() const { return peers_; }
-  // Empty until the peers have agreed. Any thread.
-  std::string strategy() const EXCLUDES(mu_);
 
   // Takes part in the router's epoch. Must be called before messages of other peers are expected.
   void BeginOnLoop();
@@ -117,8 +114,6 @@ class Session : private RouterHandler {
   StatusCallback first_failure_;  // null once it was called
 
   std::atomic<uint64_t> next_handle_{1};
-  mutable Mutex mu_;
-  std::string strategy_ GUARDED_BY(mu_);
 
   // The rest is the loop's.
   struct Proposal {

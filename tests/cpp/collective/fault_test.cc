@@ -94,7 +94,8 @@ KF_TEST(Faults, ImpossibleCalls) {
             Code::kInvalidArgument, "root 3");
   Operation unnamed = Reduction(10);
   unnamed.name = "";
-  ExpectAll(Disagree(&cluster, unnamed, unnamed), Code::kInvalidArgument, "a name has 1 to 1024 bytes");
+  ExpectAll(Disagree(&cluster, unnamed, unnamed), Code::kInvalidArgument,
+            "a name has 1 to " + std::to_string(kMaxNameSize) + " bytes");
   ExpectStillWorks(&cluster);
 }
 

@@ -11,7 +11,7 @@ std::vector<Frame> FramesOfAllSizes() {
   std::vector<Frame> frames;
   for (const size_t size : {0,     1,     15,    16,    17,    71,     72,     73,     4096,    16383,
                             16384, 16385, 65535, 65536, 65537, 262143, 262144, 300007, 1048579, 5000001}) {
-    for (const size_t name_size : {0, 5, 1024}) {
+    for (const size_t name_size : {size_t{0}, size_t{5}, kMaxNameSize}) {
       frames.push_back(NewFrame(std::string(name_size, 'n'), Pattern(size, frames.size())));
     }
   }

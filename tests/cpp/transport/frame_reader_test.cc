@@ -75,7 +75,7 @@ std::shared_ptr<ReadScratch> NewScratch() { return std::shared_ptr<ReadScratch>(
 KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
   std::vector<Frame> sent;
   std::string stream;
-  for (const size_t name_size : {0, 1, 13, 1024}) {
+  for (const size_t name_size : {size_t{0}, size_t{1}, size_t{13}, kMaxNameSize}) {
     for (const size_t size : {0, 1, 15, 16, 17, 100, 4096, 16384, 20001, 65536, 300007}) {
       sent.push_back(NewFrame(name_size, size));
       stream += EncodeHeader(sent.back().header) + sent.back().payload;
