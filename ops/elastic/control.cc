@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,16 +28,17 @@ std::string OneLine(std::string text) {
   return text;
 }
 
+timeval ToTimeval(Seconds seconds) {
+  const auto us = std::chrono::ceil<std::chrono::microseconds>(seconds).count();
+  return {static_cast<time_t>(us / 1000000), static_cast<suseconds_t>(us % 1000000)};
+}
+
 }  // namespace
 
 Control::Control(EventLoop* loop, std::string path, int rank, Handlers handlers)
     : loop_(loop), path_(std::move(path)), rank_(rank), handlers_(std::move(handlers)) {}
 
-Control::~Control() {
-  if (fd_ >= 0) close(fd_);
-}
-
-Status Control::OpenOnLoop() {
+Status Control::OpenOnLoop(Seconds patience) {
   KF_DCHECK(loop_->InLoop());
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -44,11 +46,18 @@ Status Control::OpenOnLoop() {
     return InvalidArgumentError("KUNGFU_CONTROL: path too long for a socket: " + path_);
   }
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
-  fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd_ < 0 || connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return ErrnoError(errno, "the runner's socket " + path_);
+  const std::string what = "the runner's socket " + path_;
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return ErrnoError(errno, what);
+  // A connect to a queue that is full waits as long as a send may.
+  const timeval limit = ToTimeval(patience);
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return errno == EAGAIN ? DeadlineExceededError(what + ": the runner accepts no connection")
+                           : ErrnoError(errno, what);
   }
-  loop_->WatchOnLoop(fd_, EPOLLIN, this);
+  fd_ = std::move(fd);
+  loop_->WatchOnLoop(fd_.get(), EPOLLIN, this);
   Send("hello " + std::to_string(rank_) + " " + std::to_string(getpid()));
   BeatOnLoop();
   return OkStatus();
@@ -61,30 +70,30 @@ void Control::ReportOnLoop(const std::string& text) {
 
 void Control::CloseOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (fd_ < 0) return;
+  if (fd_.get() < 0) return;
   loop_->CancelTimerOnLoop(beat_);
-  loop_->UnwatchOnLoop(fd_);
-  close(std::exchange(fd_, -1));
+  loop_->UnwatchOnLoop(fd_.get());
+  fd_.Reset();
 }
 
 void Control::BeatOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (fd_ < 0) return;
+  if (fd_.get() < 0) return;
   Send("alive");
   beat_ = loop_->RunAtOnLoop(After(kBeat), [this] { BeatOnLoop(); });
 }
 
 // A runner that does not read loses lines, not the peer its time.
 void Control::Send(const std::string& line) {
-  if (fd_ < 0) return;
+  if (fd_.get() < 0) return;
   const std::string bytes = line.substr(0, kMaxLine - 1) + "\n";
-  if (send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN) LostOnLoop();
+  if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN) LostOnLoop();
 }
 
 void Control::OnEventsOnLoop(uint32_t) {
   KF_DCHECK(loop_->InLoop());
   char buffer[kMaxLine];
-  const ssize_t size = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
+  const ssize_t size = recv(fd_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) return LostOnLoop();
   received_.append(buffer, size);
@@ -111,7 +120,7 @@ void Control::TakeLine(const std::string& line) {
 
 void Control::LostOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (fd_ < 0) return;
+  if (fd_.get() < 0) return;
   CloseOnLoop();
   handlers_.runner_lost();
 }

@@ -12,8 +12,10 @@
 #include <functional>
 #include <string>
 
+#include "ops/base/deadline.h"
 #include "ops/base/status.h"
 #include "ops/transport/event_loop.h"
+#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 
@@ -27,10 +29,9 @@ class Control : private FdHandler {
   };
 
   Control(EventLoop* loop, std::string path, int rank, Handlers handlers);
-  ~Control() override;
 
-  // Connects and says hello. An error names the path.
-  Status OpenOnLoop();
+  // Connects, within `patience`, and says hello. An error names the path.
+  Status OpenOnLoop(Seconds patience);
   void ReportOnLoop(const std::string& text);
   void CloseOnLoop();
 
@@ -45,7 +46,7 @@ class Control : private FdHandler {
   const std::string path_;
   const int rank_;
   const Handlers handlers_;
-  int fd_ = -1;
+  UniqueFd fd_;  // open: connected
   std::string received_;
   EventLoop::TimerId beat_{};
 };

@@ -11,6 +11,8 @@ namespace {
 
 // How long Shutdown waits for the other peers to take leave.
 constexpr Seconds kGoodbye{3};
+// How long the runner may take to let us connect.
+constexpr Seconds kHello{10};
 
 StatusOr<std::string> SecretOf(const Config& config) {
   if (!config.secret.empty()) return config.secret;
@@ -66,14 +68,14 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   if (!alone) {
     StatusOr<std::string> secret = SecretOf(config_);
     if (!secret.ok()) return secret.status();
-    loop_ = std::make_unique<EventLoop>();
+    KF_RETURN_IF_ERROR(StartLoop());
     StatusOr<std::unique_ptr<TransportSet>> transports =
         TransportSet::Make(loop_.get(), {peers[rank], config_.job_id, *secret}, config_.transport, config_.socket_dir);
     if (!transports.ok()) return transports.status();
     transports_ = std::move(*transports);
     router_ = std::make_unique<Router>(loop_.get(), transports_.get(), Seconds(config_.connect_timeout));
   } else if (!config_.control.empty()) {
-    loop_ = std::make_unique<EventLoop>();
+    KF_RETURN_IF_ERROR(StartLoop());
   }
   session_ = std::make_unique<Session>(loop_.get(), router_.get(), peers, rank, static_cast<uint32_t>(config_.epoch),
                                        options, &counters_, [this](const Status& status) {
@@ -91,13 +93,20 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   return status;
 }
 
+Status Peer::StartLoop() {
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start();
+  if (!loop.ok()) return loop.status();
+  loop_ = std::move(*loop);
+  return OkStatus();
+}
+
 Status Peer::BeginOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (router_) {
     session_->BeginOnLoop();
     KF_RETURN_IF_ERROR(router_->ListenOnLoop());
   }
-  return control_ ? control_->OpenOnLoop() : OkStatus();
+  return control_ ? control_->OpenOnLoop(kHello) : OkStatus();
 }
 
 bool Peer::RunAndWait(const std::function<void()>& task) {
@@ -120,7 +129,9 @@ bool Peer::RunAndWait(const std::function<void()>& task) {
 
 // The loop's objects end on the loop, the session stays: it still knows its rank and size.
 void Peer::Shutdown() {
-  if (down_.exchange(true) || !loop_) return;
+  MutexLock lock(&shutdown_mu_);
+  if (down_ || !loop_) return;
+  down_ = true;
   auto left = std::make_shared<std::promise<void>>();
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {

@@ -2,11 +2,11 @@
 
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 
 #include "ops/base/config.h"
+#include "ops/base/mutex.h"
 #include "ops/base/status.h"
 #include "ops/collective/session.h"
 #include "ops/elastic/control.h"
@@ -26,8 +26,8 @@ class Peer {
   ~Peer();  // Shutdown()
 
   // Ends pending operations with kCancelled, takes leave of the other peers, stops the thread. Blocks for a few
-  // seconds at most. Not on a thread of the core. Again: nothing.
-  void Shutdown();
+  // seconds at most. Not on a thread of the core. Again: nothing, but it waits for one that is under way.
+  void Shutdown() EXCLUDES(shutdown_mu_);
 
   Session* session() const { return session_.get(); }
   const OperationCounters& counters() const { return counters_; }
@@ -37,13 +37,16 @@ class Peer {
  private:
   explicit Peer(const Config& config);
   Status StartSession(const PeerList& peers, int rank);
+  Status StartLoop();
   Status BeginOnLoop();
   // Runs `task` on the loop and waits for it. Returns false if the loop has ended.
   bool RunAndWait(const std::function<void()>& task);
 
   const Config config_;
   OperationCounters counters_;
-  std::atomic<bool> down_{false};
+
+  Mutex shutdown_mu_;  // held as long as it takes
+  bool down_ GUARDED_BY(shutdown_mu_) = false;
 
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<TransportSet> transports_;

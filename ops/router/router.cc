@@ -236,11 +236,14 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   past_.bytes_received += link->connection()->bytes_received();
   auto& links = peers_[peer].in;
   const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
+  // A client that gave up before it had read our verdict has a connection to nobody, and tries again: what has brought
+  // nothing and ends without a goodbye never was a link.
+  const bool was_link = link->connection()->bytes_received() > 0 || why.code() != Code::kUnavailable;
   // We are inside one of its methods: it goes when the loop has returned from there.
   std::shared_ptr<InLink> old = std::move(*it);
   links.erase(it);
   loop_->Post([old] {});
-  LinkClosed(peer, why);
+  if (was_link) LinkClosed(peer, why);
   FinishCloseIfIdle();
 }
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <system_error>
 
 #include "ops/base/logging.h"
 
@@ -21,21 +23,29 @@ uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 
 
 }  // namespace
 
-EventLoop::EventLoop() : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  KF_CHECK(epoll_fd_ >= 0 && wake_fd_ >= 0) << "event loop: " << std::strerror(errno);
+StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start() {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (epoll.get() < 0) return ErrnoError(errno, "the event loop's epoll");
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.get() < 0) return ErrnoError(errno, "the event loop's eventfd");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeToken;
-  KF_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) == 0) << std::strerror(errno);
-  thread_ = std::thread([this] { Run(); });
-  loop_thread_ = thread_.get_id();
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
+    return ErrnoError(errno, "the event loop's epoll");
+  std::unique_ptr<EventLoop> loop(new EventLoop(std::move(epoll), std::move(wake)));
+  try {
+    loop->thread_ = std::thread([self = loop.get()] { self->Run(); });
+  } catch (const std::system_error& error) {
+    return ResourceExhaustedError(std::string("the event loop's thread: ") + error.what());
+  }
+  loop->loop_thread_ = loop->thread_.get_id();
+  return loop;
 }
 
 EventLoop::~EventLoop() {
   Close();
   Join();
-  close(wake_fd_);
-  close(epoll_fd_);
 }
 
 bool EventLoop::Post(std::function<void()> task) {
@@ -68,7 +78,7 @@ void EventLoop::Join() {
 void EventLoop::Wake() {
   const uint64_t one = 1;
   // It fails only when the counter is full: then the loop is awake.
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
 void EventLoop::WatchOnLoop(int fd, uint32_t events, FdHandler* handler) {
@@ -80,7 +90,8 @@ void EventLoop::WatchOnLoop(int fd, uint32_t events, FdHandler* handler) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = Token(fd, generation);
-  KF_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0) << "descriptor " << fd << ": " << std::strerror(errno);
+  KF_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0)
+      << "descriptor " << fd << ": " << std::strerror(errno);
 }
 
 void EventLoop::ModifyOnLoop(int fd, uint32_t events) {
@@ -90,14 +101,15 @@ void EventLoop::ModifyOnLoop(int fd, uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = Token(fd, watch->second.generation);
-  KF_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) == 0) << "descriptor " << fd << ": " << std::strerror(errno);
+  KF_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0)
+      << "descriptor " << fd << ": " << std::strerror(errno);
 }
 
 void EventLoop::UnwatchOnLoop(int fd) {
   KF_DCHECK(InLoop());
   const bool erased = watches_.erase(fd) == 1;
   KF_CHECK(erased) << "descriptor " << fd << " is not watched";
-  KF_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0)
+  KF_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0)
       << "descriptor " << fd << ": " << std::strerror(errno);
 }
 
@@ -116,7 +128,7 @@ void EventLoop::CancelTimerOnLoop(const TimerId& id) {
 void EventLoop::Run() {
   for (bool open = true; open;) {
     epoll_event events[kMaxEvents];
-    const int count = epoll_wait(epoll_fd_, events, kMaxEvents, PrepareToWait());
+    const int count = epoll_wait(epoll_.get(), events, kMaxEvents, PrepareToWait());
     KF_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: " << std::strerror(errno);
     Tasks tasks;
     open = TakePosted(&tasks);
@@ -150,7 +162,7 @@ bool EventLoop::TakePosted(Tasks* tasks) {
 void EventLoop::Dispatch(uint64_t token, uint32_t events) {
   if (token == kWakeToken) {
     uint64_t count;
-    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &count, sizeof(count));
+    [[maybe_unused]] const ssize_t drained = read(wake_.get(), &count, sizeof(count));
     return;
   }
   const int fd = static_cast<int>(static_cast<uint32_t>(token));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,8 @@
 
 #include "ops/base/deadline.h"
 #include "ops/base/mutex.h"
+#include "ops/base/status.h"
+#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 
@@ -31,7 +34,8 @@ class EventLoop {
  public:
   using TimerId = std::pair<Deadline, uint64_t>;
 
-  EventLoop();   // starts the thread
+  // Starts the thread. kResourceExhausted: the system has no descriptor or thread for it.
+  static StatusOr<std::unique_ptr<EventLoop>> Start();
   ~EventLoop();  // Close() and Join()
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -61,6 +65,8 @@ class EventLoop {
  private:
   using Tasks = std::vector<std::function<void()>>;
 
+  EventLoop(UniqueFd epoll, UniqueFd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+
   // The generation tells a descriptor from an earlier one with the same number, whose events may still be on their way.
   struct Watch {
     FdHandler* handler;
@@ -77,8 +83,8 @@ class EventLoop {
   void RunTimers();
   int MillisecondsToNextTimer() const;
 
-  int epoll_fd_ = -1;
-  int wake_fd_ = -1;
+  const UniqueFd epoll_;
+  const UniqueFd wake_;
 
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);

@@ -24,6 +24,8 @@ namespace kungfu {
 class Acceptor : private FdHandler {
  public:
   static constexpr size_t kMaxPending = 64;
+  // Without descriptors or memory: connections wait in the system's queue for so long.
+  static constexpr Seconds kPause{0.1};
 
   // Called from the loop; may destroy this object.
   using Callback = std::function<void(UniqueFd, const PeerId&)>;
@@ -38,8 +40,6 @@ class Acceptor : private FdHandler {
  private:
   // At one event; then the others have their turn.
   static constexpr int kMaxAccepts = 16;
-  // Without descriptors or memory: connections wait in the system's queue for so long.
-  static constexpr Seconds kPause{0.1};
 
   void OnEventsOnLoop(uint32_t events) override;
   void Pause(int error);

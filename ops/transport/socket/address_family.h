@@ -8,6 +8,9 @@
 
 namespace kungfu {
 
+// Whether the other side of a connection still answers, as the system sees it: an error if it does not.
+using LivenessCheck = Status (*)(int fd);
+
 // Every socket that it makes is non-blocking and closed on exec. Event loop only.
 class AddressFamily {
  public:
@@ -21,6 +24,8 @@ class AddressFamily {
   virtual void StopListening() = 0;
   // Sets the options of a connection that was accepted.
   virtual void Prepare(int fd) = 0;
+  // To be asked once a second of every connection; null where the system always tells by itself.
+  virtual LivenessCheck liveness() const = 0;
   // A socket with its options, that is connected or will be: then it becomes writable, or has an error.
   // kInvalidArgument: there can be none, ever. Other errors may pass.
   virtual StatusOr<UniqueFd> Connect(const PeerId& remote) = 0;

@@ -8,9 +8,15 @@
 #include "ops/base/logging.h"
 
 namespace kungfu {
+namespace {
 
-Stream::Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, std::shared_ptr<ReadScratch> scratch)
-    : loop_(loop), remote_(remote), fd_(std::move(fd)), reader_(std::move(scratch), this) {}
+constexpr Seconds kLivenessInterval{1};
+
+}  // namespace
+
+Stream::Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, LivenessCheck liveness,
+               std::shared_ptr<ReadScratch> scratch)
+    : loop_(loop), remote_(remote), liveness_(liveness), fd_(std::move(fd)), reader_(std::move(scratch), this) {}
 
 void Stream::StartOnLoop(Connection* connection, ConnectionHandler* handler) {
   KF_DCHECK(loop_->InLoop());
@@ -21,6 +27,7 @@ void Stream::StartOnLoop(Connection* connection, ConnectionHandler* handler) {
   watched_events_ = EPOLLIN;
   loop_->WatchOnLoop(fd_.get(), *watched_events_, this);
   UpdateEvents();
+  if (liveness_ != nullptr) CheckLiveness();
 }
 
 void Stream::AbandonOnLoop() {
@@ -70,14 +77,25 @@ void Stream::OnEventsOnLoop(uint32_t events) {
 
 void Stream::Write() {
   if (!write_error_.ok()) return;
-  write_error_ = writer_.WriteTo(fd_.get());
+  const Status status = writer_.WriteTo(fd_.get());
   for (StatusCallback& done : writer_.TakeWritten()) ReportSoon(std::move(done), OkStatus());
-  if (!write_error_.ok()) {
-    shutdown(fd_.get(), SHUT_RDWR);
-  } else if (writer_.empty() && closing_) {
+  if (!status.ok()) return BreakOff(status);
+  if (writer_.empty() && closing_) {
     shutdown(fd_.get(), SHUT_WR);
   }
   UpdateEvents();
+}
+
+void Stream::BreakOff(const Status& why) {
+  write_error_ = why;
+  shutdown(fd_.get(), SHUT_RDWR);
+  UpdateEvents();
+}
+
+void Stream::CheckLiveness() {
+  liveness_timer_ = loop_->RunAtOnLoop(After(kLivenessInterval), [this] { CheckLiveness(); });
+  const Status status = liveness_(fd_.get());
+  if (!status.ok() && write_error_.ok()) BreakOff(status);
 }
 
 void Stream::Read() {
@@ -148,7 +166,9 @@ void Stream::CloseSocket() {
   if (fd_.get() < 0) return;
   if (watched_events_.has_value()) loop_->UnwatchOnLoop(fd_.get());
   fd_.Reset();
-  if (close_timer_.has_value()) loop_->CancelTimerOnLoop(*close_timer_);
+  for (const auto& timer : {close_timer_, liveness_timer_}) {
+    if (timer.has_value()) loop_->CancelTimerOnLoop(*timer);
+  }
 }
 
 }  // namespace kungfu

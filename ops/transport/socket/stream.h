@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/transport/event_loop.h"
+#include "ops/transport/socket/address_family.h"
 #include "ops/transport/socket/frame_reader.h"
 #include "ops/transport/socket/frame_writer.h"
 #include "ops/transport/socket/unique_fd.h"
@@ -25,7 +26,9 @@ namespace kungfu {
 
 class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, private FrameReceiver {
  public:
-  Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, std::shared_ptr<ReadScratch> scratch);
+  // `liveness` may be null.
+  Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, LivenessCheck liveness,
+         std::shared_ptr<ReadScratch> scratch);
   ~Stream() override = default;
 
   // Begins to receive. Ignored after AbandonOnLoop.
@@ -53,6 +56,10 @@ class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, p
 
   void Write();
   void Read();
+  // Now, and every second from now on.
+  void CheckLiveness();
+  // No more can be sent; what has arrived is still read.
+  void BreakOff(const Status& why);
   void UpdateEvents();
   bool writable() const { return !writer_.empty() && write_error_.ok(); }
 
@@ -66,6 +73,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, p
 
   EventLoop* const loop_;
   const PeerId remote_;
+  const LivenessCheck liveness_;
   UniqueFd fd_;  // closed: the stream is over
   FrameWriter writer_;
   FrameReader reader_;
@@ -76,7 +84,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, p
   std::optional<uint32_t> watched_events_;
   bool closing_ = false;  // CloseOnLoop was called
   bool bye_received_ = false;
-  std::optional<EventLoop::TimerId> close_timer_;
+  std::optional<EventLoop::TimerId> close_timer_, liveness_timer_;
   Status write_error_;
   Status why_;  // it is over
   std::vector<Report> reports_;

@@ -46,7 +46,7 @@ void StreamTransport::ConnectOnLoop(const PeerId& remote, Deadline deadline, Con
 
 template <typename Take>
 void StreamTransport::HandOver(UniqueFd fd, const PeerId& remote, const Take& take) {
-  const auto stream = std::make_shared<Stream>(loop_, std::move(fd), remote, scratch_);
+  const auto stream = std::make_shared<Stream>(loop_, std::move(fd), remote, family_->liveness(), scratch_);
   std::unique_ptr<Connection> connection = std::make_unique<StreamConnection>(stream, name());
   Connection* const address = connection.get();
   ConnectionHandler* const handler = take(std::move(connection));

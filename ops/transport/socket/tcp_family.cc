@@ -13,9 +13,22 @@
 namespace kungfu {
 namespace {
 
+// A host that is gone must be noticed soon; a process that is alive but stopped (a debugger, a long page-in) must not
+// be cut off: its host acknowledges for it. Linux has these ways to find out:
+//
+// - Keepalive counts probes without an answer, on a connection with nothing in flight: 4 s. TCP_USER_TIMEOUT would
+//   replace the count.
+// - Data in flight are sent again and again, for a quarter of an hour, unless TCP_USER_TIMEOUT ends it. But that also
+//   counts the time for which the other process does not read and its window is closed, although its host answers
+//   every probe: at 5 s it ends a connection that works.
+//
+// So the option is not set, and CheckAcknowledged decides: the other host is gone if it has acknowledged nothing for 5
+// s and either data were sent again in vain or several probes of a closed window had no answer. (One may be lost; and
+// behind a window that has been closed for long they come so seldom that a silence alone says nothing. Who waits for
+// such a peer gives it up after KUNGFU_SILENCE_TIMEOUT.) The system keeps these figures, so they are right also after
+// this process was stopped itself.
 constexpr int kKeepaliveSeconds = 1, kKeepaliveProbes = 3;
-// Keepalive probes are not sent while data are in flight: this ends a connection whose data nobody acknowledges.
-constexpr int kUserTimeoutMs = 5000;
+constexpr unsigned kLongestSilenceMs = 5000;
 
 struct SocketAddress {
   union {
@@ -91,7 +104,20 @@ void TcpFamily::Prepare(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveSeconds);
   SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
-  SetOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+}
+
+bool IsCutOff(const Acknowledgements& seen) {
+  const bool asked_in_vain = seen.retransmits > 0 || seen.probes >= kKeepaliveProbes;
+  return asked_in_vain && seen.silence >= kLongestSilenceMs;
+}
+
+Status TcpFamily::CheckAcknowledged(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return OkStatus();
+  if (!IsCutOff({info.tcpi_retransmits, info.tcpi_probes, info.tcpi_last_ack_recv})) return OkStatus();
+  return UnavailableError("the other host has acknowledged nothing for " +
+                          std::to_string(info.tcpi_last_ack_recv / 1000) + " s");
 }
 
 StatusOr<UniqueFd> TcpFamily::Connect(const PeerId& remote) {

@@ -20,6 +20,7 @@ class UnixFamily : public AddressFamily {
   StatusOr<UniqueFd> Listen(const PeerId& self) override;
   void StopListening() override;
   void Prepare(int) override {}
+  LivenessCheck liveness() const override { return nullptr; }
   StatusOr<UniqueFd> Connect(const PeerId& remote) override;
 
  private:

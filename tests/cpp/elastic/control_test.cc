@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/cpp/testing.h"
+#include "tests/cpp/transport/harness.h"
 
 namespace kungfu::testing {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 // The runner's side of the line, as a plain blocking socket.
 class FakeRunner {
  public:
-  FakeRunner() {
+  explicit FakeRunner(int backlog) {
     char directory[] = "/tmp/kungfu-test-XXXXXX";
     directory_ = mkdtemp(directory);
     path_ = directory_ + "/control";
@@ -26,7 +27,8 @@ class FakeRunner {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
-    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 || listen(listener_, 8) != 0) {
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+        listen(listener_, backlog) != 0) {
       std::abort();
     }
   }
@@ -59,17 +61,17 @@ class FakeRunner {
 };
 
 struct Fixture {
-  FakeRunner runner;
+  FakeRunner runner{8};
   std::promise<std::pair<int, std::string>> failed;
   std::promise<void> lost;
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   std::unique_ptr<Control> control;
 
   explicit Fixture(const std::string& path = "") {
     Control::Handlers handlers;
     handlers.peer_failed = [this](int rank, const std::string& text) { failed.set_value({rank, text}); };
     handlers.runner_lost = [this] { lost.set_value(); };
-    control = std::make_unique<Control>(&loop, path.empty() ? runner.path() : path, 3, std::move(handlers));
+    control = std::make_unique<Control>(loop.get(), path.empty() ? runner.path() : path, 3, std::move(handlers));
   }
   ~Fixture() {
     OnLoop([this] { control.reset(); });
@@ -78,15 +80,15 @@ struct Fixture {
   template <typename Task>
   void OnLoop(Task task) {
     std::promise<void> done;
-    loop.Post([&] {
+    loop->Post([&] {
       task();
       done.set_value();
     });
     done.get_future().wait();
   }
-  Status Open() {
+  Status Open(Seconds patience = Seconds(60)) {
     Status status;
-    OnLoop([&] { status = control->OpenOnLoop(); });
+    OnLoop([&] { status = control->OpenOnLoop(patience); });
     return status;
   }
 };
@@ -131,6 +133,17 @@ KF_TEST(Control, ALineWithoutEndIsNotBelieved) {
   f.runner.Accept();
   f.runner.Say(std::string(10000, 'x'));
   f.lost.get_future().wait();
+}
+
+// Its queue has a place for one connection, and nobody ever accepts it.
+KF_TEST(Control, ARunnerThatDoesNotAcceptIsAnError) {
+  FakeRunner runner(0);
+  Fixture first(runner.path()), second(runner.path());
+  EXPECT_OK(first.Open());
+  const Status status = second.Open(Seconds(0.05));
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+  EXPECT_CONTAINS(status.message(), runner.path());
+  first.OnLoop([&] { first.control->CloseOnLoop(); });
 }
 
 KF_TEST(Control, NoRunnerIsAnError) {

@@ -1,7 +1,14 @@
 #include "ops/peer/peer.h"
 
-#include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <future>
+#include <string>
+#include <thread>
+
+#include "ops/transport/socket/unique_fd.h"
+#include "tests/cpp/collective/cluster.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -49,6 +56,50 @@ KF_TEST(Peer, ConfigurationsThatCannotBeAreNamed) {
   config.secret = "";
   config.secret_file = "/nonexistent/secret";
   EXPECT_CONTAINS(StartError(config).message(), "/nonexistent/secret");
+  config = Config();
+  config.control = "/nonexistent/control";
+  EXPECT_CONTAINS(StartError(config).message(), "/nonexistent/control");
+}
+
+KF_TEST(Peer, ALackOfDescriptorsIsAnError) {
+  rlimit limit;
+  EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  UniqueFd first_free(dup(0)), second_free(dup(0));
+  const int numbers[] = {first_free.get(), second_free.get()};
+  first_free.Reset();
+  second_free.Reset();
+  // The loop takes two: there is none, or there is one. Closed again, it is free for the next attempt.
+  for (const int free : {0, 1, 0, 1}) {
+    const rlimit lowered{static_cast<rlim_t>(numbers[free]), limit.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &lowered), 0);
+    const Status status = StartError(Two());
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(status.code(), Code::kResourceExhausted);
+    EXPECT_CONTAINS(status.message(), free == 0 ? "epoll" : "eventfd");
+  }
+}
+
+// Whoever calls it while another thread is about it finds the peer down, too, when the call returns.
+KF_TEST(Peer, TheSecondShutdownWaitsForTheFirst) {
+  Cluster cluster(2);
+  ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "up"); }));
+  // Rank 1 does not answer the goodbye: its loop is in a callback.
+  std::promise<void> release;
+  Operation unnamed = MakeOperation(Kind::kBarrier, "");
+  unnamed.done = [released = release.get_future().share()](const Status&) { released.wait(); };
+  cluster.session(1)->Start(std::move(unnamed));
+  std::future<Status> pending = cluster.Start(0, MakeOperation(Kind::kBarrier, "pending"));
+  std::thread first([&] { cluster.Stop(0); });
+  EXPECT_EQ(Wait(&pending).code(), Code::kCancelled);  // the first one has begun
+  cluster.Stop(0);
+  bool inside = true, refused_at_once = false;
+  Operation late = MakeOperation(Kind::kBarrier, "late");
+  late.done = [&](const Status& status) { refused_at_once = inside && status.code() == Code::kCancelled; };
+  cluster.session(0)->Start(std::move(late));
+  inside = false;
+  first.join();
+  EXPECT_TRUE(refused_at_once);
+  release.set_value();
 }
 
 }  // namespace

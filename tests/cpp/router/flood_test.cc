@@ -70,9 +70,9 @@ uint64_t FloodOnLoop(EventLoop* loop, FrameType type, uint64_t size) {
 }
 
 uint64_t Flood(FrameType type, uint64_t size) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   uint64_t cost = 0;
-  RunOnLoop(&loop, [&] { cost = FloodOnLoop(&loop, type, size); });
+  RunOnLoop(loop.get(), [&] { cost = FloodOnLoop(loop.get(), type, size); });
   return cost;
 }
 
@@ -83,11 +83,11 @@ KF_TEST(Flood, EmptyMessagesCountToo) { EXPECT_LE(Flood(FrameType::kData, 0), kP
 KF_TEST(Flood, AnnouncementsCountToo) { EXPECT_LE(Flood(FrameType::kAnnounce, 1 << 30), kParkLimit); }
 
 KF_TEST(Flood, FramesInTheWrongDirection) {
-  EventLoop loop;
-  RunOnLoop(&loop, [&] {
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  RunOnLoop(loop.get(), [&] {
     Mailbox mailbox;
     NoOwner owner;
-    InLink link(&loop, std::make_unique<FakeConnection>(), &mailbox, &owner);
+    InLink link(loop.get(), std::make_unique<FakeConnection>(), &mailbox, &owner);
     for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kAnswer}) {
       Sink* sink = nullptr;
       EXPECT_EQ(link.OnFrameOnLoop(link.connection(), Header(type, 0, 0), &sink).code(), Code::kInvalidArgument);

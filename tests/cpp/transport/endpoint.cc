@@ -113,20 +113,20 @@ void Channel::OnClosedOnLoop(Connection* connection, const Status& why) {
 Credentials CredentialsOf(const PeerId& self) { return {self, "job", "secret"}; }
 
 Endpoint::Endpoint(TransportFixture* fixture, const Credentials& credentials) : credentials_(credentials) {
-  RunOnLoop(&loop_, [&] { transport = fixture->NewTransport(&loop_, credentials); });
+  RunOnLoop(loop_.get(), [&] { transport = fixture->NewTransport(loop_.get(), credentials); });
 }
 
 Endpoint::~Endpoint() {
-  RunOnLoop(&loop_, [this] {
+  RunOnLoop(loop_.get(), [this] {
     transport.reset();
     for (const auto& channel : channels_) channel->DestroyOnLoop();
   });
-  loop_.Close();
-  loop_.Join();
+  loop_->Close();
+  loop_->Join();
 }
 
 Channel* Endpoint::NewChannelOnLoop(std::unique_ptr<Connection> connection) {
-  channels_.push_back(std::make_unique<Channel>(&loop_));
+  channels_.push_back(std::make_unique<Channel>(loop_.get()));
   Channel* const channel = channels_.back().get();
   channel->connection = std::move(connection);
   if (prepare) prepare(channel);
@@ -135,7 +135,7 @@ Channel* Endpoint::NewChannelOnLoop(std::unique_ptr<Connection> connection) {
 
 Status Endpoint::Listen() {
   Status status;
-  RunOnLoop(&loop_, [&] {
+  RunOnLoop(loop_.get(), [&] {
     status = transport->ListenOnLoop([this](std::unique_ptr<Connection> connection) -> ConnectionHandler* {
       Channel* const channel = NewChannelOnLoop(std::move(connection));
       state_.Update([&](State& state) { state.accepted.push_back(channel); });
@@ -146,12 +146,12 @@ Status Endpoint::Listen() {
 }
 
 void Endpoint::StartConnect(const PeerId& remote, Seconds timeout) {
-  RunOnLoop(&loop_, [&] {
+  RunOnLoop(loop_.get(), [&] {
     const auto inside = std::make_shared<bool>(true);
     transport->ConnectOnLoop(
         remote, After(timeout),
         [this, remote, inside](StatusOr<std::unique_ptr<Connection>> result) -> ConnectionHandler* {
-          EXPECT_TRUE(loop_.InLoop());
+          EXPECT_TRUE(loop_->InLoop());
           EXPECT_FALSE(*inside);
           if (!result.ok()) {
             state_.Update([&](State& state) { state.connected.push_back(result.status()); });
@@ -185,7 +185,7 @@ Channel* Endpoint::AwaitAccepted(size_t index) const {
 }
 
 void Endpoint::CloseTransport() {
-  RunOnLoop(&loop_, [this] {
+  RunOnLoop(loop_.get(), [this] {
     const size_t before = state_.Get().connected.size();
     transport->CloseOnLoop();
     EXPECT_EQ(state_.Get().connected.size(), before);

@@ -97,7 +97,7 @@ class Endpoint {
   ~Endpoint();
 
   const PeerId& self() const { return credentials_.self; }
-  EventLoop* loop() { return &loop_; }
+  EventLoop* loop() { return loop_.get(); }
 
   Status Listen();
   void StartConnect(const PeerId& remote, Seconds timeout = kPatience);
@@ -127,7 +127,7 @@ class Endpoint {
   const Credentials credentials_;
   std::vector<std::unique_ptr<Channel>> channels_;  // loop only
   Guarded<State> state_{State()};
-  EventLoop loop_;
+  const std::unique_ptr<EventLoop> loop_ = NewLoop();
 };
 
 // Two connected endpoints.

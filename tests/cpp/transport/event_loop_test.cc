@@ -14,6 +14,7 @@ namespace kungfu {
 namespace {
 
 using testing::Guarded;
+using testing::NewLoop;
 using testing::RunOnLoop;
 
 struct Pipe {
@@ -47,15 +48,15 @@ KF_TEST(EventLoop, RunsTasksInOrderFromManyThreads) {
   int total = 0;
   bool ordered = true, in_loop = true;
   {
-    EventLoop loop;
-    EXPECT_FALSE(loop.InLoop());
+    const std::unique_ptr<EventLoop> loop = NewLoop();
+    EXPECT_FALSE(loop->InLoop());
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 1; i <= kTasks; ++i) {
-          EXPECT_TRUE(loop.Post([&, t, i] {
+          EXPECT_TRUE(loop->Post([&, t, i] {
             ordered &= last[t] == i - 1;
-            in_loop &= loop.InLoop();
+            in_loop &= loop->InLoop();
             last[t] = i;
             ++total;
           }));
@@ -70,44 +71,44 @@ KF_TEST(EventLoop, RunsTasksInOrderFromManyThreads) {
 }
 
 KF_TEST(EventLoop, NeverRunsATaskInsidePost) {
-  EventLoop loop;
-  RunOnLoop(&loop, [&] {
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  RunOnLoop(loop.get(), [&] {
     bool inside = true;
     auto ran_inside = std::make_shared<bool>(false);
-    loop.Post([ran_inside, &inside] { *ran_inside = inside; });
+    loop->Post([ran_inside, &inside] { *ran_inside = inside; });
     EXPECT_FALSE(*ran_inside);
     inside = false;
   });
 }
 
 KF_TEST(EventLoop, RunsWhatWasPostedBeforeCloseAndDropsTheRest) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Guarded<bool> go(false);
   std::atomic<int> ran{0};
   auto dropped = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = dropped;
-  loop.Post([&] { EXPECT_TRUE(go.Await([](bool value) { return value; })); });
-  for (int i = 0; i < 10; ++i) loop.Post([&] { ++ran; });
-  loop.Close();
-  EXPECT_FALSE(loop.Post([dropped] {}));
+  loop->Post([&] { EXPECT_TRUE(go.Await([](bool value) { return value; })); });
+  for (int i = 0; i < 10; ++i) loop->Post([&] { ++ran; });
+  loop->Close();
+  EXPECT_FALSE(loop->Post([dropped] {}));
   dropped.reset();
   EXPECT_TRUE(watch.expired());
   go.Set(true);
-  loop.Join();
+  loop->Join();
   EXPECT_EQ(ran, 10);
 }
 
 KF_TEST(EventLoop, MayBeClosedByItsOwnTask) {
-  EventLoop loop;
-  loop.Post([&] {
-    loop.Close();
-    EXPECT_FALSE(loop.Post([] {}));
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  loop->Post([&] {
+    loop->Close();
+    EXPECT_FALSE(loop->Post([] {}));
   });
-  loop.Join();
+  loop->Join();
 }
 
 KF_TEST(EventLoop, TellsOfDescriptors) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Pipe pipe;
   Guarded<int> bytes(0);
   Handler handler([&](uint32_t events) {
@@ -116,22 +117,22 @@ KF_TEST(EventLoop, TellsOfDescriptors) {
     EXPECT_EQ(read(pipe.read_end, &byte, 1), 1);
     bytes.Update([](int& n) { ++n; });
   });
-  RunOnLoop(&loop, [&] { loop.WatchOnLoop(pipe.read_end, EPOLLIN, &handler); });
+  RunOnLoop(loop.get(), [&] { loop->WatchOnLoop(pipe.read_end, EPOLLIN, &handler); });
   pipe.Write();
   EXPECT_TRUE(bytes.Await([](int n) { return n == 1; }));
-  RunOnLoop(&loop, [&] { loop.ModifyOnLoop(pipe.read_end, 0); });
+  RunOnLoop(loop.get(), [&] { loop->ModifyOnLoop(pipe.read_end, 0); });
   pipe.Write();
-  RunOnLoop(&loop, [&] {});
+  RunOnLoop(loop.get(), [&] {});
   EXPECT_EQ(bytes.Get(), 1);
-  RunOnLoop(&loop, [&] { loop.ModifyOnLoop(pipe.read_end, EPOLLIN); });
+  RunOnLoop(loop.get(), [&] { loop->ModifyOnLoop(pipe.read_end, EPOLLIN); });
   EXPECT_TRUE(bytes.Await([](int n) { return n == 2; }));
-  RunOnLoop(&loop, [&] { loop.UnwatchOnLoop(pipe.read_end); });
+  RunOnLoop(loop.get(), [&] { loop->UnwatchOnLoop(pipe.read_end); });
 }
 
 // Both descriptors are ready in one round. Whoever comes first ends the other, closes its descriptor and watches a new
 // one that has the same number: neither the old handler nor the new one may see the old event.
 KF_TEST(EventLoop, ForgetsEventsOfADescriptorThatIsUnwatched) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Pipe pipes[2], silent;
   int calls = 0, calls_to_new = 0;
   Handler new_handler([&](uint32_t) { ++calls_to_new; });
@@ -139,33 +140,33 @@ KF_TEST(EventLoop, ForgetsEventsOfADescriptorThatIsUnwatched) {
   const auto first_ends_second = [&](int first) {
     const int second = 1 - first;
     ++calls;
-    for (const Pipe& pipe : pipes) loop.UnwatchOnLoop(pipe.read_end);
+    for (const Pipe& pipe : pipes) loop->UnwatchOnLoop(pipe.read_end);
     handlers[second].reset();
     EXPECT_EQ(dup2(silent.read_end, pipes[second].read_end), pipes[second].read_end);
-    loop.WatchOnLoop(pipes[second].read_end, EPOLLIN, &new_handler);
+    loop->WatchOnLoop(pipes[second].read_end, EPOLLIN, &new_handler);
   };
-  RunOnLoop(&loop, [&] {
+  RunOnLoop(loop.get(), [&] {
     for (int i = 0; i < 2; ++i) {
       handlers[i] = std::make_unique<Handler>([&, i](uint32_t) { first_ends_second(i); });
-      loop.WatchOnLoop(pipes[i].read_end, EPOLLIN, handlers[i].get());
+      loop->WatchOnLoop(pipes[i].read_end, EPOLLIN, handlers[i].get());
       pipes[i].Write();
     }
   });
-  RunOnLoop(&loop, [] {});
-  RunOnLoop(&loop, [] {});
-  loop.Close();
-  loop.Join();
+  RunOnLoop(loop.get(), [] {});
+  RunOnLoop(loop.get(), [] {});
+  loop->Close();
+  loop->Join();
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(calls_to_new, 0);
 }
 
 KF_TEST(EventLoop, RunsTimersInOrderAndNotBeforeTheirTime) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Guarded<std::vector<int>> order({});
-  RunOnLoop(&loop, [&] {
+  RunOnLoop(loop.get(), [&] {
     const Clock::time_point now = Clock::now();
     const auto add = [&](int id, Deadline when) {
-      return loop.RunAtOnLoop(when, [&order, id, when] {
+      return loop->RunAtOnLoop(when, [&order, id, when] {
         EXPECT_TRUE(Clock::now() >= when);
         order.Update([id](std::vector<int>& ids) { ids.push_back(id); });
       });
@@ -174,7 +175,7 @@ KF_TEST(EventLoop, RunsTimersInOrderAndNotBeforeTheirTime) {
     add(1, now + std::chrono::milliseconds(10));
     add(2, now + std::chrono::milliseconds(10));
     add(0, Deadline());
-    loop.CancelTimerOnLoop(add(9, now + std::chrono::milliseconds(5)));
+    loop->CancelTimerOnLoop(add(9, now + std::chrono::milliseconds(5)));
     add(8, Deadline::max());
   });
   EXPECT_TRUE(order.Await([](const std::vector<int>& ids) { return ids.size() == 4; }));
@@ -182,39 +183,39 @@ KF_TEST(EventLoop, RunsTimersInOrderAndNotBeforeTheirTime) {
 }
 
 KF_TEST(EventLoop, ATimerMayCancelAnotherAndItself) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Guarded<bool> done(false);
   EventLoop::TimerId first, second;
-  RunOnLoop(&loop, [&] {
-    first = loop.RunAtOnLoop(Deadline(), [&] {
-      loop.CancelTimerOnLoop(first);
-      loop.CancelTimerOnLoop(second);
+  RunOnLoop(loop.get(), [&] {
+    first = loop->RunAtOnLoop(Deadline(), [&] {
+      loop->CancelTimerOnLoop(first);
+      loop->CancelTimerOnLoop(second);
     });
-    second = loop.RunAtOnLoop(Deadline(), [] { EXPECT_TRUE(false); });
-    loop.RunAtOnLoop(Deadline(), [&] { done.Set(true); });
+    second = loop->RunAtOnLoop(Deadline(), [] { EXPECT_TRUE(false); });
+    loop->RunAtOnLoop(Deadline(), [&] { done.Set(true); });
   });
   EXPECT_TRUE(done.Await([](bool value) { return value; }));
 }
 
 KF_TEST(EventLoop, TimersThatRenewThemselvesLeaveTimeForOthers) {
-  EventLoop loop;
-  std::function<void()> renew = [&] { loop.RunAtOnLoop(Deadline(), renew); };
-  loop.Post(renew);
-  for (int i = 0; i < 100; ++i) RunOnLoop(&loop, [] {});
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  std::function<void()> renew = [&] { loop->RunAtOnLoop(Deadline(), renew); };
+  loop->Post(renew);
+  for (int i = 0; i < 100; ++i) RunOnLoop(loop.get(), [] {});
 }
 
 KF_TEST(EventLoop, ReleasesItsTimersOnItsThread) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   struct Probe {
     ~Probe() { EXPECT_TRUE(loop->InLoop()); }
     EventLoop* loop;
   };
-  loop.Post([&] {
-    const std::shared_ptr<Probe> probe(new Probe{&loop});
-    loop.RunAtOnLoop(Deadline::max(), [probe] {});
+  loop->Post([&] {
+    const std::shared_ptr<Probe> probe(new Probe{loop.get()});
+    loop->RunAtOnLoop(Deadline::max(), [probe] {});
   });
-  loop.Close();
-  loop.Join();
+  loop->Close();
+  loop->Join();
 }
 
 }  // namespace

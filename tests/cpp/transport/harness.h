@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "ops/base/deadline.h"
@@ -51,6 +53,13 @@ class Guarded {
   mutable CondVar changed_;
   T value_ GUARDED_BY(mu_);
 };
+
+inline std::unique_ptr<EventLoop> NewLoop() {
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start();
+  EXPECT_OK(loop.status());
+  if (!loop.ok()) std::abort();  // no test can do without
+  return std::move(*loop);
+}
 
 // Runs `body` on the loop and waits for its end.
 inline void RunOnLoop(EventLoop* loop, const std::function<void()>& body) {

@@ -53,6 +53,17 @@ UniqueFd ConnectTo(Address address) {
 
 }  // namespace
 
+void WriteAll(int fd, const std::string& bytes) {
+  EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+}
+
+std::string ReadExactly(int fd, size_t size) {
+  std::string bytes(size, '\0');
+  const ssize_t got = recv(fd, &bytes[0], size, MSG_WAITALL);
+  EXPECT_EQ(got, static_cast<ssize_t>(size));
+  return bytes;
+}
+
 PeerId TcpFixture::NewPeer() {
   PeerId peer;
   const StatusOr<HostAddress> host = HostAddress::Parse(host_);

@@ -11,6 +11,10 @@
 
 namespace kungfu::testing {
 
+// Over a blocking socket; what does not succeed fails the test.
+void WriteAll(int fd, const std::string& bytes);
+std::string ReadExactly(int fd, size_t size);
+
 class SocketFixture : public TransportFixture {
  public:
   // A blocking socket that gives up after kPatience, connected to who listens for `peer`.

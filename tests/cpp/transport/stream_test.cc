@@ -12,6 +12,7 @@ namespace {
 using testing::Channel;
 using testing::Frame;
 using testing::NewFrame;
+using testing::NewLoop;
 using testing::RunOnLoop;
 
 std::string BytesOf(Frame frame) {
@@ -28,18 +29,18 @@ std::string Bye() {
 // A connection over one end of a socket pair, which has not been started; the test holds the other end.
 class Harness {
  public:
-  Harness() : channel(&loop) {
+  explicit Harness(LivenessCheck liveness = nullptr) : channel(loop.get()) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     other = UniqueFd(ends[0]);
-    stream_ =
-        std::make_shared<Stream>(&loop, UniqueFd(ends[1]), PeerId(), std::shared_ptr<ReadScratch>(new ReadScratch));
+    stream_ = std::make_shared<Stream>(loop.get(), UniqueFd(ends[1]), PeerId(), liveness,
+                                       std::shared_ptr<ReadScratch>(new ReadScratch));
     channel.connection = std::make_unique<StreamConnection>(stream_, "pair");
   }
   ~Harness() {
-    RunOnLoop(&loop, [this] { channel.DestroyOnLoop(); });
-    loop.Close();
-    loop.Join();
+    RunOnLoop(loop.get(), [this] { channel.DestroyOnLoop(); });
+    loop->Close();
+    loop->Join();
   }
 
   void StartOnLoop() { stream_->StartOnLoop(channel.connection.get(), &channel); }
@@ -47,7 +48,7 @@ class Harness {
     EXPECT_EQ(send(other.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
 
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Channel channel;
   UniqueFd other;
 
@@ -59,12 +60,23 @@ class Harness {
 KF_TEST(Stream, EndsWhenTheOtherSideReadsNoMore) {
   Harness harness;
   EXPECT_EQ(shutdown(harness.other.get(), SHUT_RD), 0);
-  RunOnLoop(&harness.loop, [&] {
+  RunOnLoop(harness.loop.get(), [&] {
     harness.StartOnLoop();
     harness.channel.SendOnLoop(NewFrame("lost", ""));
   });
   EXPECT_EQ(harness.channel.AwaitSent(1)[0].code(), Code::kUnavailable);
   EXPECT_EQ(harness.channel.AwaitClosed().code(), Code::kUnavailable);
+}
+
+// The system still takes what is sent; nobody is there.
+KF_TEST(Stream, EndsWhenTheOtherSideIsSaidToBeGone) {
+  Harness harness([](int) { return UnavailableError("nobody there"); });
+  harness.Say(BytesOf(NewFrame("last words", "because")));
+  RunOnLoop(harness.loop.get(), [&] { harness.StartOnLoop(); });
+  const Status why = harness.channel.AwaitClosed();
+  EXPECT_EQ(why.code(), Code::kUnavailable);
+  EXPECT_CONTAINS(why.message(), "nobody there");
+  EXPECT_TRUE(harness.channel.AwaitFrames(1)[0].payload == "because");
 }
 
 // The last words of a peer that is gone may say why.
@@ -73,7 +85,7 @@ KF_TEST(Stream, HandsOnWhatHadArrivedBeforeASendFailed) {
     Harness harness;
     harness.Say(BytesOf(NewFrame("last words", "because")) + (says_bye ? Bye() : ""));
     harness.other.Reset();
-    RunOnLoop(&harness.loop, [&] {
+    RunOnLoop(harness.loop.get(), [&] {
       harness.StartOnLoop();
       harness.channel.SendOnLoop(NewFrame("lost", ""));
     });
@@ -87,7 +99,7 @@ KF_TEST(Stream, HandsOnWhatHadArrivedBeforeASendFailed) {
 KF_TEST(Stream, TakesNothingAfterAGoodbye) {
   Harness harness;
   harness.Say(Bye() + BytesOf(NewFrame("afterthought", "x")));
-  RunOnLoop(&harness.loop, [&] { harness.StartOnLoop(); });
+  RunOnLoop(harness.loop.get(), [&] { harness.StartOnLoop(); });
   EXPECT_EQ(harness.channel.AwaitClosed().code(), Code::kCancelled);
   EXPECT_EQ(harness.channel.frames(), 0u);
 }
@@ -95,7 +107,7 @@ KF_TEST(Stream, TakesNothingAfterAGoodbye) {
 // What arrives while we wait for the other side to close is handed on.
 KF_TEST(Stream, ReceivesWhileItCloses) {
   Harness harness;
-  RunOnLoop(&harness.loop, [&] {
+  RunOnLoop(harness.loop.get(), [&] {
     harness.StartOnLoop();
     harness.channel.connection->CloseOnLoop(After(testing::kPatience));
   });

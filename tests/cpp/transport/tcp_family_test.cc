@@ -37,9 +37,24 @@ KF_TEST(TcpFamily, SetsTheOptionsOfBothEnds) {
       EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_KEEPIDLE), 1);
       EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_KEEPINTVL), 1);
       EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_KEEPCNT), 3);
-      EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 5000);
+      // It would end the connection to a process that is stopped.
+      EXPECT_EQ(Option(*fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+      EXPECT_OK(TcpFamily::CheckAcknowledged(fd->get()));
     }
   }
+}
+
+KF_TEST(TcpFamily, TellsAHostThatIsGoneFromAProcessThatIsStopped) {
+  // Nothing is asked; a packet or two were lost.
+  EXPECT_FALSE(IsCutOff({0, 0, 0}));
+  EXPECT_FALSE(IsCutOff({0, 0, 3600000}));
+  EXPECT_FALSE(IsCutOff({2, 0, 600}));
+  EXPECT_FALSE(IsCutOff({0, 1, 60000}));
+  // The window has been closed for a minute: probes are answered, at long intervals.
+  EXPECT_FALSE(IsCutOff({0, 0, 60000}));
+  // Data, or probes, into the void.
+  EXPECT_TRUE(IsCutOff({4, 0, 5000}));
+  EXPECT_TRUE(IsCutOff({0, 3, 5000}));
 }
 
 KF_TEST(TcpFamily, SaysThatAnAddressIsNotOurs) {

@@ -110,13 +110,13 @@ void LetsManyPeersInAtOnce(TransportFixture* fixture) {
   std::vector<PeerId> peers;
   for (size_t i = 0; i < kPeers; ++i) peers.push_back(fixture->NewPeer());
   std::vector<std::unique_ptr<Transport>> transports;
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Guarded<int> connected(0);
   std::vector<std::unique_ptr<Connection>> connections;
-  Channel channel(&loop);
-  RunOnLoop(&loop, [&] {
+  Channel channel(loop.get());
+  RunOnLoop(loop.get(), [&] {
     for (const PeerId& peer : peers) {
-      transports.push_back(fixture->NewTransport(&loop, CredentialsOf(peer)));
+      transports.push_back(fixture->NewTransport(loop.get(), CredentialsOf(peer)));
       transports.back()->ConnectOnLoop(b.self(), After(kPatience),
                                        [&](StatusOr<std::unique_ptr<Connection>> result) -> ConnectionHandler* {
                                          EXPECT_OK(result.status());
@@ -130,7 +130,7 @@ void LetsManyPeersInAtOnce(TransportFixture* fixture) {
   EXPECT_OK(b.Listen());
   EXPECT_TRUE(connected.Await([](int count) { return count == kPeers; }));
   b.AwaitAccepted(kPeers - 1);
-  RunOnLoop(&loop, [&] {
+  RunOnLoop(loop.get(), [&] {
     connections.clear();
     transports.clear();
   });

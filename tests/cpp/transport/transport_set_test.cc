@@ -9,6 +9,7 @@ namespace {
 using testing::Channel;
 using testing::CredentialsOf;
 using testing::Guarded;
+using testing::NewLoop;
 using testing::RunOnLoop;
 using testing::TcpFixture;
 using testing::UnixFixture;
@@ -16,25 +17,27 @@ using testing::UnixFixture;
 // One peer with a transport set. Every connection is closed when it is made: here counts how it was made.
 class SetPeer {
  public:
-  SetPeer(const PeerId& self, const std::string& choice, const std::string& directory) : handler_(&loop_) {
-    StatusOr<std::unique_ptr<TransportSet>> set = TransportSet::Make(&loop_, CredentialsOf(self), choice, directory);
+  SetPeer(const PeerId& self, const std::string& choice, const std::string& directory) : handler_(loop_.get()) {
+    StatusOr<std::unique_ptr<TransportSet>> set =
+        TransportSet::Make(loop_.get(), CredentialsOf(self), choice, directory);
     EXPECT_OK(set.status());
     set_ = std::move(*set);
   }
   ~SetPeer() {
-    RunOnLoop(&loop_, [this] { set_.reset(); });
+    RunOnLoop(loop_.get(), [this] { set_.reset(); });
   }
 
   Status Listen(const std::vector<PeerId>& peers) {
     Status status;
-    RunOnLoop(&loop_, [&] { status = set_->ListenOnLoop(peers, [](std::unique_ptr<Connection>) { return nullptr; }); });
+    RunOnLoop(loop_.get(),
+              [&] { status = set_->ListenOnLoop(peers, [](std::unique_ptr<Connection>) { return nullptr; }); });
     return status;
   }
 
   // The name of the transport, or the error.
   StatusOr<std::string> Connect(const PeerId& remote, Seconds timeout) {
     Guarded<StatusOr<std::string>> result(std::string(""));
-    RunOnLoop(&loop_, [&] {
+    RunOnLoop(loop_.get(), [&] {
       set_->ConnectOnLoop(remote, After(timeout),
                           [&](StatusOr<std::unique_ptr<Connection>> connection) -> ConnectionHandler* {
                             if (connection.ok()) {
@@ -50,7 +53,7 @@ class SetPeer {
   }
 
  private:
-  EventLoop loop_;
+  const std::unique_ptr<EventLoop> loop_ = NewLoop();
   Channel handler_;
   std::unique_ptr<TransportSet> set_;
 };
@@ -118,12 +121,12 @@ KF_TEST(TransportSet, SaysWhyUnixCannotReachAnotherHost) {
 }
 
 KF_TEST(TransportSet, RefusesWhatItDoesNotKnow) {
-  EventLoop loop;
+  const std::unique_ptr<EventLoop> loop = NewLoop();
   Hosts hosts;
-  const Status unknown = TransportSet::Make(&loop, CredentialsOf(hosts.a), "rdma", "").status();
+  const Status unknown = TransportSet::Make(loop.get(), CredentialsOf(hosts.a), "rdma", "").status();
   EXPECT_EQ(unknown.code(), Code::kInvalidArgument);
   EXPECT_CONTAINS(unknown.message(), "'rdma'");
-  EXPECT_CONTAINS(TransportSet::Make(&loop, CredentialsOf(hosts.a), "unix", "").status().message(),
+  EXPECT_CONTAINS(TransportSet::Make(loop.get(), CredentialsOf(hosts.a), "unix", "").status().message(),
                   "KUNGFU_SOCKET_DIR");
 }
 
