@@ -60,12 +60,19 @@ int Ask(Get get) {
   return get(*(*peer)->session());
 }
 
+// The core has bytes for them: what does not fit is no value that it knows, and must not become one.
+template <typename Value>
+Value FromNumber(int32_t number) {
+  constexpr int32_t kNone = 255;
+  return static_cast<Value>(number >= 0 && number < kNone ? number : kNone);
+}
+
 Operation Make(Kind kind, const kungfu_options* options) {
   Operation operation;
   operation.kind = kind;
   operation.name = options->name ? options->name : "";
-  operation.dtype = static_cast<DType>(options->dtype);
-  operation.op = static_cast<ReduceOp>(options->op);
+  operation.dtype = FromNumber<DType>(options->dtype);
+  operation.op = FromNumber<ReduceOp>(options->op);
   operation.root = options->root;
   operation.shape_digest = options->shape_digest;
   operation.step = options->step;

@@ -41,6 +41,8 @@ void Fail(const char* file, int line, const std::string& message) {
   std::fprintf(stderr, "%s:%d: %s\n", file, line, message.c_str());
 }
 
+int NumFailures() { return failures; }
+
 int Main(int argc, char** argv) {
   int passed = 0, failed = 0;
   for (const Test& test : Tests()) {

@@ -16,6 +16,8 @@ namespace kungfu::testing {
 int Register(const char* name, std::function<void()> body);
 // Counts a failure of the running test. Any thread.
 void Fail(const char* file, int line, const std::string& message);
+// Of this process, so far.
+int NumFailures();
 
 template <typename T>
 std::string Show(const T& value) {

@@ -1,0 +1,18 @@
+// Runs parts of a test in processes of their own: there is one peer per process, and it starts once.
+
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace kungfu::testing {
+
+using Environment = std::map<std::string, std::string>;
+
+// Runs `body` in a new process with these variables; what fails there fails the test.
+void InProcess(const Environment& environment, const std::function<void()>& body);
+// The same, in one process for each rank of a session on this host.
+void InPeers(int size, const std::function<void(int rank)>& body);
+
+}  // namespace kungfu::testing
