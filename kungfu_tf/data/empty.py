@@ -1,6 +1,8 @@
-"""Batches without samples: what a peer trains on when it has run out of data.
+"""Batches without samples: what a peer has when it has run out of data.
 
-Its steps issue the collectives that everybody's issue, with weight 0 (`optimizers.weight`).
+It goes on training, so that its steps issue the collectives that everybody's issue, with weight 0
+(`optimizers.weight`). What it trains on is a stand-in of one sample: many programs do not take a
+batch of none (convolutions on a CPU return wrong shapes, `reshape` cannot infer a size).
 """
 
 from __future__ import annotations
@@ -90,17 +92,66 @@ def samples_of(batch: Any) -> Any:
     return tf.shape(x, out_type=tf.int64)[0]
 
 
-def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Runs a train step so that a batch of 0 samples leaves no trace in what each peer has alone.
+def stand_in(batch: Any, samples: Any) -> Any:
+    """The batch; in place of an empty one, a batch of one sample that is all zeros.
 
-    The mean of nothing is NaN, and it would stay in moving statistics and metrics. They are put
-    back; what is the same on all peers (a variable, or all variables of a layer, with the attribute
-    `_kungfu_equal`) is not.
+    Args:
+        batch: Dense, ragged or sparse tensors, optionals or None, in any nesting.
+        samples: How many samples it has, from `samples_of`.
+    """
+    parts = tf.nest.flatten(batch)
+    count = tf.get_static_value(samples)
+    given = [i for i, p in enumerate(parts) if p is not None and not _is_optional(p)]
+    if count or not given:
+        return batch
+    mine = [_as_tensor(parts[i]) for i in given]
+
+    def zeros() -> list[Any]:
+        return [_zeros_like_a_sample(part) for part in mine]
+
+    filled = zeros() if count == 0 else tf.cond(tf.equal(samples, 0), zeros, lambda: mine)
+    for i, part in zip(given, filled, strict=True):
+        parts[i] = part
+    return tf.nest.pack_sequence_as(batch, parts)
+
+
+def _is_optional(part: Any) -> bool:
+    return isinstance(part, tf.experimental.Optional)
+
+
+def _as_tensor(part: Any) -> Any:
+    is_composite = isinstance(part, (tf.RaggedTensor, tf.SparseTensor))
+    return part if is_composite else tf.convert_to_tensor(part)
+
+
+def _zeros_like_a_sample(part: Any) -> Any:
+    if isinstance(part, tf.RaggedTensor):
+        values = tf.zeros(_with_one_row(tf.shape(part.flat_values)), part.dtype)
+        for splits in part.nested_row_splits:
+            values = tf.RaggedTensor.from_row_splits(values, tf.constant([0, 1], splits.dtype))
+        return values
+    if isinstance(part, tf.SparseTensor):
+        return tf.SparseTensor(
+            tf.zeros_like(part.indices), tf.zeros_like(part.values), _with_one_row(part.dense_shape)
+        )
+    return tf.zeros(_with_one_row(tf.shape(part)), part.dtype)
+
+
+def _with_one_row(shape: Any) -> Any:
+    return tf.concat([tf.ones([1], shape.dtype), shape[1:]], axis=0)
+
+
+def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Runs a train step so that what stands in for an empty batch leaves no trace.
+
+    Moving statistics, metrics, and whatever else each peer has alone are put back; what is the same
+    on all peers (a variable, or all variables of a layer, with the attribute `_kungfu_equal`) is
+    not.
 
     Args:
         model: A Keras model with weights.
         samples: How many samples the batch has, an integer scalar.
-        step: `model.train_step` of the batch.
+        step: `model.train_step` of the batch, or of its stand-in.
 
     Returns:
         Its logs; for an empty batch with the metrics as they were before.

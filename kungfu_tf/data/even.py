@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.data.empty import empty_batch
+from kungfu_tf.data.empty import empty_batch, samples_of, stand_in
 from kungfu_tf.ops import kernels
 
 _UNKNOWN = tf.data.UNKNOWN_CARDINALITY
@@ -29,21 +29,20 @@ _plans = itertools.count()
 def even(
     dataset: tf.data.Dataset, *, cardinality: int | None = None, name: str = "even"
 ) -> tf.data.Dataset:
-    """Returns the dataset with as many batches as the peer with the most of them has.
+    """Returns this peer's batches, each with its number of samples, as many on all peers.
 
-    For training loops of one's own. A peer that has run out of batches goes on with empty ones,
-    whose tensors have a first dimension of 0, until all peers are done: each takes part in every
-    step, and nobody waits in vain. Tell the tape how many samples a batch has, and an empty one
-    counts nothing. (`fit` does all this by itself.)
+    For training loops of one's own (`fit` does all this by itself). A peer that has run out of
+    batches gets stand-ins, of one sample that is all zeros, with the number 0, until all peers are
+    done: each takes part in every step, and nobody waits in vain. The tape is told the number, and
+    a stand-in's gradients count nothing.
 
     All peers call it in the same order, and go through the result equally often. If somebody's
     number of batches is unknown (a generator, a filter), the pipelines of all peers ask each other
     before each batch whether anybody has another, ahead of the step that needs it. Then also a
     loop that is left in the middle must be left by all peers, after the same batch; a peer that
-    goes on alone gets an error when it waits for the others (KUNGFU_COLLECTIVE_TIMEOUT).
+    goes on alone gets an error, at the latest when it has waited for KUNGFU_COLLECTIVE_TIMEOUT.
 
-    What an empty batch does to moving statistics and to metrics is the loop's affair: the mean of
-    nothing is NaN.
+    What a stand-in does to moving statistics and to metrics is the loop's affair.
 
     Args:
         dataset: Of batches: nested dense, ragged or sparse tensors whose first dimension counts
@@ -52,8 +51,8 @@ def even(
         name: The same on every peer.
 
     Returns:
-        The prolonged dataset; where all have the same number of batches, `dataset`. If a peer's
-        never ends, nobody's does.
+        A dataset of pairs: the number of samples, an int64 scalar, and the batch. If that of one
+        peer never ends, none does.
 
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`, or there is no empty form of a
@@ -63,8 +62,8 @@ def even(
     Example:
 
     ```python
-    for x, y in kf.data.even(dataset):
-        with kf.DistributedGradientTape(tf.GradientTape(), samples=tf.shape(x)[0]) as tape:
+    for samples, (x, y) in kf.data.even(dataset):
+        with kf.DistributedGradientTape(tf.GradientTape(), samples=samples) as tape:
             loss = loss_of(model(x), y)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
@@ -74,9 +73,15 @@ def even(
         raise TypeError(
             f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}"
         )
-    if peer.alone():
-        return dataset
-    return prolong(dataset, agree(dataset, cardinality=cardinality, name=name))
+    if not peer.alone():
+        dataset = prolong(dataset, agree(dataset, cardinality=cardinality, name=name))
+    return tf.data.Dataset.zip((dataset,)).map(_counted)
+
+
+@tf.autograph.experimental.do_not_convert
+def _counted(batch: Any) -> tuple[Any, Any]:
+    samples = samples_of(batch)
+    return samples, stand_in(batch, samples)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,7 +48,11 @@ def moments(
         mask: Which elements count, boolean, of the shape of `x`; None: all.
         epsilon: Added to the number of elements, as Keras 3 does it with a mask.
     """
-    count, total, squares = tf.unstack(_sum_over_peers(_own_sums(x, axes, mask)))
+    sums = _own_sums(x, axes, mask)
+    own = weight.current()
+    if own is not None:  # of weight 0 is what stands in for an empty batch
+        sums = tf.where(own > 0, sums, tf.zeros_like(sums))
+    count, total, squares = tf.unstack(_sum_over_peers(sums))
     divisor = count + epsilon
     mean = tf.math.divide_no_nan(total, divisor)
     deviations = squares - mean * (2 * total - count * mean)
@@ -85,7 +89,8 @@ def _sum_over_peers(sums: Any) -> tuple[Any, Any]:
         own = weight.current()
         if own is None:
             return _all_reduce(upstream, "batch_norm_gradient")
-        return tf.math.divide_no_nan(_all_reduce(own * upstream, "batch_norm_gradient"), own)
+        mine = tf.math.multiply_no_nan(upstream, own)
+        return tf.math.divide_no_nan(_all_reduce(mine, "batch_norm_gradient"), own)
 
     return _all_reduce(sums, "batch_norm"), gradient
 

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.optimizers import weight as weights
+from kungfu_tf.optimizers import weight
 
 DEFAULT_BUCKET_BYTES = 25 << 20
 
@@ -51,7 +51,6 @@ def mean_gradients(
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     name: str | None = None,
     step: Any = None,
-    weight: Any = None,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
@@ -64,17 +63,15 @@ def mean_gradients(
         bucket_bytes: The most bytes of one operation.
         name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
         step: The optimizer's step, if it counts them: peers at different steps are told so.
-        weight: How much this peer counts, from `weight.weight_of`, in place of what the step says.
     """
     means = list(gradients)
     if peer.alone():
         return means
-    if weight is None:
-        weight = weights.current()
+    own = weight.current()
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"
         reduced = ops.group_all_reduce(
-            weights.weighted([means[i] for i in bucket], weight),
+            weight.weighted([means[i] for i in bucket], own),
             op="mean",
             name=bucket_name,
             step=step,

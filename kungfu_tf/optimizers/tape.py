@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import peer
+from kungfu_tf.optimizers import weight
 from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
-from kungfu_tf.optimizers.weight import weight_of
 
 
 class DistributedGradientTape:
@@ -49,6 +50,8 @@ class DistributedGradientTape:
         self._tape = tape
         self._bucket_bytes = bucket_bytes
         self._samples = samples
+        self._weight: Any = None
+        self._recording = contextlib.ExitStack()
 
     @tf.autograph.experimental.do_not_convert
     def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
@@ -63,24 +66,30 @@ class DistributedGradientTape:
         Returns:
             The means in the structure of `sources`; None where there is no gradient.
         """
-        gradients = self._tape.gradient(target, tf.nest.flatten(sources), *args, **kwargs)
-        # A tape lives for a step. A name of its own would be a new one in each: the operations'
-        # default names repeat.
-        is_weighted = self._samples is not None and not peer.alone()
-        means = mean_gradients(
-            gradients,
-            tf.nest.flatten(sources),
-            bucket_bytes=self._bucket_bytes,
-            weight=weight_of(self._samples) if is_weighted else None,
-        )
+        variables = tf.nest.flatten(sources)
+        with self._counting():
+            gradients = self._tape.gradient(target, variables, *args, **kwargs)
+            # A tape lives for a step. A name of its own would be a new one in each: the operations'
+            # default names repeat.
+            means = mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
         return tf.nest.pack_sequence_as(sources, means)
 
+    def _counting(self) -> Any:
+        """Within it, what averages over peers counts samples: layers may do so, too, both ways."""
+        if self._samples is None or peer.alone():
+            return contextlib.nullcontext()
+        if self._weight is None:
+            self._weight = weight.weight_of(self._samples)
+        return weight.within(self._weight)
+
     def __enter__(self) -> DistributedGradientTape:
+        self._recording.enter_context(self._counting())
         self._tape.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         self._tape.__exit__(*exception)
+        self._recording.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tape, name)

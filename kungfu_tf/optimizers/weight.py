@@ -57,14 +57,20 @@ def samples(count: Any) -> Iterator[None]:
     if peer.alone():
         yield
         return
-    weight = weight_of(count)
-    _shared().assign(weight)
+    with within(weight_of(count)):
+        yield
+
+
+@contextlib.contextmanager
+def within(weight: Any) -> Iterator[None]:
+    """Within it this is the weight of this peer, from `weight_of`."""
     token = _current.set(weight)
+    _share(weight)
     try:
         yield
     finally:
         _current.reset(token)
-        _shared().assign(1.0)
+        _share(_current.get())
 
 
 @contextlib.contextmanager
@@ -128,6 +134,12 @@ def _with_values(gradient: Any, values: Any) -> Any:
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return values
+
+
+def _share(weight: Any) -> None:
+    # In a TF1 graph nothing orders an assignment and what reads it.
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        _shared().assign(1.0 if weight is None else weight)
 
 
 @functools.cache
