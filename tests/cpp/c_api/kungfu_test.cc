@@ -166,14 +166,16 @@ void ReduceAndCancel(int rank) {
   EXPECT_CONTAINS(result.message, "all_reduce 'never' was cancelled at rank 0");
   EXPECT_CONTAINS(result.message, "the test says so");
 
-  Call barrier;
-  const kungfu_options options = Named("end");
-  kungfu_barrier(&options, &Call::Done, &barrier);
-  EXPECT_EQ(barrier.Wait().code, kOk);
   kungfu_statistics statistics;
   kungfu_get_statistics(&statistics);
   EXPECT_EQ(statistics.failures, 1u);
   EXPECT_EQ(statistics.connections, 2u);
+
+  // Until here nobody has left.
+  Call barrier;
+  const kungfu_options options = Named("end");
+  kungfu_barrier(&options, &Call::Done, &barrier);
+  EXPECT_EQ(barrier.Wait().code, kOk);
   EXPECT_EQ(kungfu_shutdown(), kOk);
 }
 
