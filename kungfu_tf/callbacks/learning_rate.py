@@ -60,7 +60,7 @@ class LearningRateCallback(Callback):
         raise NotImplementedError
 
     def rate_of_batch(self, epoch: int, batch: int) -> float | None:
-        """The rate from the beginning of a batch on, which the epoch counts from 0; None: as it is."""
+        """The rate from the beginning of a batch on, counted from 0; None: as it is."""
         raise NotImplementedError
 
     def _position(self, epoch: int, batch: int) -> float:
@@ -93,7 +93,7 @@ class LearningRateCallback(Callback):
 
 def _check_settable(optimizer: Any, who: str) -> None:
     what = f"{who}: the optimizer ({type(optimizer).__name__})"
-    if getattr(optimizer, "optimizers", None):
+    if hasattr(optimizer, "optimizers"):
         raise ValueError(
             f"{what} has a learning rate for each of its optimizers. Make each of them with its "
             f"own, by {_INSTEAD}"
