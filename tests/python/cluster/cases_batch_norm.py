@@ -213,42 +213,58 @@ def case_fit():
         assert bool(wrong) == (make_layer is layers.BatchNormalization), wrong
 
 
-def case_batches_of_different_sizes():
-    """Each step's samples are dealt out anew, and some peers have none."""
-    optimizer = tf.keras.optimizers.SGD(0.05)
-    plain, model = model_of(layers.BatchNormalization), model_of(kf.layers.SyncBatchNormalization)
-    distributed = SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.05))
-    deals = [[5, 3, 0, 8], [0, 16, 0, 0], [1, 1, 1, 1], [4, 0, 2, 10]]
-    x, y = training.samples(sum(map(sum, deals)))
+DEALS = [[5, 3, 0, 8], [0, 16, 0, 0], [1, 1, 1, 1], [4, 0, 2, 10]]  # samples of a step, by rank
+
+
+def step_of(model, optimizer, make_tape):
+    """Of training on the mean of the loss over the samples that it is given."""
+    variables = model.trainable_variables
     signature = [tf.TensorSpec([None, n], tf.float64) for n in (training.FEATURES, 1)]
 
-    def steps_of(model, optimizer):
-        variables = model.trainable_variables
+    @tf.function(input_signature=signature)
+    def step(x, y):
+        with make_tape(tf.shape(x)[0]) as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
 
-        @tf.function(input_signature=signature)
-        def step(x, y):
+    return step
+
+
+@each(by=["optimizer", "tape"])
+def case_batches_of_different_sizes(by):
+    """Each step's samples are dealt out anew, and some peers have none."""
+
+    def plain_tape(count):
+        return tf.GradientTape()
+
+    def tape_of_all(count):
+        return kf.DistributedGradientTape(tf.GradientTape(), samples=count)
+
+    def sgd():
+        return tf.keras.optimizers.SGD(0.05)
+
+    plain, model = model_of(layers.BatchNormalization), model_of(kf.layers.SyncBatchNormalization)
+    single = step_of(plain, sgd(), plain_tape)
+    if by == "tape":
+        own = step_of(model, sgd(), tape_of_all)
+    else:
+        step = step_of(model, SynchronousSGDOptimizer(sgd()), plain_tape)
+
+        @tf.function(input_signature=step.input_signature)
+        def own(x, y):
             with weight.samples(tf.shape(x)[0]):
-                with tf.GradientTape() as tape:
-                    loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
-                gradients = tape.gradient(loss, variables)
-                optimizer.apply_gradients(zip(gradients, variables, strict=True))
+                step.python_function(x, y)
 
-        return step
-
-    with_peers = steps_of(model, distributed)
-    variables = plain.trainable_variables
-    start = 0
-    for rows in deals:
-        batch = [part[start : start + sum(rows)] for part in (x, y)]
-        start += sum(rows)
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(plain(batch[0], training=True) - batch[1]))
-        gradients = tape.gradient(loss, variables)
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        with_peers(*(mine(part, rows) for part in batch))
+    ends = np.cumsum([sum(rows) for rows in DEALS])
+    batches = [np.split(part, ends[:-1]) for part in training.samples(ends[-1])]
+    for rows, *batch in zip(DEALS, *batches, strict=True):
+        single(*batch)
+        own(*(mine(part, rows) for part in batch))
     assert same_everywhere(model.weights)
-    for own, whole in zip(*map(training.values_of, (model.weights, plain.weights)), strict=True):
-        assert_close(own, whole)
+    for value, expected in zip(
+        *map(training.values_of, (model.weights, plain.weights)), strict=True
+    ):
+        assert_close(value, expected)
 
 
 def case_inference_and_frozen_layers_exchange_nothing():
