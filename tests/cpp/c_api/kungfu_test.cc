@@ -139,6 +139,13 @@ KF_TEST(CApi, NothingWorksAfterTheEnd) {
   });
 }
 
+void Barrier(const char* name) {
+  Call call;
+  const kungfu_options options = Named(name);
+  kungfu_barrier(&options, &Call::Done, &call);
+  EXPECT_EQ(call.Wait().code, kOk);
+}
+
 void ReduceAndCancel(int rank) {
   EXPECT_EQ(kungfu_rank(), rank);
   EXPECT_EQ(kungfu_size(), 2);
@@ -151,17 +158,14 @@ void ReduceAndCancel(int rank) {
   EXPECT_EQ(sum.Wait().code, kOk);
   EXPECT_TRUE(values == (std::vector<float>{3, 20}));
 
-  // One cancels what the other waits for, and says why.
+  // One cancels, and says why; the other comes to it later, and gets the same error.
+  if (rank == 1) Barrier("cancelled");
   std::vector<float> never(1);
   Call call;
-  if (rank == 0) {
-    kungfu_options options = Named("never");
-    options.timeout = 100;
-    kungfu_cancel(AllReduce(&never, options, &call), kAborted, "the test says so");
-  } else {
-    AllReduce(&never, Named("never"), &call);
-  }
+  const uint64_t operation = AllReduce(&never, Named("never"), &call);
+  if (rank == 0) kungfu_cancel(operation, kAborted, "the test says so");
   const Result result = call.Wait();
+  if (rank == 0) Barrier("cancelled");
   EXPECT_EQ(result.code, kAborted);
   EXPECT_CONTAINS(result.message, "all_reduce 'never' was cancelled at rank 0");
   EXPECT_CONTAINS(result.message, "the test says so");
@@ -172,10 +176,7 @@ void ReduceAndCancel(int rank) {
   EXPECT_EQ(statistics.connections, 2u);
 
   // Until here nobody has left.
-  Call barrier;
-  const kungfu_options options = Named("end");
-  kungfu_barrier(&options, &Call::Done, &barrier);
-  EXPECT_EQ(barrier.Wait().code, kOk);
+  Barrier("end");
   EXPECT_EQ(kungfu_shutdown(), kOk);
 }
 
