@@ -116,7 +116,7 @@ def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome
     if report.error is not None:
         raise errors.FailedPreconditionError(f"launch: {report.error}")
     if report.first is not None:
-        raise _failed(files, report.outcomes[report.first])
+        raise _failed(files, next(o for o in report.outcomes if o.rank == report.first))
     if report.code == job.TIMED_OUT:
         late = ", ".join(str(outcome.rank) for outcome in report.outcomes if outcome.stopped)
         raise errors.DeadlineExceededError(
@@ -132,7 +132,7 @@ def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome
 def _result(files: Channel, outcome: Outcome) -> Any:
     """What `fn` has returned in a process that ended with code 0."""
     record = channel.read(files.results[outcome.rank])
-    if record is None:
+    if record is None or record[:1] != channel.RETURNED:
         raise _failed(files, outcome)
     try:
         return pickle.loads(record[1:])

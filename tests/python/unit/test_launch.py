@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import signal
@@ -151,8 +152,16 @@ def test_a_process_that_exits_is_named():
     assert "SystemExit: 3" in str(failure(lambda rank: sys.exit(3), 1))
     silent = failure(lambda rank: os._exit(0), 1)
     assert "exit code 0 before its function returned" in str(silent)
-    late = failure(lambda rank: __import__("atexit").register(os._exit, 4), 1)
+    late = failure(lambda rank: atexit.register(os._exit, 4) and None, 1)
     assert "exit code 4 after its function returned" in str(late)
+
+
+def test_a_failure_is_none_the_less_one_if_the_process_ends_well():
+    def fn(rank):
+        atexit.register(os._exit, 0)
+        raise ValueError("on purpose")
+
+    assert "ValueError: on purpose" in str(failure(fn, 1))
 
 
 def test_what_cannot_be_sent_is_named():
