@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.data.util.structure import NoneTensorSpec
 from tensorflow.python.util import nest
@@ -33,6 +34,36 @@ def empty_batch(element_spec: Any) -> Any:
     """
     named = nest.flatten_with_joined_string_paths(element_spec)
     return tf.nest.pack_sequence_as(element_spec, [_empty(spec, name) for name, spec in named])
+
+
+def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, in which empty batches get the dimensions of the last batch before them.
+
+    Of use where the element spec does not know the dimensions of dense tensors, as that of Keras
+    2's generators.
+    """
+    specs = tf.nest.flatten(dataset.element_spec)
+    unknown = [
+        i for i, s in enumerate(specs) if isinstance(s, tf.TensorSpec) and None in s.shape[1:]
+    ]
+    if not unknown:
+        return dataset
+
+    def step(last: Any, batch: Any) -> Any:
+        parts = tf.nest.flatten(batch)
+        is_empty = tf.equal(tf.shape(parts[unknown[0]])[0], 0)
+        shapes = []
+        for i, shape in zip(unknown, last, strict=True):
+            mine = tf.shape(parts[i])
+            shapes.append(tf.where(is_empty, shape, mine))
+            wanted = tf.where(is_empty, tf.concat([[0], shape[1:]], 0), mine)
+            parts[i] = tf.ensure_shape(tf.reshape(parts[i], wanted), specs[i].shape)
+        return tuple(shapes), tf.nest.pack_sequence_as(dataset.element_spec, parts)
+
+    def unseen(spec: Any) -> Any:
+        return np.array([0, *(1 if d is None else d for d in spec.shape[1:])], np.int32)
+
+    return dataset.scan(tuple(unseen(specs[i]) for i in unknown), step)
 
 
 def _empty(spec: Any, name: str) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.data.empty import empty_batch, samples_of, stand_in
+from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in
 from kungfu_tf.ops import kernels
 
 _UNKNOWN = tf.data.UNKNOWN_CARDINALITY
@@ -74,7 +74,8 @@ def even(
             f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}"
         )
     if not peer.alone():
-        dataset = prolong(dataset, agree(dataset, cardinality=cardinality, name=name))
+        plan = agree(dataset, cardinality=cardinality, name=name)
+        dataset = like_the_last(prolong(dataset, plan)) if plan.lacking else dataset
     return tf.data.Dataset.zip((dataset,)).map(_counted)
 
 

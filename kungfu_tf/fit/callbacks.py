@@ -10,6 +10,8 @@ import numpy as np
 from kungfu_tf import _keras, ops, peer
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
+from kungfu_tf.fit.data import build_metrics
+from kungfu_tf.fit.running import Fit
 from kungfu_tf.fit.statistics import average_statistics
 from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
 
@@ -34,20 +36,20 @@ def has_ours(callbacks: list[Any]) -> bool:
     return any(isinstance(c, BroadcastGlobalVariablesCallback) for c in callbacks)
 
 
-def arranged(model: Any, callbacks: list[Any], stops_early: bool) -> list[Any]:
+def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
     """What runs on this peer: the user's without what writes files, unless it is rank 0; and ours.
 
     Args:
-        model: What is trained.
+        fit: What they are for.
         callbacks: What the user gave.
         stops_early: Whether some peer's training may stop after any batch.
     """
-    package = _keras.package_of(model)
+    package = _keras.package_of(fit.model)
     writers = tuple(getattr(package.module.callbacks, name) for name in _WRITERS)
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers)]
     first = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
     last = _StopTogetherAtOnce() if stops_early else _StopTogether()
-    return [_EqualStatistics(), *first, *mine, last]
+    return [_First(fit), *first, *mine, last]
 
 
 def may_stop_early(callbacks: list[Any]) -> bool:
@@ -68,8 +70,29 @@ def _is_overridden(kind: type, hook: str) -> bool:
     return owner.__name__ != "Callback"
 
 
-class _EqualStatistics(Callback):
+class _First(Callback):
     """The first: what the others see, and save, at an epoch's end is of all peers."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self._fit = fit
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Puts itself around the first step."""
+        del logs
+        model, train_function = self.model, self.model.train_function
+
+        def first(iterator: Any) -> Any:
+            model.train_function = train_function
+            data = self._fit.data
+            if data and not data.is_even:
+                build_metrics(model, data.get_dataset().element_spec)
+            logs = train_function(iterator)
+            if data:
+                data.warn_if_all_have_the_same()
+            return logs
+
+        model.train_function = first
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del epoch, logs

@@ -6,17 +6,16 @@ For a model that is trained without us, and in a process that is alone, they do 
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import _keras, config, peer
 from kungfu_tf.callbacks.metric_average import MetricAverageCallback
 from kungfu_tf.fit import agreement, callbacks, metrics
-
-# The model whose own `fit` is running: what its loops do, all peers do.
-_fitted: contextvars.ContextVar[Any] = contextvars.ContextVar("fitted", default=None)
+from kungfu_tf.fit.data import EvenAdapter, counting_samples
+from kungfu_tf.fit.running import Fit, current, running
+from kungfu_tf.initializer import randomness
 
 
 def install() -> None:
@@ -29,9 +28,13 @@ def _install(package: _keras.Package) -> None:
     if package.generation == 3:
         trainer = package.private("backend.tensorflow.trainer").TensorFlowTrainer
         base = package.private("trainers.trainer").Trainer
+        epoch_iterator = package.private("backend.tensorflow.trainer").TFEpochIterator
         _keras.replace(base, "_get_metrics_result_or_logs", _results)
+        _keras.replace(epoch_iterator, "__init__", _epoch_iterator)
     else:
         trainer = package.private("engine.training").Model
+        handler = package.private("engine.data_adapter").DataHandler
+        _keras.replace(handler, "_configure_dataset_and_inferred_steps", _configure_dataset)
         _keras.replace(trainer, "_validate_and_get_metrics_result", _results)
         _keras.replace(trainer, "_maybe_load_initial_counters_from_ckpt", _first_epoch_and_step)
     _keras.replace(trainer, "fit", _fit)
@@ -43,20 +46,24 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     call = inspect.signature(original).bind(model, *args, **kwargs)
     call.apply_defaults()
     given = callbacks.as_list(call.arguments["callbacks"])
-    is_shared = _is_shared(model, given)
-    if is_shared:
+    fit = Fit(model, _is_shared(model, given))
+    if fit.is_shared:
         stops_early = agreement.check(call.arguments, callbacks.may_stop_early(given))
-        call.arguments["callbacks"] = callbacks.arranged(model, given, stops_early)
+        call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
         call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
-    averages = is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
-    with _fitting(model if averages and not peer.alone() else None):
-        return original(*call.args, **call.kwargs)
+    averages = fit.is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
+    own_numbers = randomness.of_this_peer() if fit.is_shared else contextlib.nullcontext()
+    try:
+        with running(fit if averages and not peer.alone() else None), own_numbers:
+            return original(*call.args, **call.kwargs)
+    finally:
+        vars(model).pop("train_step", None)
 
 
 def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     """`fit` asks for its own evaluation; any other may be of one peer alone."""
     is_of_fit = kwargs.get("_use_cached_eval_dataset", False)
-    with _fitting(_fitted.get() if is_of_fit else None):
+    with running(current() if is_of_fit else None):
         return _quietly(original, model, args, kwargs)
 
 
@@ -66,7 +73,8 @@ def _predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any
 
 def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     """The metrics' results when a loop has ended."""
-    if _fitted.get() is not model:
+    fit = current()
+    if fit is None or fit.model is not model:
         return original(model, logs)
     metrics.sum_states(model.metrics)
     results = original(model, logs)
@@ -76,7 +84,41 @@ def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
 def _first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
     """Keras 2: where training begins, which BackupAndRestore knows on rank 0 only."""
     counters = original(model, *args)
-    return counters if _fitted.get() is not model else tuple(agreement.of_root(counters))
+    fit = current()
+    is_shared = fit is not None and fit.is_shared
+    return tuple(agreement.of_root(counters)) if is_shared else counters
+
+
+def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+    """Keras 3: what is made of the data."""
+    original(self, *args, **kwargs)
+    if data := _evened(self.data_adapter, self._distributed_dataset):
+        self.data_adapter = data
+        self._distributed_dataset = data.get_tf_dataset()
+        self._num_batches = data.num_batches
+
+
+def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+    """Keras 2: the same."""
+    if data := _evened(self._adapter, self._adapter.get_dataset()):
+        self._adapter = data
+    original(self, *args, **kwargs)
+
+
+def _evened(adapter: Any, dataset: Any) -> EvenAdapter | None:
+    """What `fit` shall train on; None for other data, as that it validates on."""
+    fit = current()
+    if fit is None or not fit.is_shared or fit.data is not None:
+        return None
+    fit.data = EvenAdapter(adapter, dataset)
+    state = vars(fit.model)
+    counts = not fit.data.is_even
+    if state.setdefault("_kungfu_counts_samples", counts) != counts:
+        state["_kungfu_counts_samples"] = counts
+        fit.model.train_function = None  # it was made of the other step
+    if counts:
+        state["train_step"] = counting_samples(fit.model)
+    return fit.data
 
 
 def _is_shared(model: Any, given: list[Any]) -> bool:
@@ -84,15 +126,6 @@ def _is_shared(model: Any, given: list[Any]) -> bool:
         return False
     is_custom = callbacks.has_ours(given) and _keras.has_own_train_step(model)
     return is_custom or bool(_keras.algorithms_of_model(model))
-
-
-@contextlib.contextmanager
-def _fitting(model: Any) -> Iterator[None]:
-    token = _fitted.set(model)
-    try:
-        yield
-    finally:
-        _fitted.reset(token)
 
 
 def _quietly(original: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:

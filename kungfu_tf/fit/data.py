@@ -1,0 +1,155 @@
+"""The data that `fit` trains on: as many batches on every peer, each counted by its samples."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in, step_on
+from kungfu_tf.data.even import agree, prolong
+from kungfu_tf.initializer import first_step
+from kungfu_tf.optimizers import weight
+
+
+class EvenAdapter:
+    """Stands before the data adapter of a Keras package, which makes the dataset of what it got.
+
+    Attributes:
+        is_even: Whether the batches of all peers are known to be of one size in every step.
+    """
+
+    def __init__(self, adapter: Any, dataset: tf.data.Dataset) -> None:
+        self._adapter = adapter
+        known = _Known.of(adapter)
+        plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
+        self.is_even = plan.is_even
+        self._length = known.cardinality
+        if plan.lacking:
+            self._length = plan.length if plan.length >= 0 else None
+        self._first_batch: list[int] = []
+        if known.cardinality is not None and plan.length >= 0:
+            dataset = _even_in_each_epoch(dataset, known.cardinality, plan.length)
+        else:
+            dataset = prolong(dataset, plan)
+        dataset = like_the_last(dataset) if plan.lacking else dataset
+        self._dataset = _watched(dataset, self._first_batch)
+
+    def get_tf_dataset(self) -> tf.data.Dataset:
+        """The dataset, for Keras 3."""
+        return self._dataset
+
+    def get_dataset(self) -> tf.data.Dataset:
+        """The dataset, for Keras 2."""
+        return self._dataset
+
+    @property
+    def num_batches(self) -> int | None:
+        """The number of batches or None, for Keras 3."""
+        return self._length
+
+    def get_size(self) -> int | None:
+        """The number of batches or None, for Keras 2."""
+        return self._length
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
+
+    def warn_if_all_have_the_same(self) -> None:
+        """Warns once if the first batch of all peers was the same. All must have trained on one."""
+        digest = np.array(self._first_batch[:1], np.int64)
+        if bool(ops.consensus(digest, name="fit/first_batch")) and peer.is_root():
+            warnings.warn(
+                f"the first batch is the same on all {peer.size()} peers: they seem to train on "
+                "the same data. Give each its part, with kungfu_tf.data.shard(dataset), or of "
+                "arrays x[kungfu_tf.rank() :: kungfu_tf.size()]; or shuffle differently",
+                stacklevel=2,
+            )
+
+
+def build_metrics(model: Any, element_spec: Any) -> None:
+    """Creates the metrics' variables, whose values `counting_samples` wants to know before a step.
+
+    Otherwise Keras creates them when it traces the first step.
+    """
+    made = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
+    parts = [vars(model).get(name) for name in made]
+    if model.run_eagerly or all(part is None or part.built for part in parts):
+        return
+    first_step.trace(model.test_step, element_spec)
+    model.reset_metrics()
+
+
+def counting_samples(model: Any) -> Callable[[Any], Any]:
+    """The model's train step, averaging over samples. A batch without any leaves no trace in it."""
+    train_step = model.train_step
+
+    def step(data: Any) -> Any:
+        count = samples_of(data)
+        with weight.samples(count):
+            return step_on(model, count, lambda: train_step(stand_in(data, count)))
+
+    return step
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """What a data adapter knows of its batches."""
+
+    cardinality: int | None
+    batch_size: int | None
+    samples: int | None
+
+    @staticmethod
+    def of(adapter: Any) -> _Known:
+        def ask(*names: str) -> Any:
+            answer = next(getattr(adapter, name) for name in names if hasattr(adapter, name))
+            return answer() if callable(answer) else answer
+
+        batches, size = ask("num_batches", "get_size"), ask("batch_size")
+        batches, size = (None if v is None else int(v) for v in (batches, size))
+        if not batches or not size:
+            return _Known(batches, size, 0 if batches == 0 else None)
+        last = int(ask("partial_batch_size")) if ask("has_partial_batch") else size
+        return _Known(batches, size, (batches - 1) * size + last)
+
+
+def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.data.Dataset:
+    """The dataset with `length` batches of each epoch, of which it has `mine`.
+
+    It may go on with the batches of the next epoch, as Keras 2 has it.
+    """
+    if mine == length:
+        return dataset
+    empty = tf.data.Dataset.from_tensors(empty_batch(dataset.element_spec)).repeat()
+    lacks = tf.data.Dataset.range(length).map(lambda step: tf.cast(step >= mine, tf.int64))
+    return tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
+
+
+def _watched(dataset: tf.data.Dataset, digests: list[int]) -> tf.data.Dataset:
+    """The dataset, which adds a digest of its first batch whenever it is gone through."""
+
+    def note(*tensors: Any) -> np.int64:
+        digest = 0
+        for tensor in tensors:
+            digest = zlib.crc32(np.ascontiguousarray(tensor).tobytes(), digest)
+        digests.append(digest)
+        return np.int64(digest)
+
+    def look(number: Any, batch: Any) -> Any:
+        parts = [t for t in tf.nest.flatten(batch) if isinstance(t, tf.Tensor)]
+        parts = [t for t in parts if t.dtype.is_floating or t.dtype.is_integer]
+
+        def first() -> Any:
+            return tf.numpy_function(note, parts, tf.int64)
+
+        tf.cond(tf.equal(number, 0), first, lambda: tf.constant(0, tf.int64))
+        return batch
+
+    return dataset.enumerate().map(look)

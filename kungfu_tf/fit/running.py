@@ -1,0 +1,44 @@
+"""The `fit` that is running."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from kungfu_tf.fit.data import EvenAdapter
+
+
+@dataclasses.dataclass
+class Fit:
+    """A call of `fit` in which all peers take part.
+
+    Attributes:
+        model: What is trained: what its loops do, all peers do.
+        is_shared: Whether all peers train it. Else only its metrics are those of all.
+        data: What it is trained on; None until Keras has looked at it.
+    """
+
+    model: Any
+    is_shared: bool
+    data: EvenAdapter | None = None
+
+
+_current: contextvars.ContextVar[Fit | None] = contextvars.ContextVar("fit", default=None)
+
+
+def current() -> Fit | None:
+    """The innermost one; None outside, and in what a program does by itself within it."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def running(fit: Fit | None) -> Iterator[None]:
+    """Within it, `fit` is the current one."""
+    token = _current.set(fit)
+    try:
+        yield
+    finally:
+        _current.reset(token)

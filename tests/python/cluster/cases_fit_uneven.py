@@ -1,0 +1,188 @@
+"""`fit` where the peers' data differ in length: as one process on the samples of each step."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+
+import kungfu_tf as kf
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
+
+JOBS = [
+    {"np": 3, "cases": ["uneven", "even_after_uneven", "the_same_data", "statistics", "embedding"]},
+    {"np": 5, "cases": ["two_have_none"]},
+]
+TOLERANCE = 1e-12
+BATCH = 4
+# In samples: 10, 7 and 1 batches, two of them with a smaller last one.
+UNEVEN = [40, 27, 2]
+NONE = [12, 0, 7, 0, 4]
+
+tf.keras.backend.set_floatx("float64")
+keras = tf.keras
+
+
+def parts(counts):
+    """Each peer's samples."""
+    x, y = training.samples(sum(counts))
+    y = (y > 0).astype("float64")
+    starts = np.cumsum([0, *counts])
+    return [(x[a:b], y[a:b]) for a, b in itertools.pairwise(starts)]
+
+
+def steps_of(peers):
+    """What a single process trains on: in each step the batches of all peers together."""
+    count = max(-(-len(x) // BATCH) for x, _ in peers)
+    for step in range(count):
+        rows = slice(BATCH * step, BATCH * step + BATCH)
+        yield tuple(np.concatenate([part[i][rows] for part in peers]) for i in range(2))
+
+
+def single_dataset(peers):
+    spec = (tf.TensorSpec([None, training.FEATURES]), tf.TensorSpec([None, 1]))
+    spec = tuple(tf.TensorSpec(s.shape, tf.float64) for s in spec)
+    dataset = tf.data.Dataset.from_generator(lambda: steps_of(peers), output_signature=spec)
+    count = len(list(steps_of(peers)))
+    return dataset.apply(tf.data.experimental.assert_cardinality(count))
+
+
+class Batches(keras.utils.PyDataset if hasattr(keras.utils, "PyDataset") else keras.utils.Sequence):
+    """A peer's samples as Keras' own kind of data set."""
+
+    def __init__(self, x, y):
+        super().__init__()
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return -(-len(self.x) // BATCH)
+
+    def __getitem__(self, i):
+        rows = slice(BATCH * i, BATCH * i + BATCH)
+        return self.x[rows], self.y[rows]
+
+
+def as_argument(kind, x, y):
+    """The arguments of `fit`."""
+    slices = tf.data.Dataset.from_tensor_slices((x, y))
+    if kind == "arrays":
+        return {"x": x, "y": y, "batch_size": BATCH}
+    if kind == "tf.data":
+        return {"x": slices.batch(BATCH)}
+    if kind == "unknown length":
+        return {"x": slices.filter(lambda x, y: True).batch(BATCH)}
+    return {"x": Batches(x, y)}
+
+
+def model_of(optimizer, *layers):
+    keras.utils.set_random_seed(11)
+    first = keras.layers.Input((training.FEATURES,))
+    inside = layers or (keras.layers.Dense(8, activation="tanh"),)
+    model = keras.Sequential([first, *inside, keras.layers.Dense(1, activation="sigmoid")])
+    model.compile(optimizer, "binary_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def fitted(model, epochs=2, **arguments):
+    """What training does: the history, and the weights before and after."""
+    before = training.values_of(model.trainable_variables)
+    history = model.fit(**arguments, epochs=epochs, shuffle=False, verbose=0).history
+    return history, before, training.values_of(model.trainable_variables)
+
+
+def check(run, single):
+    (history, _, after), (expected, before, wanted) = run, single
+    for name, values in expected.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-12, err_msg=name)
+    for start, got, want in zip(before, after, wanted, strict=True):
+        assert np.linalg.norm(got - want) <= TOLERANCE * np.linalg.norm(want)
+        assert np.linalg.norm(want - start) >= 0.01 * np.linalg.norm(want)
+    assert kf.ops.consensus(np.int64(training.digest(after)))
+
+
+@each(kind=["arrays", "tf.data", "unknown length", "PyDataset"])
+def case_uneven(kind):
+    """10, 7 and 1 batches, the last one ragged. Metrics, too, are those of the union."""
+    peers = parts(UNEVEN)
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+    run = fitted(model_of(optimizer), **as_argument(kind, *peers[kf.rank()]))
+    assert training.completed(optimizer) == [20]
+    plain = keras.optimizers.SGD(0.1, momentum=0.9)
+    check(run, fitted(model_of(plain), x=single_dataset(peers)))
+
+
+@each(kind=["arrays", "tf.data", "unknown length"])
+def case_two_have_none(kind):
+    peers = parts(NONE)
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    run = fitted(model_of(optimizer), **as_argument(kind, *peers[kf.rank()]))
+    assert training.completed(optimizer) == [6]
+    check(run, fitted(model_of(keras.optimizers.SGD(0.1)), x=single_dataset(peers)))
+
+
+def case_even_after_uneven():
+    """The same model goes on with other data; each `fit` counts samples if it has to."""
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    ours, alone = model_of(optimizer), model_of(keras.optimizers.SGD(0.1))
+    for counts in ([8, 8, 8], UNEVEN, [8, 8, 8]):
+        before = training.operations()
+        run = fitted(ours, **as_argument("arrays", *parts(counts)[kf.rank()]))
+        done = training.operations() - before
+        check(run, fitted(alone, x=single_dataset(parts(counts))))
+        if counts != UNEVEN:
+            ours_alone = done
+    assert done == ours_alone  # the step of even data does not ask for the number of samples
+
+
+def case_statistics():
+    """An empty batch leaves none in BatchNormalization, nor NaN anywhere."""
+    normal = keras.layers.BatchNormalization(momentum=0.5)
+    model = model_of(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), normal)
+    history, _, _ = fitted(model, **as_argument("tf.data", *parts(UNEVEN)[kf.rank()]))
+    assert np.isfinite(history["loss"]).all()
+    values = training.values_of(model.weights)
+    assert all(np.isfinite(v).all() for v in values)
+    assert kf.ops.consensus(np.int64(training.digest(values)))
+
+
+def case_embedding():
+    """IndexedSlices of no rows."""
+    peers = [(np.abs(x * 3).astype("int32") % 7, y) for x, y in parts(UNEVEN)]
+
+    def model(optimizer):
+        keras.utils.set_random_seed(3)
+        layers = [keras.layers.Embedding(7, 3), keras.layers.Flatten(), keras.layers.Dense(1)]
+        made = keras.Sequential([keras.layers.Input((training.FEATURES,), dtype="int32"), *layers])
+        made.compile(optimizer, "mse")
+        return made
+
+    def dataset():
+        spec = (
+            tf.TensorSpec([None, training.FEATURES], tf.int32),
+            tf.TensorSpec([None, 1], tf.float64),
+        )
+        batches = tf.data.Dataset.from_generator(lambda: steps_of(peers), output_signature=spec)
+        return batches.apply(tf.data.experimental.assert_cardinality(10))
+
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    run = fitted(model(optimizer), **as_argument("arrays", *peers[kf.rank()]))
+    check(run, fitted(model(keras.optimizers.SGD(0.1)), x=dataset()))
+
+
+@each(shared=[True, False])
+def case_the_same_data(shared):
+    """One warning, which says how to shard."""
+    x, y = training.samples(24)
+    if not shared:
+        x, y = x[kf.rank() :: 3], y[kf.rank() :: 3]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model_of(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))).fit(
+            x, y, 4, epochs=2, verbose=0, shuffle=False
+        )
+    told = [str(w.message) for w in caught if "kungfu_tf.data.shard" in str(w.message)]
+    assert len(told) == (shared and kf.rank() == 0), told
