@@ -100,15 +100,19 @@ def embedding_model():
 MODELS = {"dense": training.dense_model, "embedding": embedding_model}
 
 
-def train(model, batches, step, epochs=EPOCHS):
-    """What `step(samples, x, y)`, which changes the model, does to it in so many epochs."""
-    signature = [tf.TensorSpec([None, n], tf.float64) for n in (training.FEATURES, 1)]
-    run_step = tf.function(step, input_signature=[tf.TensorSpec([], tf.int64), *signature])
+def compiled(step):
+    parts = [tf.TensorSpec([None, n], tf.float64) for n in (training.FEATURES, 1)]
+    return tf.function(step, input_signature=[tf.TensorSpec([], tf.int64), *parts])
+
+
+def train(model, batches, step, form=compiled):
+    """What `step(samples, x, y)`, which changes the model, does to it in all epochs."""
+    step = form(step)
     variables = model.trainable_variables
     run = training.Run(training.values_of(variables), [], [], [])
-    for _ in range(epochs):
+    for _ in range(EPOCHS):
         for samples, (x, y) in batches():
-            run_step(samples, x, y)
+            step(samples, x, y)
             run.weights.append(training.digest(training.values_of(variables)))
     run.after = training.values_of(variables)
     return run
@@ -221,9 +225,9 @@ def case_a_function_within_the_step_is_weighed_anew_in_each():
     """It is traced once, in the first step."""
     expected = single(training.dense_model, lambda: optimizers.SGD(0.05))
     model, optimizer = built(training.dense_model(), SynchronousSGDOptimizer(optimizers.SGD(0.05)))
-    inner = tf.function(step_of(model, optimizer), reduce_retracing=True)
     dataset = kf.data.even(mine("known"))
-    run = train(model, lambda: dataset, counted(inner))
+    step = counted(compiled(step_of(model, optimizer)))
+    run = train(model, lambda: dataset, step, form=lambda step: step)
     assert training.differences(run, expected, TOLERANCE) == []
 
 
