@@ -46,9 +46,6 @@ class BroadcastGlobalVariablesCallback(Callback):
 
     def __init__(self, *, check_every: int | None = 1) -> None:
         super().__init__()
-        from kungfu_tf.fit import replaced  # which knows this class
-
-        replaced.install()
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
         self._check_every = check_every
