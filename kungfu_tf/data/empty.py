@@ -1,7 +1,7 @@
 """Batches without samples: what a peer has when it has run out of data.
 
 It goes on training, so that its steps issue the collectives that everybody's issue, with weight 0
-(`optimizers.weight`). What it trains on is a stand-in of one sample: many programs do not take a
+(`_weight`). What it trains on is a stand-in of one sample: many programs do not take a
 batch of none (convolutions on a CPU return wrong shapes, `reshape` cannot infer a size).
 """
 
@@ -216,7 +216,7 @@ def _own_variables(model: Any) -> Iterator[Any]:
         for variable in moving:
             if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
                 yield _keras.native(variable)
-    for variable in model.trainable_variables:
+    for variable in model.trainable_variables if is_three else []:
         if getattr(variable, "overwrite_with_gradient", False):
             yield _keras.native(variable)
 

@@ -53,12 +53,12 @@ def samples():
     return x, np.sin(x.sum(axis=1, keepdims=True))
 
 
-def batches(data, is_whole):
-    """Those of one process, or this peer's part of each."""
+def batches(data, is_whole, is_fixed=True):
+    """Those of one process, or this peer's part of each; whose size the program knows, or not."""
     dataset = tf.data.Dataset.from_tensor_slices(data)
     if is_whole:
-        return dataset.batch(BATCH * kf.size())
-    return kf.data.shard(dataset).batch(BATCH)
+        return dataset.batch(BATCH * kf.size(), drop_remainder=is_fixed)
+    return kf.data.shard(dataset).batch(BATCH, drop_remainder=is_fixed)
 
 
 def dense_model():
@@ -71,7 +71,7 @@ def dense_model():
     )
 
 
-def fitted(make_model, optimizer, data, is_whole, seed=11, callbacks=(), **options):
+def fitted(make_model, optimizer, data, is_whole, seed=11, callbacks=(), is_fixed=True, **options):
     """A model that was trained, and the weights it had before if it had any."""
     keras.utils.set_random_seed(seed)
     model = make_model()
@@ -81,7 +81,8 @@ def fitted(make_model, optimizer, data, is_whole, seed=11, callbacks=(), **optio
         # (ScheduleFreeAdamW) begin elsewhere if they are built while the step is traced.
         _keras.build(optimizer, model.trainable_variables)
     model.compile(optimizer, "mse", **options)
-    model.fit(batches(data, is_whole), verbose=0, callbacks=[make() for make in callbacks])
+    dataset = batches(data, is_whole, is_fixed)
+    model.fit(dataset, verbose=0, callbacks=[make() for make in callbacks])
     return model, before
 
 
@@ -242,10 +243,14 @@ def model_without_input():
     return keras.Sequential([layers.Dense(4, "tanh", bias_initializer="ones"), layers.Dense(1)])
 
 
-@each(model=["functional_model", "model_without_input", "Subclassed"], eager=[False, True])
-def case_model(model, eager):
-    for make in makers("Adam"):
-        check(make, globals()[model], run_eagerly=eager)
+@each(
+    model=["functional_model", "model_without_input", "Subclassed"],
+    batches=["fixed", "of unknown size", "of unknown size, eager"],
+)
+def case_model(model, batches):
+    options = {"is_fixed": batches == "fixed", "run_eagerly": "eager" in batches}
+    for make in makers("Adam")[:1]:
+        check(make, globals()[model], **options)
 
 
 def several(wrap_parts):
@@ -304,14 +309,15 @@ class Gan(keras.Model):
         return {"loss": generators_loss}
 
 
-def case_gan():
+@each(is_fixed=[True, False])
+def case_gan(is_fixed):
     data = samples()
 
     def trained(optimizers, is_whole, seed=11):
         keras.utils.set_random_seed(seed)
         gan = Gan()
         gan.compile(optimizers)
-        gan.fit(batches(data, is_whole), verbose=0)
+        gan.fit(batches(data, is_whole, is_fixed), verbose=0)
         return gan
 
     def make():
