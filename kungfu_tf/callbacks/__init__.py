@@ -2,8 +2,8 @@
 
 from kungfu_tf.callbacks.learning_rate_schedule import LearningRateScheduleCallback
 from kungfu_tf.callbacks.learning_rate_warmup import LearningRateWarmupCallback
-from kungfu_tf.callbacks.metric_average import MetricAverageCallback
 from kungfu_tf.callbacks.scaled_rate import scale_learning_rate
+from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
 
 __all__ = [

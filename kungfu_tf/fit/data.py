@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import _keras, _weight, ops, peer
 from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in, step_on
 from kungfu_tf.data.even import agree, prolong
 from kungfu_tf.initializer import first_step
-from kungfu_tf.optimizers import weight
 
 
 class EvenAdapter:
@@ -82,6 +81,8 @@ def build_metrics(model: Any, element_spec: Any) -> None:
     parts = [vars(model).get(name) for name in made]
     if model.run_eagerly or all(part is None or part.built for part in parts):
         return
+    if _keras.has_own_train_step(model):  # which may call something else than the model
+        return
     first_step.trace(model.test_step, element_spec)
     model.reset_metrics()
 
@@ -92,7 +93,7 @@ def counting_samples(model: Any) -> Callable[[Any], Any]:
 
     def step(data: Any) -> Any:
         count = samples_of(data)
-        with weight.samples(count):
+        with _weight.samples(count):
             return step_on(model, count, lambda: train_step(stand_in(data, count)))
 
     return step

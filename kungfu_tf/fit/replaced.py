@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import _keras, config, peer
-from kungfu_tf.callbacks.metric_average import MetricAverageCallback
 from kungfu_tf.fit import agreement, callbacks, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
+from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.running import Fit, current, running
 from kungfu_tf.initializer import randomness
 

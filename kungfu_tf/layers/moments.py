@@ -26,8 +26,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import _weight
 from kungfu_tf.ops import kernels, naming
-from kungfu_tf.optimizers import weight
 
 
 @kernels.operation
@@ -39,7 +39,7 @@ def moments(
     Peers count by their samples: their shapes may differ in the axes that are reduced, and may have
     no elements. Where nobody has any, both are 0.
 
-    Differentiable. Within `weight.samples` the gradients of the peers' losses are weighted as the
+    Differentiable. Within `_weight.samples` the gradients of the peers' losses are weighted as the
     gradients of the variables will be.
 
     Args:
@@ -49,7 +49,7 @@ def moments(
         epsilon: Added to the number of elements, as Keras 3 does it with a mask.
     """
     sums = _own_sums(x, axes, mask)
-    own = weight.current()
+    own = _weight.current()
     if own is not None:  # of weight 0 is what stands in for an empty batch
         sums = tf.where(own > 0, sums, tf.zeros_like(sums))
     count, total, squares = tf.unstack(_sum_over_peers(sums))
@@ -86,7 +86,7 @@ def _sum_over_peers(sums: Any) -> tuple[Any, Any]:
     # Peer p's samples are in everybody's loss. Its gradient will count w(p) times, the one of the
     # loss of peer q must count w(q) times: so w(q) · gradient travels, and w(p) is divided out.
     def gradient(upstream: Any) -> Any:
-        own = weight.current()
+        own = _weight.current()
         if own is None:
             return _all_reduce(upstream, "batch_norm_gradient")
         mine = tf.math.multiply_no_nan(upstream, own)

@@ -10,8 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.optimizers import weight
+from kungfu_tf import _weight, ops, peer
 
 DEFAULT_BUCKET_BYTES = 25 << 20
 
@@ -54,7 +53,7 @@ def mean_gradients(
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
-    Peers count alike; within `weight.samples`, as much as their batches have samples. Of a process
+    Peers count alike; within `_weight.samples`, as much as their batches have samples. Of a process
     that is alone the gradients are returned as they are: nothing is added to the program.
 
     Args:
@@ -67,11 +66,11 @@ def mean_gradients(
     means = list(gradients)
     if peer.alone():
         return means
-    own = weight.current()
+    own = _weight.current()
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"
         reduced = ops.group_all_reduce(
-            weight.weighted([means[i] for i in bucket], own),
+            _weight.weighted([means[i] for i in bucket], own),
             op="mean",
             name=bucket_name,
             step=step,

@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from kungfu_tf import _keras
-from kungfu_tf.optimizers import weight
+from kungfu_tf import _keras, _weight
 from kungfu_tf.optimizers._wrapped import Base, Wrapped, WrappedInside
 
 
@@ -79,7 +78,7 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
 
     def _clip_gradients(self, grads: Any) -> Any:
         if self.kungfu_accumulates():
-            with weight.unweighted():
+            with _weight.unweighted():
                 grads = self.kungfu_gradients(list(grads), self.__dict__["_kungfu_updated"])
         return super()._clip_gradients(grads)
 
@@ -99,7 +98,7 @@ class Keras3WrappedInside(Keras3Copies, WrappedInside):
 
 def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
     """A step's gradients, weighed by its samples before others are added."""
-    mine = weight.weighted(_without_values(grads, variables), weight.current())
+    mine = _weight.weighted(_without_values(grads, variables), _weight.current())
     return _with_values(mine, grads, variables)
 
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, ops, peer
-from kungfu_tf.optimizers import weight
+from kungfu_tf import _keras, _weight, ops, peer
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer, weighted
 
 
@@ -38,7 +37,7 @@ def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None
         with inner.kungfu_exchanged():
             return original(self, grads, trainable_variables)
     grads = weighted(grads, variables)
-    with weight.unweighted():
+    with _weight.unweighted():
         original(self, grads, trainable_variables)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
-from kungfu_tf.optimizers import weight
+from kungfu_tf import _weight, peer
 from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
 
 
@@ -79,8 +78,8 @@ class DistributedGradientTape:
         if self._samples is None or peer.alone():
             return contextlib.nullcontext()
         if self._weight is None:
-            self._weight = weight.weight_of(self._samples)
-        return weight.within(self._weight)
+            self._weight = _weight.weight_of(self._samples)
+        return _weight.within(self._weight)
 
     def __enter__(self) -> DistributedGradientTape:
         self._recording.enter_context(self._counting())

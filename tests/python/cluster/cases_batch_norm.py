@@ -15,9 +15,10 @@ from harness import each
 from support import operations_done
 
 import kungfu_tf as kf
+from kungfu_tf import _weight
 from kungfu_tf.fit.statistics import average_statistics
 from kungfu_tf.layers.moments import moments
-from kungfu_tf.optimizers import SynchronousSGDOptimizer, weight
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [{"np": 4}]
 TOLERANCE = 1e-12
@@ -252,7 +253,7 @@ def case_batches_of_different_sizes(by):
 
         @tf.function(input_signature=step.input_signature)
         def own(x, y):
-            with weight.samples(tf.shape(x)[0]):
+            with _weight.samples(tf.shape(x)[0]):
                 step.python_function(x, y)
 
     ends = np.cumsum([sum(rows) for rows in DEALS])

@@ -9,10 +9,10 @@ from harness import each
 from support import raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, _lib
+from kungfu_tf import _keras, _lib, _weight
 from kungfu_tf.data import empty
 from kungfu_tf.data.even import agree
-from kungfu_tf.optimizers import SynchronousSGDOptimizer, weight
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [
     {
@@ -132,7 +132,7 @@ def counted(step):
     """The step, its gradients weighed by samples."""
 
     def counted_step(samples, x, y):
-        with weight.samples(samples):
+        with _weight.samples(samples):
             step(samples, x, y)
 
     return counted_step
@@ -240,7 +240,7 @@ def case_of_what_is_not_there_nothing_counts(dtype):
         variables = [tf.Variable(tf.zeros([2], dtype)), tf.Variable(tf.zeros([4, 2], dtype))]
         dense = tf.cast(tf.fill([2], values[rank]), dtype)
         slices = tf.IndexedSlices(dense[None][:n], tf.constant([rank])[:n], tf.constant([4, 2]))
-        with weight.samples(tf.constant(n)):
+        with _weight.samples(tf.constant(n)):
             means = kf.optimizers.buckets.mean_gradients([dense, slices], variables)
         mean = (3 * 1.0 + 1 * 2.0) / 4 if total else 0.0
         np.testing.assert_array_equal(tf.cast(means[0], tf.complex64), [mean, mean])
@@ -297,7 +297,7 @@ def case_a_stand_in_leaves_no_trace(mode):
     model = normalising_model()
 
     def step(samples, batch):
-        with weight.samples(samples):
+        with _weight.samples(samples):
             return empty.step_on(model, samples, lambda: model.train_step(batch))
 
     real = 2 - kf.rank()
