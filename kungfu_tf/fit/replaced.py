@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from kungfu_tf import _keras, config, peer
 from kungfu_tf.fit import agreement, callbacks, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
@@ -92,7 +94,10 @@ def _first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) 
 def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
     """Keras 3: what is made of the data."""
     original(self, *args, **kwargs)
-    if data := _evened(self.data_adapter, self._distributed_dataset):
+    dataset = self._distributed_dataset
+    if not isinstance(dataset, tf.data.Dataset):  # tf.distribute's, for its one replica
+        dataset = self.data_adapter.get_tf_dataset()
+    if data := _evened(self.data_adapter, dataset):
         self.data_adapter = data
         self._distributed_dataset = data.get_tf_dataset()
         self._num_batches = data.num_batches

@@ -14,7 +14,7 @@ import training
 from harness import each
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
+from kungfu_tf import _keras, errors
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [{"np": 2}]
@@ -23,6 +23,10 @@ FEATURES = 3
 BATCH = 4  # of one peer
 STEPS = 6
 TOLERANCE = 1e-12
+
+[cpu] = tf.config.list_physical_devices("CPU")
+two_devices = [tf.config.LogicalDeviceConfiguration()] * 2  # for tf.distribute
+tf.config.set_logical_device_configuration(cpu, two_devices)
 
 keras = tf.keras
 layers = keras.layers
@@ -328,3 +332,91 @@ def case_gan(is_fixed):
     gan = trained(wrapped, False, seed=11 + kf.rank())
     assert_equal(gan, single)
     assert [training.completed(optimizer) for optimizer in wrapped] == [[STEPS]] * 2
+
+
+def loss_scaled(optimizer):
+    family = keras.optimizers if IS_KERAS_3 else keras.mixed_precision
+    return family.LossScaleOptimizer(optimizer, initial_scale=16.0)
+
+
+def scale_of(optimizer):
+    scale = optimizer.dynamic_scale if IS_KERAS_3 else optimizer.loss_scale
+    return float(_keras.native(scale) if IS_KERAS_3 else scale)
+
+
+@each(wrapped=["outside", "inside"], option=["plain", "clipnorm", "accumulation, ema"])
+def case_loss_scale(wrapped, option):
+    """In the third step of one peer there is an infinity: all skip it, as the single process."""
+    options = OPTIONS.get(option, {})
+    x, y = samples()
+    y[2 * BATCH * kf.size() + 1] = np.inf
+    for make in makers_with("SGD", options):
+        single, _ = fitted(dense_model, loss_scaled(make()), (x, y), True)
+        if wrapped == "outside":
+            optimizer = SynchronousSGDOptimizer(loss_scaled(make()))
+        else:
+            optimizer = loss_scaled(SynchronousSGDOptimizer(make()))
+        model, _ = fitted(dense_model, optimizer, (x, y), False, seed=11 + kf.rank())
+        assert_equal(model, single)
+        assert scale_of(optimizer) == scale_of(single.optimizer) == 8.0
+        [inner] = [part for part in _keras.parts_of(optimizer) if hasattr(part, "kungfu_algorithm")]
+        # Five of six steps make two updates of two.
+        assert training.completed(inner) == [STEPS if updates_with(options) == STEPS else 2]
+
+
+@each(policy=["mixed_float16", "mixed_bfloat16"])
+def case_mixed(policy):
+    """As exact as the dtype: its rounding errors depend on the size of a batch."""
+    tolerance = {"mixed_float16": 1e-2, "mixed_bfloat16": 1e-1}[policy]
+    previous = keras.mixed_precision.global_policy().name
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        for make in makers("SGD"):
+            check(lambda make=make: loss_scaled(make()), tolerance=tolerance)
+    finally:
+        keras.mixed_precision.set_global_policy(previous)
+
+
+def case_several_optimizers_that_scale_the_loss():
+    """What is inside agrees on whether there is an update."""
+    if not IS_KERAS_3:
+        return  # has no MultiOptimizer
+    x, y = samples()
+    y[2 * BATCH * kf.size() + 1] = np.inf
+    single, _ = fitted(dense_model, loss_scaled(several(False)), (x, y), True)
+    optimizer = several(True)
+    model, _ = fitted(dense_model, loss_scaled(optimizer), (x, y), False, seed=11 + kf.rank())
+    assert_equal(model, single)
+    counts = [training.completed(part) for part in optimizer.optimizers]
+    assert sorted(counts) == [[2], [STEPS - 1]]
+
+
+@each(wrapped=["in the scope", "before"])
+def case_replicas_are_refused(wrapped):
+    """Each would take part as this peer."""
+    optimizer = keras.optimizers.SGD(0.1)
+    if wrapped == "before":
+        SynchronousSGDOptimizer(optimizer)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    try:
+        with strategy.scope():
+            if wrapped == "in the scope":
+                SynchronousSGDOptimizer(optimizer)
+            variable = tf.Variable([1.0])
+            strategy.run(lambda: optimizer.apply_gradients([(tf.ones([1]), variable)]))
+    except errors.UnimplementedError as error:
+        assert "MirroredStrategy runs 2 replicas" in str(error)
+        assert "kungfu-run -np" in str(error)
+    else:
+        raise AssertionError("not refused")
+
+
+def case_one_replica_is_right():
+    """As a strategy for all devices makes, in a process that sees one."""
+    data = samples()
+    single, _ = fitted(dense_model, keras.optimizers.Adam(0.05), data, True)
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        optimizer = SynchronousSGDOptimizer(keras.optimizers.Adam(0.05))
+        model, _ = fitted(dense_model, optimizer, data, False, seed=11 + kf.rank())
+    assert_equal(model, single)
+    assert training.completed(optimizer) == [STEPS]
