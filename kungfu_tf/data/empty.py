@@ -216,9 +216,6 @@ def _own_variables(model: Any) -> Iterator[Any]:
         for variable in moving:
             if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
                 yield _keras.native(variable)
-    for variable in model.trainable_variables if is_three else []:
-        if getattr(variable, "overwrite_with_gradient", False):
-            yield _keras.native(variable)
 
 
 def _metrics(model: Any) -> list[Any]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from kungfu_tf import _keras, _weight
+from kungfu_tf import _keras, _weight, ops, peer
 from kungfu_tf.optimizers._wrapped import Base, Wrapped, WrappedInside
 
 
@@ -43,15 +43,17 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         if self.kungfu_accumulates():
             # Called for every micro step. Once per update Keras clips what has been gathered.
             self.__dict__["_kungfu_updated"] = _averaged_variables(grads, variables)
-            return keras_apply(weighted(grads, variables), trainable_variables)
+            grads = weighted(self._kungfu_largest(grads, variables), variables)
+            return keras_apply(grads, trainable_variables)
         grads = self.kungfu_gradients(grads, variables)
         updated = [_keras.native(v) for v in _averaged_variables(grads, variables)]
         self._kungfu_update(grads, updated, lambda: keras_apply(grads, trainable_variables))
 
     def kungfu_gradients(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        """The algorithm's gradients, without those that are not gradients but new values."""
+        """The algorithm's gradients; of what are not gradients but new values, the largest."""
         if self.kungfu_is_given_exchanged():
             return grads
+        grads = self._kungfu_largest(grads, variables)
         theirs = self._kungfu_exchange(
             _without_values(grads, variables),
             [_keras.native(v) for v in variables],
@@ -75,6 +77,19 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
     def kungfu_accumulates(self) -> bool:
         """Whether several steps make one update."""
         return bool(getattr(self, "gradient_accumulation_steps", None))
+
+    def _kungfu_largest(self, grads: list[Any], variables: list[Any]) -> list[Any]:
+        """Of what are new values the largest over the peers, if these are kept equal.
+
+        Keras gathers them so, too: they are the extent of what a quantised layer has seen.
+        """
+        algorithm = self.kungfu_algorithm
+        values = [i for i, v in enumerate(variables) if _is_overwritten(v)]
+        if not values or peer.alone() or not algorithm.keeps_equal:
+            return grads
+        mine, name = [grads[i] for i in values], f"{algorithm.ordinal}/values"
+        largest = dict(zip(values, ops.group_all_reduce(mine, op="max", name=name), strict=True))
+        return [largest.get(i, g) for i, g in enumerate(grads)]
 
     def _clip_gradients(self, grads: Any) -> Any:
         if self.kungfu_accumulates():

@@ -285,6 +285,44 @@ def case_several_optimizers(wrapped):
     assert sorted(counts) == ([[STEPS]] if wrapped == "whole" else [[STEPS // 2], [STEPS]])
 
 
+@each(option=["plain", "accumulation"])
+def case_quantised_layers(option):
+    """Their scales are not averaged: they follow what all peers have seen, as in one process.
+
+    Only those of the gradients of outputs do not, which are larger in a smaller batch.
+    """
+    if not IS_KERAS_3:
+        return  # has none
+    data = samples()
+    options = OPTIONS.get(option, {})
+
+    def model():
+        made = dense_model()
+        for layer in made.layers:
+            layer.quantize("float8")
+        return made
+
+    single, _ = fitted(model, keras.optimizers.SGD(0.1, **options), data, True)
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1, **options))
+    run, _ = fitted(model, optimizer, data, False, seed=11 + kf.rank())
+    found = dict(
+        zip(
+            [v.path.split("/", 1)[1] for v in run.trainable_variables],
+            training.values_of(run.trainable_variables),
+            strict=True,
+        )
+    )
+    assert kf.ops.consensus(np.int64(training.digest(list(found.values()))))
+    for (path, value), expected in zip(
+        found.items(), training.values_of(single.trainable_variables), strict=True
+    ):
+        if "scale" in path or "amax" in path:
+            factor = kf.size() if "grad" in path else 1
+            np.testing.assert_allclose(value, expected * factor, rtol=0.1, err_msg=path)
+        else:
+            np.testing.assert_allclose(value, expected, rtol=0.05, atol=0.02, err_msg=path)
+
+
 class Gan(keras.Model):
     """Two models, each with an optimizer of its own."""
 
