@@ -106,9 +106,8 @@ def main() -> None:
     model.fit(
         dataset,
         epochs=options.epochs,
-        callbacks=[kf.callbacks.BroadcastGlobalVariablesCallback(), instruments],
+        callbacks=[instruments],
         shuffle=False,  # the dataset does it
-        verbose=1 if kf.is_root() else 0,
     )
     digests = digests_of_all_peers(model)
     if kf.is_root():

@@ -4,7 +4,7 @@
     kungfu-run -np 4 python examples/keras_mnist.py   four, which train one model together
 
 Both see the same number of samples and take the same number of steps: each peer trains with its
-share of the global batch. The three lines that make it distributed are marked.
+share of the global batch. The two lines that make it distributed are marked.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def main() -> None:
     model.fit(
         dataset.prefetch(2),
         epochs=options.epochs,
-        callbacks=[kf.callbacks.BroadcastGlobalVariablesCallback()],  # 3: all start equal
         shuffle=False,  # the dataset does it
-        verbose=2 if kf.is_root() else 0,
+        verbose=2,
     )
     if kf.is_root():
         loss, accuracy = model.evaluate(data.test_images, data.test_labels, verbose=0)

@@ -21,7 +21,10 @@ class BroadcastGlobalVariablesCallback(Callback):
 
     After the first step and at every epoch's end the peers compare a digest of what
     `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Moving statistics
-    (as BatchNormalization has) are each peer's own.
+    (as BatchNormalization has) are each peer's own within an epoch, and averaged at its end.
+
+    A `fit` with a wrapped optimizer adds it by itself. Give one to say how often is compared, or
+    if a train step of the model's own averages the gradients.
 
     Works on Keras 3, Keras 2 and tf-keras. In a process that is alone it does nothing.
 
