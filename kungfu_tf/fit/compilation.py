@@ -12,6 +12,7 @@ import inspect
 from typing import Any
 
 from kungfu_tf import _keras, peer
+from kungfu_tf.fit.running import current
 
 
 def install(package: _keras.Package) -> None:
@@ -52,4 +53,7 @@ def _make_train_function(original: Any, model: Any, force: bool = False) -> Any:
 
 
 def _exchanges(model: Any) -> bool:
-    return not peer.alone() and bool(_keras.algorithms_of_model(model))
+    """Whether collectives are in its train step: its optimizer's, or those of a tape of its own."""
+    fit = current()
+    is_shared = fit is not None and fit.is_shared and fit.model is model
+    return not peer.alone() and (is_shared or bool(_keras.algorithms_of_model(model)))

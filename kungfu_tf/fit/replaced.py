@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, config, peer
-from kungfu_tf.fit import agreement, callbacks, metrics
+from kungfu_tf.fit import agreement, callbacks, compilation, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.running import Fit, current, running
@@ -31,6 +31,7 @@ def _install(package: _keras.Package) -> None:
         trainer = package.private("backend.tensorflow.trainer").TensorFlowTrainer
         base = package.private("trainers.trainer").Trainer
         epoch_iterator = package.private("backend.tensorflow.trainer").TFEpochIterator
+        compilation.install(package)
         _keras.replace(base, "_get_metrics_result_or_logs", _results)
         _keras.replace(epoch_iterator, "__init__", _epoch_iterator)
     else:

@@ -57,14 +57,19 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     let their batches be of one size, or see `DistributedGradientTape(samples=...)`.
 
     The optimizer is changed in place, and keeps its state and its class' name: models are saved and
-    loaded as with the plain one, also where kungfu_tf is not installed. With
-    `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is adapted
-    as well, in every step, because it asks after infinities in every step. The steps of an update
-    count alike, however many samples each has, as in one process.
+    loaded as with the plain one, also where kungfu_tf is not installed. What is loaded is plain:
+    wrap `model.optimizer` again, which keeps its state.
+
+    With `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is
+    adapted as well, one byte in each step. (Those of a MultiOptimizer that is wrapped as a whole
+    travel in each step.) The steps of an update count alike, however many samples each has, as in
+    one process. What a quantised layer writes down of the numbers it has seen is the largest over
+    the peers.
 
     Args:
         optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Of nested optimizers
-            (LossScaleOptimizer, MultiOptimizer) the outermost.
+            (LossScaleOptimizer, MultiOptimizer) the outermost. Or what `compile` takes for one of
+            `tf.keras`, a name or a config.
         bucket_bytes: Gradients travel in groups of up to so many bytes. Small groups start
             earlier, large ones cost less each.
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import _keras
-from kungfu_tf.fit import compilation, replaced
+from kungfu_tf.fit import replaced
 from kungfu_tf.optimizers import loss_scale
 from kungfu_tf.optimizers._wrapped import Wrapped, WrappedInside, refuse_replicas
 from kungfu_tf.optimizers.algorithm import Algorithm
@@ -69,7 +69,6 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
     for package in _keras.packages():
         optimizers = package.module.optimizers
         if package.generation == 3 and isinstance(optimizer, optimizers.Optimizer):
-            compilation.install(package)
             loss_scale.install(package)
             return Keras3Optimizer
         if package.generation == 2:

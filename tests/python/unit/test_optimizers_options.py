@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
+from kungfu_tf.callbacks import BroadcastGlobalVariablesCallback
+from kungfu_tf.fit.running import Fit, running
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
 
 keras = tf.keras
@@ -64,6 +66,55 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
 
     def test_alone_auto_is_what_it_was(gpu):
         assert auto_jit_compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)))
+
+    def made_to_compile(model: Any) -> bool:
+        """Whether the train step is compiled, in the end."""
+        model.make_train_function()
+        return bool(model.jit_compile)
+
+    def dense_model() -> Any:
+        return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+
+    class Late(keras.Model):
+        """Gets its optimizer when it is compiled already, as a GAN gets its two."""
+
+        def compile(self, my_optimizer: Any, **options: Any) -> None:
+            super().compile(**options)
+            self.my_optimizer = my_optimizer
+
+    def test_auto_is_asked_again_when_the_step_is_made(gpu, company):
+        for wrapped in (False, True):
+            optimizer = keras.optimizers.SGD(0.1)
+            model = Late()
+            model.compile(SynchronousSGDOptimizer(optimizer) if wrapped else optimizer)
+            assert model.jit_compile
+            assert made_to_compile(model) != wrapped
+        model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), jit_compile=True)
+        assert made_to_compile(model)
+
+    def test_auto_for_an_optimizer_that_is_wrapped_when_the_model_is_compiled(gpu, company):
+        model = dense_model()
+        model.compile("sgd", "mse")
+        SynchronousSGDOptimizer(model.optimizer)
+        assert not made_to_compile(model)
+
+    def test_what_auto_came_to_is_no_order_when_it_is_loaded(gpu, company, tmp_path):
+        model = dense_model()
+        model.compile("sgd", "mse")
+        assert model.jit_compile
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        assert loaded.jit_compile
+        SynchronousSGDOptimizer(loaded.optimizer)
+        assert not made_to_compile(loaded)
+
+    def test_auto_for_a_train_step_of_ones_own_that_all_peers_run(gpu, company):
+        BroadcastGlobalVariablesCallback()
+        model = Late()
+        model.compile("sgd")
+        assert model.jit_compile
+        with running(Fit(model, is_shared=True)):
+            assert not made_to_compile(model)
 
     def test_models_that_are_not_compiled_still_predict(company):
         SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
