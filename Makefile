@@ -120,13 +120,13 @@ pytest = -m pytest $(PYTEST_ARGS) $(1) | tee build/$@.log
 test-tf-2.21: build
 	$(TF_2_21)/bin/python $(call pytest)
 
-# Installing knows no Keras: once for each TensorFlow is enough.
+# Installing knows no Keras: once for each TensorFlow is enough; and without TensorFlow, once.
 test-legacy-keras: build
 	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,--ignore=tests/python/install)
 
 test-tf-2.15: build
 ifneq ($(PYTHON_TF_2_15),)
-	$(TF_2_15)/bin/python $(call pytest)
+	$(TF_2_15)/bin/python $(call pytest,--ignore=tests/python/install/test_without_tensorflow.py)
 else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif

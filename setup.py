@@ -26,17 +26,19 @@ SOURCES = ("ops/tensorflow/*", "ops/c_api/*.h")
 TIMEOUT = 3600.0  # seconds for each step, on a slow machine that has other things to do
 
 
-def build_core(lib: Path) -> None:
-    """Compiles libkungfu.so.1 with the cmake and ninja of the build environment."""
-    tools = {**os.environ, "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"}
+def build_core(lib: Path, directory: str) -> None:
+    """Compiles libkungfu.so.1 in a directory, with the cmake and ninja of the build environment."""
+    path = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
 
     def cmake(*args: str | Path) -> None:
+        tools = {**os.environ, "PATH": path}
         subprocess.run(["cmake", *args], check=True, env=tools, timeout=TIMEOUT)
 
-    with tempfile.TemporaryDirectory(prefix="kungfu-core-") as scratch:
-        cmake("-G", "Ninja", "-S", ROOT / "ops", "-B", scratch)
-        cmake("--build", scratch, "--target", "kungfu")
-        cmake("--install", scratch, "--prefix", lib)
+    # Where the directory has been used before, it was with the ninja of another environment.
+    ninja = f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja', path=path)}"
+    cmake("-G", "Ninja", ninja, "-S", ROOT / "ops", "-B", directory)
+    cmake("--build", directory, "--target", "kungfu")
+    cmake("--install", directory, "--prefix", lib)
 
 
 def copy_sources(lib: Path) -> None:
@@ -78,10 +80,14 @@ def build_ops(lib: Path) -> None:
 class BuildNative(Command):
     """The step of `build` that fills kungfu_tf/lib; in an editable install that of the checkout."""
 
-    user_options = [("build-lib=", None, "directory of the built package")]
+    user_options = [
+        ("build-lib=", None, "directory of the built package"),
+        ("core-build=", None, "directory where the core's objects stay (default: they do not)"),
+    ]
 
     def initialize_options(self) -> None:
         self.build_lib: str | None = None
+        self.core_build: str | None = None
         self.editable_mode = False
 
     def finalize_options(self) -> None:
@@ -94,7 +100,11 @@ class BuildNative(Command):
 
     def run(self) -> None:
         lib = self.lib.resolve()
-        build_core(lib)
+        if self.core_build:
+            build_core(lib, self.core_build)
+        else:
+            with tempfile.TemporaryDirectory(prefix="kungfu-core-") as scratch:
+                build_core(lib, scratch)
         if not self.editable_mode:  # a checkout has them, and they may change
             copy_sources(lib)
         if has_tensorflow(sys.executable):

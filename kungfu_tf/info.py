@@ -30,10 +30,11 @@ def main() -> None:
 def _versions() -> Iterator[tuple[str, str]]:
     yield "kungfu_tf", __version__
     yield "Python", f"{platform.python_version()}, {platform.platform()}"
-    yield "TensorFlow", _tensorflow_version() or "not installed"
+    yield "TensorFlow", tensorflow_version() or "not installed"
 
 
-def _tensorflow_version() -> str | None:
+def tensorflow_version() -> str | None:
+    """Of the package that is installed, without importing it."""
     for package in _TENSORFLOW_PACKAGES:
         try:
             return importlib.metadata.version(package)
@@ -54,7 +55,7 @@ def _libraries() -> Iterator[tuple[str, str]]:
     for library, built_for in libraries.items():
         yield "ops", f"for TensorFlow {built_for}: {library}"
     minors = {_build.minor_version(built_for) for built_for in libraries.values()}
-    version = _tensorflow_version()
+    version = tensorflow_version()
     if version and _build.minor_version(version) not in minors:
         yield "ops", f"for TensorFlow {version}: compiled at first use, in {config.CACHE_DIR.get()}"
 
