@@ -46,7 +46,15 @@ PUBLIC = {
     "size": "()",
     "uid": "()",
     "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
+    "callbacks.LearningRateScheduleCallback": (
+        "(initial_lr, multiplier, *, start_epoch=0, end_epoch=None, "
+        "staircase=True, steps_per_epoch=None)"
+    ),
+    "callbacks.LearningRateWarmupCallback": (
+        "(initial_lr, *, warmup_epochs=5, steps_per_epoch=None)"
+    ),
     "callbacks.MetricAverageCallback": "()",
+    "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.shard": "(dataset, *, remainder='drop')",
     "errors.AbortedError": None,
