@@ -19,6 +19,7 @@ OPS = [
     "KungfuGather",
     "KungfuGroupAllReduce",
     "KungfuGroupBroadcast",
+    "KungfuNumberedAllReduce",
     "KungfuPeerInfo",
     "KungfuRank",
     "KungfuReduce",
