@@ -16,7 +16,7 @@ Code CodeOfErrno(int error) {
     case EPIPE:
     case ENOTCONN:
     case ESHUTDOWN:
-    case ETIMEDOUT:  // what keepalive and TCP_USER_TIMEOUT say of a peer that is gone
+    case ETIMEDOUT:  // what keepalive says of a peer that is gone
     case EHOSTDOWN:
     case EHOSTUNREACH:
     case ENETDOWN:

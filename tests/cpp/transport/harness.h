@@ -14,8 +14,9 @@
 
 namespace kungfu::testing {
 
-// Generous: only a test that fails ever waits so long.
-inline constexpr Seconds kPatience{60};
+// Generous: only a test that fails ever waits so long, and two gibibytes take a minute under a sanitizer on a busy
+// machine.
+inline constexpr Seconds kPatience{240};
 
 // A value that one thread changes and another waits for.
 template <typename T>
