@@ -45,11 +45,22 @@ def _auto(original: Any, model: Any) -> bool:
 
 
 def _make_train_function(original: Any, model: Any, force: bool = False) -> Any:
-    asked = vars(model).get("_kungfu_asked_to_compile", False)
+    asked = vars(model).get("_kungfu_asked_to_compile")
+    if asked is None:  # compiled before there was a wrapped optimizer: what "auto" is not was asked
+        asked = model.jit_compile and not _keras_auto(model)
     if not asked and not model.run_eagerly and model.jit_compile and _exchanges(model):
         model.jit_compile = False
         force = True
     return original(model, force)
+
+
+def _keras_auto(model: Any) -> bool:
+    """What Keras takes "auto" for, without us."""
+    trainers = _keras.package_of(model).private("trainers.trainer")
+    owner = trainers.Trainer
+    if hasattr(owner, "_resolve_auto_jit_compile"):
+        return bool(owner._resolve_auto_jit_compile.kungfu_replaced(model))
+    return bool(trainers.resolve_auto_jit_compile.kungfu_replaced(model))
 
 
 def _exchanges(model: Any) -> bool:

@@ -127,6 +127,15 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), jit_compile=True)
         assert model.jit_compile
 
+    def test_a_yes_to_the_compile_that_was_looked_up_before_its_argument_was_wrapped(company):
+        """`model.compile(SynchronousSGDOptimizer(...), jit_compile=True)`, the program's first."""
+        optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+        keras_compile = keras.Model.compile.kungfu_replaced
+        for asked in (True, "auto"):
+            model = dense_model()
+            keras_compile(model, optimizer, jit_compile=asked)
+            assert made_to_compile(model) == (asked is True)
+
     @pytest.mark.parametrize("mode", ["eager", "function"])
     def test_accumulated_gradients_are_given_once_per_update(mode):
         optimizer = wrap(keras.optimizers.SGD(1.0, gradient_accumulation_steps=3), Count)
