@@ -120,6 +120,9 @@ def algorithms_of_model(model: Any) -> list[Any]:
 
 def has_own_train_step(model: Any) -> bool:
     """Whether the model trains by a `train_step` that is not Keras'."""
+    own = vars(model).get("train_step")
+    if own is not None and not hasattr(own, "kungfu_counts"):
+        return True
     keras_models = package_of(model).module.Model.__mro__
     return not any(type(model).train_step is vars(cls).get("train_step") for cls in keras_models)
 

@@ -11,10 +11,11 @@ import numpy as np
 from kungfu_tf import ops, peer
 
 
-def check(arguments: Mapping[str, Any], may_stop_early: bool) -> bool:
-    """Compares the arguments of `fit` that decide how often the peers meet.
+def check(model: Any, arguments: Mapping[str, Any], may_stop_early: bool) -> bool:
+    """Compares what decides how often the peers meet in `fit`.
 
     Args:
+        model: What is trained.
         arguments: Those of `fit`, by name.
         may_stop_early: Whether this peer's training may stop after any batch.
 
@@ -24,7 +25,7 @@ def check(arguments: Mapping[str, Any], may_stop_early: bool) -> bool:
     Raises:
         ValueError: On every peer, if the arguments differ: names argument, values and ranks.
     """
-    mine = _meetings(arguments)
+    mine = {**_meetings(arguments), **_options(model)}
     codes = np.array([*map(_code, mine.values()), may_stop_early], np.int64)
     gathered = ops.all_gather(codes, name="fit/arguments").numpy()
     for i, argument in enumerate(mine):
@@ -37,6 +38,18 @@ def check(arguments: Mapping[str, Any], may_stop_early: bool) -> bool:
 def of_root(values: Sequence[int]) -> list[int]:
     """Rank 0's integers, on every peer."""
     return [int(v) for v in ops.broadcast(np.array(values, np.int64), name="fit/of_root").numpy()]
+
+
+def all_say(yes: bool) -> bool:
+    """Whether every peer does."""
+    return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_say"))
+
+
+def _options(model: Any) -> dict[str, Any]:
+    """Those of `compile`."""
+    steps: Any = getattr(model, "_steps_per_execution", None)  # Keras 2: a variable
+    steps = getattr(model, "steps_per_execution", 1) if steps is None else steps
+    return {"steps_per_execution": int(steps), "run_eagerly": bool(model.run_eagerly)}
 
 
 def _meetings(arguments: Mapping[str, Any]) -> dict[str, Any]:

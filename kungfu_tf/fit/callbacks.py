@@ -13,7 +13,7 @@ from kungfu_tf.fit import agreement
 from kungfu_tf.fit.data import build_metrics
 from kungfu_tf.fit.running import Fit
 from kungfu_tf.fit.statistics import average_statistics
-from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
+from kungfu_tf.initializer import BroadcastGlobalVariablesCallback, first_step
 
 _log = logging.getLogger(__name__)
 
@@ -62,12 +62,8 @@ def _may_stop_early(callback: Any) -> bool:
     if kind.__module__.split(".")[0] in ("keras", "tf_keras", "kungfu_tf"):
         return kind.__name__ in ("TerminateOnNaN", "LambdaCallback")
     hooks = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-    return any(_is_overridden(kind, hook) for hook in hooks)
-
-
-def _is_overridden(kind: type, hook: str) -> bool:
-    owner = next(cls for cls in kind.__mro__ if hook in vars(cls))
-    return owner.__name__ != "Callback"
+    plain = [package.module.callbacks.Callback for package in _keras.packages()]
+    return any(getattr(kind, hook) not in [getattr(p, hook, None) for p in plain] for hook in hooks)
 
 
 class _First(Callback):
@@ -80,11 +76,10 @@ class _First(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Puts itself around the first step."""
         del logs
-        model, train_function = self.model, self.model.train_function
+        model, data = self.model, self._fit.data
+        model.train_function.kungfu_counts = data is not None and not data.is_even
 
-        def first(iterator: Any) -> Any:
-            model.train_function = train_function
-            data = self._fit.data
+        def first(train_function: Any, iterator: Any) -> Any:
             if data and not data.is_even:
                 build_metrics(model, data.get_dataset().element_spec)
             logs = train_function(iterator)
@@ -92,7 +87,7 @@ class _First(Callback):
                 data.warn_if_all_have_the_same()
             return logs
 
-        model.train_function = first
+        first_step.around(model, first)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del epoch, logs
@@ -110,19 +105,21 @@ class _StopTogether(Callback):
             self.model._initial_epoch = epoch or None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Keras looks after the first batch whether a callback has asked to stop here."""
         del logs
         self._epoch = epoch
+        self._agree(f"at the beginning of epoch {epoch + 1}")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del logs
         self._agree(f"at the end of epoch {epoch + 1}")
 
     def _agree(self, when: str) -> None:
-        stops = np.array([bool(self.model.stop_training)], np.uint8)
-        ranks = np.flatnonzero(ops.all_gather(stops, concat=True, name="fit/stop").numpy())
-        if len(ranks) == 0:
+        mine = np.array([bool(self.model.stop_training)], np.uint8)
+        if not ops.all_reduce(mine, op="max", name="fit/stop").numpy().any():
             return
         self.model.stop_training = True
+        ranks = np.flatnonzero(ops.all_gather(mine, concat=True, name="fit/who_stops").numpy())
         if len(ranks) < peer.size() and peer.is_root():
             who = ", ".join(map(str, ranks))
             _log.warning("fit: all peers stop %s, because rank %s does", when, who)

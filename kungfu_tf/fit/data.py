@@ -33,7 +33,7 @@ class EvenAdapter:
         if plan.lacking:
             self._length = plan.length if plan.length >= 0 else None
         self._first_batch: list[int] = []
-        if known.cardinality is not None and plan.length >= 0:
+        if plan.lacking and known.cardinality is not None and plan.length >= 0:
             dataset = _even_in_each_epoch(dataset, known.cardinality, plan.length)
         else:
             dataset = prolong(dataset, plan)
@@ -63,6 +63,8 @@ class EvenAdapter:
     def warn_if_all_have_the_same(self) -> None:
         """Warns once if the first batch of all peers was the same. All must have trained on one."""
         digest = np.array(self._first_batch[:1], np.int64)
+        if len(digest) == 0:  # nothing that can be told apart, on all peers
+            return
         if bool(ops.consensus(digest, name="fit/first_batch")) and peer.is_root():
             warnings.warn(
                 f"the first batch is the same on all {peer.size()} peers: they seem to train on "
@@ -89,13 +91,14 @@ def build_metrics(model: Any, element_spec: Any) -> None:
 
 def counting_samples(model: Any) -> Callable[[Any], Any]:
     """The model's train step, averaging over samples. A batch without any leaves no trace in it."""
-    train_step = model.train_step
+    train_step = getattr(model.train_step, "kungfu_counts", model.train_step)
 
     def step(data: Any) -> Any:
         count = samples_of(data)
         with _weight.samples(count):
             return step_on(model, count, lambda: train_step(stand_in(data, count)))
 
+    step.kungfu_counts = train_step  # type: ignore[attr-defined]
     return step
 
 
@@ -126,9 +129,10 @@ def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.
 
     It may go on with the batches of the next epoch, as Keras 2 has it.
     """
+    # Made on every peer, so that what cannot be empty is an error everywhere.
+    empty = tf.data.Dataset.from_tensors(empty_batch(dataset.element_spec)).repeat()
     if mine == length:
         return dataset
-    empty = tf.data.Dataset.from_tensors(empty_batch(dataset.element_spec)).repeat()
     lacks = tf.data.Dataset.range(length).map(lambda step: tf.cast(step >= mine, tf.int64))
     return tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
 
@@ -139,18 +143,20 @@ def _watched(dataset: tf.data.Dataset, digests: list[int]) -> tf.data.Dataset:
     def note(*tensors: Any) -> np.int64:
         digest = 0
         for tensor in tensors:
-            digest = zlib.crc32(np.ascontiguousarray(tensor).tobytes(), digest)
+            data = b"\0".join(tensor.flat) if tensor.dtype == object else tensor.tobytes()
+            digest = zlib.crc32(data, digest)
         digests.append(digest)
         return np.int64(digest)
 
     def look(number: Any, batch: Any) -> Any:
-        parts = [t for t in tf.nest.flatten(batch) if isinstance(t, tf.Tensor)]
-        parts = [t for t in parts if t.dtype.is_floating or t.dtype.is_integer]
+        parts = tf.nest.flatten(batch, expand_composites=True)
+        parts = [t for t in parts if isinstance(t, tf.Tensor) and t.dtype != tf.variant]
 
         def first() -> Any:
             return tf.numpy_function(note, parts, tf.int64)
 
-        tf.cond(tf.equal(number, 0), first, lambda: tf.constant(0, tf.int64))
+        if parts:
+            tf.cond(tf.equal(number, 0), first, lambda: tf.constant(0, tf.int64))
         return batch
 
     return dataset.enumerate().map(look)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from kungfu_tf.fit import agreement, callbacks, compilation, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.running import Fit, current, running
-from kungfu_tf.initializer import randomness
+from kungfu_tf.initializer import first_step, randomness
 
 
 def install() -> None:
@@ -51,16 +51,28 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     given = callbacks.as_list(call.arguments["callbacks"])
     fit = Fit(model, _is_shared(model, given))
     if fit.is_shared:
-        stops_early = agreement.check(call.arguments, callbacks.may_stop_early(given))
+        stops_early = agreement.check(model, call.arguments, callbacks.may_stop_early(given))
         call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
         call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
     averages = fit.is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
     own_numbers = randomness.of_this_peer() if fit.is_shared else contextlib.nullcontext()
+    with _put_back(model), running(fit if averages and not peer.alone() else None), own_numbers:
+        return original(*call.args, **call.kwargs)
+
+
+@contextlib.contextmanager
+def _put_back(model: Any) -> Iterator[None]:
+    """Afterwards the model has the train step that it had; and its function, if it is in a fit."""
+    outer, step = current(), vars(model).get("train_step")
+    function = getattr(model, "train_function", None)
     try:
-        with running(fit if averages and not peer.alone() else None), own_numbers:
-            return original(*call.args, **call.kwargs)
+        yield
     finally:
-        vars(model).pop("train_step", None)
+        first_step.forget(model)
+        if vars(model).pop("train_step", None) is not None and step is not None:
+            vars(model)["train_step"] = step
+        if outer is not None and outer.model is model:
+            model.train_function = function
 
 
 def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -80,8 +92,10 @@ def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     if fit is None or fit.model is not model:
         return original(model, logs)
     metrics.sum_states(model.metrics)
+    if not logs:  # no batches here; those of others count
+        logs = model.get_metrics_result()
     results = original(model, logs)
-    return metrics.averaged(logs) if results is logs else results
+    return metrics.averaged(logs) if agreement.all_say(results is logs) else results
 
 
 def _first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
@@ -117,13 +131,11 @@ def _evened(adapter: Any, dataset: Any) -> EvenAdapter | None:
     if fit is None or not fit.is_shared or fit.data is not None:
         return None
     fit.data = EvenAdapter(adapter, dataset)
-    state = vars(fit.model)
     counts = not fit.data.is_even
-    if state.setdefault("_kungfu_counts_samples", counts) != counts:
-        state["_kungfu_counts_samples"] = counts
-        fit.model.train_function = None  # it was made of the other step
+    if getattr(getattr(fit.model, "train_function", None), "kungfu_counts", None) != counts:
+        fit.model.train_function = None  # it was made of another step
     if counts:
-        state["train_step"] = counting_samples(fit.model)
+        vars(fit.model)["train_step"] = counting_samples(fit.model)
     return fit.data
 
 

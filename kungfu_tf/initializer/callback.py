@@ -71,17 +71,15 @@ class BroadcastGlobalVariablesCallback(Callback):
                 "averaged. Compile it with kungfu_tf.optimizers.SynchronousSGDOptimizer(optimizer)",
                 stacklevel=2,
             )
-        train_function = model.train_function
 
-        def first(iterator: Any) -> Any:
-            model.train_function = train_function
+        def first(train_function: Any, iterator: Any) -> Any:
             iterator = first_step.build(model, iterator)
             first_step.make_equal(model)
             logs = train_function(iterator)
             self._check("after the first step")
             return logs
 
-        model.train_function = first
+        first_step.around(model, first)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Compares the peers' variables."""

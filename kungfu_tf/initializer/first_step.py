@@ -13,6 +13,29 @@ from kungfu_tf.initializer import randomness
 from kungfu_tf.initializer.broadcast import broadcast_variables
 
 
+def around(model: Any, step: Callable[[Callable[[Any], Any], Any], Any]) -> None:
+    """Makes the model's next train step `step(train_function, iterator)`, and the others as before.
+
+    Args:
+        model: A Keras model whose train function is made.
+        step: Calls the train function, and returns its logs.
+    """
+    train_function = model.train_function
+
+    def first(iterator: Any) -> Any:
+        model.train_function = train_function
+        return step(train_function, iterator)
+
+    first.kungfu_around = train_function  # type: ignore[attr-defined]
+    model.train_function = first
+
+
+def forget(model: Any) -> None:
+    """Takes back what `around` has done, where no step was made."""
+    while hasattr(getattr(model, "train_function", None), "kungfu_around"):
+        model.train_function = model.train_function.kungfu_around
+
+
 def build(model: Any, iterator: Any) -> Any:
     """Creates all variables of the model and its optimizers, without training.
 

@@ -66,8 +66,8 @@ def SyncBatchNormalization(**arguments: Any) -> Any:  # noqa: N802 (the name tha
 def synchronize(model: Model) -> Model:
     """Makes every BatchNormalization in a model one by the samples of all peers, in place.
 
-    The layers keep their weights. Call it on every peer, before the model is compiled: what has
-    been traced stays as it was.
+    The layers keep their weights. Call it on every peer. What Keras has traced of the model is
+    dropped; a `tf.function` of your own that has called it stays as it was.
 
     Args:
         model: A model or layer of Keras 3, Keras 2 or tf-keras.
@@ -93,6 +93,9 @@ def synchronize(model: Model) -> Model:
     root: Any = model
     for layer in [] if peer.alone() else root._flatten_layers():
         _synchronize_layer(layer)
+    for made in ("train_function", "test_function", "predict_function"):
+        if getattr(model, made, None) is not None:
+            setattr(model, made, None)
     return model
 
 

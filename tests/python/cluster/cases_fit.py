@@ -145,16 +145,29 @@ def logged():
     logger.removeHandler(handler)
 
 
-@each(when=["at the end of epoch 2", "after batch 2 of epoch 2"])
+class StopsAtTheBeginning(Stops):
+    def on_epoch_begin(self, epoch, logs=None):
+        self.model.stop_training |= kf.rank() == 1 and epoch == 1
+
+
+STOPS = {
+    "at the end of epoch 2": (lambda: Stops(1), 8),
+    "at the beginning of epoch 2": (lambda: StopsAtTheBeginning(1), 5),
+    "after batch 2 of epoch 2": (lambda: StopsAtOnce(1, 1), 6),
+}
+
+
+@each(when=["at the end of epoch 2", "at the beginning of epoch 2", "after batch 2 of epoch 2"])
 def case_a_peer_that_stops_stops_all(when):
     """Also if only one peer has the callback that does."""
-    stops = Stops(1) if "end" in when else StopsAtOnce(1, 1)
+    make, steps = STOPS[when]
+    stops = make()
     callbacks = [stops] if kf.rank() == 1 else []
     optimizer = distributed()
     model = model_of(optimizer)
     with logged() as lines:
         model.fit(*mine(samples(24)), 2, epochs=4, verbose=0, callbacks=callbacks)
-    assert training.completed(optimizer) == [8 if "end" in when else 6]
+    assert training.completed(optimizer) == [steps]
     assert same_on_all(training.digest(training.values_of(model.weights)) % 1000)
     told = [line for line in lines if when in line and "rank 1" in line]
     assert len(told) == (kf.rank() == 0), lines
@@ -215,6 +228,58 @@ def case_backup_and_restore():
     assert len(seen.logs) == 3  # of 5: two were done before
     assert same_on_all(training.digest(training.values_of(model.weights)) % 1000)
     assert same_on_all([log["loss"] for log in seen.logs])
+
+
+class Refuses(Callback):
+    """Ends a `fit` before its first step."""
+
+    def on_train_begin(self, logs=None):
+        raise InterruptedError
+
+
+class FitsAgain(Callback):
+    """Trains the same model, on even data, within the `fit` of uneven data."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 0:
+            self.model.fit(*mine(samples(6)), 2, verbose=0)
+
+
+@each(what=["refused before", "within", "own step"])
+def case_a_fit_leaves_the_model_as_it_was(what):
+    """Whatever comes between: the next step is as if nothing had been."""
+    optimizer = distributed()
+    model = model_of(optimizer)
+    x, y = (part[: 4 + kf.rank()] for part in mine(samples()))
+    callbacks = []
+    if what == "refused before":
+        raised_by(InterruptedError, lambda: model.fit(x, y, 2, verbose=0, callbacks=[Refuses()]))
+    elif what == "within":
+        callbacks = [FitsAgain()]
+    else:
+        plain, called = model.train_step, []
+        model.train_step = lambda data: called.append(data) or plain(data)
+    model.fit(x, y, 2, epochs=2, verbose=0, callbacks=callbacks)
+    assert training.completed(optimizer) == [6 + (what == "within")]
+    assert same_on_all(training.digest(training.values_of(model.trainable_variables)) % 1000)
+    if what == "own step":
+        assert called
+        assert "train_step" in vars(model)
+    else:
+        assert "train_step" not in vars(model)
+
+
+@each(validates=[0, 1])
+def case_a_peer_without_validation_data(validates):
+    """Of Keras 3; Keras 2 refuses it on the peer where it is, by name."""
+    if not training.is_keras_3():
+        return
+    x, y = samples(24)
+    held_out = tf.data.Dataset.from_tensor_slices((x[:4], y[:4])).batch(4)
+    held_out = kf.data.shard(held_out, remainder="keep") if validates else held_out
+    model = model_of(distributed(), ["accuracy"])
+    history = model.fit(*mine((x, y)), 4, verbose=0, validation_data=held_out).history
+    assert same_on_all([history["val_loss"][0], history["val_accuracy"][0]])
 
 
 @each(who=["root", "all"])

@@ -14,7 +14,17 @@ import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [
-    {"np": 3, "cases": ["uneven", "even_after_uneven", "the_same_data", "statistics", "embedding"]},
+    {
+        "np": 3,
+        "cases": [
+            "uneven",
+            "even_after_uneven",
+            "uneven_after_a_batch",
+            "the_same_data",
+            "statistics",
+            "embedding",
+        ],
+    },
     {"np": 5, "cases": ["two_have_none"]},
 ]
 TOLERANCE = 1e-12
@@ -136,6 +146,17 @@ def case_even_after_uneven():
         if counts != UNEVEN:
             ours_alone = done
     assert done == ours_alone  # the step of even data does not ask for the number of samples
+
+
+def case_uneven_after_a_batch():
+    """What was made of the plain step is not used."""
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    ours, alone = model_of(optimizer), model_of(keras.optimizers.SGD(0.1))
+    first = [part[:4] for part in parts([4, 4, 4])[kf.rank()]]
+    ours.train_on_batch(*first)
+    alone.train_on_batch(*[np.concatenate(p) for p in zip(*parts([4, 4, 4]), strict=True)])
+    run = fitted(ours, **as_argument("arrays", *parts(UNEVEN)[kf.rank()]))
+    check(run, fitted(alone, x=single_dataset(parts(UNEVEN))))
 
 
 def case_statistics():
