@@ -5,7 +5,7 @@ import kungfu_tf as kf
 
 dataset = kf.data.shard(dataset)
 model.compile(optimizer=kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), ...)
-model.fit(dataset, callbacks=[kf.callbacks.BroadcastGlobalVariablesCallback()])
+model.fit(dataset.batch(128 // kf.size()))
 ```
 
 Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.

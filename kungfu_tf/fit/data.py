@@ -16,6 +16,8 @@ from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_i
 from kungfu_tf.data.even import agree, prolong
 from kungfu_tf.initializer import first_step
 
+_SHOWN = 100  # samples
+
 
 class EvenAdapter:
     """Stands before the data adapter of a Keras package, which makes the dataset of what it got.
@@ -24,7 +26,7 @@ class EvenAdapter:
         is_even: Whether the batches of all peers are known to be of one size in every step.
     """
 
-    def __init__(self, adapter: Any, dataset: tf.data.Dataset) -> None:
+    def __init__(self, adapter: Any, dataset: tf.data.Dataset, x: Any = None) -> None:
         self._adapter = adapter
         known = _Known.of(adapter)
         plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
@@ -32,7 +34,8 @@ class EvenAdapter:
         self._length = known.cardinality
         if plan.lacking:
             self._length = plan.length if plan.length >= 0 else None
-        self._first_batch: list[int] = []
+        # Of arrays, how they begin: each peer may shuffle them in another way.
+        self._first_batch = [_digest(x[:_SHOWN])] if isinstance(x, np.ndarray) and len(x) else []
         if plan.lacking and known.cardinality is not None and plan.length >= 0:
             dataset = _even_in_each_epoch(dataset, known.cardinality, plan.length)
         else:
@@ -137,14 +140,18 @@ def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.
     return tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
 
 
+def _digest(array: Any, before: int = 0) -> int:
+    data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return zlib.crc32(data, before)
+
+
 def _watched(dataset: tf.data.Dataset, digests: list[int]) -> tf.data.Dataset:
     """The dataset, which adds a digest of its first batch whenever it is gone through."""
 
     def note(*tensors: Any) -> np.int64:
         digest = 0
         for tensor in tensors:
-            data = b"\0".join(tensor.flat) if tensor.dtype == object else tensor.tobytes()
-            digest = zlib.crc32(data, digest)
+            digest = _digest(tensor, digest)
         digests.append(digest)
         return np.int64(digest)
 

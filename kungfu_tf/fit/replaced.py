@@ -49,7 +49,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     call = inspect.signature(original).bind(model, *args, **kwargs)
     call.apply_defaults()
     given = callbacks.as_list(call.arguments["callbacks"])
-    fit = Fit(model, _is_shared(model, given))
+    fit = Fit(model, _is_shared(model, given), call.arguments["x"])
     if fit.is_shared:
         stops_early = agreement.check(model, call.arguments, callbacks.may_stop_early(given))
         call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
@@ -130,7 +130,7 @@ def _evened(adapter: Any, dataset: Any) -> EvenAdapter | None:
     fit = current()
     if fit is None or not fit.is_shared or fit.data is not None:
         return None
-    fit.data = EvenAdapter(adapter, dataset)
+    fit.data = EvenAdapter(adapter, dataset, fit.x)
     counts = not fit.data.is_even
     if getattr(getattr(fit.model, "train_function", None), "kungfu_counts", None) != counts:
         fit.model.train_function = None  # it was made of another step

@@ -18,11 +18,13 @@ class Fit:
     Attributes:
         model: What is trained: what its loops do, all peers do.
         is_shared: Whether all peers train it. Else only its metrics are those of all.
+        x: What the program gave it to train on.
         data: What it is trained on; None until Keras has looked at it.
     """
 
     model: Any
     is_shared: bool
+    x: Any = None
     data: EvenAdapter | None = None
 
 

@@ -194,16 +194,16 @@ def case_embedding():
     check(run, fitted(model(keras.optimizers.SGD(0.1)), x=dataset()))
 
 
-@each(shared=[True, False])
-def case_the_same_data(shared):
-    """One warning, which says how to shard."""
+@each(shared=[True, False], shuffle=[True, False])
+def case_the_same_data(shared, shuffle):
+    """One warning, which says how to shard; of arrays also if each peer shuffles them by itself."""
     x, y = training.samples(24)
     if not shared:
         x, y = x[kf.rank() :: 3], y[kf.rank() :: 3]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model_of(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))).fit(
-            x, y, 4, epochs=2, verbose=0, shuffle=False
+            x, y, 4, epochs=2, verbose=0, shuffle=shuffle
         )
     told = [str(w.message) for w in caught if "kungfu_tf.data.shard" in str(w.message)]
     assert len(told) == (shared and kf.rank() == 0), told
