@@ -138,7 +138,8 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
     const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
     DropWaitingOnLoop(waiting,
                       DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
-                                            ": the peers have not come together yet"),
+                                            ": the peers have not come together yet: " +
+                                            watch_->MissingOnLoop(AgreementId())),
                       /*tell=*/true);
   });
   waiting_.push_back({handle, id, std::move(operation), timer});

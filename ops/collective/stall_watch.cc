@@ -136,6 +136,14 @@ int StallWatch::Silent(RunningOperation* operation, const Watched& watched, Cloc
   return -1;
 }
 
+std::string StallWatch::MissingOnLoop(const OperationId& id) const {
+  KF_DCHECK(loop_->InLoop());
+  for (const auto& [operation, watched] : watched_) {
+    if (operation->id() == id) return Missing(operation, watched);
+  }
+  return "nobody";
+}
+
 std::string StallWatch::Missing(RunningOperation* operation, const Watched& watched) const {
   std::vector<int> awaited = operation->AwaitedOnLoop();
   std::string text;

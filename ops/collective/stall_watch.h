@@ -28,6 +28,9 @@ class StallWatch {
   void RemoveOnLoop(RunningOperation* operation);
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer);
 
+  // Whom operation `id`, which is watched, waits for, in words.
+  std::string MissingOnLoop(const OperationId& id) const;
+
  private:
   struct Watched {
     Deadline deadline;

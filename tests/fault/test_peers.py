@@ -85,6 +85,27 @@ except errors.UnavailableError as error:
     assert launch.out.count("exit code 9") == 2
 
 
+def test_a_peer_that_never_starts_is_named(kungfu_run: "Jobs") -> None:
+    """It lives, and uses no peer: nobody has heard of it when the operation's time is over."""
+    program = """
+import os, signal, sys
+from kungfu_tf import _lib, errors
+from tests.fault.peers import AllReduce
+if os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"]) == 1:
+    signal.pause()
+_lib.check(_lib.core().kungfu_init())
+try:
+    AllReduce("x", 10, timeout=2).wait()
+except errors.DeadlineExceededError as error:
+    print(f"error: {error}", flush=True)
+    sys.exit(1)
+"""
+    launch = kungfu_run("-np", "2", sys.executable, "-c", program)
+    assert launch.wait() == 1
+    assert "[0] error: all_reduce 'x' at rank 0" in launch.out
+    assert "rank 1 (127.0.0.1:" in launch.out
+
+
 def test_stopped_process_is_given_up(kungfu_run: "Jobs") -> None:
     program = """
 if rank == 1:
