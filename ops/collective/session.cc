@@ -136,11 +136,11 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
   const Deadline deadline = After(TimeoutOf(operation));
   const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
     const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
-    DropWaitingOnLoop(waiting,
-                      DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
-                                            ": the peers have not come together yet: " +
-                                            watch_->MissingOnLoop(AgreementId())),
-                      /*tell=*/true);
+    DropWaitingOnLoop(
+        waiting,
+        DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
+                              ": the peers have not come together yet: " + watch_->MissingOnLoop(AgreementId())),
+        /*tell=*/true);
   });
   waiting_.push_back({handle, id, std::move(operation), timer});
 }
