@@ -49,6 +49,7 @@ def _options(model: Any) -> dict[str, Any]:
     """Those of `compile`."""
     steps: Any = getattr(model, "_steps_per_execution", None)  # Keras 2: a variable
     steps = getattr(model, "steps_per_execution", 1) if steps is None else steps
+    steps = steps.numpy() if hasattr(steps, "numpy") else steps
     return {"steps_per_execution": int(steps), "run_eagerly": bool(model.run_eagerly)}
 
 
