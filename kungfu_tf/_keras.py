@@ -140,6 +140,21 @@ def shared_variables_of(optimizer: Any) -> list[Any]:
     return [v for v in variables_of(optimizer) if id(v) not in own]
 
 
+def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
+    """Each layer's variables that it changes itself, as moving statistics, with the layer.
+
+    Not what is trained or frozen, nor what is the same on all peers: a variable, or all of a layer,
+    with the attribute `_kungfu_equal`.
+    """
+    is_three = package_of(model).generation == 3
+    for layer in model._flatten_layers():
+        # What was made as trainable and is frozen now is not among them.
+        own = layer._non_trainable_variables if is_three else layer._non_trainable_weights
+        for variable in own:
+            if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
+                yield layer, native(variable)
+
+
 def build(optimizer: Any, variables: list[Any]) -> None:
     """Creates the slots for `variables`, unless they exist."""
     if hasattr(optimizer, "_create_all_weights"):  # Keras 2, legacy

@@ -195,10 +195,10 @@ def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dic
     def put_back() -> dict[str, Any]:
         for variable, value in before.values():
             variable.assign(value)
-        for metric in _metrics(model):
+        for metric in model.metrics:
             # The first step creates variables of metrics.
             if any(id(_keras.native(v)) not in before for v in metric.variables):
-                _reset(metric)
+                metric.reset_state()
         metrics = model.get_metrics_result()
         return {name: _as(metrics.get(name, log), log) for name, log in logs.items()}
 
@@ -207,23 +207,9 @@ def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dic
 
 
 def _own_variables(model: Any) -> Iterator[Any]:
-    for metric in _metrics(model):
+    for metric in model.metrics:
         yield from map(_keras.native, metric.variables)
-    is_three = _keras.package_of(model).generation == 3
-    for layer in model._flatten_layers():
-        # Not what was frozen: that does not change.
-        moving = layer._non_trainable_variables if is_three else layer._non_trainable_weights
-        for variable in moving:
-            if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
-                yield _keras.native(variable)
-
-
-def _metrics(model: Any) -> list[Any]:
-    return list(model.metrics)
-
-
-def _reset(metric: Any) -> None:
-    metric.reset_state()
+    yield from (variable for _, variable in _keras.moved_variables(model))
 
 
 def _as(value: Any, like: Any) -> Any:

@@ -21,7 +21,7 @@ def average_statistics(model: Any) -> None:
     What is equal on all peers keeps its bits, which a rounded mean might change: the peers compare
     8 bytes of each variable first. Every peer must call it; where there are none it does nothing.
     """
-    variables = [_keras.native(v) for v in _moving(model)]
+    variables = list(_moving(model))
     if not variables or peer.alone():
         return
     digests = digests_of([v.numpy() for v in variables])
@@ -34,16 +34,9 @@ def average_statistics(model: Any) -> None:
 
 
 def _moving(model: Any) -> Iterator[Any]:
-    package = _keras.package_of(model)
-    is_three = package.generation == 3
-    for layer in model._flatten_layers():
-        if isinstance(layer, package.module.metrics.Metric):  # of Keras 2, where it is a layer
-            continue
-        if isinstance(layer, package.module.layers.RNN) and layer.stateful:
-            continue
-        # What was made as trainable and is frozen now is not among them.
-        own = layer._non_trainable_variables if is_three else layer._non_trainable_weights
-        for variable in own:
-            is_equal = getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False))
-            if _keras.native(variable).dtype.is_floating and not is_equal:
-                yield variable
+    module = _keras.package_of(model).module
+    for layer, variable in _keras.moved_variables(model):
+        is_metric = isinstance(layer, module.metrics.Metric)  # in Keras 2 they are layers
+        is_stateful = isinstance(layer, module.layers.RNN) and layer.stateful
+        if variable.dtype.is_floating and not is_metric and not is_stateful:
+            yield variable

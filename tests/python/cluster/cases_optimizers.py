@@ -64,25 +64,10 @@ def case_accumulated_gradients_travel_once_per_update():
         )
 
 
-def embedding_model():
-    """Its first layer's gradient is IndexedSlices."""
-    tf.keras.utils.set_random_seed(11)
-    layers = tf.keras.layers
-    return tf.keras.Sequential(
-        [
-            layers.Input((training.FEATURES,)),
-            layers.Lambda(lambda x: tf.cast(tf.abs(x) * 3, tf.int32) % 5, output_shape=(6,)),
-            layers.Embedding(5, 4),
-            layers.Flatten(),
-            layers.Dense(1, bias_initializer="ones"),
-        ]
-    )
-
-
 @each(name=["sgd", "momentum", "adam"])
 def case_sparse_gradients(name):
     for make in training.keras_optimizers(name):
-        assert_equal_to_single(embedding_model, make)
+        assert_equal_to_single(training.embedding_model, make)
 
 
 class TwoOptimizers(tf.keras.Model):

@@ -82,22 +82,7 @@ def mine(length):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
 
 
-def embedding_model():
-    """Its first layer's gradient is IndexedSlices."""
-    tf.keras.utils.set_random_seed(11)
-    layers = tf.keras.layers
-    return tf.keras.Sequential(
-        [
-            layers.Input((training.FEATURES,)),
-            layers.Lambda(lambda x: tf.cast(tf.abs(x) * 3, tf.int32) % 5, output_shape=(6,)),
-            layers.Embedding(5, 4),
-            layers.Flatten(),
-            layers.Dense(1, bias_initializer="ones"),
-        ]
-    )
-
-
-MODELS = {"dense": training.dense_model, "embedding": embedding_model}
+MODELS = {"dense": training.dense_model, "embedding": training.embedding_model}
 
 
 def compiled(step):

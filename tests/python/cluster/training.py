@@ -132,6 +132,21 @@ def dense_model(dtype: str = "float64") -> Any:
     )
 
 
+def embedding_model() -> Any:
+    """Its first layer's gradient is IndexedSlices."""
+    tf.keras.utils.set_random_seed(11)
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Input((FEATURES,)),
+            layers.Lambda(lambda x: tf.cast(tf.abs(x) * 3, tf.int32) % 5, output_shape=(6,)),
+            layers.Embedding(5, 4),
+            layers.Flatten(),
+            layers.Dense(1, bias_initializer="ones"),
+        ]
+    )
+
+
 class Recorder(tf.keras.callbacks.Callback):
     """Digests the state after every step."""
 
