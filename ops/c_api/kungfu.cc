@@ -151,6 +151,10 @@ int kungfu_epoch(void) {
   return Ask([](kungfu::Session& session) { return static_cast<int>(session.epoch()); });
 }
 
+int kungfu_troubled(void) {
+  return Ask([](kungfu::Session& session) { return session.troubled() ? 1 : 0; });
+}
+
 const char* kungfu_peer_name(int rank) {
   thread_local std::string name;
   name.clear();
@@ -213,6 +217,17 @@ uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const ku
   operation.spans = {{send, nullptr, count}};
   operation.equal = equal;
   return Start(std::move(operation), done, arg);
+}
+
+void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
+  const auto end = [done, arg](const Status& status) {
+    done(arg, static_cast<int>(status.code()), status.message().c_str());
+  };
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (!peer.ok()) return end(peer.status());
+  StatusOr<kungfu::StrategyName> name = strategy ? kungfu::ParseStrategy(strategy) : (*peer)->strategy();
+  if (!name.ok()) return end(name.status());
+  (*peer)->BeginEpoch(*name, end);
 }
 
 void kungfu_cancel(uint64_t operation, int code, const char* message) {

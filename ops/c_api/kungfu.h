@@ -40,6 +40,8 @@ KUNGFU_EXPORT int kungfu_local_rank(void);
 KUNGFU_EXPORT int kungfu_local_size(void);
 KUNGFU_EXPORT int kungfu_host_count(void);
 KUNGFU_EXPORT int kungfu_epoch(void);
+/* 1 if an operation of this epoch has failed, here or elsewhere: peers may be out of step; else 0. */
+KUNGFU_EXPORT int kungfu_troubled(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
 KUNGFU_EXPORT const char* kungfu_peer_name(int rank);
 
@@ -127,6 +129,11 @@ KUNGFU_EXPORT uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done
 /* *equal = 1 if the bytes are the same on all peers, else 0; also if lengths differ. */
 KUNGFU_EXPORT uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options,
                                         kungfu_done done, void* arg);
+
+/* The same peers begin a new epoch, when all have called it: operations are numbered from 0 again, so that all are in
+ * step, whatever errors went before. `strategy`: its name in upper case, or NULL for the one in use. What is pending
+ * fails with CANCELLED. */
+KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
 
 /* The operation, if still pending, fails here and on every peer: with `code` and `message`, the cause, or if `code` is
  * 0 with CANCELLED. Does not block. */

@@ -16,6 +16,8 @@ constexpr size_t kMaxFailedEarly = 1 << 14;
 // What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
 constexpr uint64_t kMinChunk = 4 << 10, kMaxChunk = 1 << 30;
 constexpr double kMaxTimeout = 1e9;
+// Of the bits of a handle, those that count within an epoch.
+constexpr int kHandleBits = 40;
 
 }  // namespace
 
@@ -31,7 +33,8 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       movers_([loop](Movement movement, int rank, Conversation* conversation) {
         return MakeGraphExecutor(loop, std::move(movement), rank, conversation);
       }),
-      first_failure_(std::move(first_failure)) {}
+      first_failure_(std::move(first_failure)),
+      next_handle_((static_cast<uint64_t>(epoch) << kHandleBits) + 1) {}
 
 Session::~Session() = default;
 
@@ -46,7 +49,7 @@ uint64_t Session::Start(Operation operation) {
   }
   // std::function must be copyable; the operation travels by pointer.
   auto shared = std::make_shared<Operation>(std::move(operation));
-  if (!loop_->Post([this, handle, shared] { StartOnLoop(handle, std::move(*shared)); })) {
+  if (!loop_->Post([self = shared_from_this(), handle, shared] { self->StartOnLoop(handle, std::move(*shared)); })) {
     Finish(shared.get(), CancelledError(Title(*shared) + ": this peer has shut down"));
   }
   return handle;
@@ -54,7 +57,7 @@ uint64_t Session::Start(Operation operation) {
 
 void Session::Cancel(uint64_t handle, const Status& cause) {
   if (size() == 1) return;
-  loop_->Post([this, handle, cause] {
+  loop_->Post([this, self = shared_from_this(), handle, cause] {
     const std::string by = " was cancelled at rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + ")";
     const Status why = cause.ok() ? CancelledError(by) : Status(cause.code(), by + ", because " + cause.message());
     const auto because = [&why](const std::string& title) { return Status(why.code(), title + why.message()); };
@@ -211,10 +214,12 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
   Operation operation = running->TakeOperation();
   running_.erase(running->handle());
   FinishOnLoop(&operation, status);
+  if (running_.empty() && idle_) std::exchange(idle_, nullptr)();
 }
 
 void Session::FinishOnLoop(Operation* operation, const Status& status) {
   KF_DCHECK(loop_->InLoop());
+  if (!status.ok()) troubled_ = true;
   if (!status.ok() && status.code() != Code::kCancelled && first_failure_) {
     std::exchange(first_failure_, nullptr)(status);
   }
@@ -268,6 +273,12 @@ void Session::BreakOnLoop(const Status& why, bool tell) {
   }
 }
 
+void Session::WhenIdleOnLoop(std::function<void()> idle) {
+  KF_DCHECK(loop_->InLoop());
+  if (running_.empty()) return idle();
+  idle_ = std::move(idle);
+}
+
 void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ended_ = true;
@@ -279,6 +290,7 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
   KF_DCHECK(loop_->InLoop());
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
+  troubled_ = true;
   const auto running = by_id_.find(id);
   const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
   if (id == AgreementId()) {
@@ -302,6 +314,7 @@ bool Session::Numbered(const OperationId& id) const {
 
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
+  if (id.epoch != epoch_) return Status(Code::kNotFound, "is in epoch " + std::to_string(epoch_));
   const auto running = by_id_.find(id);
   if (running != by_id_.end()) running->second->CompareOnLoop(from, theirs);
   if (Numbered(id)) return OkStatus();

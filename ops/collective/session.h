@@ -4,6 +4,9 @@
 // peers of an error that one finds, and remembers what has failed, so that a peer that comes later gets the same
 // error at once and all counters stay in step. Movers move the data.
 //
+// A session is one epoch. What changes for all (who takes part, along which graphs) changes with the next one, whose
+// numbers start at 0 again. Owned by shared pointers: who has begun an operation may hold on to a session that is over.
+//
 // Before the first operation the peers agree on the strategy: rank 0 chooses, and tells the others.
 
 #pragma once
@@ -38,13 +41,12 @@ struct SessionOptions {
   Seconds silence_timeout{60};  // until a peer that answers nothing is given up
 };
 
-class Session : private RouterHandler {
+class Session : public std::enable_shared_from_this<Session>, private RouterHandler {
  public:
   // All pointers must outlive it. `router` may be null for a session of one. `first_failure` (may be null) is told of
   // the first operation that fails, unless it was cancelled here; on the loop.
   Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
           const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure);
-  // REQUIRES: the loop has ended.
   ~Session() override;
 
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
@@ -57,13 +59,19 @@ class Session : private RouterHandler {
   int rank() const { return rank_; }
   int size() const { return peers_.size(); }
   uint32_t epoch() const { return epoch_; }
+  // Whether an operation has failed, here or, as far as is known here, elsewhere: peers may be out of step, because a
+  // program that was interrupted did not begin all that others have begun. Any thread.
+  bool troubled() const { return troubled_; }
   const PeerList& peers() const { return peers_; }
 
   // Takes part in the router's epoch. Must be called before messages of other peers are expected.
   void BeginOnLoop();
   // Somebody who knows says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
-  // After this the router is not touched any more. REQUIRES: AbortOnLoop; all operations have ended.
+  // Calls `idle` when all operations have ended; at once if there is none.
+  // REQUIRES: AbortOnLoop.
+  void WhenIdleOnLoop(std::function<void()> idle);
+  // After this the router is not touched any more. REQUIRES: all operations have ended.
   void EndOnLoop();
   // All that is pending fails with `why`, and what is started later too. The other peers are told, operation by
   // operation.
@@ -113,7 +121,8 @@ class Session : private RouterHandler {
   const MoverFactory movers_;
   StatusCallback first_failure_;  // null once it was called
 
-  std::atomic<uint64_t> next_handle_{1};
+  std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
+  std::atomic<bool> troubled_{false};
 
   // The rest is the loop's.
   struct Proposal {
@@ -133,6 +142,7 @@ class Session : private RouterHandler {
   Status broken_;      // not OK: a peer is gone, nothing can succeed any more
   bool dead_ = false;  // and all were told
   bool ended_ = false;
+  std::function<void()> idle_;
 };
 
 }  // namespace kungfu

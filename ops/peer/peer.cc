@@ -13,6 +13,7 @@ namespace {
 constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
+constexpr char kEpochName[] = "kungfu/epoch";
 
 StatusOr<std::string> SecretOf(const Config& config) {
   if (!config.secret.empty()) return config.secret;
@@ -57,13 +58,6 @@ StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config) {
 Status Peer::StartSession(const PeerList& peers, int rank) {
   StatusOr<StrategyName> strategy = ParseStrategy(config_.strategy);
   if (!strategy.ok()) return strategy.status().WithContext("KUNGFU_STRATEGY");
-  SessionOptions options;
-  options.strategy = *strategy;
-  options.chunk_bytes = static_cast<uint64_t>(config_.chunk_bytes);
-  options.timeout = Seconds(config_.collective_timeout);
-  options.stall_warning = Seconds(config_.stall_warning);
-  options.silence_timeout = Seconds(config_.silence_timeout);
-
   const bool alone = peers.size() == 1;
   if (!alone) {
     StatusOr<std::string> secret = SecretOf(config_);
@@ -77,14 +71,11 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   } else if (!config_.control.empty()) {
     KF_RETURN_IF_ERROR(StartLoop());
   }
-  session_ = std::make_unique<Session>(loop_.get(), router_.get(), peers, rank, static_cast<uint32_t>(config_.epoch),
-                                       options, &counters_, [this](const Status& status) {
-                                         if (control_) control_->ReportOnLoop(status.message());
-                                       });
+  SetSession(MakeSession(peers, rank, static_cast<uint32_t>(config_.epoch), *strategy), *strategy);
   if (!config_.control.empty()) {
     Control::Handlers handlers;
-    handlers.peer_failed = [this](int failed, const std::string& text) { session_->PeerFailedOnLoop(failed, text); };
-    handlers.runner_lost = [this] { session_->AbortOnLoop(UnavailableError("the launcher is gone")); };
+    handlers.peer_failed = [this](int failed, const std::string& text) { session()->PeerFailedOnLoop(failed, text); };
+    handlers.runner_lost = [this] { session()->AbortOnLoop(UnavailableError("the launcher is gone")); };
     control_ = std::make_unique<Control>(loop_.get(), config_.control, rank, std::move(handlers));
   }
   if (!loop_) return OkStatus();
@@ -103,10 +94,65 @@ Status Peer::StartLoop() {
 Status Peer::BeginOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (router_) {
-    session_->BeginOnLoop();
+    session()->BeginOnLoop();
     KF_RETURN_IF_ERROR(router_->ListenOnLoop());
   }
   return control_ ? control_->OpenOnLoop(kHello) : OkStatus();
+}
+
+std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy) {
+  SessionOptions options;
+  options.strategy = strategy;
+  options.chunk_bytes = static_cast<uint64_t>(config_.chunk_bytes);
+  options.timeout = Seconds(config_.collective_timeout);
+  options.stall_warning = Seconds(config_.stall_warning);
+  options.silence_timeout = Seconds(config_.silence_timeout);
+  return std::make_shared<Session>(loop_.get(), router_.get(), peers, rank, epoch, options, &counters_,
+                                   [this](const Status& status) {
+                                     if (control_) control_->ReportOnLoop(status.message());
+                                   });
+}
+
+std::shared_ptr<Session> Peer::session() const {
+  MutexLock lock(&session_mu_);
+  return session_;
+}
+
+StrategyName Peer::strategy() const {
+  MutexLock lock(&session_mu_);
+  return strategy_;
+}
+
+void Peer::SetSession(std::shared_ptr<Session> session, StrategyName strategy) {
+  MutexLock lock(&session_mu_);
+  session_ = std::move(session);
+  strategy_ = strategy;
+}
+
+// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
+void Peer::BeginEpoch(StrategyName strategy, StatusCallback done) {
+  Operation meet;
+  meet.kind = Kind::kBarrier;
+  meet.name = kEpochName;
+  meet.shape_digest = static_cast<uint64_t>(strategy);
+  const std::shared_ptr<Session> old = session();
+  meet.done = [this, old, strategy, done = std::move(done)](const Status& status) {
+    if (!status.ok()) return done(status.WithContext(std::string("a new epoch with strategy ") + Name(strategy)));
+    const uint32_t epoch = old->epoch() + 1;
+    std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), epoch, strategy);
+    if (!router_) {
+      SetSession(std::move(next), strategy);
+      return done(OkStatus());
+    }
+    old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
+    old->WhenIdleOnLoop([this, old, strategy, done, next] {
+      old->EndOnLoop();
+      next->BeginOnLoop();
+      SetSession(next, strategy);
+      done(OkStatus());
+    });
+  };
+  old->Start(std::move(meet));
 }
 
 bool Peer::RunAndWait(const std::function<void()>& task) {
@@ -136,14 +182,14 @@ void Peer::Shutdown() {
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {
     if (!router_) return left->set_value();
-    session_->AbortOnLoop(CancelledError("this peer has shut down"));
+    session()->AbortOnLoop(CancelledError("this peer has shut down"));
     router_->CloseOnLoop(After(kGoodbye), [left] { left->set_value(); });
   });
   gone.wait();
   RunAndWait([this] {
     if (control_) control_->CloseOnLoop();
     control_.reset();
-    if (router_) session_->EndOnLoop();
+    if (router_) session()->EndOnLoop();
     router_.reset();
     transports_.reset();
   });

@@ -29,7 +29,16 @@ class Peer {
   // seconds at most. Not on a thread of the core. Again: nothing, but it waits for one that is under way.
   void Shutdown() EXCLUDES(shutdown_mu_);
 
-  Session* session() const { return session_.get(); }
+  // That of the current epoch.
+  std::shared_ptr<Session> session() const EXCLUDES(session_mu_);
+
+  // Begins a new epoch of the same peers with `strategy`: all peers call it, and when all have, each goes over. `done`
+  // is called once, on the loop, and in a process that is alone before the call returns. With OK: the session is
+  // another one, in which operations may be started at once. Otherwise it is the old one: a peer is gone, or wants
+  // another strategy. What is pending in the old session when it ends fails with kCancelled. Any thread.
+  void BeginEpoch(StrategyName strategy, StatusCallback done);
+  StrategyName strategy() const EXCLUDES(session_mu_);
+
   const OperationCounters& counters() const { return counters_; }
   // All zero without connections, and after Shutdown. Blocks until the loop has answered.
   RouterTotals Totals();
@@ -37,6 +46,8 @@ class Peer {
  private:
   explicit Peer(const Config& config);
   Status StartSession(const PeerList& peers, int rank);
+  std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy);
+  void SetSession(std::shared_ptr<Session> session, StrategyName strategy) EXCLUDES(session_mu_);
   Status StartLoop();
   Status BeginOnLoop();
   // Runs `task` on the loop and waits for it. Returns false if the loop has ended.
@@ -51,8 +62,11 @@ class Peer {
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<TransportSet> transports_;
   std::unique_ptr<Router> router_;
-  std::unique_ptr<Session> session_;
   std::unique_ptr<Control> control_;
+
+  mutable Mutex session_mu_;
+  std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);
+  StrategyName strategy_ GUARDED_BY(session_mu_) = StrategyName::kAuto;  // as was asked for
 };
 
 }  // namespace kungfu

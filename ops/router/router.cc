@@ -12,6 +12,8 @@ namespace {
 constexpr Seconds kLastWords{1};
 // A peer opens one; a second may come before the end of the first was seen.
 constexpr size_t kMaxInLinks = 2;
+// Notices of epochs to come: more than this many are not kept.
+constexpr size_t kMaxEarly = 1 << 10;
 
 }  // namespace
 
@@ -33,6 +35,13 @@ void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandl
   members_ = peers;
   handler_ = handler;
   mailbox_.DropBefore(epoch);
+  for (const PeerId& peer : members_.peers()) {
+    const auto state = peers_.find(peer);
+    if (state != peers_.end() && !state->second.lost.ok()) TellOfLoss(peer, state->second.lost);
+  }
+  std::vector<Early> early;
+  early.swap(early_);
+  for (const Early& one : early) OnFailFrameOnLoop(one.from, one.tag, one.status);
 }
 
 ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
@@ -197,11 +206,15 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
 void Router::Lost(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
-  const bool left = state.why.code() == Code::kCancelled;
-  state.lost = left ? UnavailableError("the peer has left") : state.why;
-  LaterOnLoop([this, peer, left, why = state.lost] {
+  state.lost = state.has_left() ? UnavailableError("the peer has left") : state.why;
+  TellOfLoss(peer, state.lost);
+}
+
+void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
+  LaterOnLoop([this, peer, why = lost] {
     // The reason first: what fails for it is then not taken for news.
-    if (handler_ && !closing_) handler_->OnPeerLostOnLoop(peer, why, left);
+    const bool concerns = handler_ && !closing_ && members_.RankOf(peer) >= 0;
+    if (concerns) handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
     mailbox_.PeerLost(peer, why);
     if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
   });
@@ -209,7 +222,9 @@ void Router::Lost(const PeerId& peer) {
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
   KF_DCHECK(loop_->InLoop());
-  if (!handler_ || tag.epoch != epoch_ || status.ok()) return;
+  if (status.ok()) return;
+  if (handler_ && tag.epoch > epoch_ && early_.size() < kMaxEarly) early_.push_back({from, tag, status});
+  if (!handler_ || tag.epoch != epoch_) return;
   handler_->OnFailOnLoop(from, IdOf(tag), status, tag.part != 0);
 }
 

@@ -52,7 +52,8 @@ class Router : public InLinkOwner, public OutLinkOwner {
   // Starts to accept connections.
   // REQUIRES: an epoch was begun.
   Status ListenOnLoop();
-  // From now on messages of `epoch` between `peers` are routed; those of older epochs are refused.
+  // From now on messages of `epoch` between `peers` are routed; those of older epochs are refused. A peer that began
+  // it earlier may have sent some already: they are waiting. The handler hears of members that were lost before.
   // REQUIRES: epochs ascend; no operation of an older epoch is open.
   void BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler);
 
@@ -86,6 +87,8 @@ class Router : public InLinkOwner, public OutLinkOwner {
     Status lost;  // not OK: all are over
     Clock::time_point last_heard{};
     uint64_t sent = 0;  // bytes, when it was looked
+
+    bool has_left() const { return why.code() == Code::kCancelled; }
   };
 
   OutLink* LinkTo(const PeerId& peer);
@@ -95,6 +98,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   ConnectionHandler* Accept(std::unique_ptr<Connection> connection);
   void LinkClosed(const PeerId& peer, const Status& why);
   void Lost(const PeerId& peer);
+  void TellOfLoss(const PeerId& peer, const Status& why);
   void FinishCloseIfIdle();
 
   // InLinkOwner, OutLinkOwner
@@ -111,7 +115,15 @@ class Router : public InLinkOwner, public OutLinkOwner {
   TransportSet* const transports_;
   const Seconds connect_timeout_;
 
+  // A notice of an epoch that has not begun here.
+  struct Early {
+    PeerId from;
+    Tag tag;
+    Status status;
+  };
+
   uint32_t epoch_ = 0;
+  std::vector<Early> early_;
   PeerList members_;
   RouterHandler* handler_ = nullptr;
   Mailbox mailbox_;

@@ -30,7 +30,7 @@ class Cluster {
   ~Cluster();
 
   int size() const { return static_cast<int>(peers_.size()); }
-  Session* session(int rank) const { return peers_[rank]->session(); }
+  std::shared_ptr<Session> session(int rank) const { return peers_[rank]->session(); }
   Peer* peer(int rank) const { return peers_[rank].get(); }
   // Ends one peer, in good order.
   void Stop(int rank) { peers_[rank]->Shutdown(); }

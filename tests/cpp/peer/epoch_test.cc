@@ -1,0 +1,163 @@
+#include <dirent.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/peer/peer.h"
+#include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+std::future<Status> BeginEpoch(Cluster* cluster, int rank, StrategyName strategy = StrategyName::kAuto) {
+  auto promise = std::make_shared<std::promise<Status>>();
+  cluster->peer(rank)->BeginEpoch(strategy, [promise](const Status& status) { promise->set_value(status); });
+  return promise->get_future();
+}
+
+std::vector<Status> BeginEpochs(Cluster* cluster, const std::vector<StrategyName>& strategies) {
+  std::vector<std::future<Status>> futures;
+  for (int rank = 0; rank < cluster->size(); ++rank) futures.push_back(BeginEpoch(cluster, rank, strategies[rank]));
+  std::vector<Status> statuses;
+  for (auto& future : futures) statuses.push_back(Wait(&future));
+  return statuses;
+}
+
+void ExpectSum(Cluster* cluster, const std::string& name) {
+  std::vector<std::vector<float>> values;
+  for (int rank = 0; rank < cluster->size(); ++rank) values.emplace_back(1000, static_cast<float>(rank + 1));
+  ExpectAllOk(cluster->Run([&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllReduce, name);
+    operation.spans = {{values[rank].data(), values[rank].data(), values[rank].size()}};
+    return operation;
+  }));
+  const float sum = static_cast<float>(cluster->size() * (cluster->size() + 1)) / 2;
+  for (const auto& value : values) EXPECT_TRUE(value == std::vector<float>(1000, sum));
+}
+
+// Runs `inside` on the loop of a peer.
+void OnLoop(Cluster* cluster, int rank, std::function<void()> inside) {
+  Operation unnamed = MakeOperation(Kind::kBarrier, "");  // an error, at once
+  unnamed.done = [inside = std::move(inside)](const Status&) { inside(); };
+  cluster->session(rank)->Start(std::move(unnamed));
+}
+
+int NumEntries(const char* path) {
+  DIR* directory = opendir(path);
+  int count = 0;
+  while (readdir(directory)) ++count;
+  closedir(directory);
+  return count;
+}
+
+KF_TEST(Epoch, PeersThatAnErrorLeftOutOfStepAreInStep) {
+  Cluster cluster(3);
+  Operation alone = MakeOperation(Kind::kBarrier, "step");
+  alone.timeout = 0.2;
+  std::future<Status> failed = cluster.Start(0, std::move(alone));
+  EXPECT_EQ(Wait(&failed).code(), Code::kDeadlineExceeded);
+  EXPECT_TRUE(cluster.session(0)->troubled());
+  ExpectAllOk(BeginEpochs(&cluster, {3, StrategyName::kAuto}));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(cluster.session(rank)->epoch(), 1u);
+    EXPECT_FALSE(cluster.session(rank)->troubled());
+  }
+  ExpectSum(&cluster, "step");
+}
+
+KF_TEST(Epoch, StrategiesChangeManyTimesAndNothingIsLeftBehind) {
+  Cluster cluster(4);
+  ExpectSum(&cluster, "step");
+  const int descriptors = NumEntries("/proc/self/fd"), threads = NumEntries("/proc/self/task");
+  for (int round = 0; round < 40; ++round) {
+    ExpectAllOk(BeginEpochs(&cluster, {4, static_cast<StrategyName>(round % kNumStrategies)}));
+    ExpectSum(&cluster, "step");
+  }
+  EXPECT_EQ(cluster.session(3)->epoch(), 40u);
+  EXPECT_EQ(NumEntries("/proc/self/task"), threads);
+  EXPECT_LE(NumEntries("/proc/self/fd"), descriptors + 2 * 4 * 3);  // one connection each way, once used
+}
+
+KF_TEST(Epoch, DifferentWishesAreAnErrorAndTheOldEpochGoesOn) {
+  Cluster cluster(2);
+  for (const Status& status : BeginEpochs(&cluster, {StrategyName::kRing, StrategyName::kTree})) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_CONTAINS(status.message(), "a new epoch with strategy ");
+  }
+  EXPECT_EQ(cluster.session(0)->epoch(), 0u);
+  ExpectSum(&cluster, "on");
+  ExpectAllOk(BeginEpochs(&cluster, {2, StrategyName::kRing}));
+}
+
+KF_TEST(Epoch, WhatIsPendingEnds) {
+  Cluster cluster(2);
+  std::future<Status> pending = cluster.Start(1, MakeOperation(Kind::kBarrier, "of one alone"));
+  ExpectAllOk(BeginEpochs(&cluster, {2, StrategyName::kAuto}));
+  const Status status = Wait(&pending);
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_CONTAINS(status.message(), "epoch 0 has ended");
+  ExpectSum(&cluster, "on");
+}
+
+KF_TEST(Epoch, AnOperationOfOneThatIsOverFails) {
+  Cluster cluster(2);
+  const std::shared_ptr<Session> old = cluster.session(0);
+  ExpectAllOk(BeginEpochs(&cluster, {2, StrategyName::kAuto}));
+  auto promise = std::make_shared<std::promise<Status>>();
+  std::future<Status> late = promise->get_future();
+  Operation operation = MakeOperation(Kind::kBarrier, "late");
+  operation.done = [promise](const Status& status) { promise->set_value(status); };
+  old->Start(std::move(operation));
+  EXPECT_EQ(Wait(&late).code(), Code::kCancelled);
+  ExpectSum(&cluster, "late");
+}
+
+// Rank 0 is in the new epoch while rank 1 is still in the old one: data and errors wait for it.
+KF_TEST(Epoch, WhoGoesOverFirstIsHeardLater) {
+  Cluster cluster(2);
+  ExpectSum(&cluster, "connected");
+  std::future<Status> second = BeginEpoch(&cluster, 1);
+  std::promise<void> begun, release;
+  OnLoop(&cluster, 1, [&] { begun.set_value(); });
+  begun.get_future().wait();
+  OnLoop(&cluster, 1, [released = release.get_future().share()] { released.wait(); });
+  std::future<Status> first = BeginEpoch(&cluster, 0);
+  EXPECT_OK(Wait(&first));
+  std::future<Status> good = cluster.Start(0, MakeOperation(Kind::kBarrier, "good"));
+  std::promise<Status> cancelled;
+  Operation given_up = MakeOperation(Kind::kBarrier, "given up");
+  given_up.done = [&cancelled](const Status& status) { cancelled.set_value(status); };
+  cluster.session(0)->Cancel(cluster.session(0)->Start(std::move(given_up)));
+  EXPECT_EQ(cancelled.get_future().get().code(), Code::kCancelled);
+  release.set_value();
+  EXPECT_OK(Wait(&second));
+  std::future<Status> same = cluster.Start(1, MakeOperation(Kind::kBarrier, "given up"));
+  EXPECT_EQ(Wait(&same).code(), Code::kCancelled);
+  std::future<Status> here = cluster.Start(1, MakeOperation(Kind::kBarrier, "good"));
+  EXPECT_OK(Wait(&here));
+  EXPECT_OK(Wait(&good));
+}
+
+KF_TEST(Epoch, APeerThatLeftBeforeIsMissed) {
+  Cluster cluster(3);
+  ExpectSum(&cluster, "connected");
+  cluster.Stop(2);
+  std::future<Status> first = BeginEpoch(&cluster, 0), second = BeginEpoch(&cluster, 1);
+  EXPECT_EQ(Wait(&first).code(), Code::kUnavailable);
+  EXPECT_EQ(Wait(&second).code(), Code::kUnavailable);
+}
+
+KF_TEST(Epoch, OneOfOneHasThemToo) {
+  StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(Config());
+  ASSERT_TRUE(peer.ok());
+  Status status = InternalError("not called");
+  (*peer)->BeginEpoch(StrategyName::kRing, [&](const Status& ended) { status = ended; });
+  EXPECT_OK(status);
+  EXPECT_EQ((*peer)->session()->epoch(), 1u);
+}
+
+}  // namespace
+}  // namespace kungfu::testing
