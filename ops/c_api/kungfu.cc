@@ -67,6 +67,11 @@ Value FromNumber(int32_t number) {
   return static_cast<Value>(number >= 0 && number < kNone ? number : kNone);
 }
 
+Status Cause(int code, const char* message) {
+  const bool known = code >= 0 && code <= static_cast<int>(kungfu::Code::kUnavailable);
+  return Status(known ? static_cast<kungfu::Code>(code) : kungfu::Code::kUnknown, message ? message : "");
+}
+
 Operation Make(Kind kind, const kungfu_options* options) {
   Operation operation;
   operation.kind = kind;
@@ -151,8 +156,8 @@ int kungfu_epoch(void) {
   return Ask([](kungfu::Session& session) { return static_cast<int>(session.epoch()); });
 }
 
-int kungfu_troubled(void) {
-  return Ask([](kungfu::Session& session) { return session.troubled() ? 1 : 0; });
+int kungfu_interrupted(void) {
+  return Ask([](kungfu::Session& session) { return session.interrupted() ? 1 : 0; });
 }
 
 const char* kungfu_peer_name(int rank) {
@@ -230,12 +235,14 @@ void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
   (*peer)->BeginEpoch(*name, end);
 }
 
+void kungfu_interrupt(int code, const char* message) {
+  Peer* peer = kungfu::DefaultPeerIfStarted();
+  if (peer) peer->Interrupt(Cause(code, message));
+}
+
 void kungfu_cancel(uint64_t operation, int code, const char* message) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
-  if (!peer.ok()) return;
-  const bool known = code >= 0 && code <= static_cast<int>(kungfu::Code::kUnavailable);
-  const kungfu::Code cause = known ? static_cast<kungfu::Code>(code) : kungfu::Code::kUnknown;
-  (*peer)->session()->Cancel(operation, Status(cause, message ? message : ""));
+  if (peer.ok()) (*peer)->session()->Cancel(operation, Cause(code, message));
 }
 
 uint64_t kungfu_digest(const void* data, size_t size) {

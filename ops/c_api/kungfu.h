@@ -40,8 +40,8 @@ KUNGFU_EXPORT int kungfu_local_rank(void);
 KUNGFU_EXPORT int kungfu_local_size(void);
 KUNGFU_EXPORT int kungfu_host_count(void);
 KUNGFU_EXPORT int kungfu_epoch(void);
-/* 1 if an operation of this epoch has failed, here or elsewhere: peers may be out of step; else 0. */
-KUNGFU_EXPORT int kungfu_troubled(void);
+/* 1 if this epoch was interrupted, here or elsewhere; else 0. */
+KUNGFU_EXPORT int kungfu_interrupted(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
 KUNGFU_EXPORT const char* kungfu_peer_name(int rank);
 
@@ -130,9 +130,14 @@ KUNGFU_EXPORT uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done
 KUNGFU_EXPORT uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options,
                                         kungfu_done done, void* arg);
 
-/* The same peers begin a new epoch, when all have called it: operations are numbered from 0 again, so that all are in
- * step, whatever errors went before. `strategy`: its name in upper case, or NULL for the one in use. What is pending
- * fails with CANCELLED. */
+/* The program leaves the middle of what it does with the others. What they have pending fails with `code` and
+ * `message`, and what they start later in this epoch; here it fails with CANCELLED. Blocks until the others are being
+ * told; not from `done`. */
+KUNGFU_EXPORT void kungfu_interrupt(int code, const char* message);
+
+/* The same peers begin a new epoch, when all have called it; out of one that was interrupted each goes for itself.
+ * Operations are numbered from 0 again, so that all are in step, whatever errors went before. `strategy`: its name, or
+ * NULL for the one in use. What is pending fails with CANCELLED. */
 KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
 
 /* The operation, if still pending, fails here and on every peer: with `code` and `message`, the cause, or if `code` is

@@ -219,7 +219,6 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
 
 void Session::FinishOnLoop(Operation* operation, const Status& status) {
   KF_DCHECK(loop_->InLoop());
-  if (!status.ok()) troubled_ = true;
   if (!status.ok() && status.code() != Code::kCancelled && first_failure_) {
     std::exchange(first_failure_, nullptr)(status);
   }
@@ -260,6 +259,16 @@ void Session::AbortOnLoop(const Status& why) {
 // The failure of the agreement stands for that of the session.
 OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
 
+// Nor is it a name that the interruption could share with an operation.
+OperationId Session::InterruptId() const { return {epoch_, 1, kAgreementName}; }
+
+void Session::InterruptOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  if (interrupted_.exchange(true)) return;
+  TellOnLoop(InterruptId(), why);
+  BreakOnLoop(CancelledError("given up, because " + why.message()), /*tell=*/false);
+}
+
 // The first reason stays; what is pending ends in any case.
 void Session::BreakOnLoop(const Status& why, bool tell) {
   KF_DCHECK(loop_->InLoop());
@@ -290,11 +299,13 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
   KF_DCHECK(loop_->InLoop());
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
-  troubled_ = true;
   const auto running = by_id_.find(id);
   const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
   if (id == AgreementId()) {
     DieOnLoop(told, /*passed_on=*/true);
+  } else if (id == InterruptId()) {
+    interrupted_ = true;
+    BreakOnLoop(told, /*tell=*/false);
   } else if (running != by_id_.end()) {
     if (!passed_on && !running->second->failed()) TellOnLoop(id, told, /*passed_on=*/true);
     running->second->FailOnLoop(told, /*tell=*/false);

@@ -59,9 +59,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   int rank() const { return rank_; }
   int size() const { return peers_.size(); }
   uint32_t epoch() const { return epoch_; }
-  // Whether an operation has failed, here or, as far as is known here, elsewhere: peers may be out of step, because a
-  // program that was interrupted did not begin all that others have begun. Any thread.
-  bool troubled() const { return troubled_; }
+  // Whether the epoch was interrupted, here or elsewhere. Any thread.
+  bool interrupted() const { return interrupted_; }
   const PeerList& peers() const { return peers_; }
 
   // Takes part in the router's epoch. Must be called before messages of other peers are expected.
@@ -73,6 +72,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void WhenIdleOnLoop(std::function<void()> idle);
   // After this the router is not touched any more. REQUIRES: all operations have ended.
   void EndOnLoop();
+  // The program has left the middle of what it does with the others, because of `why`: what they have pending fails
+  // with it, and what they start later in this epoch; here it fails with kCancelled. In the next epoch all are in step.
+  void InterruptOnLoop(const Status& why);
   // All that is pending fails with `why`, and what is started later too. The other peers are told, operation by
   // operation.
   void AbortOnLoop(const Status& why);
@@ -101,6 +103,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   Seconds TimeoutOf(const Operation& operation) const;
   Status BrokenStatus(const Operation& operation) const;
   OperationId AgreementId() const;
+  OperationId InterruptId() const;
   void BreakOnLoop(const Status& why, bool tell);
   void DieOnLoop(const Status& why, bool passed_on);
   void GiveUpOnLoop(int rank, const Status& why);
@@ -122,7 +125,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   StatusCallback first_failure_;  // null once it was called
 
   std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
-  std::atomic<bool> troubled_{false};
+  std::atomic<bool> interrupted_{false};
 
   // The rest is the loop's.
   struct Proposal {

@@ -129,30 +129,44 @@ void Peer::SetSession(std::shared_ptr<Session> session, StrategyName strategy) {
   strategy_ = strategy;
 }
 
-// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
 void Peer::BeginEpoch(StrategyName strategy, StatusCallback done) {
+  const std::shared_ptr<Session> old = session();
+  if (!router_) {
+    SetSession(MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy), strategy);
+    return done(OkStatus());
+  }
+  if (old->interrupted()) {
+    loop_->Post([this, old, strategy, done = std::move(done)] { GoOverOnLoop(old, strategy, done); });
+    return;
+  }
   Operation meet;
   meet.kind = Kind::kBarrier;
   meet.name = kEpochName;
   meet.shape_digest = static_cast<uint64_t>(strategy);
-  const std::shared_ptr<Session> old = session();
   meet.done = [this, old, strategy, done = std::move(done)](const Status& status) {
     if (!status.ok()) return done(status.WithContext(std::string("a new epoch with strategy ") + Name(strategy)));
-    const uint32_t epoch = old->epoch() + 1;
-    std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), epoch, strategy);
-    if (!router_) {
-      SetSession(std::move(next), strategy);
-      return done(OkStatus());
-    }
-    old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
-    old->WhenIdleOnLoop([this, old, strategy, done, next] {
-      old->EndOnLoop();
-      next->BeginOnLoop();
-      SetSession(next, strategy);
-      done(OkStatus());
-    });
+    GoOverOnLoop(old, strategy, done);
   };
   old->Start(std::move(meet));
+}
+
+// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
+void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strategy, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
+  old->WhenIdleOnLoop([this, old, strategy, done] {
+    old->EndOnLoop();
+    const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
+    next->BeginOnLoop();
+    SetSession(next, strategy);
+    done(OkStatus());
+  });
+}
+
+void Peer::Interrupt(const Status& why) {
+  RunAndWait([&] {
+    if (router_) session()->InterruptOnLoop(why);
+  });
 }
 
 bool Peer::RunAndWait(const std::function<void()>& task) {

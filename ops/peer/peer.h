@@ -32,12 +32,15 @@ class Peer {
   // That of the current epoch.
   std::shared_ptr<Session> session() const EXCLUDES(session_mu_);
 
-  // Begins a new epoch of the same peers with `strategy`: all peers call it, and when all have, each goes over. `done`
-  // is called once, on the loop, and in a process that is alone before the call returns. With OK: the session is
-  // another one, in which operations may be started at once. Otherwise it is the old one: a peer is gone, or wants
-  // another strategy. What is pending in the old session when it ends fails with kCancelled. Any thread.
+  // Begins a new epoch of the same peers with `strategy`: all peers call it, and when all have, each goes over; out of
+  // an epoch that was interrupted each goes for itself. `done` is called once, on the loop, and in a process that is
+  // alone before the call returns. With OK: the session is another one, in which operations may be started at once.
+  // Otherwise it is the old one: a peer is gone, or wants another strategy. What is pending in the old session when it
+  // ends fails with kCancelled. Any thread.
   void BeginEpoch(StrategyName strategy, StatusCallback done);
   StrategyName strategy() const EXCLUDES(session_mu_);
+  // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.
+  void Interrupt(const Status& why);
 
   const OperationCounters& counters() const { return counters_; }
   // All zero without connections, and after Shutdown. Blocks until the loop has answered.
@@ -47,6 +50,7 @@ class Peer {
   explicit Peer(const Config& config);
   Status StartSession(const PeerList& peers, int rank);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy);
+  void GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strategy, const StatusCallback& done);
   void SetSession(std::shared_ptr<Session> session, StrategyName strategy) EXCLUDES(session_mu_);
   Status StartLoop();
   Status BeginOnLoop();
