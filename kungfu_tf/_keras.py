@@ -6,12 +6,13 @@ been imported already, so nothing here imports one.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from kungfu_tf._replace import replace as replace
 
 
 class Package(NamedTuple):
@@ -161,17 +162,3 @@ def build(optimizer: Any, variables: list[Any]) -> None:
         optimizer._create_all_weights(variables)
     elif not getattr(optimizer, "built", False):
         optimizer.build(variables)
-
-
-def replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Makes `owner.name(...)` call `replacement(original, ...)`. Done twice it is done once."""
-    original = getattr(owner, name)
-    if hasattr(original, "kungfu_replaced"):
-        return
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
-
-    replaced.kungfu_replaced = original  # type: ignore[attr-defined]
-    setattr(owner, name, replaced)

@@ -34,9 +34,10 @@ PYTHON_LAYERS: Layers = (
     {"__init__"},
     {"callbacks", "hooks", "layers", "policy"},
     {"elastic", "optimizers"},
+    {"session"},
     {"fit"},
     {"data", "initializer"},
-    {"_callback", "_weight"},
+    {"_callback", "_gate", "_hook", "_weight"},
     {"launching", "ops"},
     {"peer"},
     {"_lib", "launcher"},
@@ -44,10 +45,16 @@ PYTHON_LAYERS: Layers = (
     {"config"},
     {"errors"},
     {"_keras", "_version"},
+    {"_replace"},
 )
-# The launcher's place is narrower. A callback of ours, when one is made, puts our `fit` in Keras'
-# place: the one edge that leads up, and the callbacks that `fit` knows need none of their own.
-PYTHON_EXCEPTIONS = {"launcher": {"config", "errors", "_version"}, "_callback": {"fit"}}
+# The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or
+# sessions in the place of Keras' or TensorFlow's: the edges that lead up, and the callbacks and
+# hooks that these know need none of their own.
+PYTHON_EXCEPTIONS = {
+    "launcher": {"config", "errors", "_version"},
+    "_callback": {"fit"},
+    "_hook": {"session"},
+}
 
 # ops/tensorflow becomes a library of its own: between it and the core lies the C interface.
 CPP_BOUNDARY = "ops/c_api/kungfu.h"

@@ -6,12 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import _gate, peer
+from kungfu_tf._hook import Hook
 from kungfu_tf.initializer.broadcast import BroadcastGlobalVariablesOp
 from kungfu_tf.initializer.equality import GraphCheck
 
 
-class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+class BroadcastGlobalVariablesHook(Hook):
     """Starts all peers from rank 0's variables, and stops them if they drift apart.
 
     When the session is there, initialised or restored, all peers get rank 0's global variables, the
@@ -64,6 +65,8 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Compares after the first step and every `check_every`."""
         del run_values
+        if not self._is_step(run_context):
+            return
         self._steps += 1
         if self._check and (self._steps - 1) % self._check_every == 0:
             self._check(run_context.session, f"after step {self._steps}")
@@ -72,3 +75,8 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         """Compares a last time."""
         if self._check:
             self._check(session, f"at the end, after {self._steps} steps")
+
+    def _is_step(self, run_context: Any) -> bool:
+        """Whether the run trains; any may, where no wrapped optimizer tells them apart."""
+        graph, fetches = run_context.session.graph, run_context.original_args.fetches
+        return not _gate.gates_of(graph) or bool(_gate.gates_reached(graph, fetches))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, errors, peer
+from kungfu_tf import _gate, _keras, errors, peer
 from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.session import scope
 
 if TYPE_CHECKING:
     Base = Any  # some optimizer
@@ -40,7 +41,10 @@ class Wrapped(Base):
     ) -> list[Any]:
         """The algorithm's gradients in place of these."""
         refuse_replicas()
-        return self.kungfu_algorithm.gradients(gradients, variables, step=step)
+        if scope.is_within_private():
+            return list(gradients)
+        with _gate.before(gradients):
+            return self.kungfu_algorithm.gradients(gradients, variables, step=step)
 
     def _kungfu_update(
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]

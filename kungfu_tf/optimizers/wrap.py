@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import _keras
-from kungfu_tf.fit import replaced
+from kungfu_tf.fit import replaced as fit
 from kungfu_tf.optimizers import loss_scale
 from kungfu_tf.optimizers._wrapped import Wrapped, WrappedInside, refuse_replicas
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer, Keras3WrappedInside
 from kungfu_tf.optimizers.v1 import V1Optimizer
+from kungfu_tf.session import replaced as session
 
 Optimizer = TypeVar("Optimizer")
 
@@ -42,7 +43,8 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         optimizer = tf.keras.optimizers.get(optimizer)
     mixin = _mixin_for(optimizer)
     refuse_replicas()
-    replaced.install()
+    fit.install()
+    session.install(with_estimators=mixin is V1Optimizer)
     if _keras.is_wrapped(optimizer):
         raise ValueError(
             f"this {type(optimizer).__name__} is wrapped already: its gradients would be averaged "

@@ -1,0 +1,45 @@
+"""What an Estimator trains on: as many batches on every peer, each counted by its samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import context as eager
+
+from kungfu_tf.data.empty import like_the_last, samples_of, stand_in
+from kungfu_tf.data.even import agree, prolong
+
+
+def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
+    """The dataset, in the TF1 graph that is being built, with the length that all peers have.
+
+    All peers must call it.
+
+    Returns:
+        The dataset, and whether its batches are counted: then its elements are pairs, of a batch
+        and its number of samples. A batch that stands in for a missing one has 0.
+    """
+    cardinality = _cardinality(dataset)
+    with eager.eager_mode():
+        plan = agree(dataset, cardinality=cardinality, name="session/data")
+    if plan.is_even:
+        return dataset, False
+    dataset = like_the_last(prolong(dataset, plan)) if plan.lacking else dataset
+    return tf.data.Dataset.zip((dataset,)).map(_counted), True
+
+
+@tf.autograph.experimental.do_not_convert
+def _counted(batch: Any) -> tuple[Any, Any]:
+    samples = samples_of(batch)
+    return stand_in(batch, samples), samples
+
+
+def _cardinality(dataset: tf.data.Dataset) -> int:
+    """The number of batches, where the graph so far is enough to know it."""
+    count = dataset.cardinality()
+    with tf.compat.v1.Session(graph=count.graph) as session:
+        try:
+            return int(session.run(count))
+        except tf.errors.OpError:
+            return int(tf.data.UNKNOWN_CARDINALITY)

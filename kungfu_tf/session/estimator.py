@@ -1,0 +1,183 @@
+"""The functions of Estimator that are replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _weight, ops
+from kungfu_tf._replace import replace
+from kungfu_tf.session import agreement, kept, results, scope
+from kungfu_tf.session.data import evened
+from kungfu_tf.session.hooks import watch_instead
+
+
+@dataclasses.dataclass
+class _Training:
+    """A call of `train` in which all peers take part.
+
+    Attributes:
+        first_step: Where it begins, which rank 0's checkpoint says.
+        is_evened: Whether the peers' data are made equally long.
+        samples: How many the batch has; None while unknown, or if that is the same on all peers.
+    """
+
+    first_step: int
+    is_evened: bool
+    samples: Any = None
+
+
+_TRAIN = "train"  # tf.estimator.ModeKeys.TRAIN
+
+_training: contextvars.ContextVar[_Training | None] = contextvars.ContextVar(
+    "training", default=None
+)
+
+
+def install() -> None:
+    """Replaces them, once."""
+    from tensorflow_estimator.python.estimator import estimator as module
+    from tensorflow_estimator.python.estimator import training
+
+    replace(module.Estimator, "train", _train)
+    replace(module.Estimator, "_get_features_and_labels_from_input_fn", _input)
+    replace(module.Estimator, "_call_model_fn", _model)
+    replace(module.Estimator, "evaluate", _evaluate)
+    replace(module.Estimator, "predict", _predict)
+    replace(module.Estimator, "_export_all_saved_models", _export)
+    replace(module.Estimator, "get_variable_names", _variable_names)
+    replace(module.Estimator, "get_variable_value", _variable_value)
+    replace(module, "_load_global_step_from_checkpoint_dir", _first_step)
+    replace(module, "_write_dict_to_summary", _write)
+    replace(module, "_write_checkpoint_path_to_summary", _write)
+    replace(training._TrainingExecutor, "run_local", _train_and_evaluate)
+
+
+def _train(
+    original: Callable[..., Any],
+    estimator: Any,
+    input_fn: Any,
+    hooks: Any = None,
+    *args: Any,
+    **kw: Any,
+) -> Any:
+    is_ours = scope.has_ours(hooks)
+    if scope.is_private() or not (is_ours or kept.is_trained(estimator.model_dir)):
+        return original(estimator, input_fn, hooks, *args, **kw)
+    from tensorflow_estimator.python.estimator import estimator as module
+
+    [step] = agreement.of_root([module._load_global_step_from_checkpoint_dir(estimator.model_dir)])
+    with _within(_Training(step, is_ours)):
+        return original(estimator, input_fn, hooks, *args, **kw)
+
+
+def _input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
+    """Features, labels and hooks."""
+    training = _training.get()
+    if training is None or not training.is_evened or mode != _TRAIN:
+        return original(estimator, input_fn, mode)
+    data = estimator._call_input_fn(input_fn, mode)
+    if not isinstance(data, tf.data.Dataset):
+        return original(estimator, lambda: data, mode)
+    data, is_counted = evened(data)
+    batch, samples, hooks = original(estimator, lambda: data, mode)
+    if not is_counted:
+        return batch, samples, hooks
+    training.samples = samples
+    features, labels = batch if isinstance(batch, (list, tuple)) else (batch, None)
+    return features, labels, hooks
+
+
+def _model(
+    original: Callable[..., Any], estimator: Any, features: Any, labels: Any, mode: str, config: Any
+) -> Any:
+    """Gradients, and the loss that is reported, are means over the samples of all peers."""
+    training = _training.get()
+    if training is None or training.samples is None or mode != _TRAIN:
+        return original(estimator, features, labels, mode, config)
+    weight = _weight.weight_of(training.samples)
+    with _weight.within(weight):
+        spec = original(estimator, features, labels, mode, config)
+    loss = ops.all_reduce(_weight.weighted([spec.loss], weight)[0], op="mean", name="session/loss")
+    watch_instead(loss, tf.where(training.samples > 0, spec.loss, tf.zeros_like(spec.loss)))
+    return spec._replace(loss=loss)
+
+
+def _evaluate(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    with _alone(original, estimator, args, kwargs):
+        return original(estimator, *args, **kwargs)
+
+
+def _predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    predictions = original(estimator, *args, **kwargs)
+    while True:
+        with _alone(original, estimator, args, kwargs):  # not where the caller works
+            try:
+                prediction = next(predictions)
+            except StopIteration:
+                return
+        yield prediction
+
+
+@contextlib.contextmanager
+def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[None]:
+    """Within it this peer works with what was trained."""
+    call = inspect.signature(original).bind(estimator, *args, **kwargs)
+    values = kept.variables(estimator.model_dir)
+    if values is not None and call.arguments.get("checkpoint_path") is not None:
+        values = {}
+    with scope.private(), kept.restored(values), _within(None):
+        yield
+
+
+def _export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Rank 0 alone; the others get None."""
+    if kept.variables(estimator.model_dir) is not None:
+        return None
+    with scope.private():
+        return original(estimator, *args, **kwargs)
+
+
+def _write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """The event files of an evaluation."""
+    if not kept.is_restoring():
+        original(*args, **kwargs)
+
+
+def _variable_names(original: Callable[..., Any], estimator: Any) -> Any:
+    values = kept.variables(estimator.model_dir)
+    return original(estimator) if values is None else list(values)
+
+
+def _variable_value(original: Callable[..., Any], estimator: Any, name: str) -> Any:
+    values = kept.variables(estimator.model_dir)
+    return original(estimator, name) if values is None else values[name]
+
+
+def _first_step(original: Callable[..., Any], directory: Any) -> int:
+    """The global step of the last checkpoint."""
+    training = _training.get()
+    return original(directory) if training is None else training.first_step
+
+
+def _train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
+    """What rank 0's last evaluation has found, on all peers."""
+    metrics, exports = original(executor)
+    if not scope.is_private() and kept.is_trained(executor.estimator.model_dir):
+        metrics = results.of_root(metrics)
+    return metrics, exports
+
+
+@contextlib.contextmanager
+def _within(training: _Training | None) -> Iterator[None]:
+    token = _training.set(training)
+    try:
+        yield
+    finally:
+        _training.reset(token)

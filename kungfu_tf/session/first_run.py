@@ -1,0 +1,44 @@
+"""A plain session: equal variables before the first step that trains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from kungfu_tf import _gate
+from kungfu_tf.initializer import BroadcastGlobalVariablesOp
+
+_BROADCASTS = ("KungfuBroadcast", "KungfuGroupBroadcast")
+
+
+def make_equal(session: Any, fetches: Any) -> None:
+    """Gives all peers rank 0's global variables if this run is the first that trains.
+
+    A program whose graph has a broadcast does it itself.
+
+    Args:
+        session: A session whose graph has gates.
+        fetches: What it is about to run.
+    """
+    graph = session.graph
+    if hasattr(session, "_kungfu_equal") or not _gate.gates_reached(graph, fetches):
+        return
+    session._kungfu_equal = True
+    if any(operation.type in _BROADCASTS for operation in graph.get_operations()):
+        return
+    with graph.as_default(), _extended(graph):
+        broadcast = BroadcastGlobalVariablesOp()
+    session.run(broadcast)
+
+
+@contextlib.contextmanager
+def _extended(graph: Any) -> Iterator[None]:
+    """Within it the graph can grow, also if the program has finalized it."""
+    was_finalized = graph.finalized
+    graph._unsafe_unfinalize()
+    try:
+        yield
+    finally:
+        if was_finalized:
+            graph.finalize()

@@ -1,0 +1,178 @@
+"""Which hooks of a training session run on this peer, and ours among them."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _gate, config, peer
+from kungfu_tf._hook import Hook
+from kungfu_tf.initializer import BroadcastGlobalVariablesHook
+from kungfu_tf.session import agreement
+from kungfu_tf.session.agreement import Reason
+
+_log = logging.getLogger(__name__)
+
+v1 = tf.compat.v1
+
+_WRITERS = (
+    v1.train.CheckpointSaverHook,
+    v1.train.SummarySaverHook,
+    v1.train.ProfilerHook,
+)
+
+
+class NanLossError(tf.compat.v1.train.NanLossDuringTrainingError):
+    """TensorFlow's error, which says on which peers."""
+
+    def __str__(self) -> str:
+        return f"NaN loss during training: {self.args[0]}"
+
+
+class Stop:
+    """How the training of a session has ended, on this peer."""
+
+    def __init__(self) -> None:
+        self.is_agreed = False
+
+
+def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
+    """What runs on this peer: the program's without what writes, unless it is rank 0; and ours.
+
+    Args:
+        hooks: What the program, or Estimator, gave.
+        stop: Is told when the peers have agreed to stop.
+    """
+    mine = hooks if peer.is_root() else [h for hook in hooks for h in _without_files(hook)]
+    ours = [hook for hook in mine if isinstance(hook, Hook)]
+    others = [hook for hook in mine if not isinstance(hook, Hook)]
+    watched = [_Nan(h) if isinstance(h, v1.train.NanTensorHook) else h for h in others]
+    nans = [hook for hook in watched if isinstance(hook, _Nan)]
+    if not any(isinstance(hook, BroadcastGlobalVariablesHook) for hook in ours):
+        ours.append(BroadcastGlobalVariablesHook())
+    return [*ours, _First(), *watched, _Last(nans, stop)]
+
+
+def watch_instead(loss: Any, local: Any) -> None:
+    """A NaN is looked for in `local` where a hook is given `loss`, the mean over all peers."""
+    loss.graph._kungfu_losses = {**getattr(loss.graph, "_kungfu_losses", {}), loss.ref(): local}
+
+
+def _without_files(hook: Any) -> list[Any]:
+    """The hook as a peer other than rank 0 has it, or nothing."""
+    prints = config.VERBOSE.get() == "all"
+    if isinstance(hook, _WRITERS) or _is_estimators(hook, "InMemoryEvaluatorHook"):
+        return []
+    if isinstance(hook, v1.train.LoggingTensorHook):
+        return [hook] if prints else []
+    if isinstance(hook, v1.train.StepCounterHook):
+        hook = copy.copy(hook)
+        hook._output_dir = hook._summary_writer = None
+        return [hook] if prints else []
+    if _is_estimators(hook, "_StopOnPredicateHook"):
+        hook._should_stop_fn = lambda: False  # it reads rank 0's files
+    return [hook]
+
+
+def _is_estimators(hook: Any, name: str) -> bool:
+    """Whether its class is this one of tensorflow_estimator, which may not be there."""
+    kind = type(hook)
+    return kind.__name__ == name and kind.__module__.startswith("tensorflow_estimator.")
+
+
+class _First(tf.compat.v1.train.SessionRunHook):
+    """Before the program's hooks."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        del session, coord
+        agreement.work.begin()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        del run_values
+        if _trains(run_context):
+            agreement.work.begin()
+
+    def end(self, session: Any) -> None:
+        del session
+        agreement.work.begin()
+
+
+class _Last(tf.compat.v1.train.SessionRunHook):
+    """After the program's hooks: a step is done when those of all peers are."""
+
+    def __init__(self, nans: list[_Nan], stop: Stop) -> None:
+        self._nans = nans
+        self._stop = stop
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        del session, coord
+        agreement.all_go_on(Reason.NONE)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Stops all peers if a hook of one has asked for it."""
+        del run_values
+        if not _trains(run_context):
+            return
+        mine = Reason.STOP if run_context.stop_requested else Reason.NONE
+        mine = max([mine, *(nan.reason for nan in self._nans)])
+        if agreement.all_go_on(mine):
+            return
+        self._stop.is_agreed = True
+        run_context.request_stop()
+        reasons = agreement.reasons(mine)
+        if Reason.FAILED_BY_NAN in reasons:
+            raise NanLossError(f"{agreement.explained(reasons)}. All peers stop")
+        if Reason.NONE in reasons and peer.is_root():
+            _log.warning("all peers stop after this step: %s", agreement.explained(reasons))
+
+    def end(self, session: Any) -> None:
+        """What rank 0 writes at the end is there when others go on."""
+        del session
+        agreement.all_go_on(Reason.NONE)
+
+
+class _Nan(tf.compat.v1.train.SessionRunHook):
+    """A `NanTensorHook`, whose finding all peers learn.
+
+    Attributes:
+        reason: What it found in the last step.
+    """
+
+    def __init__(self, hook: Any) -> None:
+        self.reason = Reason.NONE
+        self._hook = hook
+
+    def begin(self) -> None:
+        losses = getattr(v1.get_default_graph(), "_kungfu_losses", {})
+        loss = self._hook._loss_tensor
+        self._hook._loss_tensor = losses.get(loss.ref(), loss)
+        self._hook.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._hook.after_create_session(session, coord)
+
+    def before_run(self, run_context: Any) -> Any:
+        return self._hook.before_run(run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        had_stopped = run_context.stop_requested
+        try:
+            self._hook.after_run(run_context, run_values)
+        except v1.train.NanLossDuringTrainingError:
+            if not _trains(run_context):
+                raise
+            self.reason = Reason.FAILED_BY_NAN
+            return
+        stops = run_context.stop_requested and not had_stopped
+        self.reason = Reason.NAN if stops else Reason.NONE
+
+    def end(self, session: Any) -> None:
+        self._hook.end(session)
+
+
+def _trains(run_context: Any) -> bool:
+    fetches = run_context.original_args.fetches
+    return bool(_gate.gates_reached(run_context.session.graph, fetches))

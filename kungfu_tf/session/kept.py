@@ -1,0 +1,89 @@
+"""The trained variables of a peer that has no checkpoint of its own.
+
+An Estimator evaluates and predicts from the checkpoint in its directory. On peers other than rank 0
+there is none, or one that something else has left: they keep in memory what they have trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+
+v1 = tf.compat.v1
+
+_of_directory: dict[str, dict[str, Any]] = {}
+_restored: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
+    "restored", default=None
+)
+
+
+def is_trained(directory: str) -> bool:
+    """Whether all peers have trained what rank 0 keeps in `directory`."""
+    return directory in _of_directory
+
+
+def variables(directory: str) -> dict[str, Any] | None:
+    """By name; None on rank 0, whose checkpoint has them, and where nothing was trained."""
+    return None if peer.is_root() else _of_directory.get(directory)
+
+
+@contextlib.contextmanager
+def restored(values: dict[str, Any] | None) -> Iterator[None]:
+    """Within it sessions start from these values."""
+    token = _restored.set(values)
+    try:
+        yield
+    finally:
+        _restored.reset(token)
+
+
+def is_restoring() -> bool:
+    """Whether sessions start from such values now."""
+    return _restored.get() is not None
+
+
+def restoring(hooks: list[Any]) -> list[Any]:
+    """The hooks of a session that is to start now."""
+    values = _restored.get()
+    return hooks if values is None else [_Restore(values), *hooks]
+
+
+class Keep(tf.compat.v1.train.SessionRunHook):
+    """Keeps the variables of a session when it ends.
+
+    Args:
+        directory: Where rank 0's checkpoints are.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def end(self, session: Any) -> None:
+        _of_directory[self._directory] = {}
+        if not peer.is_root() and "tensorflow_estimator" in sys.modules:
+            named = {variable.op.name: variable for variable in _globals(session)}
+            _of_directory[self._directory] = session.run(named)
+
+
+class _Restore(tf.compat.v1.train.SessionRunHook):
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        del coord
+        for variable in _globals(session):
+            if variable.op.name in self._values:
+                initial = variable.initializer.inputs[1]
+                session.run(variable.initializer, {initial: self._values[variable.op.name]})
+
+
+def _globals(session: Any) -> list[Any]:
+    found: list[Any] = session.graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)
+    return found
