@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,16 +21,12 @@ from kungfu_tf.session.hooks import watch_instead
 
 @dataclasses.dataclass
 class _Training:
-    """A call of `train` in which all peers take part.
+    """A call of `train` in which the peers' data are made equally long.
 
     Attributes:
-        first_step: Where it begins, which rank 0's checkpoint says.
-        is_evened: Whether the peers' data are made equally long.
         samples: How many the batch has; None while unknown, or if that is the same on all peers.
     """
 
-    first_step: int
-    is_evened: bool
     samples: Any = None
 
 
@@ -45,7 +42,7 @@ def install() -> None:
     from tensorflow_estimator.python.estimator import estimator as module
     from tensorflow_estimator.python.estimator import training
 
-    replace(module.Estimator, "train", _train)
+    replace(module.Estimator, "_train_model", _train)
     replace(module.Estimator, "_get_features_and_labels_from_input_fn", _input)
     replace(module.Estimator, "_call_model_fn", _model)
     replace(module.Estimator, "evaluate", _evaluate)
@@ -59,28 +56,32 @@ def install() -> None:
     replace(training._TrainingExecutor, "run_local", _train_and_evaluate)
 
 
-def _train(
-    original: Callable[..., Any],
-    estimator: Any,
-    input_fn: Any,
-    hooks: Any = None,
-    *args: Any,
-    **kw: Any,
-) -> Any:
-    is_ours = scope.has_ours(hooks)
-    if scope.is_private() or not (is_ours or kept.is_trained(estimator.model_dir)):
-        return original(estimator, input_fn, hooks, *args, **kw)
-    from tensorflow_estimator.python.estimator import estimator as module
+def _first_step(original: Callable[..., Any], directory: Any) -> int:
+    """Where training begins, which may be at its end: what rank 0's checkpoint says.
 
-    [step] = agreement.of_root([module._load_global_step_from_checkpoint_dir(estimator.model_dir)])
-    with _within(_Training(step, is_ours)):
-        return original(estimator, input_fn, hooks, *args, **kw)
+    The hooks are looked for in the frame of `train` itself. A function in its place would be too
+    late where the first hook is made in the arguments of the call.
+    """
+    step: int = original(directory)
+    call = sys._getframe(2).f_locals
+    is_ours = kept.is_trained(directory) or scope.has_ours(call.get("hooks"))
+    if "hooks" in call and is_ours and not scope.is_private():
+        [step] = agreement.of_root([step])
+    return step
+
+
+def _train(
+    original: Callable[..., Any], estimator: Any, input_fn: Any, hooks: Any, listeners: Any
+) -> Any:
+    is_evened = scope.has_ours(hooks) and not scope.is_private()
+    with _within(_Training() if is_evened else None):
+        return original(estimator, input_fn, hooks, listeners)
 
 
 def _input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
     """Features, labels and hooks."""
     training = _training.get()
-    if training is None or not training.is_evened or mode != _TRAIN:
+    if training is None or mode != _TRAIN:
         return original(estimator, input_fn, mode)
     data = estimator._call_input_fn(input_fn, mode)
     if not isinstance(data, tf.data.Dataset):
@@ -158,12 +159,6 @@ def _variable_names(original: Callable[..., Any], estimator: Any) -> Any:
 def _variable_value(original: Callable[..., Any], estimator: Any, name: str) -> Any:
     values = kept.variables(estimator.model_dir)
     return original(estimator, name) if values is None else values[name]
-
-
-def _first_step(original: Callable[..., Any], directory: Any) -> int:
-    """The global step of the last checkpoint."""
-    training = _training.get()
-    return original(directory) if training is None else training.first_step
 
 
 def _train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:

@@ -22,6 +22,7 @@ TIMEOUT   seconds for one case, default 100. A job that takes longer is ended, a
 NEEDS_KERAS
           False: not collected with TF_USE_LEGACY_KERAS=1, because the same TensorFlow has run it
           with the Keras of its own. Default True.
+NEEDS     the name of a package, where there are configurations without it: not collected there.
 
 A job is launched with the interpreter and the environment of pytest at its first case, serves all
 selected cases in order, and must then end with code 0. A case that fails ends its job, so that it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib.util
 import itertools
 import os
 from pathlib import Path
@@ -56,6 +57,8 @@ def read_jobs(module: Path) -> list[Job]:
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("case_"):
             cases += _cases_of(node, literals)
     if os.environ.get("TF_USE_LEGACY_KERAS") == "1" and not literals.get("NEEDS_KERAS", True):
+        return []
+    if "NEEDS" in literals and importlib.util.find_spec(literals["NEEDS"]) is None:
         return []
     if "JOBS" not in literals:
         raise ValueError(f"{module.name}: JOBS is missing or no literal")
