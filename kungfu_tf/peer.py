@@ -19,7 +19,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kungfu_tf import _lib, config, errors
 
@@ -156,28 +156,63 @@ def barrier(*, name: str = "barrier") -> None:
         CancelledError: If the peer is shut down in the middle.
         FailedPreconditionError: As from `init`.
     """
-    _Barrier().run(_lib.Options(name=name.encode()))
+    options = _lib.Options(name=name.encode())
+    start = _lib.core().kungfu_barrier
+    _Call().run(lambda done, number: start(ctypes.byref(options), done, number))
 
 
-class _Barrier:
-    """One call of kungfu_barrier. The core holds a pointer to it until it is done."""
+def interrupt(code: int, reason: str) -> None:
+    """Tells the other peers that this one leaves the middle of what all do together.
+
+    What they have pending fails, and what they start until they begin a new epoch.
+
+    Args:
+        code: With which status code.
+        reason: What they are told; they learn the rank by themselves.
+    """
+    _lib.core().kungfu_interrupt(code, reason.encode())
+
+
+def interrupted() -> bool:
+    """Whether the epoch was interrupted, by this peer or another."""
+    return bool(_number("kungfu_interrupted"))
+
+
+def begin_epoch() -> None:
+    """Goes over to a new epoch, in which the operations of all peers are in step, whatever was.
+
+    All peers call it and wait for each other; out of an epoch that was interrupted each goes for
+    itself. What is pending fails with CancelledError.
+
+    Raises:
+        UnavailableError: If a peer is gone.
+        DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+    """
+    start = _lib.core().kungfu_begin_epoch
+    _Call().run(lambda done, number: start(None, done, number))
+
+
+class _Call:
+    """One call into the core that ends later. The core holds a pointer to it until it has."""
 
     _numbers = itertools.count(1)
-    _pending: dict[int, _Barrier] = {}
+    _pending: dict[int, _Call] = {}
 
     def __init__(self) -> None:
         self._done = threading.Event()
         self._code = 0
         self._message = ""
 
-    def run(self, options: _lib.Options) -> None:
+    def run(self, start: Callable[[Any, int], int | None]) -> None:
+        """Calls `start` with the function and the argument that the core wants, and waits."""
         number = next(self._numbers)
         self._pending[number] = self
-        operation = _lib.core().kungfu_barrier(ctypes.byref(options), self._on_done, number)
+        operation = start(self._on_done, number)
         try:
             self._done.wait()  # the core has the deadline
         except KeyboardInterrupt:
-            _lib.core().kungfu_cancel(operation, 0, b"")
+            if operation is not None:
+                _lib.core().kungfu_cancel(operation, 0, b"")
             raise
         if self._code != 0:
             raise errors.from_code(self._code, self._message)
@@ -185,7 +220,7 @@ class _Barrier:
     @staticmethod
     @_lib.Done
     def _on_done(number: int, code: int, message: bytes | None) -> None:
-        call = _Barrier._pending.pop(number)
+        call = _Call._pending.pop(number)
         call._code, call._message = code, (message or b"").decode(errors="replace")
         call._done.set()
 

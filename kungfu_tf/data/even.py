@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import _ordinals, ops, peer
 from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in
 from kungfu_tf.ops import kernels
 
@@ -22,8 +22,6 @@ _UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 _INFINITE = tf.data.INFINITE_CARDINALITY
 # Fixed, so that all peers look equally far ahead: at rest no question waits for an answer.
 _AHEAD = 2
-
-_plans = itertools.count()
 
 
 def even(
@@ -144,11 +142,12 @@ def agree(
         sizes = [-1, -1] if batch_size is None or samples is None else [batch_size, samples]
     else:
         sizes = [static, static * cardinality]
-    mine = np.array([cardinality, *sizes], dtype=np.int64)
+    mine = np.array([_ordinals.plans.next, cardinality, *sizes], dtype=np.int64)
     rows = ops.all_gather(mine, name=f"{name}/agree").numpy()
-    same_sizes = bool((rows[:, 1:] == rows[0, 1:]).all() and rows[0, 1] >= 0)
-    # Counted where all have met, so it is the same number on all.
-    return Plan(f"{name}/{next(_plans)}", tuple(map(int, rows[:, 0])), same_sizes)
+    # The same on all, also if somebody did not come as far as the others the last time.
+    _ordinals.plans.next = int(rows[:, 0].max())
+    same_sizes = bool((rows[:, 2:] == rows[0, 2:]).all() and rows[0, 2] >= 0)
+    return Plan(f"{name}/{_ordinals.plans.take()}", tuple(map(int, rows[:, 1])), same_sizes)
 
 
 def _static_batch_size(element_spec: Any) -> int | None:

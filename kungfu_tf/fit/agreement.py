@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import ops, peer
+from kungfu_tf import _keras, _ordinals, ops, peer
+from kungfu_tf.fit import in_step
 
 
 def check(model: Any, arguments: Mapping[str, Any], may_stop_early: bool) -> bool:
@@ -26,13 +27,22 @@ def check(model: Any, arguments: Mapping[str, Any], may_stop_early: bool) -> boo
         ValueError: On every peer, if the arguments differ: names argument, values and ranks.
     """
     mine = {**_meetings(arguments), **_options(model)}
-    codes = np.array([*map(_code, mine.values()), may_stop_early], np.int64)
-    gathered = ops.all_gather(codes, name="fit/arguments").numpy()
+    algorithms = _keras.algorithms_of_model(model)
+    ordinals = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
+    more = [may_stop_early, _ordinals.algorithms.next, ordinals]
+    codes = np.array([*map(_code, mine.values()), *more], np.int64)
+    gathered = in_step.meet(lambda: ops.all_gather(codes, name="fit/arguments").numpy())
     for i, argument in enumerate(mine):
         column = gathered[:, i]
         if np.any(column != column[0]):
             raise ValueError(_difference(argument, column, mine[argument]))
-    return bool(gathered[:, -1].any())
+    stops, following, named = gathered[:, len(mine) :].T
+    _ordinals.algorithms.next = int(following.max())
+    if np.any(named != named[0]):
+        for algorithm in algorithms:
+            vars(algorithm).pop("ordinal", None)
+        model.train_function = None
+    return bool(stops.any())
 
 
 def of_root(values: Sequence[int]) -> list[int]:

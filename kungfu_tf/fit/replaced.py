@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, config, peer
-from kungfu_tf.fit import agreement, callbacks, compilation, metrics
+from kungfu_tf.fit import agreement, callbacks, compilation, in_step, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.running import Fit, current, running
@@ -55,8 +55,12 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
         call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
         call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
     averages = fit.is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
-    own_numbers = randomness.of_this_peer() if fit.is_shared else contextlib.nullcontext()
-    with _put_back(model), running(fit if averages and not peer.alone() else None), own_numbers:
+    with contextlib.ExitStack() as stack:
+        if fit.is_shared:
+            stack.enter_context(in_step.together())
+            stack.enter_context(randomness.of_this_peer())
+        stack.enter_context(_put_back(model))
+        stack.enter_context(running(fit if averages and not peer.alone() else None))
         return original(*call.args, **call.kwargs)
 
 

@@ -21,11 +21,10 @@ def LocalSGDOptimizer(optimizer):
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-_ordinals = itertools.count()
+from kungfu_tf import _ordinals
 
 
 class Algorithm:
@@ -55,7 +54,7 @@ class Algorithm:
         Counted at the first use, not when it was made: a peer that also wraps an optimizer that it
         never trains with (to read a file, say) stays in step with the others.
         """
-        return next(_ordinals)
+        return _ordinals.algorithms.take()
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None

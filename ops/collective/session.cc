@@ -70,8 +70,9 @@ void Session::Cancel(uint64_t handle, const Status& cause) {
   });
 }
 
-void Session::BeginOnLoop() {
+void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
   KF_DCHECK(loop_->InLoop());
+  previous_ = std::move(previous);
   watch_ = std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout,
                                         [this](int rank, const Status& why) { GiveUpOnLoop(rank, why); });
   router_->BeginEpochOnLoop(epoch_, peers_, this);
@@ -195,6 +196,7 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
     failed_early_.erase(early);
   } else {
     watch_->AddOnLoop(running, timeout);
+    AskInterruptersOnLoop(id, running->signature());
     running->StartOnLoop();
   }
 }
@@ -264,9 +266,34 @@ OperationId Session::InterruptId() const { return {epoch_, 1, kAgreementName}; }
 
 void Session::InterruptOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  if (interrupted_.exchange(true)) return;
+  if (std::exchange(gave_up_, true)) return;
+  interrupted_ = true;
   TellOnLoop(InterruptId(), why);
   BreakOnLoop(CancelledError("given up, because " + why.message()), /*tell=*/false);
+}
+
+void Session::InterruptedOnLoop(int rank, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  interrupted_ = true;
+  interrupters_.emplace(rank, why);
+  for (const auto& [id, running] : by_id_) router_->AskOnLoop(peers_[rank], id, running->signature());
+  for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+}
+
+void Session::AskInterruptersOnLoop(const OperationId& id, const Signature& signature) {
+  KF_DCHECK(loop_->InLoop());
+  for (const auto& [rank, why] : interrupters_) router_->AskOnLoop(peers_[rank], id, signature);
+}
+
+void Session::FailOnLoop(const OperationId& id, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  const auto running = by_id_.find(id);
+  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
+  if (running != by_id_.end()) {
+    running->second->FailOnLoop(status.WithContext(running->second->title()), /*tell=*/true);
+  } else if (waiting) {
+    DropWaitingOnLoop(waiting, status.WithContext(Title(waiting->operation)), /*tell=*/true);
+  }
 }
 
 // The first reason stays; what is pending ends in any case.
@@ -292,6 +319,7 @@ void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ended_ = true;
   watch_.reset();
+  previous_.reset();
 }
 
 // What is heard at first hand is passed on: who told us may be gone before it has reached the others.
@@ -304,8 +332,7 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
   if (id == AgreementId()) {
     DieOnLoop(told, /*passed_on=*/true);
   } else if (id == InterruptId()) {
-    interrupted_ = true;
-    BreakOnLoop(told, /*tell=*/false);
+    InterruptedOnLoop(peers_.RankOf(from), told);
   } else if (running != by_id_.end()) {
     if (!passed_on && !running->second->failed()) TellOnLoop(id, told, /*passed_on=*/true);
     running->second->FailOnLoop(told, /*tell=*/false);
@@ -325,6 +352,7 @@ bool Session::Numbered(const OperationId& id) const {
 
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
+  if (previous_ && id.epoch == previous_->epoch_ && previous_->Numbered(id)) return OkStatus();
   if (id.epoch != epoch_) return Status(Code::kNotFound, "is in epoch " + std::to_string(epoch_));
   const auto running = by_id_.find(id);
   if (running != by_id_.end()) running->second->CompareOnLoop(from, theirs);
@@ -336,6 +364,8 @@ Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Sig
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
   KF_DCHECK(loop_->InLoop());
   if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
+  const auto interrupter = interrupters_.find(peers_.RankOf(from));
+  if (interrupter != interrupters_.end() && !answer.ok()) FailOnLoop(id, interrupter->second);
 }
 
 void Session::DieOnLoop(const Status& why, bool passed_on) {

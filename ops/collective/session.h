@@ -63,8 +63,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   bool interrupted() const { return interrupted_; }
   const PeerList& peers() const { return peers_; }
 
-  // Takes part in the router's epoch. Must be called before messages of other peers are expected.
-  void BeginOnLoop();
+  // Takes part in the router's epoch. Must be called before messages of other peers are expected. `previous`: of the
+  // epoch before, if it was here; what others ask of that is still answered.
+  void BeginOnLoop(std::shared_ptr<Session> previous);
   // Somebody who knows says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
   // Calls `idle` when all operations have ended; at once if there is none.
@@ -72,8 +73,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void WhenIdleOnLoop(std::function<void()> idle);
   // After this the router is not touched any more. REQUIRES: all operations have ended.
   void EndOnLoop();
-  // The program has left the middle of what it does with the others, because of `why`: what they have pending fails
-  // with it, and what they start later in this epoch; here it fails with kCancelled. In the next epoch all are in step.
+  // The program has left the middle of what it does with the others, because of `why`. Here all that is pending fails
+  // with kCancelled, and what is started later in this epoch. Elsewhere that fails, with `why`, which has not been
+  // begun here: what has been can still be completed.
   void InterruptOnLoop(const Status& why);
   // All that is pending fails with `why`, and what is started later too. The other peers are told, operation by
   // operation.
@@ -105,6 +107,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   OperationId AgreementId() const;
   OperationId InterruptId() const;
   void BreakOnLoop(const Status& why, bool tell);
+  void InterruptedOnLoop(int rank, const Status& why);
+  void AskInterruptersOnLoop(const OperationId& id, const Signature& signature);
+  void FailOnLoop(const OperationId& id, const Status& status);
   void DieOnLoop(const Status& why, bool passed_on);
   void GiveUpOnLoop(int rank, const Status& why);
 
@@ -145,7 +150,10 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   Status broken_;      // not OK: a peer is gone, nothing can succeed any more
   bool dead_ = false;  // and all were told
   bool ended_ = false;
+  bool gave_up_ = false;                // this peer interrupted the epoch
+  std::map<int, Status> interrupters_;  // others that did, by rank
   std::function<void()> idle_;
+  std::shared_ptr<Session> previous_;
 };
 
 }  // namespace kungfu

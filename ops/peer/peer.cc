@@ -94,7 +94,7 @@ Status Peer::StartLoop() {
 Status Peer::BeginOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (router_) {
-    session()->BeginOnLoop();
+    session()->BeginOnLoop(nullptr);
     KF_RETURN_IF_ERROR(router_->ListenOnLoop());
   }
   return control_ ? control_->OpenOnLoop(kHello) : OkStatus();
@@ -157,7 +157,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strate
   old->WhenIdleOnLoop([this, old, strategy, done] {
     old->EndOnLoop();
     const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
-    next->BeginOnLoop();
+    next->BeginOnLoop(old);
     SetSession(next, strategy);
     done(OkStatus());
   });

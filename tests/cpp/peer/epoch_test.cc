@@ -169,6 +169,35 @@ KF_TEST(Epoch, AnInterruptionReachesAllAndIsOverInTheNext) {
   ExpectSum(&cluster, "step");
 }
 
+// What rank 0 had begun before it left is completed on the others, whenever they come to it.
+KF_TEST(Epoch, WhatHadBegunIsCompleted) {
+  Cluster cluster(3, {"RING"});
+  ExpectSum(&cluster, "connected");
+  std::vector<std::vector<float>> values(3, std::vector<float>(1 << 20, 1));
+  const auto sum = [&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "last");
+    operation.spans = {{values[rank].data(), values[rank].data(), values[rank].size()}};
+    return operation;
+  };
+  for (int round = 1; round <= 20; ++round) {
+    std::vector<std::future<Status>> sums;
+    for (int rank = 0; rank < 3; ++rank) sums.push_back(cluster.Start(rank, sum(rank)));
+    EXPECT_OK(Wait(&sums[0]));
+    cluster.peer(0)->Interrupt(Status(Code::kAborted, "rank 0 goes"));
+    std::future<Status> over = BeginEpoch(&cluster, 0);
+    EXPECT_OK(Wait(&over));
+    EXPECT_OK(Wait(&sums[1]));
+    EXPECT_OK(Wait(&sums[2]));
+    std::future<Status> more = cluster.Start(1, MakeOperation(Kind::kBarrier, "more"));
+    EXPECT_EQ(Wait(&more).code(), Code::kAborted);
+    for (int rank = 1; rank < 3; ++rank) {
+      cluster.peer(rank)->Interrupt(Status(Code::kAborted, "so it goes"));
+      over = BeginEpoch(&cluster, rank);
+      EXPECT_OK(Wait(&over));
+    }
+  }
+}
+
 // All leave, one after the other, and are in the same epoch afterwards.
 KF_TEST(Epoch, InterruptionsByAllAreOne) {
   Cluster cluster(3);

@@ -1,0 +1,58 @@
+"""Peers that an error has left at different places in a program come together again.
+
+Operations are numbered by name, so a peer whose step ended early would for ever be one behind. When
+a `fit` ends with an error the epoch is interrupted: the others leave theirs with the same error,
+at once, and the next `fit` is in a new epoch, whose numbers start at 0 on all peers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf import errors, peer
+
+T = TypeVar("T")
+
+# The end of a long message says what was wrong: TensorFlow's begin with where.
+_LONGEST_REASON = 800
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Nobody is left alone in it: an error that leaves it on one peer ends it on all."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
+            peer.interrupt(_code(error), f"fit was left by {_reason(error)}")
+            peer.begin_epoch()
+        raise
+
+
+def meet(first: Callable[[], T]) -> T:
+    """Calls what all peers do first, in an epoch that nobody has interrupted."""
+    while True:
+        if peer.interrupted():
+            peer.begin_epoch()
+        try:
+            return first()
+        except tf.errors.OpError:
+            if not peer.interrupted():
+                raise
+
+
+def _code(error: BaseException) -> int:
+    if isinstance(error, tf.errors.OpError):
+        return int(error.error_code)
+    return error.code if isinstance(error, errors.KungfuError) else errors.AbortedError.code
+
+
+def _reason(error: BaseException) -> str:
+    name, text = type(error).__name__, str(error).strip()
+    if len(text) > _LONGEST_REASON:
+        text = "..." + text[-_LONGEST_REASON:]
+    return f"{name}: {text}" if text else name

@@ -1,0 +1,141 @@
+"""A `fit` that ends with an error ends on all peers, and the next one is right."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+from support import raised_by
+
+import kungfu_tf as kf
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
+
+JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "30"}}]
+
+tf.keras.backend.set_floatx("float64")
+keras = tf.keras
+
+STEPS = 4
+FAILS = 1  # the rank that does
+
+
+class DiskFullError(Exception):
+    """What no library raises."""
+
+
+class Raises(keras.callbacks.Callback):
+    def __init__(self, when):
+        super().__init__()
+        self.when = when
+
+    def on_train_begin(self, logs=None):
+        self._raise("begin")
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            self._raise("batch")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._raise("epoch")
+
+    def on_train_end(self, logs=None):
+        self._raise("end")
+
+    def _raise(self, when):
+        if when == self.when:
+            raise DiskFullError("no space left")
+
+
+class LossThatFails(keras.losses.Loss):
+    """In the middle of a step, when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails = tf.Variable(False, trainable=False)
+
+    def call(self, y_true, y_pred):
+        check = tf.debugging.Assert(tf.logical_not(self.fails), ["no space left"])
+        with tf.control_dependencies([check]):
+            return tf.reduce_mean(tf.square(tf.cast(y_true, y_pred.dtype) - y_pred), axis=-1)
+
+
+def compiled(loss="mse", seed=3):
+    keras.utils.set_random_seed(seed)
+    model = training.dense_model()
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+    model.compile(optimizer, loss)
+    return model
+
+
+def mine():
+    return [part[kf.rank() :: kf.size()] for part in training.samples(3 * STEPS * 2)]
+
+
+@each(when=["begin", "batch", "epoch", "end", "step", "data"])
+def case_of_one_peer(when):
+    """All leave `fit` with an error that tells what happened where; then all train on."""
+    loss = LossThatFails() if when == "step" else "mse"
+    model = compiled(loss)
+    is_mine = kf.rank() == FAILS
+    data = mine()
+    callbacks = [Raises(when)] if is_mine and when not in ("step", "data") else []
+    if when == "step":
+        loss.fails.assign(is_mine)
+    if when == "data" and is_mine:
+        first = tf.data.Dataset.from_tensor_slices(tuple(data)).batch(2).take(2)
+        broken = first.map(
+            lambda x, y: (tf.debugging.check_numerics(x * np.nan, "no space left"), y)
+        )
+        given = (first.concatenate(broken),)
+    else:
+        given = (*data, 2)
+
+    def fit():
+        return model.fit(*given, epochs=2, shuffle=False, verbose=0, callbacks=callbacks)
+
+    if is_mine:
+        text = raised_by(DiskFullError if callbacks else tf.errors.OpError, fit)
+        assert "no space left" in text, text
+    elif when != "end":
+        text = raised_by(tf.errors.OpError, fit)
+        assert "no space left" in text, text
+        assert f"rank {FAILS}" in text, text
+    else:
+        fit()  # had no more to do with the others
+    if when == "step":
+        loss.fails.assign(False)
+    for again in (model, compiled(seed=kf.rank())):
+        history = again.fit(*data, 2, epochs=2, shuffle=False, verbose=0).history
+        assert len(history["loss"]) == 2
+        assert kf.ops.consensus(np.asarray(history["loss"]))
+        assert kf.ops.consensus(training.digest(training.values_of(again.weights)))
+
+
+@each(turn=[0, 1, 2])
+def case_of_all_peers(turn):
+    """Each gets its own error, also if others were faster."""
+    del turn
+    model = compiled()
+    for when in ("batch", "epoch", "begin"):
+        fit = functools.partial(model.fit, *mine(), 2, verbose=0, callbacks=[Raises(when)])
+        raised_by(DiskFullError, fit)
+    model.fit(*mine(), 2, verbose=0)
+    assert kf.ops.consensus(training.digest(training.values_of(model.weights)))
+    kf.barrier()
+
+
+def case_the_others_hear_of_it_in_any_operation():
+    """Also one that is not in a `fit` any more."""
+    model = compiled()
+    callbacks = [Raises("end")] if kf.rank() == FAILS else []
+    if kf.rank() == FAILS:
+        raised_by(DiskFullError, lambda: model.fit(*mine(), 2, verbose=0, callbacks=callbacks))
+    else:
+        model.fit(*mine(), 2, verbose=0)
+        text = raised_by(tf.errors.AbortedError, lambda: kf.ops.all_reduce(1.0, name="sum"))
+        assert "DiskFullError: no space left" in text
+    model.fit(*mine(), 2, verbose=0)
+    assert kf.ops.all_reduce(1.0, name="sum") == 3
