@@ -49,16 +49,14 @@ def main() -> None:
     def test_input() -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices((data.test_images, data.test_labels)).batch(500)
 
-    # A directory of each peer's own: peers that share one would overwrite each other's checkpoints.
+    # Rank 0 alone writes to the directory, and evaluates; all peers learn what it has found.
     with tempfile.TemporaryDirectory() as directory:
         estimator = v1.estimator.Estimator(model_fn, model_dir=directory)
-        estimator.train(
-            train_input,
-            steps=options.steps,
-            hooks=[kf.initializer.BroadcastGlobalVariablesHook()],
-        )
+        hooks = [kf.initializer.BroadcastGlobalVariablesHook()]
+        train = v1.estimator.TrainSpec(train_input, max_steps=options.steps, hooks=hooks)
+        evaluation = v1.estimator.EvalSpec(test_input, steps=None)
+        result, _ = v1.estimator.train_and_evaluate(estimator, train, evaluation)
         if kf.is_root():
-            result = estimator.evaluate(test_input)
             print(f"test: loss {result['loss']:.4f}, accuracy {result['accuracy']:.4f}")
 
 

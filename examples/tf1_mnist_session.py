@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import kungfu_tf as kf
-from kungfu_tf.initializer import BroadcastGlobalVariablesOp
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 
@@ -46,13 +45,11 @@ def main() -> None:
         for part in (data.train_images, data.test_images)
     )
     images, labels, train_op, loss, accuracy = build_graph(train_images.shape[1])
-    broadcast = BroadcastGlobalVariablesOp()
 
     mine = np.arange(kf.rank(), len(train_images), kf.size())
     random = np.random.default_rng(seed=kf.rank())
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run(broadcast)
+        session.run(tf.global_variables_initializer())  # the first step starts from rank 0's
         for step in range(options.steps):
             batch = random.choice(mine, options.batch // kf.size())
             feed = {images: train_images[batch], labels: data.train_labels[batch]}

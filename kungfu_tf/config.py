@@ -115,7 +115,8 @@ GRACE = Setting(
 
 VERBOSE = Setting(
     "KUNGFU_VERBOSE",
-    "which peers print the progress of fit, evaluate and predict: root (default) or all",
+    "which peers print the progress of fit, evaluate and predict, and log that of sessions: root "
+    "(default) or all",
     _one_of("root", "all"),
     lambda: "root",
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _weight, ops
+from kungfu_tf import _weight, ops, peer
 from kungfu_tf._replace import replace
 from kungfu_tf.session import agreement, kept, results, scope
 from kungfu_tf.session.data import evened
@@ -73,9 +73,16 @@ def _first_step(original: Callable[..., Any], directory: Any) -> int:
 def _train(
     original: Callable[..., Any], estimator: Any, input_fn: Any, hooks: Any, listeners: Any
 ) -> Any:
-    is_evened = scope.has_ours(hooks) and not scope.is_private()
-    with _within(_Training() if is_evened else None):
+    if scope.is_private() or not scope.has_ours(hooks):
         return original(estimator, input_fn, hooks, listeners)
+    warm_start = estimator._warm_start_settings
+    if not peer.is_root():  # from a file that rank 0 may have alone
+        estimator._warm_start_settings = None
+    try:
+        with _within(_Training()):
+            return original(estimator, input_fn, hooks, listeners)
+    finally:
+        estimator._warm_start_settings = warm_start
 
 
 def _input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:

@@ -18,6 +18,7 @@ from tensorflow.python.client import session as client
 from tensorflow.python.training import monitored_session as monitored
 
 from kungfu_tf import _gate, peer
+from kungfu_tf._hook import Hook
 from kungfu_tf._replace import replace
 from kungfu_tf.session import agreement, first_run, kept, scope
 from kungfu_tf.session.agreement import Reason
@@ -91,7 +92,9 @@ def _create(
 ) -> None:
     hooks = list(hooks or [])
     if not scope.is_shared(tf.compat.v1.get_default_graph(), hooks):
-        original(session, session_creator, kept.restoring(hooks), should_recover, **kwargs)
+        if scope.is_within_private():
+            hooks = kept.restoring([hook for hook in hooks if not isinstance(hook, Hook)])
+        original(session, session_creator, hooks, should_recover, **kwargs)
         return
     session._kungfu_stop = Stop()
     hooks = arranged(hooks, session._kungfu_stop)
