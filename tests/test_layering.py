@@ -25,7 +25,7 @@ CPP_LAYERS: Layers = (
     {"router"},
     {"transport"},
     {"plan"},
-    {"monitor"},
+    {"memory", "monitor"},
     {"base"},
 )
 
@@ -58,8 +58,11 @@ PYTHON_EXCEPTIONS = {
 
 # ops/tensorflow becomes a library of its own: between it and the core lies the C interface.
 CPP_BOUNDARY = "ops/c_api/kungfu.h"
-# The one global: what is not a composition root gets its peer passed in.
-CPP_PRIVATE = {"ops/peer/default_peer.h": {"peer", "c_api"}}
+# The globals: what is not a composition root gets its peer and arena passed in.
+CPP_PRIVATE = {
+    "ops/peer/default_arena.h": {"peer", "c_api"},
+    "ops/peer/default_peer.h": {"peer", "c_api"},
+}
 
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}

@@ -17,13 +17,16 @@ class BroadcastGlobalVariablesHook(Hook):
 
     When the session is there, initialised or restored, all peers get rank 0's global variables, the
     optimizer's included. After the first step, every `check_every` steps, and at the end they
-    compare a digest of the trainable variables.
+    compare a digest of the trainable variables, which `SynchronousSGDOptimizer` keeps equal.
 
-    For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15). In a process
+    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds it by itself if its graph
+    exchanges gradients: give one to say how often is compared. And for Estimators (TF ≤ 2.15):
+    one that is given it evens the peers' data, and weighs their gradients by samples. In a process
     that is alone it does nothing.
 
     Args:
-        check_every: Steps (calls of `session.run`) between two comparisons; None: never compare.
+        check_every: Steps (calls of `session.run` that train) between two comparisons; None: never
+            compare.
 
     Raises:
         ValueError: If `check_every` is less than 1.
@@ -54,7 +57,9 @@ class BroadcastGlobalVariablesHook(Hook):
         """Adds to the graph, which is finished but for the hooks."""
         self._steps = 0
         self._broadcast = BroadcastGlobalVariablesOp()
-        if self._check_every and not peer.alone():
+        gates = _gate.gates_of(tf.compat.v1.get_default_graph())
+        keeps_equal = all(gate.keeps_equal for gate in gates)
+        if self._check_every and keeps_equal and not peer.alone():
             self._check = GraphCheck(tf.compat.v1.trainable_variables())
 
     def after_create_session(self, session: Any, coord: Any) -> None:

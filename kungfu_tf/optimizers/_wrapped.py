@@ -43,8 +43,11 @@ class Wrapped(Base):
         refuse_replicas()
         if scope.is_within_private():
             return list(gradients)
-        with _gate.before(gradients):
-            return self.kungfu_algorithm.gradients(gradients, variables, step=step)
+        algorithm = self.kungfu_algorithm
+        if type(algorithm).gradients is Algorithm.gradients:
+            return list(gradients)
+        with _gate.before(gradients, keeps_equal=algorithm.keeps_equal):
+            return algorithm.gradients(gradients, variables, step=step)
 
     def _kungfu_update(
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]

@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import sessions
 import tensorflow as tf
+import training
 from harness import each
 from sessions import Network, assert_equal, batches_of, distributed, logged, monitored, train
 from support import raised_by
 
 import kungfu_tf as kf
+from kungfu_tf.optimizers import Algorithm, wrap
 from kungfu_tf.session import agreement
 
 JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "100"}}]
@@ -211,6 +213,21 @@ def case_nobody_tires_of_a_long_hook():
     assert step_of(values) == 3
     assert_equal(values)
     assert several.is_set() == kf.is_root() and len(count) >= 3 + 5
+
+
+class Drifting(Algorithm):
+    """Each peer adds its rank to the mean."""
+
+    def gradients(self, gradients, variables, *, step=None):
+        means = kf.ops.group_all_reduce(gradients, op="mean", name=f"{self.ordinal}/drifting")
+        return [mean + kf.rank() for mean in means]
+
+
+def case_a_method_that_lets_models_differ_is_not_checked():
+    optimizer = wrap(v1.train.GradientDescentOptimizer(0.01), Drifting)
+    values = train(Network(batches_of(2, kf.rank()), optimizer))
+    assert step_of(values) == 2
+    assert not kf.ops.consensus(np.array([training.digest(values)]))
 
 
 def case_a_plain_session():
