@@ -1,0 +1,105 @@
+#include "ops/memory/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "ops/base/hmac.h"
+#include "ops/base/logging.h"
+
+namespace kungfu {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// All of it, the first page included; null if it cannot be mapped.
+char* Map(int fd, size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
+}
+
+}  // namespace
+
+size_t SharedMemory::PageSize() {
+  static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+StatusOr<SharedMemory> SharedMemory::Create(const char* name, size_t size) {
+  const std::string what = std::string("shared memory '") + name + "' of " + std::to_string(size) + " bytes";
+  SharedMemory memory;
+  memory.fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory.fd_ < 0) return ErrnoError(errno, what);
+  const size_t total = PageSize() + size;
+  if (ftruncate(memory.fd_, static_cast<off_t>(total)) != 0 || fcntl(memory.fd_, F_ADD_SEALS, kSeals) != 0) {
+    return ErrnoError(errno, what);
+  }
+  char* data = Map(memory.fd_, total);
+  if (data == nullptr) return ErrnoError(errno, what);
+  memory.data_ = data + PageSize();
+  memory.size_ = size;
+  memory.address_ = {getpid(), memory.fd_, size, {}};
+  FillRandom(memory.address_.secret.data(), memory.address_.secret.size());
+  std::memcpy(data, memory.address_.secret.data(), memory.address_.secret.size());
+  return memory;
+}
+
+StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& address) {
+  if (address.size == 0) return FailedPreconditionError("it has no shared memory");
+  const std::string path = "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.fd);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) return ErrnoError(errno, path);
+  const size_t total = PageSize() + address.size;
+  struct stat info;
+  const int seals = fcntl(fd, F_GET_SEALS);
+  const bool fixed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+  const bool fits = fixed && fstat(fd, &info) == 0 && info.st_size == static_cast<off_t>(total);
+  char* data = fits ? Map(fd, total) : nullptr;
+  const Status status = fits && data == nullptr ? ErrnoError(errno, path) : OkStatus();
+  close(fd);
+  KF_RETURN_IF_ERROR(status);
+  if (data == nullptr || std::memcmp(data, address.secret.data(), address.secret.size()) != 0) {
+    if (data != nullptr) munmap(data, total);
+    return FailedPreconditionError(path + " is not its memory: are the processes in different containers?");
+  }
+  SharedMemory memory;
+  memory.data_ = data + PageSize();
+  memory.size_ = address.size;
+  return memory;
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) munmap(data_ - PageSize(), PageSize() + size_);
+  if (fd_ >= 0) close(fd_);
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(address_, other.address_);
+  std::swap(fd_, other.fd_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void SharedMemory::Withdraw(char* data, size_t size) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  KF_CHECK(mmap(data, size, PROT_READ | PROT_WRITE, flags, -1, 0) == data) << std::strerror(errno);
+  // The system gets its pages back. Who still writes to them there gets new ones, which nobody sees.
+  const off_t offset = static_cast<off_t>(PageSize() + (data - data_));
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, static_cast<off_t>(size));
+}
+
+void SharedMemory::MakePrivate() {
+  if (data_ == nullptr) return;
+  mmap(data_ - PageSize(), PageSize() + size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd_, 0);
+}
+
+}  // namespace kungfu

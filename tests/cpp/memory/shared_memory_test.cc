@@ -1,0 +1,74 @@
+// Memory that is opened a second time, as another process would.
+
+#include "ops/memory/shared_memory.h"
+
+#include <cstring>
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+constexpr size_t kSize = 1 << 20;
+
+KF_TEST(SharedMemory, IsTheSameForAll) {
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  ASSERT_TRUE(mine.ok());
+  StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
+  ASSERT_TRUE(theirs.ok());
+  EXPECT_EQ(theirs->size(), kSize);
+  EXPECT_TRUE(mine->data() != theirs->data());
+  EXPECT_EQ(theirs->data()[kSize - 1], 0);
+  mine->data()[7] = 'a';
+  theirs->data()[8] = 'b';
+  EXPECT_EQ(std::string(theirs->data() + 7, 2), "ab");
+  EXPECT_EQ(std::string(mine->data() + 7, 2), "ab");
+}
+
+KF_TEST(SharedMemory, OutlivesWhoMadeIt) {
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  ASSERT_TRUE(mine.ok());
+  StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
+  ASSERT_TRUE(theirs.ok());
+  mine->data()[0] = 'x';
+  *mine = SharedMemory();
+  EXPECT_EQ(theirs->data()[0], 'x');
+}
+
+KF_TEST(SharedMemory, IsBelievedOnlyWithTheSecret) {
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  ASSERT_TRUE(mine.ok());
+  const auto expect_refused = [&](void (*change)(SharedMemoryAddress*), const std::string& why) {
+    SharedMemoryAddress address = mine->address();
+    change(&address);
+    const StatusOr<SharedMemory> theirs = SharedMemory::Open(address);
+    EXPECT_FALSE(theirs.ok());
+    EXPECT_CONTAINS(theirs.status().message(), why);
+  };
+  expect_refused([](SharedMemoryAddress* address) { address->secret[3] ^= 1; }, "is not its memory");
+  expect_refused([](SharedMemoryAddress* address) { address->size += 4096; }, "is not its memory");
+  expect_refused([](SharedMemoryAddress* address) { address->fd = 0; }, "/proc/");
+  expect_refused([](SharedMemoryAddress* address) { address->fd = 12345; }, "No such file");
+  expect_refused([](SharedMemoryAddress* address) { *address = {}; }, "no shared memory");
+}
+
+KF_TEST(SharedMemory, WhatIsWithdrawnIsOutOfReach) {
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  ASSERT_TRUE(mine.ok());
+  StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
+  ASSERT_TRUE(theirs.ok());
+  const size_t page = SharedMemory::PageSize();
+  std::memset(theirs->data(), 'x', 3 * page);
+  mine->Withdraw(mine->data() + page, page);
+  EXPECT_EQ(mine->data()[page], 0);
+  std::memset(theirs->data(), 'y', 3 * page);
+  EXPECT_EQ(mine->data()[page - 1], 'y');
+  EXPECT_EQ(mine->data()[page], 0);
+  EXPECT_EQ(mine->data()[2 * page - 1], 0);
+  EXPECT_EQ(mine->data()[2 * page], 'y');
+  mine->data()[page] = 'm';
+  EXPECT_EQ(theirs->data()[page], 'y');
+}
+
+}  // namespace
+}  // namespace kungfu::testing
