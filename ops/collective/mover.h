@@ -30,6 +30,8 @@ struct Movement {
   DType dtype = DType::kUint8;
   ReduceOp op = ReduceOp::kSum;
   int size = 1;  // of the session: what a mean divides by
+  // Every rank contributes to all chunks and keeps all of them: the graphs are one way to bring that about.
+  bool all_reduce = false;
 };
 
 class Conversation;
@@ -41,6 +43,8 @@ class Mover {
   virtual ~Mover() = default;
   // `done` is called once, later, never inside the call.
   virtual void StartOnLoop(StatusCallback done) = 0;
+  // Ranks of whom something is awaited that is no message of the conversation.
+  virtual std::vector<int> AwaitedOnLoop() const { return {}; }
 };
 
 // How movements become movers: one function per kind of mover.

@@ -121,6 +121,7 @@ void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
 // lane that its name chooses, so that many small ones spread.
 void Plan::PlanAllReduce() {
   stages_.push_back([this](Movement* movement) {
+    movement->all_reduce = true;
     const auto& lanes = routes_->lanes();
     const std::vector<Range> ranges = Chunks(TotalCount(*operation_), element(), static_cast<int>(lanes.size()),
                                              kMinChunkBytes, routes_->chunk_bytes());

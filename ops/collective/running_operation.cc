@@ -1,5 +1,6 @@
 #include "ops/collective/running_operation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -56,7 +57,13 @@ void RunningOperation::NextStage() {
 
 std::vector<int> RunningOperation::AwaitedOnLoop() const {
   KF_DCHECK(loop_->InLoop());
-  return conversation_.AwaitedOnLoop();
+  std::vector<int> ranks = conversation_.AwaitedOnLoop();
+  if (!mover_) return ranks;
+  for (const int rank : mover_->AwaitedOnLoop()) {
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
 }
 
 // Comes from inside the mailbox, so it takes effect later.

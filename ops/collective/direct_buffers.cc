@@ -1,0 +1,116 @@
+#include "ops/collective/direct_buffers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace kungfu {
+namespace {
+
+// So much may be copied, or else an eighth of all: the ends of tensors, and those too small for the arena.
+constexpr uint64_t kMostCopied = 1 << 20;
+constexpr uint64_t kMostCopiedPart = 8;
+// Where copies begin.
+constexpr uint64_t kLine = 64;
+
+// Part of a piece: in the arena at `offset`, or to be copied.
+struct Part {
+  char* data;
+  uint64_t size;
+  std::optional<uint64_t> offset;
+};
+
+uint64_t UpTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::vector<Part> SendParts(const Arena& arena, const Payload& pieces) {
+  std::vector<Part> parts;
+  for (const ConstBytes& piece : pieces) {
+    if (piece.size > 0)
+      parts.push_back({const_cast<char*>(piece.data), piece.size, arena.Find(piece.data, piece.size)});
+  }
+  return parts;
+}
+
+// Whole pages can be written by others, and the rest of a page only if it is nobody else's.
+std::vector<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t element_size) {
+  const uint64_t page = SharedMemory::PageSize();
+  std::vector<Part> parts;
+  for (const MutableBytes& piece : pieces) {
+    const std::optional<uint64_t> offset = arena.Find(piece.data, piece.size);
+    const uint64_t begin = offset ? UpTo(*offset, page) - *offset : 0;
+    const uint64_t end = offset ? (*offset + piece.size) / page * page - *offset : 0;
+    if (!offset || begin >= end || end > piece.size || begin % element_size != 0) {
+      if (piece.size > 0) parts.push_back({piece.data, piece.size, std::nullopt});
+      continue;
+    }
+    if (begin > 0) parts.push_back({piece.data, begin, std::nullopt});
+    parts.push_back({piece.data + begin, end - begin, *offset + begin});
+    if (end < piece.size) parts.push_back({piece.data + end, piece.size - end, std::nullopt});
+  }
+  return parts;
+}
+
+uint64_t SizeOfCopies(const std::vector<Part>& parts) {
+  uint64_t size = 0;
+  for (const Part& part : parts) size += part.offset ? 0 : UpTo(part.size, kLine);
+  return size;
+}
+
+// Writes where the parts lie. One that has no place gets the one at *next, and `copied(part, place)` is called.
+template <typename Copied>
+DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, DirectEntry* entry, char** next,
+                      Copied copied) {
+  for (const Part& part : parts) {
+    if (part.offset) {
+      *entry++ = {*part.offset, part.size};
+      continue;
+    }
+    *entry++ = {static_cast<uint64_t>(*next - arena.bytes().data), part.size};
+    copied(part, *next);
+    *next += UpTo(part.size, kLine);
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& send, const Pieces& recv,
+                                                   size_t element_size) {
+  const std::vector<Part> sends = SendParts(*arena, send);
+  const std::vector<Part> recvs = RecvParts(*arena, recv, element_size);
+  const uint64_t copies = SizeOfCopies(sends) + SizeOfCopies(recvs);
+  if (copies > std::max(kMostCopied, 2 * TotalSize(send) / kMostCopiedPart)) return nullptr;
+  const uint64_t page = SharedMemory::PageSize();
+  const uint64_t table = UpTo((sends.size() + recvs.size()) * sizeof(DirectEntry), page);
+  auto* const block = static_cast<char*>(arena->Allocate(table + copies));
+  if (block == nullptr) return nullptr;
+  std::unique_ptr<DirectBuffers> buffers(new DirectBuffers(arena));
+  buffers->block_ = block;
+  buffers->table_ = static_cast<uint64_t>(block - arena->bytes().data);
+  buffers->sends_ = static_cast<uint32_t>(sends.size());
+  buffers->recvs_ = static_cast<uint32_t>(recvs.size());
+  for (const Part& part : recvs) {
+    if (part.offset) buffers->exposed_.push_back({part.data, part.size});
+  }
+  if (copies > 0) buffers->exposed_.push_back({block + table, UpTo(copies, page)});
+  char* next = block + table;
+  auto* entry = reinterpret_cast<DirectEntry*>(block);
+  entry = Describe(*arena, sends, entry, &next,
+                   [](const Part& part, char* place) { std::memcpy(place, part.data, part.size); });
+  Describe(*arena, recvs, entry, &next, [&](const Part& part, char* place) {
+    buffers->results_.push_back({place, part.size});
+    buffers->destinations_.push_back({part.data, part.size});
+  });
+  return buffers;
+}
+
+// A table that others may still read keeps its place for ever: it tells them where they can do no harm.
+DirectBuffers::~DirectBuffers() {
+  if (released_) {
+    arena_->Free(block_);
+  } else {
+    for (const MutableBytes& pages : exposed_) arena_->Withdraw(pages.data, pages.size);
+  }
+}
+
+}  // namespace kungfu

@@ -1,0 +1,57 @@
+// This rank's data of an all-reduce, in memory that the host's other peers may read and write. What lies in the arena
+// stays where it is; the rest, which must be little, gets a place in the arena for as long as the operation runs: what
+// lies elsewhere, and the ends of a result that share their page with somebody else's data. So the pages that others
+// write to belong to the operation alone, and can be withdrawn from them.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ops/collective/pieces.h"
+#include "ops/memory/arena.h"
+
+namespace kungfu {
+
+// A stretch of a peer's arena.
+struct DirectEntry {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+// Lives on the event loop's thread.
+class DirectBuffers {
+ public:
+  // Null if too much of the data lies elsewhere, or the arena has no room. What is sent is in its place from here on.
+  // REQUIRES: equal total sizes.
+  static std::unique_ptr<DirectBuffers> Make(Arena* arena, const Payload& send, const Pieces& recv,
+                                             size_t element_size);
+  // Unless it was released, others may still write: what they could reach is withdrawn from the arena.
+  ~DirectBuffers();
+
+  // Where others read where the data lie: a table in the arena, first of what is sent, then of what is received.
+  uint64_t table() const { return table_; }
+  uint32_t sends() const { return sends_; }
+  uint32_t recvs() const { return recvs_; }
+
+  // Brings what was received elsewhere to its place. REQUIRES: all peers are done with the data.
+  void TakeResults() { Copy(results_, destinations_); }
+  // Nobody else touches the data any more, or ever has.
+  void Release() { released_ = true; }
+
+ private:
+  explicit DirectBuffers(Arena* arena) : arena_(arena) {}
+
+  Arena* const arena_;
+  uint64_t table_ = 0;
+  uint32_t sends_ = 0, recvs_ = 0;
+  char* block_ = nullptr;  // in the arena: the table, then places for what has none of its own
+  Pieces exposed_;         // pages that others may write to
+  Payload results_;        // in places of the block
+  Pieces destinations_;    // of those results
+  bool released_ = false;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,144 @@
+#include "ops/collective/direct_group.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "ops/base/logging.h"
+
+namespace kungfu {
+namespace {
+
+int CoresOfThisProcess() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// The writing end of another process's pipe. Open for reading, too: it then never is without a reader.
+StatusOr<UniqueFd> OpenBell(int pid, const DirectEndpoint& endpoint) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(endpoint.bell);
+  UniqueFd bell(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (bell.get() < 0) return ErrnoError(errno, path);
+  struct stat info;
+  if (fstat(bell.get(), &info) != 0 || !S_ISFIFO(info.st_mode) || info.st_ino != endpoint.bell_inode) {
+    return FailedPreconditionError(path + " is not its pipe");
+  }
+  return bell;
+}
+
+}  // namespace
+
+DirectGroup::DirectGroup(EventLoop* loop, Arena* arena, int rank, int size)
+    : loop_(loop),
+      arena_(arena),
+      rank_(rank),
+      size_(size),
+      may_spin_(size <= CoresOfThisProcess()),
+      peers_(static_cast<size_t>(size)) {
+  for (int slot = kSlots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+}
+
+StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena* arena, int rank, int size) {
+  KF_DCHECK(loop->InLoop());
+  std::unique_ptr<DirectGroup> group(new DirectGroup(loop, arena, rank, size));
+  StatusOr<SharedMemory> board = SharedMemory::Create("kungfu-board", sizeof(Board));
+  if (!board.ok()) return board.status();
+  group->board_ = std::move(*board);
+  auto* mine = reinterpret_cast<Board*>(group->board_.data());
+  group->my_asleep_ = &mine->asleep;
+  group->my_slots_ = mine->slots;
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) return ErrnoError(errno, "a pipe to be woken by");
+  group->bell_ = UniqueFd(pipe_ends[0]);
+  group->bell_writer_ = UniqueFd(pipe_ends[1]);
+  struct stat info;
+  if (fstat(group->bell_.get(), &info) != 0) return ErrnoError(errno, "a pipe to be woken by");
+  group->endpoint_ = {group->board_.address(), arena->address(), info.st_ino, group->bell_.get(), 0};
+  loop->WatchOnLoop(group->bell_.get(), EPOLLIN, group.get());
+  return group;
+}
+
+DirectGroup::~DirectGroup() {
+  if (bell_.get() >= 0) loop_->UnwatchOnLoop(bell_.get());
+}
+
+Status DirectGroup::MeetOnLoop(const std::vector<DirectEndpoint>& endpoints) {
+  KF_DCHECK(loop_->InLoop());
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    KF_RETURN_IF_ERROR(
+        Meet(endpoints[rank], &peers_[rank])
+            .WithContext("rank " + std::to_string(rank_) + " cannot use the memory of rank " + std::to_string(rank)));
+  }
+  return OkStatus();
+}
+
+Status DirectGroup::Meet(const DirectEndpoint& endpoint, Peer* peer) {
+  StatusOr<SharedMemory> board = SharedMemory::Open(endpoint.board);
+  if (!board.ok()) return board.status();
+  if (board->size() != sizeof(Board)) return FailedPreconditionError("it is of another version");
+  StatusOr<SharedMemory> arena = SharedMemory::Open(endpoint.arena);
+  if (!arena.ok()) return arena.status();
+  StatusOr<UniqueFd> bell = OpenBell(endpoint.board.pid, endpoint);
+  if (!bell.ok()) return bell.status();
+  peer->board = std::move(*board);
+  peer->arena = std::move(*arena);
+  peer->bell = std::move(*bell);
+  auto* theirs = reinterpret_cast<Board*>(peer->board.data());
+  peer->asleep = &theirs->asleep;
+  peer->slots = theirs->slots;
+  return OkStatus();
+}
+
+int DirectGroup::TakeSlotOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (free_slots_.empty()) return -1;
+  const int slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
+void DirectGroup::ReturnSlotOnLoop(int slot) {
+  KF_DCHECK(loop_->InLoop());
+  free_slots_.push_back(slot);
+}
+
+// Either we see that a peer sleeps, or it sees our count when it looks once more: each writes before it reads.
+void DirectGroup::FinishOnLoop(int slot) {
+  KF_DCHECK(loop_->InLoop());
+  my_slots_[slot].finished.fetch_add(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const Peer& peer : peers_) {
+    if (peer.asleep == nullptr || peer.asleep->load() == 0) continue;
+    const char ring = 0;
+    // It fails only when the pipe is full: then there is enough to wake up from.
+    [[maybe_unused]] const ssize_t written = write(peer.bell.get(), &ring, 1);
+  }
+}
+
+void DirectGroup::SleepOnLoop(DirectWaiter* waiter) {
+  KF_DCHECK(loop_->InLoop());
+  sleepers_.insert(waiter);
+  my_asleep_->store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void DirectGroup::OnEventsOnLoop(uint32_t) {
+  KF_DCHECK(loop_->InLoop());
+  char rings[64];
+  while (read(bell_.get(), rings, sizeof(rings)) == sizeof(rings)) {
+  }
+  my_asleep_->store(0);
+  // One that looks may end, and others with it.
+  const std::set<DirectWaiter*> sleepers = sleepers_;
+  for (DirectWaiter* sleeper : sleepers) {
+    if (sleepers_.erase(sleeper) == 1) sleeper->LookOnLoop();
+  }
+}
+
+}  // namespace kungfu

@@ -1,0 +1,122 @@
+// The peers of one host, as the direct mover sees them: the memory that each has opened to the others, and the means by
+// which they wait for each other without messages.
+//
+// Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
+// each operation under way, with a counter: how many operations the peer has finished by this slot. Who waits for a
+// counter watches it for a short time, if there are cores to spare; then it says on its board that it sleeps, and who
+// counts next rings its bell, a pipe that its event loop listens to. A ring too many does no harm: it only makes a peer
+// look.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ops/base/status.h"
+#include "ops/memory/arena.h"
+#include "ops/memory/shared_memory.h"
+#include "ops/transport/event_loop.h"
+#include "ops/transport/socket/unique_fd.h"
+
+namespace kungfu {
+
+struct DirectSlot {
+  alignas(64) std::atomic<uint64_t> finished;
+};
+
+// What peers tell each other so that they can meet. Plain bytes; all zero if a peer cannot or will not take part.
+struct DirectEndpoint {
+  SharedMemoryAddress board;
+  SharedMemoryAddress arena;
+  uint64_t bell_inode = 0;
+  int32_t bell = -1;  // descriptor of its process
+  int32_t unused = 0;
+};
+
+// Who waits for other peers' counters.
+class DirectWaiter {
+ public:
+  virtual ~DirectWaiter() = default;
+  virtual void LookOnLoop() = 0;
+};
+
+// Lives on the event loop's thread.
+class DirectGroup : private FdHandler {
+ public:
+  // Beyond, each peer would have too many others to tell.
+  static constexpr int kMostPeers = 16;
+  static constexpr int kSlots = 4096;
+
+  // `arena` and the loop must outlive it.
+  static StatusOr<std::unique_ptr<DirectGroup>> Make(EventLoop* loop, Arena* arena, int rank, int size);
+  ~DirectGroup() override;
+
+  const DirectEndpoint& endpoint() const { return endpoint_; }
+  // Opens what the others have told, by rank. An error names the rank.
+  Status MeetOnLoop(const std::vector<DirectEndpoint>& endpoints);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  Arena* arena() const { return arena_; }
+  // The whole arena of a peer that was met.
+  MutableBytes ArenaOf(int rank) const { return {peers_[rank].arena.data(), peers_[rank].arena.size()}; }
+  // What a peer that was met has finished by a slot. What it had written before is visible to who sees the count.
+  uint64_t FinishedOnLoop(int rank, int slot) const {
+    return (rank == rank_ ? my_slots_ : peers_[rank].slots)[slot].finished.load(std::memory_order_acquire);
+  }
+
+  // A slot of this peer for one operation; -1: all are in use.
+  int TakeSlotOnLoop();
+  // The operation has ended well, or was never begun.
+  void ReturnSlotOnLoop(int slot);
+  // Counts one more, and wakes who sleeps.
+  void FinishOnLoop(int slot);
+
+  // Whether watching counters takes nobody's core.
+  bool may_spin() const { return may_spin_; }
+  // From now on every ring makes `waiter` look. Counters may have changed before: it must look once more after this.
+  void SleepOnLoop(DirectWaiter* waiter);
+  void WakeOnLoop(DirectWaiter* waiter) { sleepers_.erase(waiter); }
+
+ private:
+  struct Board {
+    std::atomic<uint32_t> asleep;
+    DirectSlot slots[kSlots];
+  };
+
+  struct Peer {
+    SharedMemory board;
+    SharedMemory arena;
+    UniqueFd bell;  // its writing end
+    std::atomic<uint32_t>* asleep = nullptr;
+    DirectSlot* slots = nullptr;
+  };
+
+  DirectGroup(EventLoop* loop, Arena* arena, int rank, int size);
+  Status Meet(const DirectEndpoint& endpoint, Peer* peer);
+  void OnEventsOnLoop(uint32_t events) override;
+
+  EventLoop* const loop_;
+  Arena* const arena_;
+  const int rank_;
+  const int size_;
+  const bool may_spin_;
+
+  SharedMemory board_;
+  std::atomic<uint32_t>* my_asleep_ = nullptr;
+  DirectSlot* my_slots_ = nullptr;
+  UniqueFd bell_, bell_writer_;  // the second so that it is never closed
+  DirectEndpoint endpoint_;
+  std::vector<Peer> peers_;  // by rank; empty for this one
+  std::vector<int> free_slots_;
+  std::set<DirectWaiter*> sleepers_;
+};
+
+}  // namespace kungfu
