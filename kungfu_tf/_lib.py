@@ -52,6 +52,8 @@ class Statistics(ctypes.Structure):
             "bytes_received",
             "refused_frames",
             "connections",
+            "direct",
+            "shared_bytes",
         )
     ]
 

@@ -13,6 +13,7 @@ constexpr double kMaxSeconds = 1e9;
 // Below, the header of a chunk would weigh more than a per cent of it.
 constexpr long kMinChunkBytes = 4096;
 constexpr long kMaxChunkBytes = 1 << 30;
+constexpr long kMaxBytes = 1L << 44;
 
 // Puts a text into its place in a Config. An error says what would have been right.
 using Parser = Status (*)(const std::string& text, Config* config);
@@ -34,6 +35,12 @@ Status ParseTransport(const std::string& text, Config* config) {
   return OkStatus();
 }
 
+Status ParseDirect(const std::string& text, Config* config) {
+  if (text != "auto" && text != "off") return InvalidArgumentError("expected auto or off");
+  config->direct = text;
+  return OkStatus();
+}
+
 template <typename Integer>
 Status ParseInteger(const std::string& text, Integer least, Integer most, Integer* out) {
   Integer value;
@@ -51,8 +58,9 @@ Status ParseInt(const std::string& text, Config* config) {
   return ParseInteger(text, least, most, &(config->*field));
 }
 
-Status ParseChunkBytes(const std::string& text, Config* config) {
-  return ParseInteger(text, kMinChunkBytes, kMaxChunkBytes, &config->chunk_bytes);
+template <long Config::* field, long least, long most>
+Status ParseLong(const std::string& text, Config* config) {
+  return ParseInteger(text, least, most, &(config->*field));
 }
 
 // With the point of the C locale, whatever the program has chosen.
@@ -81,7 +89,13 @@ const std::vector<Variable>& Variables() {
       {{"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name"}, ParseText<&Config::strategy>},
       {{"KUNGFU_TRANSPORT", "auto, unix or tcp"}, ParseTransport},
       {{"KUNGFU_SOCKET_DIR", "private directory of the host's Unix sockets"}, ParseText<&Config::socket_dir>},
-      {{"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor"}, ParseChunkBytes},
+      {{"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor"},
+       ParseLong<&Config::chunk_bytes, kMinChunkBytes, kMaxChunkBytes>},
+      {{"KUNGFU_DIRECT", "auto, or off: no all_reduce in the memory of the host's peers, without copies"}, ParseDirect},
+      {{"KUNGFU_DIRECT_BYTES", "the smallest all_reduce that is done there"},
+       ParseLong<&Config::direct_bytes, 0, kMaxBytes>},
+      {{"KUNGFU_ARENA_BYTES", "the most memory that a peer shares with others of its host; 0: none"},
+       ParseLong<&Config::arena_bytes, 0, kMaxBytes>},
       {{"KUNGFU_COLLECTIVE_TIMEOUT", "seconds until an operation fails"}, ParseSeconds<&Config::collective_timeout>},
       {{"KUNGFU_STALL_WARNING", "seconds until it is said who is missing"}, ParseSeconds<&Config::stall_warning>},
       {{"KUNGFU_SILENCE_TIMEOUT", "seconds until a peer that answers nothing is given up"},

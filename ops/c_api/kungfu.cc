@@ -6,6 +6,7 @@
 
 #include "ops/base/config.h"
 #include "ops/base/hmac.h"
+#include "ops/peer/default_arena.h"
 #include "ops/peer/default_peer.h"
 
 using kungfu::DType;
@@ -254,8 +255,19 @@ uint64_t kungfu_digest(const void* data, size_t size) {
   return folded;
 }
 
+void* kungfu_shared_allocate(size_t size) {
+  kungfu::Arena* arena = kungfu::DefaultArena();
+  return arena ? arena->Allocate(size) : nullptr;
+}
+
+int kungfu_shared_free(void* block) {
+  kungfu::Arena* arena = kungfu::DefaultArena();
+  return arena != nullptr && arena->Free(block);
+}
+
 void kungfu_get_statistics(kungfu_statistics* statistics) {
   *statistics = {};
+  if (const kungfu::Arena* arena = kungfu::DefaultArena()) statistics->shared_bytes = arena->statistics().in_use;
   Peer* peer = kungfu::DefaultPeerIfStarted();
   if (!peer) return;
   const kungfu::RouterTotals totals = peer->Totals();
@@ -265,6 +277,7 @@ void kungfu_get_statistics(kungfu_statistics* statistics) {
   statistics->bytes_received = totals.bytes_received;
   statistics->refused_frames = totals.refused_frames;
   statistics->connections = totals.connections;
+  statistics->direct = peer->counters().direct();
 }
 
 uint64_t kungfu_completed(const char* name) {

@@ -147,6 +147,15 @@ KUNGFU_EXPORT void kungfu_cancel(uint64_t operation, int code, const char* messa
 /* A digest of `size` bytes, the same on every peer. */
 KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);
 
+/* -- Shared memory ------------------------------------------------------------------------------------------ */
+
+/* Memory that the host's other peers can reach: all_reduce works there without copies. At a page boundary; whole pages
+ * are taken, so it is for large blocks. NULL: there is none (the process is its host's only peer, KUNGFU_ARENA_BYTES or
+ * KUNGFU_DIRECT says so, it is full, or this is a forked child): take other memory. Does not start the peer. */
+KUNGFU_EXPORT void* kungfu_shared_allocate(size_t size);
+/* 1: the block was from there, and is free. 0: it is not from there, and nothing has been done. */
+KUNGFU_EXPORT int kungfu_shared_free(void* block);
+
 /* -- Statistics --------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -156,6 +165,8 @@ typedef struct {
   uint64_t bytes_received;
   uint64_t refused_frames; /* of an old epoch, or of an operation that has failed */
   uint64_t connections;    /* open now, both directions */
+  uint64_t direct;         /* all_reduces in memory of the host's peers, without copies */
+  uint64_t shared_bytes;   /* of kungfu_shared_allocate, in use now */
 } kungfu_statistics;
 KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);
 /* Operations completed without error under `name`, e.g. to assert in a test that they ran. */

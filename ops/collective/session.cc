@@ -5,6 +5,7 @@
 
 #include "ops/base/logging.h"
 #include "ops/collective/alone.h"
+#include "ops/collective/direct_mover.h"
 #include "ops/collective/graph_executor.h"
 
 namespace kungfu {
@@ -30,7 +31,10 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       epoch_(epoch),
       options_(options),
       counters_(counters),
-      movers_([loop](Movement movement, int rank, Conversation* conversation) {
+      movers_([this](Movement movement, int, Conversation* conversation) {
+        return MakeMover(std::move(movement), conversation);
+      }),
+      graph_movers_([loop](Movement movement, int rank, Conversation* conversation) {
         return MakeGraphExecutor(loop, std::move(movement), rank, conversation);
       }),
       first_failure_(std::move(first_failure)),
@@ -84,7 +88,9 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
 void Session::AgreeOnLoop() {
   KF_DCHECK(loop_->InLoop());
   const StrategyName wanted = options_.strategy == StrategyName::kAuto ? Choose(peers_) : options_.strategy;
-  proposal_ = {static_cast<uint64_t>(wanted), options_.chunk_bytes};
+  const bool direct = options_.arena != nullptr && options_.strategy == StrategyName::kAuto &&
+                      peers_.HostCount() == 1 && size() <= DirectGroup::kMostPeers;
+  proposal_ = {static_cast<uint64_t>(wanted), options_.chunk_bytes, direct, options_.direct_bytes};
   routes_ = std::make_unique<Routes>(StrategyName::kStar, peers_, rank_, options_.chunk_bytes);
   Operation agree;
   agree.kind = Kind::kBroadcast;
@@ -113,7 +119,39 @@ void Session::AgreedOnLoop(const Status& status) {
     }
     if (rank_ == 0) KF_LOG(INFO) << "strategy " << Name(chosen) << " for " << peers_.ToString();
     routes_ = std::make_unique<Routes>(chosen, peers_, rank_, proposal_.chunk_bytes);
+    if (proposal_.direct != 0) return MeetOnLoop();
   }
+  OpenOnLoop();
+}
+
+void Session::MeetOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  const auto run = [this](Operation operation) {
+    const OperationId id = NumberOnLoop(operation.name);
+    RunOnLoop(next_handle_++, id, std::move(operation));
+  };
+  meeting_ = std::make_unique<HostMeeting>(loop_, options_.arena, rank_, size(), run,
+                                           [this](StatusOr<std::unique_ptr<DirectGroup>> group) {
+                                             if (group.ok()) direct_ = std::move(*group);
+                                             if (!group.ok() && broken_.ok()) broken_ = group.status();
+                                             meeting_.reset();
+                                             OpenOnLoop();
+                                           });
+  meeting_->StartOnLoop();
+}
+
+std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conversation) {
+  uint64_t bytes = 0;
+  for (const Chunk& chunk : movement.chunks) bytes += TotalSize(chunk.send);
+  if (direct_ && movement.all_reduce && bytes >= proposal_.direct_bytes) {
+    return MakeDirectMover(loop_, direct_.get(), std::move(movement), conversation, graph_movers_, counters_);
+  }
+  return graph_movers_(std::move(movement), rank_, conversation);
+}
+
+// What was called before the agreement begins.
+void Session::OpenOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   agreed_ = true;
   std::list<Waiting> waiting;
   waiting.swap(waiting_);
@@ -319,6 +357,7 @@ void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ended_ = true;
   watch_.reset();
+  direct_.reset();
   previous_.reset();
 }
 

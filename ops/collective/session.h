@@ -21,6 +21,8 @@
 #include <unordered_map>
 
 #include "ops/base/deadline.h"
+#include "ops/collective/direct_group.h"
+#include "ops/collective/host_meeting.h"
 #include "ops/collective/operation.h"
 #include "ops/collective/planner.h"
 #include "ops/collective/running_operation.h"
@@ -39,6 +41,9 @@ struct SessionOptions {
   Seconds timeout{600};         // of an operation that names none
   Seconds stall_warning{10};    // until it is said who is missing
   Seconds silence_timeout{60};  // until a peer that answers nothing is given up
+  // What this process shares with the host's other peers, and from how many bytes on all_reduce uses it; null: nothing.
+  Arena* arena = nullptr;
+  uint64_t direct_bytes = 0;
 };
 
 class Session : public std::enable_shared_from_this<Session>, private RouterHandler {
@@ -93,6 +98,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void StartOnLoop(uint64_t handle, Operation operation);
   void AgreeOnLoop();
   void AgreedOnLoop(const Status& status);
+  void MeetOnLoop();
+  void OpenOnLoop();
+  std::unique_ptr<Mover> MakeMover(Movement movement, Conversation* conversation);
   void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
   void EndedOnLoop(RunningOperation* running, const Status& status);
   void TellOnLoop(const OperationId& id, const Status& status, bool passed_on = false);
@@ -126,7 +134,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   const uint32_t epoch_;
   const SessionOptions options_;
   OperationCounters* const counters_;
-  const MoverFactory movers_;
+  const MoverFactory movers_, graph_movers_;
   StatusCallback first_failure_;  // null once it was called
 
   std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
@@ -136,8 +144,12 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   struct Proposal {
     uint64_t strategy = 0;
     uint64_t chunk_bytes = 0;
+    uint64_t direct = 0;  // the peers of one host try to use each other's memory
+    uint64_t direct_bytes = 0;
   };
   Proposal proposal_;
+  std::unique_ptr<HostMeeting> meeting_;
+  std::unique_ptr<DirectGroup> direct_;
   bool agreed_ = false;
   std::list<Waiting> waiting_;
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ops/base/mutex.h"
+#include "ops/peer/default_arena.h"
 
 namespace kungfu {
 namespace {
@@ -44,7 +45,7 @@ StatusOr<Peer*> DefaultPeer() {
   if (Peer* peer = g.peer) return Usable(peer);
   StatusOr<Config> config = Config::FromEnvironment();
   if (!config.ok()) return config.status();
-  StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(*config);
+  StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(*config, DefaultArena());
   if (!peer.ok()) return peer.status();
   g.owner = std::move(*peer);
   g.pid = getpid();

@@ -31,11 +31,11 @@ StatusOr<std::string> SecretOf(const Config& config) {
 
 }  // namespace
 
-Peer::Peer(const Config& config) : config_(config) {}
+Peer::Peer(const Config& config, Arena* arena) : config_(config), arena_(arena) {}
 
 Peer::~Peer() { Shutdown(); }
 
-StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config) {
+StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) {
   SetLogLevel(static_cast<LogLevel>(config.log_level));
   PeerId self;
   self.host = *HostAddress::Parse("127.0.0.1");
@@ -50,7 +50,7 @@ StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config) {
   }
   const int rank = peers.RankOf(self);
   if (rank < 0) return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
-  std::unique_ptr<Peer> peer(new Peer(config));
+  std::unique_ptr<Peer> peer(new Peer(config, arena));
   KF_RETURN_IF_ERROR(peer->StartSession(peers, rank));
   return peer;
 }
@@ -107,6 +107,8 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.timeout = Seconds(config_.collective_timeout);
   options.stall_warning = Seconds(config_.stall_warning);
   options.silence_timeout = Seconds(config_.silence_timeout);
+  options.arena = config_.direct == "off" ? nullptr : arena_;
+  options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
   return std::make_shared<Session>(loop_.get(), router_.get(), peers, rank, epoch, options, &counters_,
                                    [this](const Status& status) {
                                      if (control_) control_->ReportOnLoop(status.message());

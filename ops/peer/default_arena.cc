@@ -1,0 +1,42 @@
+#include "ops/peer/default_arena.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ops/base/config.h"
+#include "ops/base/logging.h"
+#include "ops/plan/peer_list.h"
+
+namespace kungfu {
+namespace {
+
+// More than half of the machine's memory would not be there when it is wanted.
+uint64_t HalfOfMemory() { return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2; }
+
+bool HasNeighbours(const Config& config) {
+  const StatusOr<PeerId> self = PeerId::Parse(config.self);
+  const StatusOr<PeerList> peers = PeerList::Parse(config.peers);
+  if (!self.ok() || !peers.ok()) return false;
+  const int rank = peers->RankOf(*self);
+  return rank >= 0 && peers->LocalSize(rank) > 1;
+}
+
+Arena* MakeArena() {
+  const StatusOr<Config> config = Config::FromEnvironment();  // the peer says what is wrong with it
+  if (!config.ok() || config->arena_bytes == 0 || config->direct == "off" || !HasNeighbours(*config)) return nullptr;
+  StatusOr<std::unique_ptr<Arena>> arena =
+      Arena::Create(std::min<uint64_t>(static_cast<uint64_t>(config->arena_bytes), HalfOfMemory()));
+  if (arena.ok()) return arena->release();
+  KF_LOG(WARNING) << "nothing is shared with the host's other peers: " << arena.status().message();
+  return nullptr;
+}
+
+}  // namespace
+
+Arena* DefaultArena() {
+  static Arena* const arena = MakeArena();
+  return arena;
+}
+
+}  // namespace kungfu

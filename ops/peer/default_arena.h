@@ -1,0 +1,14 @@
+// The arena of this process, which the default peer shares with the other peers of its host.
+
+#pragma once
+
+#include "ops/memory/arena.h"
+
+namespace kungfu {
+
+// It is made at the first call, from the environment (config.h), which may be before the peer starts. Null where the
+// process is the only peer of its host, or it is turned off, or the system has none to give (it is said why, once).
+// Never destroyed: the program's memory may lie in it. Any thread.
+Arena* DefaultArena();
+
+}  // namespace kungfu
