@@ -57,8 +57,10 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.collective_timeout = options.timeout;
     config.stall_warning = options.stall_warning;
     config.silence_timeout = options.silence_timeout;
+    config.direct_bytes = options.direct_bytes;
     config.log_level = 3;
-    StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config);
+    arenas_.push_back(options.arena_bytes > 0 ? std::move(*Arena::Create(options.arena_bytes)) : nullptr);
+    StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config, arenas_.back().get());
     if (!peer.ok()) {
       std::fprintf(stderr, "peer %d: %s\n", rank, peer.status().ToString().c_str());
       std::abort();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/base/config.h"
+#include "ops/memory/arena.h"
 #include "ops/peer/peer.h"
 
 namespace kungfu::testing {
@@ -22,6 +23,8 @@ struct ClusterOptions {
   double stall_warning = 10;
   double silence_timeout = 60;
   long chunk_bytes = 1 << 20;
+  size_t arena_bytes = 0;  // what each peer shares with the others
+  long direct_bytes = 0;
 };
 
 class Cluster {
@@ -32,6 +35,7 @@ class Cluster {
   int size() const { return static_cast<int>(peers_.size()); }
   std::shared_ptr<Session> session(int rank) const { return peers_[rank]->session(); }
   Peer* peer(int rank) const { return peers_[rank].get(); }
+  Arena* arena(int rank) const { return arenas_[rank].get(); }  // null without arena_bytes
   // Ends one peer, in good order.
   void Stop(int rank) { peers_[rank]->Shutdown(); }
 
@@ -43,6 +47,7 @@ class Cluster {
 
  private:
   std::string directory_;
+  std::vector<std::unique_ptr<Arena>> arenas_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 
