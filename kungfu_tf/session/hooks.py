@@ -23,6 +23,17 @@ _WRITERS = (
     v1.train.SummarySaverHook,
     v1.train.ProfilerHook,
 )
+# What these do needs no agreement in each step. (If of several StopAtSteps one is the first, those
+# that go on learn it before their next step.)
+_CALM = (
+    *_WRITERS,
+    v1.train.FeedFnHook,
+    v1.train.FinalOpsHook,
+    v1.train.GlobalStepWaiterHook,
+    v1.train.LoggingTensorHook,
+    v1.train.StepCounterHook,
+    v1.train.StopAtStepHook,
+)
 
 
 class NanLossError(tf.compat.v1.train.NanLossDuringTrainingError):
@@ -53,7 +64,9 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
     if not any(isinstance(hook, BroadcastGlobalVariablesHook) for hook in ours):
         ours.append(BroadcastGlobalVariablesHook())
-    return [*ours, _First(), *watched, _Last(nans, stop)]
+    has_one_gate = len(_gate.gates_of(v1.get_default_graph())) == 1
+    last = _Last(nans, stop, is_calm=has_one_gate and all(map(_is_calm, others)))
+    return [*ours, _First(last), *watched, last]
 
 
 def watch_instead(loss: Any, local: Any) -> None:
@@ -83,8 +96,16 @@ def _is_estimators(hook: Any, name: str) -> bool:
     return kind.__name__ == name and kind.__module__.startswith("tensorflow_estimator.")
 
 
+def _is_calm(hook: Any) -> bool:
+    """Whether it neither stops the training on this peer alone nor takes long."""
+    return type(hook) in _CALM and not getattr(hook, "_listeners", [])
+
+
 class _First(tf.compat.v1.train.SessionRunHook):
     """Before the program's hooks."""
+
+    def __init__(self, last: _Last) -> None:
+        self._last = last
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         del session, coord
@@ -92,7 +113,7 @@ class _First(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         del run_values
-        if _trains(run_context):
+        if self._last.meets_after(run_context):
             agreement.work.begin()
 
     def end(self, session: Any) -> None:
@@ -101,20 +122,29 @@ class _First(tf.compat.v1.train.SessionRunHook):
 
 
 class _Last(tf.compat.v1.train.SessionRunHook):
-    """After the program's hooks: a step is done when those of all peers are."""
+    """After the program's hooks: a step is done when those of all peers are.
 
-    def __init__(self, nans: list[_Nan], stop: Stop) -> None:
+    Where the hooks of all peers are calm the gate is enough: who stops votes there, when it closes
+    the session.
+    """
+
+    def __init__(self, nans: list[_Nan], stop: Stop, is_calm: bool) -> None:
         self._nans = nans
         self._stop = stop
+        self._is_calm = is_calm
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         del session, coord
-        agreement.all_go_on(Reason.NONE)
+        self._is_calm = agreement.all_go_on(Reason.NONE if self._is_calm else Reason.STOP)
+
+    def meets_after(self, run_context: Any) -> bool:
+        """Whether the peers agree after this run."""
+        return not self._is_calm and _trains(run_context)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stops all peers if a hook of one has asked for it."""
         del run_values
-        if not _trains(run_context):
+        if not self.meets_after(run_context):
             return
         mine = Reason.STOP if run_context.stop_requested else Reason.NONE
         mine = max([mine, *(nan.reason for nan in self._nans)])
