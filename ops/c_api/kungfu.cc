@@ -261,13 +261,13 @@ void* kungfu_shared_allocate(size_t size) {
 }
 
 int kungfu_shared_free(void* block) {
-  kungfu::Arena* arena = kungfu::DefaultArena();
+  kungfu::Arena* arena = kungfu::DefaultArenaIfMade();
   return arena != nullptr && arena->Free(block);
 }
 
 void kungfu_get_statistics(kungfu_statistics* statistics) {
   *statistics = {};
-  if (const kungfu::Arena* arena = kungfu::DefaultArena()) statistics->shared_bytes = arena->statistics().in_use;
+  if (const kungfu::Arena* arena = kungfu::DefaultArenaIfMade()) statistics->shared_bytes = arena->statistics().in_use;
   Peer* peer = kungfu::DefaultPeerIfStarted();
   if (!peer) return;
   const kungfu::RouterTotals totals = peer->Totals();

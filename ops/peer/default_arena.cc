@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "ops/base/config.h"
 #include "ops/base/logging.h"
@@ -32,11 +33,15 @@ Arena* MakeArena() {
   return nullptr;
 }
 
+std::atomic<Arena*> made{nullptr};
+
 }  // namespace
 
 Arena* DefaultArena() {
-  static Arena* const arena = MakeArena();
+  static Arena* const arena = made = MakeArena();
   return arena;
 }
+
+Arena* DefaultArenaIfMade() { return made; }
 
 }  // namespace kungfu

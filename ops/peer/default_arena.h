@@ -10,5 +10,7 @@ namespace kungfu {
 // process is the only peer of its host, or it is turned off, or the system has none to give (it is said why, once).
 // Never destroyed: the program's memory may lie in it. Any thread.
 Arena* DefaultArena();
+// Null, too, if nobody has asked for it yet.
+Arena* DefaultArenaIfMade();
 
 }  // namespace kungfu

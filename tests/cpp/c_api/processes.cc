@@ -1,5 +1,6 @@
 #include "tests/cpp/c_api/processes.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +35,11 @@ void Join(pid_t pid) {
 void InProcess(const Environment& environment, const std::function<void()>& body) { Join(Fork(environment, body)); }
 
 void InPeers(int size, const std::function<void(int rank)>& body) {
+  InPeersOneKilled(size, body, -1, [] {});
+}
+
+void InPeersOneKilled(int size, const std::function<void(int rank)>& body, int victim,
+                      const std::function<void()>& when) {
   char directory[] = "/tmp/kungfu-test-XXXXXX";
   EXPECT_TRUE(mkdtemp(directory) != nullptr);
   // Without another host no port is opened: these numbers are names of sockets.
@@ -50,6 +56,12 @@ void InPeers(int size, const std::function<void(int rank)>& body) {
                              {"KUNGFU_SECRET", "a secret of the test"},
                              {"KUNGFU_SOCKET_DIR", directory}},
                             [&] { body(rank); }));
+  }
+  when();
+  if (victim >= 0) {
+    kill(children[victim], SIGKILL);
+    waitpid(children[victim], nullptr, 0);
+    children.erase(children.begin() + victim);
   }
   for (const pid_t child : children) Join(child);
   std::filesystem::remove_all(directory);

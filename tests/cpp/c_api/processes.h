@@ -14,5 +14,8 @@ using Environment = std::map<std::string, std::string>;
 void InProcess(const Environment& environment, const std::function<void()>& body);
 // The same, in one process for each rank of a session on this host.
 void InPeers(int size, const std::function<void(int rank)>& body);
+// The same, and kills rank `victim` when `when` returns, which runs here. What becomes of it is no failure.
+void InPeersOneKilled(int size, const std::function<void(int rank)>& body, int victim,
+                      const std::function<void()>& when);
 
 }  // namespace kungfu::testing

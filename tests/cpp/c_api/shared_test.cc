@@ -1,0 +1,132 @@
+// Shared memory between real processes: sums without copies, and what is left when one of them is killed.
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ops/c_api/kungfu.h"
+#include "tests/cpp/c_api/processes.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+constexpr int kOk = 0, kUnavailable = 14;
+
+// An in-place sum of `count` floats; returns the code.
+int Sum(float* values, uint64_t count) {
+  std::promise<int> code;
+  kungfu_options options{};
+  options.name = "sum";
+  options.dtype = KUNGFU_FLOAT32;
+  options.op = KUNGFU_SUM;
+  const kungfu_span span{values, values, count};
+  kungfu_all_reduce(
+      &span, 1, &options,
+      [](void* arg, int result, const char*) { static_cast<std::promise<int>*>(arg)->set_value(result); }, &code);
+  return code.get_future().get();
+}
+
+kungfu_statistics Statistics() {
+  kungfu_statistics statistics;
+  kungfu_get_statistics(&statistics);
+  return statistics;
+}
+
+void SumAndCount(int rank) {
+  constexpr uint64_t kCount = 1000003;
+  auto* values = static_cast<float*>(kungfu_shared_allocate(kCount * sizeof(float)));
+  ASSERT_TRUE(values != nullptr);
+  EXPECT_GE(Statistics().shared_bytes, kCount * sizeof(float));
+  for (int round = 1; round <= 5; ++round) {
+    for (uint64_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i % 1000 + rank);
+    EXPECT_EQ(Sum(values, kCount), kOk);
+    bool right = true;
+    for (uint64_t i = 0; i < kCount; ++i) right &= values[i] == static_cast<float>(3 * (i % 1000) + 3);
+    EXPECT_TRUE(right);
+    EXPECT_EQ(Statistics().direct, static_cast<uint64_t>(round));
+  }
+  EXPECT_EQ(kungfu_shared_free(values), 1);
+  float ordinary = 0;
+  EXPECT_EQ(kungfu_shared_free(&ordinary), 0);
+  EXPECT_EQ(kungfu_shutdown(), 0);
+}
+
+KF_TEST(Shared, SumsOfProcesses) { InPeers(3, SumAndCount); }
+
+KF_TEST(Shared, CanBeTurnedOff) {
+  for (const char* variable : {"KUNGFU_DIRECT", "KUNGFU_ARENA_BYTES"}) {
+    InPeers(2, [variable](int) {
+      setenv(variable, variable == std::string("KUNGFU_DIRECT") ? "off" : "0", 1);
+      EXPECT_TRUE(kungfu_shared_allocate(1) == nullptr);
+      std::vector<float> values(100000, 1);
+      EXPECT_EQ(Sum(values.data(), values.size()), kOk);
+      EXPECT_EQ(values[99999], 2);
+      EXPECT_EQ(Statistics().direct, 0u);
+      EXPECT_EQ(kungfu_shutdown(), 0);
+    });
+  }
+}
+
+// One peer alone has it turned off: all hear of it, and none does it.
+KF_TEST(Shared, IsUsedByAllOrNone) {
+  InPeers(3, [](int rank) {
+    if (rank == 1) setenv("KUNGFU_DIRECT", "off", 1);
+    setenv("KUNGFU_LOG_LEVEL", "3", 1);
+    std::vector<float> values(100000, 1);
+    EXPECT_EQ(Sum(values.data(), values.size()), kOk);
+    EXPECT_EQ(values[99999], 3);
+    EXPECT_EQ(Statistics().direct, 0u);
+    EXPECT_EQ(kungfu_shutdown(), 0);
+  });
+}
+
+std::set<std::string> SharedMemoryFiles() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path());
+  return names;
+}
+
+// What the processes and the test tell each other; in memory that the processes inherit.
+struct Progress {
+  std::atomic<int> started{0};
+};
+
+KF_TEST(Shared, APeerIsKilledAtAnyMoment) {
+  constexpr int kRounds = 100;
+  constexpr int kPeers = 3;
+  const std::set<std::string> before = SharedMemoryFiles();
+  auto* progress = static_cast<Progress*>(
+      mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  std::mt19937 random(7);
+  for (int round = 0; round < kRounds; ++round) {
+    progress->started = 0;
+    const auto body = [progress](int) {
+      constexpr uint64_t kCount = 300000;
+      auto* values = static_cast<float*>(kungfu_shared_allocate(kCount * sizeof(float)));
+      int code = Sum(values, kCount);
+      ++progress->started;
+      while (code == kOk) code = Sum(values, kCount);
+      EXPECT_EQ(code, kUnavailable);
+      EXPECT_EQ(kungfu_shutdown(), 0);
+    };
+    const auto when = [&] {
+      while (progress->started < kPeers) usleep(1000);
+      usleep(random() % 5000);
+    };
+    InPeersOneKilled(kPeers, body, static_cast<int>(random() % kPeers), when);
+  }
+  munmap(progress, sizeof(Progress));
+  EXPECT_TRUE(SharedMemoryFiles() == before);
+}
+
+}  // namespace
+}  // namespace kungfu::testing
