@@ -14,6 +14,13 @@ using Floats = std::vector<float>;
 
 constexpr int kSize = 3;
 
+// With the graph executor, and with the direct mover.
+std::vector<ClusterOptions> Movers() {
+  ClusterOptions direct;
+  direct.arena_bytes = 64 << 20;
+  return {ClusterOptions(), direct};
+}
+
 void ExpectAll(const std::vector<Status>& statuses, Code code, const std::string& part) {
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code(), code);
@@ -50,9 +57,10 @@ Operation Reduction(uint64_t count, DType dtype = DType::kFloat32, ReduceOp op =
 }
 
 KF_TEST(Faults, DifferentCalls) {
-  for (const char* strategy : {"STAR", "RING", "CLIQUE", "BINARY_TREE"}) {
+  for (const char* strategy : {"STAR", "RING", "CLIQUE", "BINARY_TREE", "AUTO"}) {
     ClusterOptions options;
     options.strategy = strategy;
+    if (options.strategy == "AUTO") options = Movers().back();
     Cluster cluster(kSize, options);
     const Operation usual = Reduction(10);
     ExpectAll(Disagree(&cluster, usual, Reduction(11)), Code::kInvalidArgument, "all_reduce 'x'");
@@ -86,8 +94,8 @@ KF_TEST(Faults, DifferentRoots) {
   }
 }
 
-KF_TEST(Faults, ImpossibleCalls) {
-  Cluster cluster(kSize);
+void ImpossibleCalls(const ClusterOptions& options) {
+  Cluster cluster(kSize, options);
   ExpectAll(Disagree(&cluster, Reduction(10), Reduction(10, DType::kBool)), Code::kInvalidArgument, "bool");
   ExpectAll(Disagree(&cluster, Reduction(10, DType::kFloat32, ReduceOp::kSum, Kind::kBroadcast, 3),
                      Reduction(10, DType::kFloat32, ReduceOp::kSum, Kind::kBroadcast, 3)),
@@ -99,8 +107,12 @@ KF_TEST(Faults, ImpossibleCalls) {
   ExpectStillWorks(&cluster);
 }
 
-KF_TEST(Faults, OneRankNeverComes) {
-  Cluster cluster(kSize);
+KF_TEST(Faults, ImpossibleCalls) {
+  for (const ClusterOptions& options : Movers()) ImpossibleCalls(options);
+}
+
+void OneRankNeverComes(const ClusterOptions& options) {
+  Cluster cluster(kSize, options);
   ExpectStillWorks(&cluster);
   Floats a(10), b(10);
   Operation short_one = Reduction(10);
@@ -139,9 +151,13 @@ KF_TEST(Faults, OneRankNeverComes) {
   EXPECT_OK(Wait(&elsewhere));
 }
 
+KF_TEST(Faults, OneRankNeverComes) {
+  for (const ClusterOptions& options : Movers()) OneRankNeverComes(options);
+}
+
 // `cause`: what the call to Cancel says; all peers, and one that comes late, get `code` and a message with `text`.
-void ExpectCancelled(const Status& cause, Code code, const std::string& text) {
-  Cluster cluster(kSize);
+void ExpectCancelled(const ClusterOptions& options, const Status& cause, Code code, const std::string& text) {
+  Cluster cluster(kSize, options);
   ExpectStillWorks(&cluster);
   std::vector<Floats> tensors(2, Floats(1 << 20));
   auto promise = std::make_shared<std::promise<Status>>();
@@ -167,14 +183,19 @@ void ExpectCancelled(const Status& cause, Code code, const std::string& text) {
   ExpectStillWorks(&cluster);
 }
 
-KF_TEST(Faults, Cancelled) { ExpectCancelled(OkStatus(), Code::kCancelled, "rank 0"); }
-
-KF_TEST(Faults, CancelledWithACause) {
-  ExpectCancelled(InvalidArgumentError("another one failed"), Code::kInvalidArgument, "because another one failed");
+KF_TEST(Faults, Cancelled) {
+  for (const ClusterOptions& options : Movers()) ExpectCancelled(options, OkStatus(), Code::kCancelled, "rank 0");
 }
 
-KF_TEST(Faults, APeerLeaves) {
-  Cluster cluster(kSize);
+KF_TEST(Faults, CancelledWithACause) {
+  for (const ClusterOptions& options : Movers()) {
+    ExpectCancelled(options, InvalidArgumentError("another one failed"), Code::kInvalidArgument,
+                    "because another one failed");
+  }
+}
+
+void APeerLeaves(const ClusterOptions& options) {
+  Cluster cluster(kSize, options);
   ExpectStillWorks(&cluster);
   std::vector<Floats> tensors(2, Floats(10));
   std::vector<std::future<Status>> futures;
@@ -197,8 +218,12 @@ KF_TEST(Faults, APeerLeaves) {
   EXPECT_EQ(Wait(&future).code(), Code::kUnavailable);
 }
 
-KF_TEST(Faults, ShutdownEndsWhatIsPending) {
-  Cluster cluster(2);
+KF_TEST(Faults, APeerLeaves) {
+  for (const ClusterOptions& options : Movers()) APeerLeaves(options);
+}
+
+void ShutdownEndsWhatIsPending(const ClusterOptions& options) {
+  Cluster cluster(2, options);
   ExpectStillWorks(&cluster);
   Floats tensor(10);
   Operation operation = Reduction(10);
@@ -208,6 +233,10 @@ KF_TEST(Faults, ShutdownEndsWhatIsPending) {
   EXPECT_EQ(Wait(&pending).code(), Code::kCancelled);
   std::future<Status> after = cluster.Start(0, operation);
   EXPECT_EQ(Wait(&after).code(), Code::kCancelled);
+}
+
+KF_TEST(Faults, ShutdownEndsWhatIsPending) {
+  for (const ClusterOptions& options : Movers()) ShutdownEndsWhatIsPending(options);
 }
 
 }  // namespace
