@@ -172,6 +172,8 @@ def case_train_and_evaluate():
         assert_equal([metrics["loss"], metrics["error"], *values_of(estimator)])
         found = estimator.evaluate(whole_input())
         assert found["error"] == metrics["error"]
+        estimator.train(lambda: data().repeat(), steps=2, hooks=[Hook()])  # rank 0 built more
+        assert_equal(values_of(estimator))
         if kf.is_root():
             assert list(directory.glob("export/latest/*/saved_model.pb"))
             assert list(directory.glob("eval/events*"))
