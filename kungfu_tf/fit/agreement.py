@@ -50,6 +50,12 @@ def of_root(values: Sequence[int]) -> list[int]:
     return [int(v) for v in ops.broadcast(np.array(values, np.int64), name="fit/of_root").numpy()]
 
 
+def joined(values: Sequence[int]) -> list[int]:
+    """The integers of all peers, in rank order; they may have different numbers of them."""
+    mine = np.array(values, np.int64)
+    return [int(v) for v in ops.all_gather(mine, concat=True, name="fit/joined").numpy()]
+
+
 def all_say(yes: bool) -> bool:
     """Whether every peer does."""
     return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_say"))

@@ -12,6 +12,7 @@ from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
 from kungfu_tf.fit.data import build_metrics
 from kungfu_tf.fit.running import Fit
+from kungfu_tf.fit.saves import averages_before_saves
 from kungfu_tf.fit.statistics import average_statistics
 from kungfu_tf.initializer import BroadcastGlobalVariablesCallback, first_step
 
@@ -49,7 +50,8 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers)]
     first = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
     last = _StopTogetherAtOnce() if stops_early else _StopTogether()
-    return [_First(fit), *first, *mine, last]
+    before = averages_before_saves(fit.model, callbacks)
+    return [_First(fit), *first, *before, *mine, last]
 
 
 def may_stop_early(callbacks: list[Any]) -> bool:

@@ -16,7 +16,6 @@ from support import operations_done
 
 import kungfu_tf as kf
 from kungfu_tf import _weight
-from kungfu_tf.fit.statistics import average_statistics
 from kungfu_tf.layers.moments import moments
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
@@ -359,63 +358,3 @@ def case_files_open_with_and_without_this_package():
     own = training.samples(32)[0][8 * kf.rank() :][:8]
     assert_close(loaded(own, training=True), model(own, training=True))
     assert same_everywhere(loaded.non_trainable_variables)
-
-
-class Moving(layers.Layer):
-    """What a layer of a user's own may hold."""
-
-    def build(self, shape):
-        def add(name, value, **options):
-            return self.add_weight(
-                name=name, shape=(2,), initializer=tf.keras.initializers.Constant(value), **options
-            )
-
-        self.moving = add("moving", kf.rank(), trainable=False)
-        self.constant = add("constant", 0.1, trainable=False)
-        self.count = add("count", kf.rank(), trainable=False, dtype="int64")
-        self.trained = add("trained", kf.rank())
-
-    def call(self, inputs):
-        return inputs
-
-
-def case_moving_statistics_are_averaged():
-    model = tf.keras.Sequential(
-        [
-            layers.Input((3,), batch_size=2),
-            layers.BatchNormalization(),
-            Moving(),
-            tf.keras.Sequential([layers.BatchNormalization(trainable=False)]),
-            kf.layers.SyncBatchNormalization(),
-            layers.Dropout(0.5),
-            layers.Reshape((3, 1)),
-            layers.SimpleRNN(2, stateful=True),
-        ]
-    )
-    model.compile("sgd", "mse", metrics=["mae"])
-    plain, own, nested, synchronized = model.layers[:4]
-    rank = kf.rank()
-    for layer in (plain, nested.layers[-1], synchronized):
-        layer.moving_mean.assign([0.0, rank, rank**2])
-    frozen = training.values_of([nested.layers[-1].gamma])
-    constant = training.values_of([own.constant])
-    states = [v for v in model.layers[-1].variables if "state" in v.name]
-    for state in states:
-        state.assign(tf.fill(state.shape, tf.cast(rank, state.dtype)))
-    before = operations_done()
-    average_statistics(model)
-    assert operations_done() - before == 2
-    for layer in (plain, nested.layers[-1]):
-        np.testing.assert_array_equal(training.values_of([layer.moving_mean])[0], [0, 1.5, 3.5])
-    np.testing.assert_array_equal(training.values_of([own.moving])[0], [1.5, 1.5])
-    np.testing.assert_array_equal(training.values_of([own.constant]), constant)
-    for untouched in (own.count, own.trained, *states):
-        assert np.all(training.values_of([untouched])[0] == rank), untouched.name
-    assert np.all(training.values_of([synchronized.moving_mean])[0] == [0, rank, rank**2])
-    np.testing.assert_array_equal(training.values_of([nested.layers[-1].gamma]), frozen)
-
-
-def case_without_moving_statistics_nothing_is_exchanged():
-    before = operations_done()
-    average_statistics(model_of(kf.layers.SyncBatchNormalization))
-    assert operations_done() == before

@@ -1,0 +1,69 @@
+"""Saves in the middle of an epoch hold the moving statistics of all peers, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kungfu_tf import _keras, peer
+from kungfu_tf._callback import Callback
+from kungfu_tf.fit import agreement
+from kungfu_tf.fit.statistics import average_statistics
+
+
+class AverageBeforeSaves(Callback):
+    """Averages the moving statistics before rank 0 saves after a batch.
+
+    When it will follows from how often it does, and from the batches, of which all peers have as
+    many. So the peers need to speak about it once.
+    """
+
+    def __init__(self, rhythms: list[_Rhythm]) -> None:
+        super().__init__()
+        self._rhythms = rhythms
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        due = [rhythm.saves_after(batch) for rhythm in self._rhythms]
+        if any(due):
+            average_statistics(self.model)
+
+
+def averages_before_saves(model: Any, callbacks: list[Any]) -> list[AverageBeforeSaves]:
+    """One, if a callback that was given to rank 0 saves after batches. All peers must call it."""
+    mine = list(_periods(model, callbacks)) if peer.is_root() else []
+    rhythms = [_Rhythm(abs(period), period < 0) for period in agreement.joined(mine)]
+    return [AverageBeforeSaves(rhythms)] if rhythms else []
+
+
+class _Rhythm:
+    """Counts as Keras' callbacks do: batches, or how often it is called."""
+
+    def __init__(self, period: int, counts_calls: bool) -> None:
+        self._period = period
+        self._counts_calls = counts_calls
+        self._seen = 0
+        self._last = -1
+
+    def saves_after(self, batch: int) -> bool:
+        is_new_epoch = batch <= self._last
+        batches = batch + 1 if is_new_epoch else batch - self._last
+        self._last = batch
+        self._seen += 1 if self._counts_calls else batches
+        if self._seen < self._period:
+            return False
+        self._seen = 0
+        return True
+
+
+def _periods(model: Any, callbacks: list[Any]) -> Iterator[int]:
+    """After how many batches callbacks save; negative: after how many calls."""
+    package = _keras.package_of(model)
+    savers = package.module.callbacks
+    for callback in callbacks:
+        period = getattr(callback, "save_freq", None)
+        if isinstance(period, int) and not isinstance(period, bool):
+            if isinstance(callback, savers.ModelCheckpoint):
+                yield period
+            elif isinstance(callback, savers.BackupAndRestore):
+                yield period if package.generation == 3 else -period

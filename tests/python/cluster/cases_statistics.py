@@ -1,0 +1,120 @@
+"""Moving statistics of all peers' batches: at an epoch's end, and in whatever is saved."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+from support import operations_done
+
+import kungfu_tf as kf
+from kungfu_tf.fit.statistics import average_statistics
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
+
+JOBS = [{"np": 4}]
+
+tf.keras.backend.set_floatx("float64")
+keras = tf.keras
+layers = keras.layers
+
+
+class Moving(layers.Layer):
+    """What a layer of a user's own may hold."""
+
+    def build(self, shape):
+        def add(name, value, **options):
+            return self.add_weight(
+                name=name, shape=(2,), initializer=tf.keras.initializers.Constant(value), **options
+            )
+
+        self.moving = add("moving", kf.rank(), trainable=False)
+        self.constant = add("constant", 0.1, trainable=False)
+        self.count = add("count", kf.rank(), trainable=False, dtype="int64")
+        self.trained = add("trained", kf.rank())
+
+    def call(self, inputs):
+        return inputs
+
+
+def case_moving_statistics_are_averaged():
+    model = tf.keras.Sequential(
+        [
+            layers.Input((3,), batch_size=2),
+            layers.BatchNormalization(),
+            Moving(),
+            tf.keras.Sequential([layers.BatchNormalization(trainable=False)]),
+            kf.layers.SyncBatchNormalization(),
+            layers.Dropout(0.5),
+            layers.Reshape((3, 1)),
+            layers.SimpleRNN(2, stateful=True),
+        ]
+    )
+    model.compile("sgd", "mse", metrics=["mae"])
+    plain, own, nested, synchronized = model.layers[:4]
+    rank = kf.rank()
+    for layer in (plain, nested.layers[-1], synchronized):
+        layer.moving_mean.assign([0.0, rank, rank**2])
+    frozen = training.values_of([nested.layers[-1].gamma])
+    constant = training.values_of([own.constant])
+    states = [v for v in model.layers[-1].variables if "state" in v.name]
+    for state in states:
+        state.assign(tf.fill(state.shape, tf.cast(rank, state.dtype)))
+    before = operations_done()
+    average_statistics(model)
+    assert operations_done() - before == 2
+    for layer in (plain, nested.layers[-1]):
+        np.testing.assert_array_equal(training.values_of([layer.moving_mean])[0], [0, 1.5, 3.5])
+    np.testing.assert_array_equal(training.values_of([own.moving])[0], [1.5, 1.5])
+    np.testing.assert_array_equal(training.values_of([own.constant]), constant)
+    for untouched in (own.count, own.trained, *states):
+        assert np.all(training.values_of([untouched])[0] == rank), untouched.name
+    assert np.all(training.values_of([synchronized.moving_mean])[0] == [0, rank, rank**2])
+    np.testing.assert_array_equal(training.values_of([nested.layers[-1].gamma]), frozen)
+
+
+def case_without_moving_statistics_nothing_is_exchanged():
+    before = operations_done()
+    model = tf.keras.Sequential([layers.Input((3,)), kf.layers.SyncBatchNormalization()])
+    average_statistics(model)
+    assert operations_done() == before
+
+
+class SeesStatistics(keras.callbacks.Callback):
+    """The moving means of the model, after each batch, as callbacks of the user see them."""
+
+    def __init__(self):
+        super().__init__()
+        self.means = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        (moving_mean,) = training.values_of([self.model.layers[-1].moving_mean])
+        self.means.append(moving_mean)
+
+
+def keras_checkpoint(folder, freq):
+    path = str(Path(folder, "{batch:02d}.weights.h5"))
+    return keras.callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=freq)
+
+
+@each(who=["root", "all"], steps=[1, 2])
+def case_a_save_in_the_middle_of_an_epoch_has_those_of_all(who, steps):
+    model = keras.Sequential([layers.Input((6,)), layers.Dense(2), layers.BatchNormalization()])
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.01))
+    model.compile(optimizer, "mse", steps_per_execution=steps)
+    x, y = (part[kf.rank() :: kf.size()] for part in training.samples(4 * 12))
+    sees = SeesStatistics()
+    with tempfile.TemporaryDirectory() as folder:
+        saver = [keras_checkpoint(folder, 4)] if who == "all" or kf.is_root() else []
+        model.fit(x, y[:, :1] * np.ones(2), 2, verbose=0, callbacks=[*saver, sees])
+        found = sorted(file.name for file in Path(folder).iterdir())
+        assert found == (["04.weights.h5"] if kf.is_root() else []), found
+        after = [bool(kf.ops.consensus(mean)) for mean in sees.means]
+        assert after == [(i + 1) * steps == 4 for i in range(6 // steps)], after
+        if kf.is_root():
+            model.load_weights(Path(folder, found[0]))
+            (saved,) = training.values_of([model.layers[-1].moving_mean])
+            np.testing.assert_array_equal(saved, sees.means[4 // steps - 1])
