@@ -197,10 +197,11 @@ def case_files_are_written_by_rank_0():
             keras.callbacks.ModelCheckpoint(os.path.join(folder, suffix)),
             keras.callbacks.CSVLogger(os.path.join(folder, "log.csv")),
             keras.callbacks.BackupAndRestore(os.path.join(folder, "backup"), **KEEP),
+            keras.callbacks.TensorBoard(os.path.join(folder, "events")),
         ]
         model_of(distributed()).fit(*mine(samples()), verbose=0, callbacks=callbacks)
         written = sorted(os.listdir(folder))
-    assert written == (sorted([suffix, "log.csv", "backup"]) if kf.rank() == 0 else [])
+    assert written == (sorted([suffix, "log.csv", "backup", "events"]) if kf.rank() == 0 else [])
 
 
 KEEP = {"delete_checkpoint": False}
