@@ -6,6 +6,7 @@ UTF-8 lines that end in a newline and have at most 4096 bytes before it:
                    alive                  every second
                    report <text>          an error that this peer saw
   runner -> peer   failed <rank> <text>   that peer's process has failed
+                   left <rank>            that peer's process has ended well
 
 Before a correct hello nothing is believed. Whatever else arrives costs its sender the connection,
 and nobody else anything.
@@ -60,7 +61,7 @@ class ControlServer:
     ) -> None:
         self.contacts = {rank: Contact() for rank in ranks}
         self._ranks: dict[Connection, int] = {}
-        self._failures: list[tuple[int, bytes]] = []
+        self._announced: list[tuple[int, bytes]] = []
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(128)
@@ -76,11 +77,17 @@ class ControlServer:
 
     def announce(self, rank: int, text: str) -> None:
         """Tells every other peer, also one that connects later, that `rank` has failed."""
-        line = f"failed {rank} {_one_line(text)}".encode()[:LONGEST_LINE]
-        failure = (rank, line.decode(errors="ignore").encode() + b"\n")
-        self._failures.append(failure)
+        self._announce(rank, f"failed {rank} {_one_line(text)}")
+
+    def announce_left(self, rank: int) -> None:
+        """Tells them that `rank` has ended well: who still waits for it does so in vain."""
+        self._announce(rank, f"left {rank}")
+
+    def _announce(self, rank: int, text: str) -> None:
+        line = text.encode()[:LONGEST_LINE].decode(errors="ignore").encode() + b"\n"
+        self._announced.append((rank, line))
         for connection in list(self._ranks):
-            self._tell(connection, [failure])
+            self._tell(connection, [(rank, line)])
 
     def drain(self, rank: int) -> None:
         """Reads what a peer that has ended still said."""
@@ -138,11 +145,11 @@ class ControlServer:
         self._ranks[connection] = rank
         connection.known = True
         contact.connected, contact.heard, contact.lost = True, time.monotonic(), None
-        self._tell(connection, self._failures)
+        self._tell(connection, self._announced)
         return True
 
-    def _tell(self, connection: Connection, failures: Sequence[tuple[int, bytes]]) -> None:
-        lines = [line for rank, line in failures if rank != self._ranks[connection]]
+    def _tell(self, connection: Connection, news: Sequence[tuple[int, bytes]]) -> None:
+        lines = [line for rank, line in news if rank != self._ranks[connection]]
         if lines:
             self._connections.send(connection, b"".join(lines))
 

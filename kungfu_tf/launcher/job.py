@@ -217,6 +217,8 @@ class JobLoop:
             self._control.announce(entry.peer.rank, process.describe(entry.code or 0))
             if self._stop is None:
                 self._end(None)
+        elif not entry.failed:
+            self._control.announce_left(entry.peer.rank)
 
     def _give_up(self) -> None:
         """On processes that even SIGKILL does not end, e.g. waiting for a dead file system."""
@@ -275,6 +277,11 @@ class JobLoop:
             return self._forced_code
         if first is not None:
             return process.exit_code(first.code)
+        contacts = self._control.contacts.values()
+        if len(self._job.cluster.peers) > 1 and all(contact.heard is None for contact in contacts):
+            self._output.say(
+                f"none of the {len(outcomes)} processes has used kungfu_tf: each worked for itself"
+            )
         if self._job.options.verbose:
             seconds = time.monotonic() - self._began
             self._output.say(f"{len(outcomes)} peers ended well after {seconds:.1f} s")

@@ -276,12 +276,19 @@ void Session::Finish(Operation* operation, const Status& status) {
 }
 
 void Session::PeerFailedOnLoop(int rank, const std::string& text) {
+  if (IsOtherOnLoop(rank)) GiveUpOnLoop(rank, UnavailableError(text));
+}
+
+void Session::PeerLeftOnLoop(int rank) {
+  if (!IsOtherOnLoop(rank) || !router_ || router_->ConnectedOnLoop(peers_[rank])) return;
+  router_->GiveUpOnLoop(peers_[rank], CancelledError("the peer has left"));
+}
+
+bool Session::IsOtherOnLoop(int rank) const {
   KF_DCHECK(loop_->InLoop());
-  if (rank < 0 || rank >= size() || rank == rank_) {
-    KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
-    return;
-  }
-  GiveUpOnLoop(rank, UnavailableError(text));
+  if (rank >= 0 && rank < size() && rank != rank_) return true;
+  KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
+  return false;
 }
 
 // All hear of it, the peer itself, too, if it is only slow.

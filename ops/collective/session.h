@@ -73,6 +73,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void BeginOnLoop(std::shared_ptr<Session> previous);
   // Somebody who knows says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
+  // The same of one whose process has ended well. Those that it was connected with know by themselves.
+  void PeerLeftOnLoop(int rank);
   // Calls `idle` when all operations have ended; at once if there is none.
   // REQUIRES: AbortOnLoop.
   void WhenIdleOnLoop(std::function<void()> idle);
@@ -120,6 +122,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void FailOnLoop(const OperationId& id, const Status& status);
   void DieOnLoop(const Status& why, bool passed_on);
   void GiveUpOnLoop(int rank, const Status& why);
+  bool IsOtherOnLoop(int rank) const;
 
   // RouterHandler
   void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) override;

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -107,15 +107,18 @@ void Control::OnEventsOnLoop(uint32_t) {
 }
 
 void Control::TakeLine(const std::string& line) {
-  constexpr char kFailed[] = "failed ";
-  const char* digits = line.c_str() + std::min(line.size(), sizeof(kFailed) - 1);
-  char* end = nullptr;
-  const long rank = std::strtol(digits, &end, 10);
-  if (line.rfind(kFailed, 0) != 0 || end == digits || *end != ' ' || rank < 0 || rank > kMaxRank) {
-    KF_LOG(WARNING) << "the runner sent a line that is not understood: " << OneLine(line.substr(0, 80));
-    return;
+  std::istringstream words(line);
+  std::string command;
+  long rank = -1;
+  words >> command >> rank;
+  const bool is_rank = words && rank >= 0 && rank <= kMaxRank;
+  if (is_rank && command == "left" && words.eof()) return handlers_.peer_left(static_cast<int>(rank));
+  if (is_rank && command == "failed" && words.get() == ' ') {
+    std::string text;
+    std::getline(words, text);
+    return handlers_.peer_failed(static_cast<int>(rank), text);
   }
-  handlers_.peer_failed(static_cast<int>(rank), end + 1);
+  KF_LOG(WARNING) << "the runner sent a line that is not understood: " << OneLine(line.substr(0, 80));
 }
 
 void Control::LostOnLoop() {

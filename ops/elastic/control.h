@@ -4,6 +4,7 @@
 //                     alive                  every second: the process runs (a thread of ours says so, not Python)
 //                     report <text>          an error that this peer has seen
 //   runner -> peer    failed <rank> <text>   a peer of this host has failed
+//                     left <rank>            it has ended well
 //
 // Lines end in '\n' and have at most 4096 bytes; control characters in texts are replaced by spaces.
 
@@ -24,6 +25,7 @@ class Control : private FdHandler {
  public:
   struct Handlers {
     std::function<void(int rank, const std::string& text)> peer_failed;
+    std::function<void(int rank)> peer_left;
     // The runner is gone: nobody stops this peer any more but itself.
     std::function<void()> runner_lost;
   };

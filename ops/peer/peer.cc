@@ -75,6 +75,7 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   if (!config_.control.empty()) {
     Control::Handlers handlers;
     handlers.peer_failed = [this](int failed, const std::string& text) { session()->PeerFailedOnLoop(failed, text); };
+    handlers.peer_left = [this](int left) { session()->PeerLeftOnLoop(left); };
     handlers.runner_lost = [this] { session()->AbortOnLoop(UnavailableError("the launcher is gone")); };
     control_ = std::make_unique<Control>(loop_.get(), config_.control, rank, std::move(handlers));
   }

@@ -63,6 +63,34 @@ except errors.UnavailableError as error:
     assert launch.err.count("reported: all_reduce 'conv1'") == 3
 
 
+def test_ended_well_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
+    program = """
+import os, sys
+from kungfu_tf import _lib, errors
+from tests.fault.peers import AllReduce
+if os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"]) == 1:
+    sys.exit(0)
+_lib.check(_lib.core().kungfu_init())
+try:
+    AllReduce("x", 10).wait()
+except errors.UnavailableError as error:
+    print(f"error: {error}", flush=True)
+"""
+    launch = kungfu_run("-np", "3", sys.executable, "-c", program)
+    assert launch.wait() == 0, launch.out + launch.err
+    for rank in (0, 2):
+        said = [line for line in launch.out.splitlines() if line.startswith(f"[{rank}] error: ")]
+        assert len(said) == 1, launch.out + launch.err
+        assert "rank 1 (127.0.0.1:" in said[0]
+        assert "has left" in said[0]
+
+
+def test_without_kungfu_tf_processes_work_for_themselves(kungfu_run: "Jobs") -> None:
+    launch = kungfu_run("-np", "2", "true")
+    assert launch.wait() == 0
+    assert "none of the 2 processes has used kungfu_tf" in launch.err
+
+
 def test_dead_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys

@@ -63,12 +63,14 @@ class FakeRunner {
 struct Fixture {
   FakeRunner runner{8};
   std::promise<std::pair<int, std::string>> failed;
+  std::promise<int> left;
   std::promise<void> lost;
   const std::unique_ptr<EventLoop> loop = NewLoop();
   std::unique_ptr<Control> control;
 
   explicit Fixture(const std::string& path = "") {
     Control::Handlers handlers;
+    handlers.peer_left = [this](int rank) { left.set_value(rank); };
     handlers.peer_failed = [this](int rank, const std::string& text) { failed.set_value({rank, text}); };
     handlers.runner_lost = [this] { lost.set_value(); };
     control = std::make_unique<Control>(loop.get(), path.empty() ? runner.path() : path, 3, std::move(handlers));
@@ -116,6 +118,15 @@ KF_TEST(Control, HearsOfFailuresInPieces) {
   const auto [rank, text] = f.failed.get_future().get();
   EXPECT_EQ(rank, 2);
   EXPECT_EQ(text, "killed by SIGKILL");
+  f.OnLoop([&] { f.control->CloseOnLoop(); });
+}
+
+KF_TEST(Control, HearsOfPeersThatEndedWell) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  f.runner.Say("left\nleft x\nleft 3 gone\nleft 2\n");
+  EXPECT_EQ(f.left.get_future().get(), 2);
   f.OnLoop([&] { f.control->CloseOnLoop(); });
 }
 

@@ -99,6 +99,12 @@ def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Ru
             assert told == b"failed 4 killed by SIGKILL\nfailed 5 exit code 1\n"
 
 
+def test_the_others_are_told_who_has_ended_well(runner: Runner) -> None:
+    with runner.hello(4), runner.hello(5) as other:
+        runner.server.announce_left(4)
+        assert other.recv(4096) == b"left 4\n"
+
+
 def test_an_announcement_is_one_line_of_bounded_length(runner: Runner) -> None:
     with runner.hello(5) as peer:
         runner.server.announce(4, "one\ntwo " + "é" * 5000)
