@@ -260,9 +260,14 @@ void* kungfu_shared_allocate(size_t size) {
   return arena ? arena->Allocate(size) : nullptr;
 }
 
-int kungfu_shared_free(void* block) {
+size_t kungfu_shared_size(const void* block) {
+  const kungfu::Arena* arena = kungfu::DefaultArenaIfMade();
+  return arena ? arena->SizeOf(block) : 0;
+}
+
+size_t kungfu_shared_free(void* block) {
   kungfu::Arena* arena = kungfu::DefaultArenaIfMade();
-  return arena != nullptr && arena->Free(block);
+  return arena ? arena->Free(block) : 0;
 }
 
 void kungfu_get_statistics(kungfu_statistics* statistics) {

@@ -153,8 +153,10 @@ KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);
  * are taken, so it is for large blocks. NULL: there is none (the process is its host's only peer, KUNGFU_ARENA_BYTES or
  * KUNGFU_DIRECT says so, it is full, or this is a forked child): take other memory. Does not start the peer. */
 KUNGFU_EXPORT void* kungfu_shared_allocate(size_t size);
-/* 1: the block was from there, and is free. 0: it is not from there, and nothing has been done. */
-KUNGFU_EXPORT int kungfu_shared_free(void* block);
+/* The size of a block; 0: it is not from there. */
+KUNGFU_EXPORT size_t kungfu_shared_size(const void* block);
+/* The same, and the block is free if it is from there. */
+KUNGFU_EXPORT size_t kungfu_shared_free(void* block);
 
 /* -- Statistics --------------------------------------------------------------------------------------------- */
 

@@ -76,9 +76,17 @@ void* Arena::Allocate(size_t bytes) {
   return begin_ + offset;
 }
 
-bool Arena::Free(void* block) {
-  if (!Owns(block)) return false;
-  if (forked_) return true;
+size_t Arena::SizeOf(const void* block) const {
+  if (!Owns(block)) return 0;
+  if (forked_) return 1;
+  MutexLock lock(&mu_);
+  const auto used = used_.find(static_cast<const char*>(block) - begin_);
+  return used == used_.end() ? 0 : used->second;
+}
+
+size_t Arena::Free(void* block) {
+  if (!Owns(block)) return 0;
+  if (forked_) return 1;
   MutexLock lock(&mu_);
   const auto used = used_.find(static_cast<char*>(block) - begin_);
   KF_CHECK(used != used_.end()) << "freed what was not allocated";
@@ -92,7 +100,7 @@ bool Arena::Free(void* block) {
   } else {
     AddFree(offset, size);
   }
-  return true;
+  return size;
 }
 
 std::optional<uint64_t> Arena::Find(const void* data, size_t bytes) const {

@@ -37,8 +37,10 @@ class Arena {
 
   // At a page boundary; null if there is no room, or in a forked child.
   void* Allocate(size_t bytes) EXCLUDES(mu_);
-  // Returns false, and does nothing, if `block` is not of this arena.
-  bool Free(void* block) EXCLUDES(mu_);
+  // The bytes that a block has taken; 0 if it is not of this arena. A forked child knows only that it is not 0.
+  size_t SizeOf(const void* block) const EXCLUDES(mu_);
+  // The same, and the block is free if it is of this arena.
+  size_t Free(void* block) EXCLUDES(mu_);
 
   // Whether an address lies in here.
   bool Owns(const void* address) const {

@@ -30,9 +30,11 @@ KF_TEST(Arena, GivesWholePages) {
   int elsewhere;
   EXPECT_FALSE(arena->Owns(&elsewhere));
   EXPECT_FALSE(arena->Find(&elsewhere, 1).has_value());
-  EXPECT_FALSE(arena->Free(&elsewhere));
-  EXPECT_TRUE(arena->Free(first));
-  EXPECT_TRUE(arena->Free(second));
+  EXPECT_EQ(arena->Free(&elsewhere), 0u);
+  EXPECT_EQ(arena->SizeOf(&elsewhere), 0u);
+  EXPECT_EQ(arena->SizeOf(second), 2 * page);
+  EXPECT_EQ(arena->Free(first), page);
+  EXPECT_EQ(arena->Free(second), 2 * page);
   EXPECT_EQ(arena->statistics().in_use, 0u);
   EXPECT_EQ(arena->statistics().most_used, 3 * page);
 }
@@ -114,7 +116,7 @@ KF_TEST(Arena, AForkedChildHasItsOwnCopy) {
     const bool same = std::strcmp(block, "parent") == 0;
     std::strcpy(block, "child");
     const bool none = arena->Allocate(100) == nullptr && !arena->Find(block, 1);
-    _exit(same && none && arena->Free(block) ? 0 : 1);
+    _exit(same && none && arena->Free(block) != 0 ? 0 : 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
