@@ -1,6 +1,7 @@
 #include "ops/base/reduce.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -164,29 +165,23 @@ struct DivideLoop<Float16> {
 using ReduceKernel = void (*)(void* out, const void* a, const void* b, size_t count);
 using DivideKernel = void (*)(void* data, size_t count, int divisor);
 
-// The functions that a loop is compiled into: one per set of instructions. All compute the same bits.
-struct Baseline {
-  template <typename Loop>
-  static void Reduce(void* out, const void* a, const void* b, size_t count) {
-    Loop::Run(out, a, b, count);
+// The functions that a loop is compiled into: one per set of instructions. All compute the same bits. AVX-512 would be
+// no faster, as memory bounds even what lies in the second cache; and with it GCC fuses what a complex product rounds.
+#define KF_INSTRUCTIONS(name, attributes)                                                  \
+  struct name {                                                                            \
+    template <typename Loop>                                                               \
+    attributes static void Reduce(void* out, const void* a, const void* b, size_t count) { \
+      Loop::Run(out, a, b, count);                                                         \
+    }                                                                                      \
+    template <typename Loop>                                                               \
+    attributes static void Divide(void* data, size_t count, int divisor) {                 \
+      Loop::Run(data, count, divisor);                                                     \
+    }                                                                                      \
   }
-  template <typename Loop>
-  static void Divide(void* data, size_t count, int divisor) {
-    Loop::Run(data, count, divisor);
-  }
-};
 
+KF_INSTRUCTIONS(Baseline, );  // on arm64 that includes NEON
 #if defined(__x86_64__)
-struct Avx2 {
-  template <typename Loop>
-  __attribute__((target("avx2"))) static void Reduce(void* out, const void* a, const void* b, size_t count) {
-    Loop::Run(out, a, b, count);
-  }
-  template <typename Loop>
-  __attribute__((target("avx2"))) static void Divide(void* data, size_t count, int divisor) {
-    Loop::Run(data, count, divisor);
-  }
-};
+KF_INSTRUCTIONS(Avx2, __attribute__((target("avx2"))));
 #endif
 
 // What is not supported stays null.
@@ -195,47 +190,60 @@ struct Kernels {
   DivideKernel divide = nullptr;
 };
 
-template <typename Instructions, typename T>
+template <typename Set, typename T>
 constexpr Kernels KernelsOf() {
   Kernels kernels;
   const auto of = [&kernels](ReduceOp op) -> ReduceKernel& { return kernels.reduce[static_cast<int>(op)]; };
   if constexpr (!kIsBool<T>) {
-    of(ReduceOp::kSum) = Instructions::template Reduce<ReduceLoop<T, Sum>>;
-    of(ReduceOp::kProd) = Instructions::template Reduce<ReduceLoop<T, Prod>>;
+    of(ReduceOp::kSum) = Set::template Reduce<ReduceLoop<T, Sum>>;
+    of(ReduceOp::kProd) = Set::template Reduce<ReduceLoop<T, Prod>>;
   }
   if constexpr (!kIsComplex<T>) {
-    of(ReduceOp::kMin) = Instructions::template Reduce<ReduceLoop<T, Min>>;
-    of(ReduceOp::kMax) = Instructions::template Reduce<ReduceLoop<T, Max>>;
+    of(ReduceOp::kMin) = Set::template Reduce<ReduceLoop<T, Min>>;
+    of(ReduceOp::kMax) = Set::template Reduce<ReduceLoop<T, Max>>;
   }
   if constexpr (!kIsBool<T> && !std::is_integral_v<T>) {
     of(ReduceOp::kMean) = of(ReduceOp::kSum);
-    kernels.divide = Instructions::template Divide<DivideLoop<T>>;
+    kernels.divide = Set::template Divide<DivideLoop<T>>;
   }
   return kernels;
 }
 
 // By DType.
-template <typename Instructions>
+template <typename Set>
 constexpr Kernels kKernels[kNumDTypes] = {
-    KernelsOf<Instructions, uint8_t>(),        KernelsOf<Instructions, uint16_t>(),
-    KernelsOf<Instructions, uint32_t>(),       KernelsOf<Instructions, uint64_t>(),
-    KernelsOf<Instructions, int8_t>(),         KernelsOf<Instructions, int16_t>(),
-    KernelsOf<Instructions, int32_t>(),        KernelsOf<Instructions, int64_t>(),
-    KernelsOf<Instructions, Float16>(),        KernelsOf<Instructions, BFloat16>(),
-    KernelsOf<Instructions, float>(),          KernelsOf<Instructions, double>(),
-    KernelsOf<Instructions, Complex<float>>(), KernelsOf<Instructions, Complex<double>>(),
-    KernelsOf<Instructions, Bool>(),
+    KernelsOf<Set, uint8_t>(),        KernelsOf<Set, uint16_t>(),        KernelsOf<Set, uint32_t>(),
+    KernelsOf<Set, uint64_t>(),       KernelsOf<Set, int8_t>(),          KernelsOf<Set, int16_t>(),
+    KernelsOf<Set, int32_t>(),        KernelsOf<Set, int64_t>(),         KernelsOf<Set, Float16>(),
+    KernelsOf<Set, BFloat16>(),       KernelsOf<Set, float>(),           KernelsOf<Set, double>(),
+    KernelsOf<Set, Complex<float>>(), KernelsOf<Set, Complex<double>>(), KernelsOf<Set, Bool>(),
 };
 
-const Kernels& KernelsFor(DType dtype) {
+const Kernels* KernelsOf(Instructions instructions) {
 #if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (has_avx2) return kKernels<Avx2>[static_cast<int>(dtype)];
+  if (instructions == Instructions::kAvx2) return kKernels<Avx2>;
 #endif
-  return kKernels<Baseline>[static_cast<int>(dtype)];
+  return kKernels<Baseline>;
 }
 
+std::atomic<const Kernels*>& Chosen() {
+  static std::atomic<const Kernels*> chosen{KernelsOf(AvailableInstructions().back())};
+  return chosen;
+}
+
+const Kernels& KernelsFor(DType dtype) { return Chosen().load(std::memory_order_relaxed)[static_cast<int>(dtype)]; }
+
 }  // namespace
+
+std::vector<Instructions> AvailableInstructions() {
+  std::vector<Instructions> available = {Instructions::kBaseline};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) available.push_back(Instructions::kAvx2);
+#endif
+  return available;
+}
+
+void UseInstructions(Instructions instructions) { Chosen() = KernelsOf(instructions); }
 
 void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, ReduceOp op) {
   KF_CHECK(Supports(dtype, op)) << Name(op) << " of " << Name(dtype);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "ops/base/dtype.h"
 
@@ -17,5 +18,12 @@ void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, 
 // data[i] /= divisor, in float32 for the 16-bit types.
 // REQUIRES: Supports(dtype, ReduceOp::kMean), divisor > 0.
 void Divide(void* data, size_t count, DType dtype, int divisor);
+
+// What the loops are compiled for. Results are the same bits with all of them, so peers may differ in processors.
+enum class Instructions { kBaseline, kAvx2 };
+// What this processor knows; the last one is used.
+std::vector<Instructions> AvailableInstructions();
+// For tests and benchmarks. REQUIRES: they are available.
+void UseInstructions(Instructions instructions);
 
 }  // namespace kungfu

@@ -196,7 +196,16 @@ void CheckReduce(DType dtype, ReduceOp op, size_t count) {
   ExpectSame<Type>(right, expected, what + " in place of the right");
 }
 
-KF_TEST(Reduce, EveryDTypeAndOperation) {
+// Runs `check` with each set of instructions that this machine has.
+template <typename Check>
+void WithAllInstructions(Check check) {
+  for (const Instructions instructions : AvailableInstructions()) {
+    UseInstructions(instructions);
+    check();
+  }
+}
+
+void CheckEveryReduction() {
   int combinations = 0;
   ForEachDType([&](auto type, DType dtype) {
     using Type = decltype(type);
@@ -210,6 +219,8 @@ KF_TEST(Reduce, EveryDTypeAndOperation) {
   });
   EXPECT_EQ(combinations, 8 * 4 + 4 * 5 + 2 * 3 + 2);
 }
+
+KF_TEST(Reduce, EveryDTypeAndOperation) { WithAllInstructions(CheckEveryReduction); }
 
 KF_TEST(Reduce, AnyAlignmentOfTheElement) {
   Random random(1);
@@ -225,7 +236,7 @@ KF_TEST(Reduce, AnyAlignmentOfTheElement) {
 
 KF_TEST(Reduce, NothingOfNothing) { Reduce(nullptr, nullptr, nullptr, 0, DType::kFloat32, ReduceOp::kSum); }
 
-KF_TEST(Divide, EveryDTypeThatHasAMean) {
+void CheckEveryDivision() {
   ForEachDTypeWithMean([](auto type, DType dtype) {
     using Type = decltype(type);
     for (size_t count : kCounts) {
@@ -240,6 +251,8 @@ KF_TEST(Divide, EveryDTypeThatHasAMean) {
     }
   });
 }
+
+KF_TEST(Divide, EveryDTypeThatHasAMean) { WithAllInstructions(CheckEveryDivision); }
 
 }  // namespace
 }  // namespace kungfu
