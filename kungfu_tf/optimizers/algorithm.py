@@ -8,7 +8,7 @@ class LocalSGD(Algorithm):
     '''Everybody updates alone; afterwards the models are averaged.'''
 
     def after_update(self, variables):
-        name = f"{self.ordinal}/model"
+        name = f"{self.name}/model"
         means = ops.group_all_reduce([v.read_value() for v in variables], op="mean", name=name)
         return [v.assign(mean) for v, mean in zip(variables, means)]
 
@@ -49,12 +49,17 @@ class Algorithm:
 
     @functools.cached_property
     def ordinal(self) -> int:
-        """Names this object's collectives: the how-manieth algorithm of the process was used.
+        """How many algorithms of the process were used before.
 
         Counted at the first use, not when it was made: a peer that also wraps an optimizer that it
         never trains with (to read a file, say) stays in step with the others.
         """
         return _ordinals.algorithms.take()
+
+    @property
+    def name(self) -> str:
+        """What the names of this object's collectives begin with."""
+        return f"optimizer{self.ordinal}"
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None

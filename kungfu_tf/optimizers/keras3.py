@@ -87,7 +87,7 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         values = [i for i, v in enumerate(variables) if _is_overwritten(v)]
         if not values or peer.alone() or not algorithm.keeps_equal:
             return grads
-        mine, name = [grads[i] for i in values], f"{algorithm.ordinal}/values"
+        mine, name = [grads[i] for i in values], f"{algorithm.name}/values"
         largest = dict(zip(values, ops.group_all_reduce(mine, op="max", name=name), strict=True))
         return [largest.get(i, g) for i, g in enumerate(grads)]
 

@@ -49,5 +49,5 @@ def _check_finite(original: Any, self: Any, grads: Any) -> Any:
         return finite
     if isinstance(inner, Keras3Optimizer) and inner.kungfu_is_given_exchanged():
         return finite
-    name = f"{algorithms[0].ordinal}/finite"
+    name = f"{algorithms[0].name}/finite"
     return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)

@@ -28,7 +28,7 @@ class SynchronousSGD(Algorithm):
             gradients,
             variables,
             bucket_bytes=self.bucket_bytes,
-            name=str(self.ordinal),
+            name=f"{self.name}/gradients",
             step=step,
         )
 

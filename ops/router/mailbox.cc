@@ -119,7 +119,7 @@ bool Mailbox::Receive(const OperationId& id, const PeerId& from, uint32_t part, 
   } else if (slot.size != size) {
     // Kept aside: closing the operation, which is what follows, releases it.
     box->handler->OnMismatchOnLoop(
-        from, std::to_string(slot.size) + " bytes there, " + std::to_string(size) + " bytes expected here");
+        from, "messages of " + std::to_string(slot.size) + " and " + std::to_string(size) + " bytes");
     return false;
   }
   if (slot.arrived) {
@@ -208,7 +208,7 @@ Mailbox::Slot* Mailbox::Admit(Incoming* source, const FrameHeader& header, uint6
   } else if (slot.size != size) {
     ++refused_;
     box->handler->OnMismatchOnLoop(
-        source->peer(), std::to_string(size) + " bytes there, " + std::to_string(slot.size) + " bytes expected here");
+        source->peer(), "messages of " + std::to_string(size) + " and " + std::to_string(slot.size) + " bytes");
     return nullptr;
   }
   slot.source = source;

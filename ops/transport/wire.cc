@@ -85,9 +85,7 @@ std::string Describe(const Signature& signature) {
 }
 
 std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
-  const auto both = [](const std::string& there, const std::string& here) {
-    return there + " there, " + here + " here";
-  };
+  const auto both = [](const std::string& one, const std::string& other) { return one + " and " + other; };
   if (theirs.kind != ours.kind) return both(Describe(theirs), Describe(ours));
   std::vector<std::string> parts;
   if (theirs.dtype != ours.dtype || theirs.count != ours.count) parts.push_back(both(Elements(theirs), Elements(ours)));
@@ -100,7 +98,7 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
   }
   // Other counts mean other shapes: no need to say it twice.
   if (theirs.shape_digest != ours.shape_digest && theirs.count == ours.count) {
-    parts.push_back("other shapes, number of tensors or options there");
+    parts.push_back("the shapes, the number of tensors or the options");
   }
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;

@@ -80,7 +80,7 @@ struct Signature {
 
 // "all_reduce sum of 12 float32"
 std::string Describe(const Signature& signature);
-// How `theirs` differs from `ours`, for a person: "12 float32 there, 10 float32 here".
+// How `theirs` differs from `ours`, for a person, theirs first: "12 float32 and 10 float32".
 std::string DescribeDifference(const Signature& theirs, const Signature& ours);
 
 // Which operation, and which of its messages from one peer to another.

@@ -189,19 +189,18 @@ KF_TEST(Wire, DescribesDifferences) {
   EXPECT_EQ(DescribeDifference(theirs, ours), "");
   theirs.count = 12;
   theirs.shape_digest = 1;
-  EXPECT_EQ(DescribeDifference(theirs, ours), "12 float32 there, 10 float32 here");
+  EXPECT_EQ(DescribeDifference(theirs, ours), "12 float32 and 10 float32");
   theirs.op = ReduceOp::kMean;
-  EXPECT_EQ(DescribeDifference(theirs, ours), "12 float32 there, 10 float32 here; mean there, sum here");
+  EXPECT_EQ(DescribeDifference(theirs, ours), "12 float32 and 10 float32; mean and sum");
   theirs = ours;
   theirs.shape_digest = 1;
   EXPECT_CONTAINS(DescribeDifference(theirs, ours), "shapes");
   theirs = ours;
   theirs.step = 8;
   theirs.root = 1;
-  EXPECT_EQ(DescribeDifference(theirs, ours), "root 1 there, root 0 here; step 8 there, step 0 here");
+  EXPECT_EQ(DescribeDifference(theirs, ours), "root 1 and root 0; step 8 and step 0");
   theirs.kind = Kind::kBroadcast;
-  EXPECT_EQ(DescribeDifference(theirs, ours),
-            "broadcast of 10 float32 from rank 1 there, all_reduce sum of 10 float32 here");
+  EXPECT_EQ(DescribeDifference(theirs, ours), "broadcast of 10 float32 from rank 1 and all_reduce sum of 10 float32");
 }
 
 }  // namespace

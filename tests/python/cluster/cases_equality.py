@@ -95,7 +95,7 @@ class Sum(Algorithm):
     """Wrong: the learning rate is multiplied by the number of peers."""
 
     def gradients(self, gradients, variables, *, step=None):
-        return kf.ops.group_all_reduce(gradients, op="sum", name=f"{self.ordinal}/sum")
+        return kf.ops.group_all_reduce(gradients, op="sum", name=f"{self.name}/sum")
 
 
 @each(what=["nothing is exchanged", "sum", "shifted data"])
@@ -119,7 +119,7 @@ class AverageModels(Algorithm):
     """Everybody updates alone; then the models are averaged. For plain SGD it is the same."""
 
     def after_update(self, variables):
-        name = f"{self.ordinal}/0"
+        name = f"{self.name}/gradients/0"
         means = kf.ops.group_all_reduce([v.read_value() for v in variables], op="mean", name=name)
         return [v.assign(mean) for v, mean in zip(variables, means, strict=True)]
 
@@ -128,7 +128,7 @@ class Backwards(Algorithm):
     """Changes the models before the update and takes it back after it: the same again."""
 
     def gradients(self, gradients, variables, *, step=None):
-        return kf.ops.group_all_reduce(gradients, op="mean", name=f"{self.ordinal}/0")
+        return kf.ops.group_all_reduce(gradients, op="mean", name=f"{self.name}/gradients/0")
 
     def before_update(self, variables):
         return [v.assign(v.read_value() + 4.0) for v in variables]

@@ -219,7 +219,7 @@ class Drifting(Algorithm):
     """Each peer adds its rank to the mean."""
 
     def gradients(self, gradients, variables, *, step=None):
-        means = kf.ops.group_all_reduce(gradients, op="mean", name=f"{self.ordinal}/drifting")
+        means = kf.ops.group_all_reduce(gradients, op="mean", name=f"{self.name}/drifting")
         return [mean + kf.rank() for mean in means]
 
 

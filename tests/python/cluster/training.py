@@ -103,7 +103,9 @@ def completed(optimizer: Any) -> list[int]:
     """How often each bucket of a wrapped optimizer was reduced."""
     [algorithm] = _keras.algorithms_of(optimizer)
     counts: list[int] = []
-    while count := _lib.core().kungfu_completed(f"{algorithm.ordinal}/{len(counts)}".encode()):
+    while count := _lib.core().kungfu_completed(
+        f"{algorithm.name}/gradients/{len(counts)}".encode()
+    ):
         counts.append(count)
     return counts
 
