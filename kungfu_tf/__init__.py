@@ -10,7 +10,9 @@ model.fit(dataset.batch(128 // kf.size()))
 
 Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.
 
-Importing does nothing: the peer starts, and TensorFlow is imported, when something needs it.
+Importing does nothing: the peer starts, and TensorFlow is imported, when something needs it. Only
+where a launcher has started other peers on this host does it see to it that large tensors lie where
+they can be reduced without copies, for which it must come before the first one.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kungfu_tf import errors
+from kungfu_tf import _sharing, errors
 from kungfu_tf._version import __version__ as __version__
 from kungfu_tf.peer import (
     barrier,
@@ -89,3 +91,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+_sharing.begin()

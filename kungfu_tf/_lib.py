@@ -189,6 +189,29 @@ def _load_ops() -> ModuleType:
         ) from error
 
 
+def share_tensors() -> int:
+    """Lets TensorFlow's large tensors lie in memory that the host's other peers can reach.
+
+    It can be done once, while TensorFlow has not made a tensor. Nothing is compiled for it.
+
+    Returns:
+        1: they do from now on. 0: there is no such memory, or no op library that could do it. -1:
+        it is too late.
+
+    Raises:
+        LibraryError: the op library cannot be loaded.
+    """
+    import tensorflow as tf
+
+    path = _packaged_library(tf.__version__)
+    if path is None:
+        return 0
+    load_ops()
+    share = ctypes.CDLL(str(path)).kungfu_share_tensors
+    share.restype = ctypes.c_int
+    return int(share())
+
+
 def _packaged_library(version: str) -> Path | None:
     for path, built_for in op_libraries().items():
         if _build.minor_version(built_for) == _build.minor_version(version):

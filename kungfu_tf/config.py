@@ -136,3 +136,10 @@ def identity() -> Identity:
     """What the environment says; empty where it says nothing."""
     names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_EPOCH")
     return Identity(*(os.environ.get(name, "") for name in names))
+
+
+def neighbours() -> int:
+    """How many other peers the launcher has started on this peer's host."""
+    peers = os.environ.get("KUNGFU_PEERS", "").split(",")
+    host, _, _ = os.environ.get("KUNGFU_SELF", "").rpartition(":")
+    return max(0, sum(peer.rpartition(":")[0] == host for peer in peers) - 1) if host else 0

@@ -39,7 +39,7 @@ PYTHON_LAYERS: Layers = (
     {"data", "initializer"},
     {"_callback", "_gate", "_hook", "_weight"},
     {"launching", "ops"},
-    {"peer"},
+    {"_sharing", "peer"},
     {"_lib", "launcher"},
     {"_build"},
     {"config"},
