@@ -23,7 +23,7 @@ Operation Gather(const std::string& name, const void* data, size_t size, Allocat
 }  // namespace
 
 HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, int rank, int size, Run run, Met met)
-    : loop_(loop), rank_(rank), size_(size), run_(std::move(run)), met_(std::move(met)), endpoints_(size) {
+    : loop_(loop), rank_(rank), run_(std::move(run)), met_(std::move(met)), endpoints_(size) {
   if (arena == nullptr) {
     verdict_ = "it is turned off at rank " + std::to_string(rank);
     return;

@@ -35,7 +35,6 @@ class HostMeeting {
 
   EventLoop* const loop_;
   const int rank_;
-  const int size_;
   const Run run_;
   Met met_;  // null once it was called
   std::unique_ptr<DirectGroup> group_;
