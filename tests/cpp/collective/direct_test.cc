@@ -1,7 +1,8 @@
 // The direct mover against sums made by hand: in shared memory, in ordinary memory, and where tensors lie here and
 // there, at any place within a page.
 
-#include <cstring>
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Buffer {
       if (block_ == nullptr) std::abort();
       data_ = block_ + (place == Place::kUneven ? kOdd : 0);
     }
-    std::memcpy(data_, bytes.data(), size_);
+    std::copy(bytes.begin(), bytes.end(), data_);
   }
   ~Buffer() {
     if (block_ != nullptr) arena_->Free(block_);
