@@ -277,11 +277,6 @@ class JobLoop:
             return self._forced_code
         if first is not None:
             return process.exit_code(first.code)
-        contacts = self._control.contacts.values()
-        if len(self._job.cluster.peers) > 1 and all(contact.heard is None for contact in contacts):
-            self._output.say(
-                f"none of the {len(outcomes)} processes has used kungfu_tf: each worked for itself"
-            )
         if self._job.options.verbose:
             seconds = time.monotonic() - self._began
             self._output.say(f"{len(outcomes)} peers ended well after {seconds:.1f} s")

@@ -85,12 +85,6 @@ except errors.UnavailableError as error:
         assert "has left" in said[0]
 
 
-def test_without_kungfu_tf_processes_work_for_themselves(kungfu_run: "Jobs") -> None:
-    launch = kungfu_run("-np", "2", "true")
-    assert launch.wait() == 0
-    assert "none of the 2 processes has used kungfu_tf" in launch.err
-
-
 def test_dead_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys

@@ -2,7 +2,7 @@
 // there, at any place within a page.
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
