@@ -97,8 +97,8 @@ def test_a_library_that_tensorflow_cannot_load_is_named(library_dir: Path) -> No
         _lib._load_ops()
 
 
-def test_the_op_library_shows_its_build_only() -> None:
-    assert shown(packaged()) == ["kungfu_ops_build"]
+def test_the_op_library_shows_its_build_and_what_python_calls_only() -> None:
+    assert shown(packaged()) == ["kungfu_ops_build", "kungfu_share_tensors"]
 
 
 def test_the_core_shows_its_c_interface_only() -> None:
