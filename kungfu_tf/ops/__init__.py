@@ -59,6 +59,13 @@ from kungfu_tf.ops.collective import (
 from kungfu_tf.ops.fuse import defuse, fuse
 from kungfu_tf.ops.group import group_all_reduce, group_broadcast
 from kungfu_tf.ops.meeting import barrier, consensus
+from kungfu_tf.ops.noise_scale import global_noise_scale
+from kungfu_tf.ops.smoothing import counter, exponential_moving_average
+from kungfu_tf.ops.spanning_tree import (
+    get_neighbour_mask,
+    global_minimum_spanning_tree,
+    round_robin,
+)
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
 __all__ = [
@@ -69,13 +76,19 @@ __all__ = [
     "broadcast",
     "cluster_size",
     "consensus",
+    "counter",
     "defuse",
+    "exponential_moving_average",
     "fuse",
     "gather",
+    "get_neighbour_mask",
+    "global_minimum_spanning_tree",
+    "global_noise_scale",
     "group_all_reduce",
     "group_broadcast",
     "peer_info",
     "rank",
     "reduce",
     "reduce_scatter",
+    "round_robin",
 ]

@@ -4,7 +4,15 @@
 """
 
 from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimizer
+from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.wrap import wrap
 
-__all__ = ["Algorithm", "SynchronousSGDOptimizer", "wrap"]
+__all__ = [
+    "Algorithm",
+    "MonitorGradientNoiseScaleOptimizer",
+    "MonitorGradientVarianceOptimizer",
+    "SynchronousSGDOptimizer",
+    "wrap",
+]

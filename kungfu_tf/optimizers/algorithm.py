@@ -61,6 +61,14 @@ class Algorithm:
         """What the names of this object's collectives begin with."""
         return f"optimizer{self.ordinal}"
 
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What it measures: scalar variables by their names, NaN as long as there is nothing.
+
+        `MonitorCallback` shows them.
+        """
+        return {}
+
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:

@@ -6,13 +6,27 @@ A bucket is sent when its gradients are ready, while the backward pass computes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from kungfu_tf import _weight, ops, peer
 
 DEFAULT_BUCKET_BYTES = 25 << 20
+
+
+class Observer(Protocol):
+    """Sees the gradients of each bucket, before and after."""
+
+    def sends(self, gradients: Sequence[Any]) -> Any:
+        """Returns a scalar that travels with them; of it the plain mean over the peers is made.
+
+        Args:
+            gradients: Of this peer.
+        """
+
+    def receives(self, scalar: Any, means: Sequence[Any]) -> None:
+        """Is told the means of both."""
 
 
 def plan(gradients: Sequence[Any], variables: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
@@ -50,6 +64,7 @@ def mean_gradients(
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     name: str | None = None,
     step: Any = None,
+    observer: Observer | None = None,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
@@ -62,6 +77,7 @@ def mean_gradients(
         bucket_bytes: The most bytes of one operation.
         name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
         step: The optimizer's step, if it counts them: peers at different steps are told so.
+        observer: Of what is sent and received.
     """
     means = list(gradients)
     if peer.alone():
@@ -69,12 +85,12 @@ def mean_gradients(
     own = _weight.current()
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"
-        reduced = ops.group_all_reduce(
-            _weight.weighted([means[i] for i in bucket], own),
-            op="mean",
-            name=bucket_name,
-            step=step,
-        )
+        mine = [means[i] for i in bucket]
+        more = [observer.sends(mine)] if observer else []
+        sent = [*_weight.weighted(mine, own), *more]
+        reduced = ops.group_all_reduce(sent, op="mean", name=bucket_name, step=step)
+        if observer:
+            observer.receives(reduced.pop(), reduced)
         for i, mean in zip(bucket, reduced, strict=True):
             means[i] = mean
     return means

@@ -85,16 +85,28 @@ PUBLIC = {
     "ops.broadcast": "(tensor, *, root=0, name=None)",
     "ops.cluster_size": "(*, name=None)",
     "ops.consensus": "(tensor, *, name=None)",
+    "ops.counter": "(*, init=0, incr=1, name=None)",
     "ops.defuse": "(tensor, shapes, *, name=None)",
+    "ops.exponential_moving_average": "(x, *, alpha=0.9, name=None)",
     "ops.fuse": "(values, *, name=None)",
     "ops.gather": "(tensor, *, root=0, concat=False, name=None)",
+    "ops.get_neighbour_mask": "(edges, *, name=None)",
+    "ops.global_minimum_spanning_tree": "(weights, *, name=None)",
+    "ops.global_noise_scale": (
+        "(batch_small, batch_big, tensor, avg_tensor, *, alpha=0.6, name=None)"
+    ),
     "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None)",
     "ops.group_broadcast": "(values, *, root=0, name=None)",
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
     "ops.reduce": "(tensor, op, *, root=0, name=None)",
     "ops.reduce_scatter": "(tensor, *, op='sum', name=None)",
+    "ops.round_robin": "(mask, *, name=None)",
     "optimizers.Algorithm": "()",
+    "optimizers.MonitorGradientNoiseScaleOptimizer": (
+        "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
+    ),
+    "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1)",
     "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400)",
     "optimizers.wrap": "(optimizer, make_algorithm)",
 }

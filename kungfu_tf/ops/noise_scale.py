@@ -1,0 +1,116 @@
+"""The gradient noise scale: how much the samples of a batch disagree on where to go.
+
+Sam McCandlish et al., An Empirical Model of Large-Batch Training, 2018, appendix A.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _state, peer
+from kungfu_tf.ops import kernels, norms
+from kungfu_tf.ops.smoothing import check_alpha
+
+_log = logging.getLogger(__name__)
+
+
+@kernels.operation
+def global_noise_scale(
+    batch_small: Any,
+    batch_big: Any,
+    tensor: Any,
+    avg_tensor: Any,
+    *,
+    alpha: float = 0.6,
+    name: str | None = None,
+) -> Any:
+    """Estimates the gradient noise scale: from about this batch size on, a larger one hardly helps.
+
+    With G the true gradient and Σ the covariance of the gradients of single samples it is
+    tr(Σ) / |G|². Both are estimated without bias out of the gradients of a small and of a big
+    batch, and smoothed before they are divided, because a mean of quotients would be biased:
+
+    ```
+    S  = (|g_small|² − |g_big|²) / (1/b_small − 1/b_big)
+    G² = (b_big·|g_big|² − b_small·|g_small|²) / (b_big − b_small)
+    S̄  ← α·S̄  + (1 − α)·S           # both begin with 0
+    Ḡ² ← α·Ḡ² + (1 − α)·G²
+    return S̄ / Ḡ²                   # ∞ as long as no direction stands out of the noise
+    ```
+
+    Where one peer's gradient is the small batch and the mean over the peers the big one, each peer
+    has an estimate of its own; `MonitorGradientNoiseScaleOptimizer` takes all peers' gradients for
+    one, which is the same on all of them and less noisy. What is not finite is left out.
+
+    Args:
+        batch_small: How many samples `tensor` is the mean gradient of; a number or a scalar.
+        batch_big: The same of `avg_tensor`.
+        tensor: The gradient of the small batch: a tensor, or a list of tensors.
+        avg_tensor: That of the big one.
+        alpha: The weight of the past, 0 ≤ α < 1: the more, the smoother and the slower.
+        name: Calls of one name are one estimate. Without it, in eager code all calls are one, and
+            in a graph each is its own.
+
+    Returns:
+        A float32 scalar, in samples; NaN until there was a big batch that is bigger than the small
+        one (with one peer there never is, and a warning says so).
+
+    Raises:
+        ValueError: If `alpha` is out of range.
+
+    Example:
+
+    ```python
+    mean = kf.ops.all_reduce(gradient, op="mean")
+    scale = kf.ops.global_noise_scale(32, 32 * kf.ops.cluster_size(), gradient, mean)
+    ```
+    """
+    check_alpha(alpha, "global_noise_scale")
+    sizes = [tf.cast(size, tf.float64) for size in (batch_small, batch_big)]
+    known = [tf.get_static_value(size) for size in sizes]
+    if known[0] == known[1] and (known[1] is not None or peer.alone()):
+        warn_alone("global_noise_scale")
+    small, big = (norms.squared_norm(tf.nest.flatten(t)) for t in (tensor, avg_tensor))
+    smoothed = _state.of_call("global_noise_scale", name, make_state)
+    return update(smoothed, small, big, *sizes, alpha=alpha)
+
+
+def warn_alone(what: str) -> None:
+    """Says, once in a process, that one peer cannot tell noise from signal."""
+    if not _warned:
+        _warned.append(what)
+        _log.warning("%s: nothing can be measured with one peer, whose batch is all there is", what)
+
+
+_warned: list[str] = []
+
+
+def make_state() -> Any:
+    """For `update`: S̄, Ḡ², and how much weight they have of what was measured."""
+    return _state.variable([0.0, 0.0, 0.0], tf.float64, "noise_scale/smoothed")
+
+
+def update(smoothed: Any, small: Any, big: Any, b_small: Any, b_big: Any, *, alpha: float) -> Any:
+    """Adds one measurement, if it is one, and returns the noise scale.
+
+    Args:
+        smoothed: From `make_state`.
+        small: |g_small|², a float64 scalar.
+        big: |g_big|².
+        b_small: The small batch, a float64 scalar.
+        b_big: The big one.
+        alpha: The weight of the past.
+    """
+    noise = (small - big) / (1 / b_small - 1 / b_big)
+    signal = (b_big * big - b_small * small) / (b_big - b_small)
+    new = tf.stack([noise, signal, tf.ones_like(noise)])
+    past = tf.convert_to_tensor(smoothed)
+    mixed = tf.where(tf.reduce_all(tf.math.is_finite(new)), alpha * past + (1 - alpha) * new, past)
+    noise, signal, weight = tf.unstack(tf.convert_to_tensor(smoothed.assign(mixed)))
+    noise = tf.where(weight > 0, tf.maximum(noise, 0.0), float("nan"))
+    without_signal = tf.where(noise > 0, tf.constant(float("inf"), tf.float64), noise)
+    ratio = noise / tf.where(signal > 0, signal, tf.ones_like(signal))
+    return tf.cast(tf.where(signal > 0, ratio, without_signal), tf.float32)

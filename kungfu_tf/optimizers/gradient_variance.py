@@ -1,0 +1,62 @@
+"""Synchronous SGD that publishes the variance of the gradients over the peers."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf.optimizers.monitored import MonitoredSGD
+from kungfu_tf.optimizers.wrap import wrap
+
+Optimizer = TypeVar("Optimizer")
+
+
+class GradientVariance(MonitoredSGD):
+    """Mean |g|² − |mean g|²."""
+
+    def __init__(self, interval: int) -> None:
+        super().__init__("gradient_variance", interval)
+
+    def measure(self, own: Any, mean: Any) -> Any:
+        """The variance of this step."""
+        return tf.cast(tf.maximum(own - mean, 0.0), tf.float32)
+
+
+def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
+    optimizer: Optimizer, *, monitor_interval: int = 1
+) -> Optimizer:
+    """Synchronous SGD that also measures how much the peers' gradients differ.
+
+    ```
+    ḡ = mean over peers of g                  # what is applied, as SynchronousSGDOptimizer does
+    variance = mean over peers of |g − ḡ|²    # all gradients taken together as one vector
+    ```
+
+    Every peer has the same value; it costs one number more in each exchange, and reading the
+    gradients twice. `MonitorCallback` hands it to Keras' `logs` as "gradient_variance"; anywhere
+    else read the variable `optimizer.kungfu_algorithm.metrics["gradient_variance"]`, which is NaN
+    until something was measured. With one peer nothing is, and a warning says so. Steps in which
+    the peers' batches differ in size, or gradients are not finite, are left out.
+
+    Args:
+        optimizer: As for `SynchronousSGDOptimizer`.
+        monitor_interval: Every how many updates it is measured.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer, or `monitor_interval` not an integer.
+        ValueError: If it is wrapped already, or `monitor_interval` is not positive.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.MonitorGradientVarianceOptimizer(keras.optimizers.SGD(0.1))
+    ```
+    """
+    make = functools.partial(GradientVariance, monitor_interval)
+    make()  # whose errors are the caller's
+    return wrap(optimizer, make)

@@ -1,0 +1,127 @@
+"""Synchronous SGD that looks at the gradients that it exchanges anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _state, _weight, peer
+from kungfu_tf.ops import norms
+from kungfu_tf.ops.noise_scale import warn_alone
+from kungfu_tf.optimizers.buckets import mean_gradients
+from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
+
+
+class MonitoredSGD(SynchronousSGD):
+    """g ← mean over peers of g; of every `interval`-th step something is published.
+
+    With each bucket travels one scalar, |g|² of this peer, whose mean over the peers every peer
+    gets; |mean g|² each computes for itself. A step in which the peers' batches differ in size is
+    not measured: a peer that sends NaN says so to all.
+
+    Args:
+        what: The name of the metric.
+        interval: How many steps make one measurement.
+    """
+
+    def __init__(self, what: str, interval: int) -> None:
+        super().__init__()
+        if not isinstance(interval, int):
+            raise TypeError(f"monitor_interval is a number of steps, not {interval!r}")
+        if interval <= 0:
+            raise ValueError(f"monitor_interval must be positive, not {interval}")
+        self.what = what
+        self.interval = interval
+        self._published = _state.State(lambda: _state.variable(float("nan"), tf.float32, what))
+        self._steps = _state.State(lambda: _state.variable(-1, tf.int64, f"{what}/steps"))
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The newest value. It is the same on all peers."""
+        return {self.what: self._published.get()}
+
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
+        """Returns the means, as S-SGD does."""
+        if peer.alone() or all(g is None for g in gradients):
+            if peer.alone():
+                warn_alone(self.what)
+            return super().gradients(gradients, variables, step=step)
+        norms_of_step = _Norms(self._is_due())
+        means = mean_gradients(
+            gradients,
+            variables,
+            bucket_bytes=self.bucket_bytes,
+            name=f"{self.name}/gradients",
+            step=step,
+            observer=norms_of_step,
+        )
+        own, mean = norms_of_step.totals()
+        published = self._published.get()
+        value = self.measure(own, mean)
+        is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)
+        done = published.assign(tf.where(is_new, value, tf.convert_to_tensor(published)))
+        return means if tf.compat.v1.executing_eagerly_outside_functions() else _after(done, means)
+
+    def measure(self, own: Any, mean: Any) -> Any:
+        """What is published, a float32 scalar.
+
+        Args:
+            own: Mean over the peers of |g|², a float64 scalar; NaN if this step is not measured.
+            mean: |mean over the peers of g|².
+        """
+        raise NotImplementedError
+
+    def _is_due(self) -> Any:
+        """Whether this step is measured, a bool scalar."""
+        weight = _weight.current()
+        is_even = tf.constant(True) if weight is None else tf.equal(weight, 1.0)
+        if self.interval == 1:
+            return is_even
+        count = tf.convert_to_tensor(self._steps.get().assign_add(1))
+        return is_even & tf.equal(count % self.interval, 0)
+
+
+class _Norms:
+    """Observes the buckets of one step: Σ over them of |g|², of the peers' and of their mean."""
+
+    def __init__(self, is_due: Any) -> None:
+        self._is_due = is_due
+        self._own: list[Any] = []
+        self._mean: list[Any] = []
+
+    def sends(self, gradients: Sequence[Any]) -> Any:
+        dtype = tf.float64 if gradients[0].dtype in (tf.float64, tf.complex128) else tf.float32
+        squared = _squared_norm_if(self._is_due, gradients)
+        return tf.cast(squared, dtype)
+
+    def receives(self, scalar: Any, means: Sequence[Any]) -> None:
+        self._own.append(tf.cast(scalar, tf.float64))
+        self._mean.append(_squared_norm_if(tf.math.is_finite(scalar), means))
+
+    def totals(self) -> tuple[Any, Any]:
+        return tf.add_n(self._own), tf.add_n(self._mean)
+
+
+def _squared_norm_if(is_wanted: Any, gradients: Sequence[Any]) -> Any:
+    """|g|², or NaN."""
+    if tf.get_static_value(is_wanted):
+        return norms.squared_norm(gradients)
+    nothing = tf.constant(float("nan"), tf.float64)
+    return tf.cond(is_wanted, lambda: norms.squared_norm(gradients), lambda: nothing)
+
+
+def _after(done: Any, gradients: list[Any]) -> list[Any]:
+    """The same gradients, for a TF1 graph, where only what is needed by something runs."""
+    with tf.control_dependencies([tf.convert_to_tensor(done)]):
+        return [None if g is None else _identity(g) for g in gradients]
+
+
+def _identity(gradient: Any) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        values = tf.identity(gradient.values)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return tf.identity(gradient)

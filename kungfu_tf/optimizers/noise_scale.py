@@ -1,0 +1,93 @@
+"""Synchronous SGD that publishes the gradient noise scale."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf import _state, ops
+from kungfu_tf.ops import noise_scale
+from kungfu_tf.ops.smoothing import check_alpha
+from kungfu_tf.optimizers.monitored import MonitoredSGD
+from kungfu_tf.optimizers.wrap import wrap
+
+Optimizer = TypeVar("Optimizer")
+
+
+class GradientNoiseScale(MonitoredSGD):
+    """The small batch is a peer's, the big one that of all."""
+
+    def __init__(self, device_batch_size: int, interval: int, alpha: float) -> None:
+        super().__init__("noise_scale", interval)
+        self.device_batch_size = device_batch_size
+        self.alpha = alpha
+        self._smoothed = _state.State(noise_scale.make_state)
+
+    def measure(self, own: Any, mean: Any) -> Any:
+        """The smoothed noise scale after this step."""
+        small = tf.cast(self.device_batch_size, tf.float64)
+        big = small * tf.cast(ops.cluster_size(), tf.float64)
+        smoothed = self._smoothed.get()
+        return noise_scale.update(smoothed, own, mean, small, big, alpha=self.alpha)
+
+
+def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
+    optimizer: Optimizer,
+    device_batch_size: int,
+    *,
+    monitor_interval: int = 1,
+    alpha: float = 0.9,
+) -> Optimizer:
+    """Synchronous SGD that also measures the gradient noise scale (McCandlish et al., 2018).
+
+    It is tr(Σ) / |G|², in samples: the batch size beyond which a larger batch hardly makes better
+    steps. G is the true gradient, Σ the covariance of the gradients of single samples.
+
+    ```
+    b = device_batch_size, B = b · peers
+    ḡ  = mean over peers of g                 # what is applied, as SynchronousSGDOptimizer does
+    S  = (mean over peers of |g|² − |ḡ|²) / (1/b − 1/B)
+    G² = (B·|ḡ|² − b·mean over peers of |g|²) / (B − b)
+    S̄  ← α·S̄  + (1 − α)·S                    # both begin with 0
+    Ḡ² ← α·Ḡ² + (1 − α)·G²
+    noise scale = S̄ / Ḡ²                     # ∞ as long as no direction stands out of the noise
+    ```
+
+    Every peer has the same value; it costs one number more in each exchange, and reading the
+    gradients twice. `MonitorCallback` hands it to Keras' `logs` as "noise_scale"; anywhere else
+    read the variable `optimizer.kungfu_algorithm.metrics["noise_scale"]`, which is NaN until
+    something was measured. With one peer nothing is, and a warning says so. Steps in which the
+    peers' batches differ in size, or gradients are not finite, are left out.
+
+    Args:
+        optimizer: As for `SynchronousSGDOptimizer`.
+        device_batch_size: How many samples make one update of this peer: its batch, times the
+            steps of an update if gradients are accumulated.
+        monitor_interval: Every how many updates it is measured.
+        alpha: The weight of the past, 0 ≤ α < 1.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer, or an argument not a number.
+        ValueError: If it is wrapped already, or an argument is out of range.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.MonitorGradientNoiseScaleOptimizer(keras.optimizers.SGD(0.1), 32)
+    model.compile(optimizer=optimizer, loss="mse")
+    model.fit(dataset, callbacks=[kf.callbacks.MonitorCallback()])
+    ```
+    """
+    if not isinstance(device_batch_size, int):
+        raise TypeError(f"device_batch_size is a number of samples, not {device_batch_size!r}")
+    if device_batch_size <= 0:
+        raise ValueError(f"device_batch_size must be positive, not {device_batch_size}")
+    check_alpha(alpha, "MonitorGradientNoiseScaleOptimizer")
+    make = functools.partial(GradientNoiseScale, device_batch_size, monitor_interval, alpha)
+    make()  # whose errors are the caller's
+    return wrap(optimizer, make)
