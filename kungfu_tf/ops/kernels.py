@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import tensorflow as tf
+from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from kungfu_tf import _lib, errors
@@ -83,10 +84,15 @@ def _check_loops(graph: Any, what: str) -> None:
 
 
 def _run_independently(operation: Any) -> None:
-    # Without this the stateful operations of a function run one after the other.
-    dependencies = _dependencies(operation.graph)
+    # Without this the stateful operations of a function run one after the other. They stay among
+    # what a call has to do before the next one begins: so two calls of a function in one step have
+    # their operations in the same order on all peers.
+    graph = operation.graph
+    dependencies = _dependencies(graph)
     if dependencies is not None:
         dependencies.run_independently(operation)
+    elif isinstance(graph, FuncGraph):  # of a gradient: nothing is ordered there
+        graph.control_outputs.append(operation)
 
 
 def _dependencies(graph: Any) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
 
-from kungfu_tf import _lib
+from kungfu_tf import _lib, ops
 
 OPS = [
     "KungfuAllGather",
@@ -62,3 +62,26 @@ def test_other_types_are_not_registered(dtype: tf.DType) -> None:
 
 def test_loading_again_is_the_same() -> None:
     assert _lib.load_ops() is _lib.load_ops()
+
+
+def test_a_call_of_a_function_is_over_when_its_operations_are() -> None:
+    """The call of its gradient, too: of two calls the second then never comes first."""
+
+    @tf.function
+    def inner(x: tf.Tensor) -> tf.Tensor:
+        return ops.all_reduce(tf.cond(x[0] > 0, lambda: ops.all_reduce(2 * x), lambda: x))
+
+    @tf.function
+    def gradients(x: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            values = inner(x), inner(3 * x)
+        return [tape.gradient(value, x) for value in values]
+
+    outer = gradients.get_concrete_function(tf.TensorSpec([3], tf.float32))
+    held = 0
+    for function in outer.graph.as_graph_def().library.function:
+        collectives = {node.name for node in function.node_def if node.op.startswith("Kungfu")}
+        assert collectives <= set(function.control_ret.values())
+        held += len(collectives)
+    assert held >= 4  # two, and their gradients
