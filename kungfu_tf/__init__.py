@@ -45,12 +45,20 @@ from kungfu_tf.peer import size as current_cluster_size
 if TYPE_CHECKING:
     from kungfu_tf import callbacks, data, initializer, layers, ops, optimizers
     from kungfu_tf.launching import launch
+    from kungfu_tf.monitoring import (
+        calc_stats,
+        check_interference,
+        log_stats,
+        print_strategy_stats,
+    )
     from kungfu_tf.optimizers.tape import DistributedGradientTape
 
 __all__ = [
     "DistributedGradientTape",
     "barrier",
+    "calc_stats",
     "callbacks",
+    "check_interference",
     "current_cluster_size",
     "current_local_rank",
     "current_local_size",
@@ -66,8 +74,10 @@ __all__ = [
     "layers",
     "local_rank",
     "local_size",
+    "log_stats",
     "ops",
     "optimizers",
+    "print_strategy_stats",
     "rank",
     "run_barrier",
     "run_on_root",
@@ -77,7 +87,14 @@ __all__ = [
 ]
 
 # What comes when it is asked for: modules, and these out of modules.
-_MODULE_OF = {"DistributedGradientTape": "optimizers.tape", "launch": "launching"}
+_MODULE_OF = {
+    "DistributedGradientTape": "optimizers.tape",
+    "calc_stats": "monitoring",
+    "check_interference": "monitoring",
+    "launch": "launching",
+    "log_stats": "monitoring",
+    "print_strategy_stats": "monitoring",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -235,7 +235,7 @@ def build_key(tensorflow: TensorFlow, compiler: list[str], source_dir: Path) -> 
 
 def _sources(source_dir: Path, pattern: str) -> list[Path]:
     ops = source_dir / "ops"
-    found = sorted([*(ops / "tensorflow").glob(pattern), ops / "c_api" / "kungfu.h"])
+    found = sorted([*(ops / "tensorflow").glob(pattern), *(ops / "c_api").glob("*.h")])
     return [path for path in found if path.is_file() and path.match(pattern)]
 
 

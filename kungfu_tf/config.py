@@ -121,7 +121,23 @@ VERBOSE = Setting(
     lambda: "root",
 )
 
-SETTINGS: tuple[Setting[Any], ...] = (CACHE_DIR, BUILD_TIMEOUT, COMPILER, RUNNER, GRACE, VERBOSE)
+MONITOR_TOKEN = Setting(
+    "KUNGFU_MONITOR_TOKEN",
+    "what a request to MonitorCallback's endpoint must bring: Authorization: Bearer <token> "
+    "(default: nothing, and only this host can ask)",
+    str,
+    str,
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (
+    CACHE_DIR,
+    BUILD_TIMEOUT,
+    COMPILER,
+    RUNNER,
+    GRACE,
+    VERBOSE,
+    MONITOR_TOKEN,
+)
 
 
 class Identity(NamedTuple):

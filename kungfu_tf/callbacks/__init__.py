@@ -4,6 +4,7 @@ from kungfu_tf.callbacks.learning_rate_schedule import LearningRateScheduleCallb
 from kungfu_tf.callbacks.learning_rate_warmup import LearningRateWarmupCallback
 from kungfu_tf.callbacks.scaled_rate import scale_learning_rate
 from kungfu_tf.fit.metric_average import MetricAverageCallback
+from kungfu_tf.fit.monitor import MonitorCallback
 from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "LearningRateScheduleCallback",
     "LearningRateWarmupCallback",
     "MetricAverageCallback",
+    "MonitorCallback",
     "scale_learning_rate",
 ]

@@ -11,6 +11,7 @@ from kungfu_tf import _keras, ops, peer
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
 from kungfu_tf.fit.data import build_metrics
+from kungfu_tf.fit.monitor import MonitorCallback
 from kungfu_tf.fit.running import Fit
 from kungfu_tf.fit.saves import averages_before_saves
 from kungfu_tf.fit.statistics import average_statistics
@@ -30,6 +31,11 @@ def as_list(callbacks: Any) -> list[Any]:
     if isinstance(callbacks, (list, tuple)):
         return [c for part in callbacks for c in as_list(part)]
     return [callbacks]
+
+
+def monitors_first(callbacks: list[Any]) -> list[Any]:
+    """The same: all others see what a MonitorCallback writes into the logs."""
+    return sorted(callbacks, key=lambda c: not isinstance(c, MonitorCallback))
 
 
 def has_ours(callbacks: list[Any]) -> bool:

@@ -49,6 +49,8 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     call = inspect.signature(original).bind(model, *args, **kwargs)
     call.apply_defaults()
     given = callbacks.as_list(call.arguments["callbacks"])
+    if callbacks.monitors_first(given) != given:
+        given = call.arguments["callbacks"] = callbacks.monitors_first(given)
     fit = Fit(model, _is_shared(model, given), call.arguments["x"])
     if fit.is_shared:
         stops_early = agreement.check(model, call.arguments, callbacks.may_stop_early(given))

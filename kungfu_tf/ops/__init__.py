@@ -59,6 +59,13 @@ from kungfu_tf.ops.collective import (
 from kungfu_tf.ops.fuse import defuse, fuse
 from kungfu_tf.ops.group import group_all_reduce, group_broadcast
 from kungfu_tf.ops.meeting import barrier, consensus
+from kungfu_tf.ops.monitoring import (
+    calc_stats,
+    egress_rates,
+    get_peer_latencies,
+    ingress_rates,
+    monitored_all_reduce,
+)
 from kungfu_tf.ops.noise_scale import global_noise_scale
 from kungfu_tf.ops.smoothing import counter, exponential_moving_average
 from kungfu_tf.ops.spanning_tree import (
@@ -74,18 +81,23 @@ __all__ = [
     "all_to_all",
     "barrier",
     "broadcast",
+    "calc_stats",
     "cluster_size",
     "consensus",
     "counter",
     "defuse",
+    "egress_rates",
     "exponential_moving_average",
     "fuse",
     "gather",
     "get_neighbour_mask",
+    "get_peer_latencies",
     "global_minimum_spanning_tree",
     "global_noise_scale",
     "group_all_reduce",
     "group_broadcast",
+    "ingress_rates",
+    "monitored_all_reduce",
     "peer_info",
     "rank",
     "reduce",

@@ -57,6 +57,11 @@ def make_tag(op: str, name: str | None) -> str:
     return f"{base}/{place}" if place else base
 
 
+def monitored(tag: str) -> str:
+    """The tag of an operation that counts for the throughput: KUNGFU_MONITORED of the core."""
+    return f"monitored/{tag}"
+
+
 def title(op: str, name: str | None) -> str:
     """What messages call an operation before it has a tag."""
     return f"{op} '{name}'" if name else op

@@ -7,23 +7,20 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import _lib
+
 
 def squared_norm(gradients: Iterable[Any]) -> Any:
-    """|g|², g being all gradients together: a float64 scalar.
+    """|g|², g being all gradients together: a float64 scalar, of the same bits on all peers.
 
     Args:
         gradients: Tensors, `tf.IndexedSlices`, or None, which counts nothing.
     """
-    squares = [_squared(_values(g)) for g in gradients if g is not None]
+    by_dtype: dict[Any, list[Any]] = {}
+    for values in (_values(g) for g in gradients if g is not None):
+        by_dtype.setdefault(values.dtype, []).append(values)
+    squares = [_lib.load_ops().kungfu_squared_norm(group) for group in by_dtype.values()]
     return tf.add_n(squares) if squares else tf.constant(0.0, tf.float64)
-
-
-def _squared(values: Any) -> Any:
-    if values.dtype.is_complex:
-        return _squared(tf.math.real(values)) + _squared(tf.math.imag(values))
-    if values.dtype in (tf.float16, tf.bfloat16):
-        values = tf.cast(values, tf.float32)
-    return 2 * tf.cast(tf.nn.l2_loss(values), tf.float64)
 
 
 def _values(gradient: Any) -> Any:

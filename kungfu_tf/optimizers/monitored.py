@@ -55,7 +55,7 @@ class MonitoredSGD(SynchronousSGD):
             gradients,
             variables,
             bucket_bytes=self.bucket_bytes,
-            name=f"{self.name}/gradients",
+            name=self.exchange,
             step=step,
             observer=norms_of_step,
         )

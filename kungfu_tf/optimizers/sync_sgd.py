@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from kungfu_tf.ops import naming
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
 from kungfu_tf.optimizers.wrap import wrap
@@ -17,8 +18,9 @@ class SynchronousSGD(Algorithm):
 
     keeps_equal = True
 
-    def __init__(self, bucket_bytes: int = DEFAULT_BUCKET_BYTES) -> None:
+    def __init__(self, bucket_bytes: int = DEFAULT_BUCKET_BYTES, *, monitor: bool = False) -> None:
         self.bucket_bytes = bucket_bytes
+        self.monitor = monitor
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -28,13 +30,19 @@ class SynchronousSGD(Algorithm):
             gradients,
             variables,
             bucket_bytes=self.bucket_bytes,
-            name=f"{self.name}/gradients",
+            name=self.exchange,
             step=step,
         )
 
+    @property
+    def exchange(self) -> str:
+        """What the names of the buckets' operations begin with."""
+        name = f"{self.name}/gradients"
+        return naming.monitored(name) if self.monitor else name
+
 
 def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, *, bucket_bytes: int = DEFAULT_BUCKET_BYTES
+    optimizer: Optimizer, *, bucket_bytes: int = DEFAULT_BUCKET_BYTES, monitor: bool = False
 ) -> Optimizer:
     """Makes an optimizer synchronous: N peers × batch B train like one process × batch N·B.
 
@@ -72,6 +80,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
             `tf.keras`, a name or a config.
         bucket_bytes: Gradients travel in groups of up to so many bytes. Small groups start
             earlier, large ones cost less each.
+        monitor: Whether the exchange counts for the throughput: see `kungfu_tf.calc_stats`.
 
     Returns:
         The same object.
@@ -91,4 +100,4 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         raise TypeError(f"bucket_bytes is a number of bytes, not {bucket_bytes!r}")
     if bucket_bytes <= 0:
         raise ValueError(f"bucket_bytes must be positive, not {bucket_bytes}")
-    return wrap(optimizer, lambda: SynchronousSGD(bucket_bytes))
+    return wrap(optimizer, lambda: SynchronousSGD(bucket_bytes, monitor=monitor))

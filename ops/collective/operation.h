@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/base/deadline.h"
 #include "ops/collective/pieces.h"
 #include "ops/transport/wire.h"
 
@@ -33,6 +34,7 @@ struct Operation {
   Allocate allocate;                  // all_gather, gather, reduce_scatter, all_to_all
   int* equal = nullptr;               // consensus
 
+  Clock::time_point began{};  // when the session was given it
   StatusCallback done;
 };
 

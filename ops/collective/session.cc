@@ -1,6 +1,7 @@
 #include "ops/collective/session.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -44,6 +45,8 @@ Session::~Session() = default;
 
 uint64_t Session::Start(Operation operation) {
   const uint64_t handle = next_handle_++;
+  operation.began = Clock::now();
+  counters_->Began(operation.name, operation.began);
   if (size() == 1) {
     Status status = ValidateName(operation);
     if (status.ok()) status = Validate(operation, 1);
@@ -57,6 +60,18 @@ uint64_t Session::Start(Operation operation) {
     Finish(shared.get(), CancelledError(Title(*shared) + ": this peer has shut down"));
   }
   return handle;
+}
+
+void Session::Ping(Seconds timeout, Pinger::Done done) {
+  std::vector<double> seconds(size(), std::numeric_limits<double>::infinity());
+  seconds[rank_] = 0;
+  if (size() == 1) return done(seconds);
+  auto shared = std::make_shared<Pinger::Done>(std::move(done));
+  const bool posted = loop_->Post([self = shared_from_this(), timeout, seconds, shared] {
+    if (!self->pinger_) return (*shared)(seconds);
+    self->pinger_->PingOnLoop(After(timeout), std::move(*shared));
+  });
+  if (!posted) (*shared)(seconds);
 }
 
 void Session::Cancel(uint64_t handle, const Status& cause) {
@@ -79,6 +94,7 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
   previous_ = std::move(previous);
   watch_ = std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout,
                                         [this](int rank, const Status& why) { GiveUpOnLoop(rank, why); });
+  pinger_ = std::make_unique<Pinger>(loop_, router_, peers_, rank_, epoch_);
   router_->BeginEpochOnLoop(epoch_, peers_, this);
   AgreeOnLoop();
 }
@@ -119,6 +135,7 @@ void Session::AgreedOnLoop(const Status& status) {
     }
     if (rank_ == 0) KF_LOG(INFO) << "strategy " << Name(chosen) << " for " << peers_.ToString();
     routes_ = std::make_unique<Routes>(chosen, peers_, rank_, proposal_.chunk_bytes);
+    chosen_ = chosen;
     if (proposal_.direct != 0) return MeetOnLoop();
   }
   OpenOnLoop();
@@ -266,11 +283,8 @@ void Session::FinishOnLoop(Operation* operation, const Status& status) {
 }
 
 void Session::Finish(Operation* operation, const Status& status) {
-  if (status.ok()) {
-    counters_->Completed(operation->name);
-  } else {
-    counters_->Failed();
-  }
+  const uint64_t bytes = status.ok() ? TotalCount(*operation) * SizeOf(operation->dtype) : 0;
+  counters_->Ended(operation->name, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
   const StatusCallback done = std::move(operation->done);
   done(status);
 }
@@ -364,6 +378,8 @@ void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ended_ = true;
   watch_.reset();
+  if (pinger_) pinger_->CloseOnLoop();
+  pinger_.reset();
   direct_.reset();
   previous_.reset();
 }
@@ -409,6 +425,7 @@ Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Sig
 
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
   KF_DCHECK(loop_->InLoop());
+  if (pinger_ && pinger_->OnAnswerOnLoop(from, id)) return;
   if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
   const auto interrupter = interrupters_.find(peers_.RankOf(from));
   if (interrupter != interrupters_.end() && !answer.ok()) FailOnLoop(id, interrupter->second);

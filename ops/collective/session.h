@@ -24,6 +24,7 @@
 #include "ops/collective/direct_group.h"
 #include "ops/collective/host_meeting.h"
 #include "ops/collective/operation.h"
+#include "ops/collective/pinger.h"
 #include "ops/collective/planner.h"
 #include "ops/collective/running_operation.h"
 #include "ops/collective/stall_watch.h"
@@ -61,6 +62,12 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   // thread.
   void Cancel(uint64_t handle, const Status& cause = OkStatus());
 
+  // Asks the other peers for a sign of life, and says when it came; on the loop, in a session of one before the call
+  // returns. Any thread; other peers need not do the same.
+  void Ping(Seconds timeout, Pinger::Done done);
+
+  // kAuto as long as the peers have not agreed on one. Any thread.
+  StrategyName strategy() const { return chosen_; }
   int rank() const { return rank_; }
   int size() const { return peers_.size(); }
   uint32_t epoch() const { return epoch_; }
@@ -142,6 +149,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
 
   std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
   std::atomic<bool> interrupted_{false};
+  std::atomic<StrategyName> chosen_{StrategyName::kAuto};
 
   // The rest is the loop's.
   struct Proposal {
@@ -162,6 +170,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::unordered_map<OperationId, RunningOperation*, OperationIdHash> by_id_;
   std::unordered_map<OperationId, Status, OperationIdHash> failed_early_;  // not begun here yet
   std::unique_ptr<StallWatch> watch_;
+  std::unique_ptr<Pinger> pinger_;
   Status broken_;      // not OK: a peer is gone, nothing can succeed any more
   bool dead_ = false;  // and all were told
   bool ended_ = false;

@@ -1,16 +1,31 @@
 #include "ops/monitor/operation_counters.h"
 
 namespace kungfu {
+namespace {
 
-void OperationCounters::Completed(const std::string& name) {
-  MutexLock lock(&mu_);
-  ++completed_;
-  ++by_name_[name];
+bool IsMonitored(const std::string& name) { return name.compare(0, sizeof(kMonitored) - 1, kMonitored) == 0; }
+
+}  // namespace
+
+void OperationCounters::Began(const std::string& name, Clock::time_point now) {
+  if (IsMonitored(name)) throughput_.Begin(now);
 }
 
-void OperationCounters::Failed() {
+void OperationCounters::Ended(const std::string& name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) {
+  const bool was_called = began != Clock::time_point{};
+  const Clock::time_point now = was_called ? Clock::now() : began;
+  if (was_called && IsMonitored(name)) throughput_.End(now, strategy, ok ? bytes : 0);
+  if (was_called && ok) {
+    bytes_ += bytes;
+    latencies_.Add(Seconds(now - began).count());
+  }
   MutexLock lock(&mu_);
-  ++failed_;
+  if (!ok) {
+    ++failed_;
+    return;
+  }
+  ++completed_;
+  ++by_name_[name];
 }
 
 uint64_t OperationCounters::completed() const {

@@ -1,4 +1,4 @@
-// How many operations have ended, and how. Anybody may count, from any thread.
+// How many operations have ended, how, and how long they took. Anybody may count, from any thread.
 
 #pragma once
 
@@ -7,14 +7,23 @@
 #include <string>
 #include <unordered_map>
 
+#include "ops/base/deadline.h"
 #include "ops/base/mutex.h"
+#include "ops/monitor/latency_histogram.h"
+#include "ops/monitor/throughput_meter.h"
 
 namespace kungfu {
 
+// What names of operations begin with that count for the throughput.
+inline constexpr char kMonitored[] = "monitored/";
+
 class OperationCounters {
  public:
-  void Completed(const std::string& name) EXCLUDES(mu_);
-  void Failed() EXCLUDES(mu_);
+  // One that somebody has called, of which Ended will tell.
+  void Began(const std::string& name, Clock::time_point now);
+  // It is over, with success or not; it had `bytes`. `began` is that of Began, or nothing for one that nobody has
+  // called. `strategy`: which one its throughput counts for.
+  void Ended(const std::string& name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) EXCLUDES(mu_);
   // One was moved in memory of the host's peers, without copies.
   void MovedDirectly() { ++direct_; }
 
@@ -23,12 +32,18 @@ class OperationCounters {
   uint64_t direct() const { return direct_; }
   // Completed under this name.
   uint64_t completed(const std::string& name) const EXCLUDES(mu_);
+  uint64_t bytes() const { return bytes_; }
+  const LatencyHistogram& latencies() const { return latencies_; }
+  ThroughputMeter& throughput() { return throughput_; }
 
  private:
   mutable Mutex mu_;
   uint64_t completed_ GUARDED_BY(mu_) = 0;
   uint64_t failed_ GUARDED_BY(mu_) = 0;
   std::atomic<uint64_t> direct_{0};
+  std::atomic<uint64_t> bytes_{0};
+  LatencyHistogram latencies_;
+  ThroughputMeter throughput_;
   std::unordered_map<std::string, uint64_t> by_name_ GUARDED_BY(mu_);
 };
 

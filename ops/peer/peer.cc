@@ -222,4 +222,27 @@ RouterTotals Peer::Totals() {
   return totals;
 }
 
+std::vector<Peer::PeerTraffic> Peer::TrafficByRank() {
+  const std::shared_ptr<Session> session = this->session();
+  std::vector<PeerTraffic> result(session->size());
+  RunAndWait([&] {
+    for (int rank = 0; router_ && rank < session->size(); ++rank) {
+      result[rank].total = router_->TrafficOnLoop(session->peers()[rank]);
+    }
+  });
+  std::vector<uint64_t> sent, received;
+  for (const PeerTraffic& traffic : result) {
+    sent.push_back(traffic.total.sent);
+    received.push_back(traffic.total.received);
+  }
+  MutexLock lock(&traffic_mu_);
+  const std::vector<double> sent_rates = sent_.Update(Clock::now(), sent);
+  const std::vector<double> received_rates = received_.Update(Clock::now(), received);
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i].sent_rate = sent_rates[i];
+    result[i].received_rate = received_rates[i];
+  }
+  return result;
+}
+
 }  // namespace kungfu

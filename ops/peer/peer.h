@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "ops/base/config.h"
 #include "ops/base/mutex.h"
@@ -12,6 +13,7 @@
 #include "ops/elastic/control.h"
 #include "ops/memory/arena.h"
 #include "ops/monitor/operation_counters.h"
+#include "ops/monitor/rate_meter.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/transport/event_loop.h"
@@ -45,8 +47,15 @@ class Peer {
   void Interrupt(const Status& why);
 
   const OperationCounters& counters() const { return counters_; }
+  ThroughputMeter& throughput() { return counters_.throughput(); }
   // All zero without connections, and after Shutdown. Blocks until the loop has answered.
   RouterTotals Totals();
+  struct PeerTraffic {
+    Traffic total;
+    double sent_rate = 0, received_rate = 0;  // bytes per second, over about the last second
+  };
+  // By rank. As Totals.
+  std::vector<PeerTraffic> TrafficByRank() EXCLUDES(traffic_mu_);
 
  private:
   Peer(const Config& config, Arena* arena);
@@ -70,6 +79,9 @@ class Peer {
   std::unique_ptr<TransportSet> transports_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<Control> control_;
+
+  Mutex traffic_mu_;
+  RateMeter sent_ GUARDED_BY(traffic_mu_){Clock::now()}, received_ GUARDED_BY(traffic_mu_){Clock::now()};
 
   mutable Mutex session_mu_;
   std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);

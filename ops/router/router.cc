@@ -15,6 +15,11 @@ constexpr size_t kMaxInLinks = 2;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
 
+void Add(const Connection& connection, Traffic* traffic) {
+  traffic->sent += connection.bytes_sent();
+  traffic->received += connection.bytes_received();
+}
+
 }  // namespace
 
 Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout)
@@ -168,19 +173,29 @@ void Router::FinishCloseIfIdle() {
 
 RouterTotals Router::TotalsOnLoop() const {
   KF_DCHECK(loop_->InLoop());
-  RouterTotals totals = past_;
+  RouterTotals totals;
   totals.refused_frames = mailbox_.refused();
-  const auto add = [&](const Connection* connection) {
-    totals.bytes_sent += connection->bytes_sent();
-    totals.bytes_received += connection->bytes_received();
-    ++totals.connections;
-  };
   for (const auto& [id, peer] : peers_) {
-    if (peer.out && peer.out->connected() && peer.out->closed().ok()) add(peer.out->connection());
-    for (const auto& link : peer.in) add(link->connection());
+    const Traffic traffic = TrafficOnLoop(id);
+    totals.bytes_sent += traffic.sent;
+    totals.bytes_received += traffic.received;
+    totals.connections += peer.in.size() + (HasOutConnection(peer) ? 1 : 0);
   }
   return totals;
 }
+
+Traffic Router::TrafficOnLoop(const PeerId& id) const {
+  KF_DCHECK(loop_->InLoop());
+  const auto it = peers_.find(id);
+  if (it == peers_.end()) return {};
+  const Peer& peer = it->second;
+  Traffic traffic = peer.past;
+  if (HasOutConnection(peer)) Add(*peer.out->connection(), &traffic);
+  for (const auto& link : peer.in) Add(*link->connection(), &traffic);
+  return traffic;
+}
+
+bool Router::HasOutConnection(const Peer& peer) { return peer.out && peer.out->connected() && peer.out->closed().ok(); }
 
 // A peer is lost when all connections with it are over: what it sent before may still lie in one of them when another
 // ends. When one has ended the others have a little time.
@@ -247,8 +262,7 @@ void Router::OnHeardOnLoop(const PeerId& from) {
 void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const PeerId peer = link->peer();
-  past_.bytes_sent += link->connection()->bytes_sent();
-  past_.bytes_received += link->connection()->bytes_received();
+  Add(*link->connection(), &peers_[peer].past);
   auto& links = peers_[peer].in;
   const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
   // A client that gave up before it had read our verdict has a connection to nobody, and tries again: what has brought
@@ -264,11 +278,8 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
 
 void Router::OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  const Peer& state = peers_[peer];
-  if (const Connection* connection = state.out->connection()) {
-    past_.bytes_sent += connection->bytes_sent();
-    past_.bytes_received += connection->bytes_received();
-  }
+  Peer& state = peers_[peer];
+  if (const Connection* connection = state.out->connection()) Add(*connection, &state.past);
   LinkClosed(peer, why);
   FinishCloseIfIdle();
 }

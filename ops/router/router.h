@@ -36,6 +36,12 @@ class RouterHandler {
   virtual void OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
 };
 
+// Bytes to and from one peer, over connections that are and that were.
+struct Traffic {
+  uint64_t sent = 0;
+  uint64_t received = 0;
+};
+
 struct RouterTotals {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
@@ -76,6 +82,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void CloseOnLoop(Deadline deadline, std::function<void()> closed);
 
   RouterTotals TotalsOnLoop() const;
+  Traffic TrafficOnLoop(const PeerId& peer) const;
 
  private:
   friend class Conversation;
@@ -87,6 +94,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
     Status lost;  // not OK: all are over
     Clock::time_point last_heard{};
     uint64_t sent = 0;  // bytes, when it was looked
+    Traffic past;       // over connections that have ended
 
     bool has_left() const { return why.code() == Code::kCancelled; }
   };
@@ -100,6 +108,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void Lost(const PeerId& peer);
   void TellOfLoss(const PeerId& peer, const Status& why);
   void FinishCloseIfIdle();
+  static bool HasOutConnection(const Peer& peer);
 
   // InLinkOwner, OutLinkOwner
   void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) override;
@@ -131,7 +140,6 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   bool closing_ = false;
   std::function<void()> closed_;
-  RouterTotals past_;  // of connections that are over
 };
 
 }  // namespace kungfu

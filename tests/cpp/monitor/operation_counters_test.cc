@@ -10,10 +10,10 @@ namespace {
 
 KF_TEST(OperationCounters, TellsNamesAndOutcomesApart) {
   OperationCounters counters;
-  counters.Completed("a");
-  counters.Completed("b");
-  counters.Completed("a");
-  counters.Failed();
+  counters.Ended("a", true, {}, 0, 0);
+  counters.Ended("b", true, {}, 0, 0);
+  counters.Ended("a", true, {}, 0, 0);
+  counters.Ended("c", false, {}, 0, 0);
   EXPECT_EQ(counters.completed(), 3u);
   EXPECT_EQ(counters.completed("a"), 2u);
   EXPECT_EQ(counters.completed("b"), 1u);
@@ -28,8 +28,8 @@ KF_TEST(OperationCounters, CountsFromManyThreads) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, name = std::to_string(t)] {
       for (int i = 0; i < kTimes; ++i) {
-        counters.Completed(name);
-        counters.Failed();
+        counters.Ended(name, true, {}, 0, 0);
+        counters.Ended(name, false, {}, 0, 0);
       }
     });
   }
@@ -37,6 +37,21 @@ KF_TEST(OperationCounters, CountsFromManyThreads) {
   EXPECT_EQ(counters.completed(), uint64_t{kThreads * kTimes});
   EXPECT_EQ(counters.failed(), uint64_t{kThreads * kTimes});
   for (int t = 0; t < kThreads; ++t) EXPECT_EQ(counters.completed(std::to_string(t)), uint64_t{kTimes});
+}
+
+KF_TEST(OperationCounters, TimesWhatWasCalledAndSucceeded) {
+  OperationCounters counters;
+  const Clock::time_point began = Clock::now() - std::chrono::milliseconds(5);
+  for (const char* name : {"a", "monitored/a"}) {
+    counters.Began(name, began);
+    counters.Ended(name, true, began, 100, 3);
+  }
+  counters.Began("monitored/b", began);
+  counters.Ended("monitored/b", false, began, 1000, 3);
+  counters.Ended("kungfu/session", true, {}, 24, 3);
+  EXPECT_EQ(counters.bytes(), 200u);
+  EXPECT_GE(counters.latencies().seconds(), 0.01);
+  EXPECT_EQ(counters.throughput().Of(3).total.bytes, 100u);
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ TESTS = Path(__file__).parents[2]
 PUBLIC = {
     "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None)",
     "barrier": "(*, name='barrier')",
+    "calc_stats": "()",
     "callbacks": None,
+    "check_interference": "(*, threshold=0.8)",
     "current_cluster_size": "()",
     "current_local_rank": "()",
     "current_local_size": "()",
@@ -37,8 +39,10 @@ PUBLIC = {
     "layers": None,
     "local_rank": "()",
     "local_size": "()",
+    "log_stats": "()",
     "ops": None,
     "optimizers": None,
+    "print_strategy_stats": "()",
     "rank": "()",
     "run_barrier": "(*, name='barrier')",
     "run_on_root": "(fn)",
@@ -54,6 +58,7 @@ PUBLIC = {
         "(initial_lr, *, warmup_epochs=5, steps_per_epoch=None)"
     ),
     "callbacks.MetricAverageCallback": "()",
+    "callbacks.MonitorCallback": ("(*, log_dir=None, port=None, address='127.0.0.1', token=None)"),
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.shard": "(dataset, *, remainder='drop')",
@@ -83,20 +88,25 @@ PUBLIC = {
     "ops.all_to_all": "(tensor, *, splits=None, name=None)",
     "ops.barrier": "(*, name=None)",
     "ops.broadcast": "(tensor, *, root=0, name=None)",
+    "ops.calc_stats": "(*, name=None)",
     "ops.cluster_size": "(*, name=None)",
     "ops.consensus": "(tensor, *, name=None)",
     "ops.counter": "(*, init=0, incr=1, name=None)",
     "ops.defuse": "(tensor, shapes, *, name=None)",
+    "ops.egress_rates": "(*, name=None)",
     "ops.exponential_moving_average": "(x, *, alpha=0.9, name=None)",
     "ops.fuse": "(values, *, name=None)",
     "ops.gather": "(tensor, *, root=0, concat=False, name=None)",
     "ops.get_neighbour_mask": "(edges, *, name=None)",
+    "ops.get_peer_latencies": "(*, timeout=5.0, name=None)",
     "ops.global_minimum_spanning_tree": "(weights, *, name=None)",
     "ops.global_noise_scale": (
         "(batch_small, batch_big, tensor, avg_tensor, *, alpha=0.6, name=None)"
     ),
     "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None)",
     "ops.group_broadcast": "(values, *, root=0, name=None)",
+    "ops.ingress_rates": "(*, name=None)",
+    "ops.monitored_all_reduce": "(tensor, *, op='sum', name=None)",
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
     "ops.reduce": "(tensor, op, *, root=0, name=None)",
@@ -107,7 +117,7 @@ PUBLIC = {
         "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
     ),
     "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1)",
-    "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400)",
+    "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400, monitor=False)",
     "optimizers.wrap": "(optimizer, make_algorithm)",
 }
 

@@ -1,0 +1,181 @@
+"""Where a peer answers Prometheus."""
+
+from __future__ import annotations
+
+import hmac
+import importlib
+import ipaddress
+import logging
+import threading
+import wsgiref.simple_server
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kungfu_tf import _measured, config, errors, peer
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = 5.0  # that a request may take
+
+
+class _Handler(wsgiref.simple_server.WSGIRequestHandler):
+    timeout = _SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are no news."""
+
+
+class Endpoint:
+    """Serves what is measured, while it is open. One request at a time.
+
+    Args:
+        port: As for `MonitorCallback`, like the rest.
+        address: Where to listen.
+        token: What who asks must send.
+
+    Raises:
+        InvalidArgumentError: If others than this host can ask, and there is no token.
+    """
+
+    def __init__(self, port: int, address: str, token: str | None) -> None:
+        self._wanted = port
+        self._address = address
+        self._token = config.MONITOR_TOKEN.get() if token is None else token
+        if not self._token and not _is_loopback(address):
+            raise errors.InvalidArgumentError(
+                f"MonitorCallback: others than this host can ask {address}, so it needs a token: "
+                "set KUNGFU_MONITOR_TOKEN"
+            )
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._steps = 0
+        self._seconds = 0.0
+        self._metrics: dict[str, float] = {}
+
+    @property
+    def port(self) -> int | None:
+        """Where it listens; None if it is closed."""
+        return self._server.server_port if self._server else None
+
+    def open(self) -> None:
+        """Starts to serve, in a thread.
+
+        Raises:
+            LibraryError: If prometheus-client is missing.
+            OSError: If the port is taken.
+        """
+        try:
+            prometheus = importlib.import_module("prometheus_client")
+        except ImportError as error:
+            raise errors.LibraryError(
+                "MonitorCallback(port=...) needs prometheus-client: pip install kungfu_tf[monitor]"
+            ) from error
+        registry = prometheus.CollectorRegistry()
+        registry.register(_Collector(self._families))
+        port = self._wanted + peer.local_rank() if self._wanted else 0
+        self._server = wsgiref.simple_server.make_server(
+            self._address,
+            port,
+            self._guarded(prometheus.make_wsgi_app(registry)),
+            handler_class=_Handler,
+        )
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="kungfu-monitor", daemon=True
+        )
+        self._thread.start()
+        _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._address, self.port)
+
+    def close(self) -> None:
+        """Stops to serve."""
+        if self._server and self._thread:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+        self._server = self._thread = None
+
+    def steps(self, steps: int, seconds: float, metrics: dict[str, float]) -> None:
+        """Adds steps, and what the optimizers have measured in them."""
+        with self._lock:
+            self._steps += steps
+            self._seconds += seconds
+            self._metrics.update(metrics)
+
+    def _guarded(self, app: Callable[..., Any]) -> Callable[..., Any]:
+        wanted = f"Bearer {self._token}".encode()
+
+        def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+            given = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
+            if self._token and not hmac.compare_digest(given, wanted):
+                start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer")])
+                return [b"a bearer token is needed\n"]
+            return app(environ, start_response)
+
+        return answer
+
+    def _families(self) -> Iterator[Any]:
+        """What Prometheus is told, read when it asks."""
+        core = importlib.import_module("prometheus_client.core")
+
+        def gauge(name: str, meaning: str, value: float) -> Any:
+            return core.GaugeMetricFamily(name, meaning, value=value)
+
+        yield from _traffic_families(core)
+        latencies = _measured.latencies()
+        buckets, total = [], 0
+        for bound, count in latencies.counts.items():
+            total += count
+            buckets.append((f"{bound:g}".replace("inf", "+Inf"), total))
+        yield core.HistogramMetricFamily(
+            "kungfu_collective_seconds",
+            "how long collectives took",
+            buckets=buckets,
+            sum_value=latencies.seconds,
+        )
+        yield core.CounterMetricFamily(
+            "kungfu_collective_bytes", "what this peer gave to collectives", value=latencies.bytes
+        )
+        with self._lock:
+            steps, seconds, metrics = self._steps, self._seconds, dict(self._metrics)
+        yield core.SummaryMetricFamily(
+            "kungfu_step_seconds", "how long steps took", count_value=steps, sum_value=seconds
+        )
+        yield gauge("kungfu_epoch", "how often the cluster has changed", peer.epoch())
+        yield gauge("kungfu_size", "the number of peers", peer.size())
+        yield gauge("kungfu_rank", "the rank of this peer", peer.rank())
+        for name, value in metrics.items():
+            yield gauge(f"kungfu_{name}", f"{name} of the newest step that was measured", value)
+
+
+class _Collector:
+    """What a registry wants."""
+
+    def __init__(self, collect: Callable[[], Iterator[Any]]) -> None:
+        self.collect = collect
+
+    def describe(self) -> list[Any]:
+        """Nothing: what there is, is known when somebody asks."""
+        return []
+
+
+def _traffic_families(core: Any) -> Iterator[Any]:
+    """KungFu's names, which have no suffix that a counter would be given."""
+    traffic = _measured.traffic()
+    for way, meaning in (("egress", "to"), ("ingress", "from")):
+        for field, name, what in (
+            ("bytes", f"{way}_total_bytes", f"bytes {meaning} a peer"),
+            ("rate", f"{way}_rate_bytes_per_sec", f"bytes per second {meaning} a peer"),
+        ):
+            family = core.UntypedMetricFamily(name, what, labels=["peer"])
+            for rank, one in enumerate(traffic):
+                family.add_metric([peer.name_of(rank)], getattr(one, f"{way}_{field}"))
+            yield family
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

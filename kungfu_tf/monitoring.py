@@ -1,0 +1,89 @@
+"""How fast the peers exchange, and whether something has become slower.
+
+What is measured is `kungfu_tf.ops.monitored_all_reduce` and optimizers with `monitor=True`, for
+each strategy along which data travel.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from kungfu_tf import _measured, peer
+
+__all__ = ["calc_stats", "check_interference", "log_stats", "print_strategy_stats"]
+
+_log = logging.getLogger(__name__)
+
+
+def calc_stats() -> float:
+    """Returns the throughput of the strategy in use since this was called last.
+
+    Returns:
+        Bytes per second: what this peer gave to monitored operations, by the time in which there
+        were any. If there was none since then: that of the last time when there was; 0 before the
+        first.
+
+    Example:
+
+    ```python
+    print(f"{kf.calc_stats() / 1e6:.0f} MB/s")
+    ```
+    """
+    return _measured.end_window()
+
+
+def log_stats() -> None:
+    """Logs the throughput of each strategy, a line each, with Python's `logging` at level INFO."""
+    for line in _lines():
+        _log.info("%s", line)
+
+
+def print_strategy_stats() -> None:
+    """Prints the throughput of each strategy, a line each."""
+    for line in _lines():
+        print(line, flush=True)
+
+
+def check_interference(*, threshold: float = 0.8) -> bool:
+    """Tells whether most peers see the strategy in use move less than it could.
+
+    A peer does if what the last `calc_stats` has found is less than `threshold` times the best that
+    it ever has. All peers must call it, and get the same answer.
+
+    Args:
+        threshold: Between 0 and 1.
+
+    Returns:
+        Whether more than half of the peers see it.
+
+    Raises:
+        ValueError: If `threshold` is not between 0 and 1.
+        tf.errors.OpError: As any collective.
+
+    Example:
+
+    ```python
+    kf.calc_stats()
+    if kf.check_interference():
+        print("something else uses this network")
+    ```
+    """
+    if not 0 < threshold < 1:
+        raise ValueError(f"check_interference: threshold is between 0 and 1, not {threshold}")
+    from kungfu_tf import ops
+
+    own = _measured.throughputs().get(_measured.strategy())
+    vote = np.int32(own is not None and own.newest < threshold * own.best)
+    votes = int(ops.all_reduce(vote, name="check_interference"))
+    return 2 * votes > peer.size()
+
+
+def _lines() -> list[str]:
+    strategies = _measured.throughputs()
+    return [
+        f"rank {peer.rank()}: strategy {name}: {one.bytes / 1e6:.1f} MB in {one.seconds:.3f} s, "
+        f"newest {one.newest / 1e6:.1f} MB/s, best {one.best / 1e6:.1f} MB/s"
+        for name, one in strategies.items()
+    ] or [f"rank {peer.rank()}: nothing has been monitored yet"]

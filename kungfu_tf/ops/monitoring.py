@@ -1,0 +1,149 @@
+"""What the peers have measured of the network between them, as operations of a graph.
+
+`kungfu_tf.ops` says what all operations have in common.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf import _lib
+from kungfu_tf.ops import collective, kernels, naming
+
+
+@kernels.operation
+def egress_rates(*, name: str | None = None) -> Any:
+    """Returns how many bytes per second go to each peer.
+
+    Over about the last second, headers included; what peers of one host read in each other's memory
+    goes over no connection and is not among it.
+
+    Args:
+        name: Of the graph's operation.
+
+    Returns:
+        float32[size], by rank; 0 for this peer itself.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If the peer cannot start, or has been shut down.
+
+    Example:
+
+    ```python
+    busiest = tf.argmax(kf.ops.egress_rates())
+    ```
+    """
+    return _rates(name)[0]
+
+
+@kernels.operation
+def ingress_rates(*, name: str | None = None) -> Any:
+    """Returns how many bytes per second come from each peer: see `egress_rates`.
+
+    Args:
+        name: Of the graph's operation.
+
+    Returns:
+        float32[size], by rank; 0 for this peer itself.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If the peer cannot start, or has been shut down.
+
+    Example:
+
+    ```python
+    total = tf.reduce_sum(kf.ops.ingress_rates())
+    ```
+    """
+    return _rates(name)[1]
+
+
+def _rates(name: str | None) -> tuple[Any, Any]:
+    kernels.check_graph("rates")
+    rates = _lib.load_ops().kungfu_traffic_rates(name=name)
+    return rates.egress, rates.ingress
+
+
+@kernels.operation
+def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
+    """Measures how long each peer takes to answer.
+
+    Each is asked several times, over the connections that the collectives use; the shortest time
+    counts. The other peers need not do the same.
+
+    Args:
+        timeout: Seconds that all have together.
+        name: Of the graph's operation.
+
+    Returns:
+        float32[size]: seconds by rank; 0 for this peer itself, infinity for who has not answered.
+
+    Raises:
+        ValueError: If `timeout` is not positive.
+        tf.errors.FailedPreconditionError: If the peer cannot start, or has been shut down.
+
+    Example:
+
+    ```python
+    edges = kf.ops.global_minimum_spanning_tree(kf.ops.get_peer_latencies())
+    ```
+    """
+    if not timeout > 0:
+        raise ValueError(f"get_peer_latencies: timeout must be positive, not {timeout}")
+    kernels.check_graph("get_peer_latencies")
+    return _lib.load_ops().kungfu_peer_latencies(timeout=timeout, name=name)
+
+
+@kernels.operation
+def monitored_all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
+    """Is `all_reduce`, and counts for the throughput of the strategy in use.
+
+    It is for large tensors, whose time says something of the network: `calc_stats` and
+    `check_interference` look at nothing else.
+
+    Args:
+        tensor: As for `all_reduce`.
+        op: As for `all_reduce`.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        As `all_reduce`.
+
+    Raises:
+        InvalidArgumentError: As `all_reduce`, like the rest.
+        UnsupportedTypeError: If `op` is not defined for the dtype.
+        tf.errors.InvalidArgumentError: If dtype, shape or `op` differ between peers.
+
+    Example:
+
+    ```python
+    gradient = kf.ops.monitored_all_reduce(gradient, op="mean")
+    ```
+    """
+    tag = naming.make_tag("monitored_all_reduce", name)
+    return collective.all_reduce(tensor, op=op, name=naming.monitored(tag))
+
+
+@kernels.operation
+def calc_stats(*, name: str | None = None) -> Any:
+    """Returns the throughput of the strategy in use since this was called last, here or as
+    `kungfu_tf.calc_stats`.
+
+    It is that of `monitored_all_reduce` and of optimizers with `monitor=True`: the bytes that this
+    peer gave to them by the time in which there were any.
+
+    Args:
+        name: Of the graph's operation.
+
+    Returns:
+        A float32 scalar, in bytes per second. If there was no such operation since then: that of
+        the last time when there was; 0 before the first.
+
+    Example:
+
+    ```python
+    throughput = kf.ops.calc_stats()
+    ```
+    """
+    kernels.check_graph("calc_stats")
+    return _lib.load_ops().kungfu_calc_stats(name=name)

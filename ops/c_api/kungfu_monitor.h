@@ -1,0 +1,68 @@
+/* The second part of the C interface of the core: what it has measured. kungfu.h says what holds for all functions. */
+
+#ifndef KUNGFU_C_API_KUNGFU_MONITOR_H_
+#define KUNGFU_C_API_KUNGFU_MONITOR_H_
+
+#include "ops/c_api/kungfu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- Traffic ------------------------------------------------------------------------------------------------ */
+
+/* What went over connections to and from each rank: in bytes since the peer started, headers included, and per second,
+ * over about the last second. What the host's peers read in each other's memory is not among it. */
+typedef struct {
+  uint64_t egress_bytes;
+  uint64_t ingress_bytes;
+  double egress_rate;
+  double ingress_rate;
+} kungfu_traffic;
+/* Fills up to `size` elements, by rank; returns the number of peers, or -1 as kungfu_size does. */
+KUNGFU_EXPORT int kungfu_get_traffic(kungfu_traffic* traffic, int size);
+
+/* Returns the memory for the latencies, one double for each of `size` ranks: in seconds for a message and its answer, 0
+ * for this peer itself, infinity for who has not answered within `timeout` seconds. `allocate` is called once, before
+ * `done`; NULL: the call fails. Any peer may call it, alone. */
+typedef double* (*kungfu_allocate_doubles)(void* arg, int size);
+KUNGFU_EXPORT void kungfu_ping(double timeout, kungfu_allocate_doubles allocate, kungfu_done done, void* arg);
+
+/* The sum of the squares of `count` elements of a floating or complex kungfu_dtype; NaN for any other. Bitwise the same
+ * on all peers. */
+KUNGFU_EXPORT double kungfu_squared_norm(const void* data, uint64_t count, int32_t dtype);
+
+/* -- Operations --------------------------------------------------------------------------------------------- */
+
+/* How long operations took from the call to the end, of all that were completed without error, and what they moved. */
+#define KUNGFU_LATENCY_BUCKETS 28
+typedef struct {
+  double upper_bound[KUNGFU_LATENCY_BUCKETS]; /* in seconds; the last is infinity */
+  uint64_t count[KUNGFU_LATENCY_BUCKETS];     /* operations that took no longer, and longer than the bucket before */
+  double seconds;                             /* of all together */
+  uint64_t bytes;                             /* that this peer gave to them */
+} kungfu_latencies;
+KUNGFU_EXPORT void kungfu_get_latencies(kungfu_latencies* latencies);
+
+/* What operations whose names begin with KUNGFU_MONITORED moved while the session's strategy was `strategy`. */
+#define KUNGFU_MONITORED "monitored/"
+typedef struct {
+  const char* strategy;
+  uint64_t bytes;
+  double seconds; /* in which there was such an operation */
+  double newest;  /* bytes per second of the newest window that had some */
+  double best;    /* of all windows */
+} kungfu_throughput;
+/* Fills up to `size` elements, one for each strategy that has moved something, and returns how many there are. */
+KUNGFU_EXPORT int kungfu_get_throughputs(kungfu_throughput* throughputs, int size);
+/* Ends a window, which began with the last call, and returns the throughput of the session's strategy in it, or if
+ * there was none, in the newest that had some; 0 before the first. */
+KUNGFU_EXPORT double kungfu_end_window(void);
+/* The name of the session's strategy; AUTO as long as the peers have not agreed on one. Valid for ever. */
+KUNGFU_EXPORT const char* kungfu_strategy(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KUNGFU_C_API_KUNGFU_MONITOR_H_ */

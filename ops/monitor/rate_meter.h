@@ -1,0 +1,35 @@
+// How fast counters grow, over about the last second. It keeps no clock: who asks says what time it is.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "ops/base/deadline.h"
+
+namespace kungfu {
+
+// One thread.
+class RateMeter {
+ public:
+  static constexpr Seconds kWindow{1};
+
+  // At `start` all counters were 0.
+  explicit RateMeter(Clock::time_point start) : start_(start) {}
+
+  // What each counter grew by per second since it was looked at, at least kWindow ago; if it was not, since the
+  // first look, or since the start. Counters whose number has changed begin anew.
+  std::vector<double> Update(Clock::time_point now, const std::vector<uint64_t>& totals);
+
+ private:
+  struct Look {
+    Clock::time_point when;
+    std::vector<uint64_t> totals;
+  };
+
+  Clock::time_point start_;
+  std::deque<Look> looks_;  // oldest first
+};
+
+}  // namespace kungfu

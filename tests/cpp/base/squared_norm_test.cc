@@ -1,0 +1,47 @@
+#include "ops/base/squared_norm.h"
+
+#include <vector>
+
+#include "ops/base/float16.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu {
+namespace {
+
+// Of 1, 2, ... count: small enough to be exact.
+double Expected(size_t count) { return static_cast<double>(count * (count + 1) * (2 * count + 1) / 6); }
+
+template <typename T>
+double OfNumbers(size_t count, DType dtype) {
+  std::vector<T> numbers(count);
+  for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<T>(i + 1);
+  return SquaredNorm(numbers.data(), dtype == DType::kComplex64 || dtype == DType::kComplex128 ? count / 2 : count,
+                     dtype);
+}
+
+KF_TEST(SquaredNorm, IsExactForSmallNumbers) {
+  for (const size_t count : {0, 1, 2, 16, 30, 1000, 1024, 10006}) {
+    EXPECT_EQ(OfNumbers<float>(count, DType::kFloat32), Expected(count));
+    EXPECT_EQ(OfNumbers<double>(count, DType::kFloat64), Expected(count));
+    if (count % 2 != 0) continue;
+    EXPECT_EQ(OfNumbers<float>(count, DType::kComplex64), Expected(count));
+    EXPECT_EQ(OfNumbers<double>(count, DType::kComplex128), Expected(count));
+  }
+}
+
+KF_TEST(SquaredNorm, OfHalfPrecision) {
+  for (const size_t count : {0, 5, 16, 1024, 1500, 5000}) {
+    const std::vector<Float16> half(count, Narrow<Float16>(-2.0f));
+    const std::vector<BFloat16> brain(count, Narrow<BFloat16>(-2.0f));
+    EXPECT_EQ(SquaredNorm(half.data(), count, DType::kFloat16), 4.0 * static_cast<double>(count));
+    EXPECT_EQ(SquaredNorm(brain.data(), count, DType::kBFloat16), 4.0 * static_cast<double>(count));
+  }
+}
+
+KF_TEST(SquaredNorm, DoesNotOverflowWithItsElements) {
+  const std::vector<float> large(100, 1e30f);
+  EXPECT_GT(SquaredNorm(large.data(), large.size(), DType::kFloat32), 0.9e62);
+}
+
+}  // namespace
+}  // namespace kungfu

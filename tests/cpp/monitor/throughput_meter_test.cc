@@ -1,0 +1,43 @@
+#include "ops/monitor/throughput_meter.h"
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu {
+namespace {
+
+Clock::time_point At(int64_t seconds) { return Clock::time_point{} + std::chrono::seconds(seconds); }
+
+KF_TEST(ThroughputMeter, OverlappingOperationsShareTheTime) {
+  ThroughputMeter meter;
+  meter.Begin(At(10));
+  meter.Begin(At(11));
+  meter.End(At(12), 1, 600);
+  meter.End(At(13), 1, 600);
+  meter.Begin(At(100));
+  meter.End(At(101), 1, 400);
+  EXPECT_EQ(meter.Of(1).total.bytes, 1600u);
+  EXPECT_EQ(meter.Of(1).total.seconds, 4.0);
+}
+
+KF_TEST(ThroughputMeter, KeysAndWindows) {
+  ThroughputMeter meter;
+  const auto move = [&](int64_t from, int64_t to, int key, uint64_t bytes) {
+    meter.Begin(At(from));
+    meter.End(At(to), key, bytes);
+  };
+  move(0, 1, 1, 100);
+  EXPECT_EQ(meter.Of(1).newest, 0.0);
+  meter.EndWindow();
+  move(2, 4, 1, 100);
+  move(4, 5, 2, 700);
+  move(5, 9, 2, 0);  // failed
+  meter.EndWindow();
+  meter.EndWindow();
+  EXPECT_EQ(meter.Of(1).newest, 50.0);
+  EXPECT_EQ(meter.Of(1).best, 100.0);
+  EXPECT_EQ(meter.Of(2).newest, 700.0);
+  EXPECT_EQ(meter.Of(3).total.bytes, 0u);
+}
+
+}  // namespace
+}  // namespace kungfu
