@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kungfu_tf import _lib
 
-_BUCKETS = 28  # KUNGFU_LATENCY_BUCKETS
+_BUCKETS = 28  # of the histogram
 
 
 class _Traffic(ctypes.Structure):

@@ -58,7 +58,7 @@ def make_tag(op: str, name: str | None) -> str:
 
 
 def monitored(tag: str) -> str:
-    """The tag of an operation that counts for the throughput: KUNGFU_MONITORED of the core."""
+    """The tag of an operation that counts for the throughput: the core knows it by that."""
     return f"monitored/{tag}"
 
 

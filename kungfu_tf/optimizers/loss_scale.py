@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, _weight, ops, peer
+from kungfu_tf.optimizers import _scale
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer, weighted
 
 
@@ -33,7 +34,8 @@ def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None
     variables = self._trainable_variables if trainable_variables is None else trainable_variables
     grads, variables = list(grads), list(variables)
     if isinstance(inner, Keras3Optimizer) and not inner.kungfu_accumulates():
-        grads = inner.kungfu_gradients(grads, variables)
+        with _scale.within(_keras.native(self.dynamic_scale)):
+            grads = inner.kungfu_gradients(grads, variables)
         with inner.kungfu_exchanged():
             return original(self, grads, trainable_variables)
     grads = weighted(grads, variables)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from kungfu_tf import _state, _weight, peer
 from kungfu_tf.ops import norms
 from kungfu_tf.ops.noise_scale import warn_alone
+from kungfu_tf.optimizers import _scale
 from kungfu_tf.optimizers.buckets import mean_gradients
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 
@@ -59,7 +60,7 @@ class MonitoredSGD(SynchronousSGD):
             step=step,
             observer=norms_of_step,
         )
-        own, mean = norms_of_step.totals()
+        own, mean = (norm / tf.square(_scale.current()) for norm in norms_of_step.totals())
         published = self._published.get()
         value = self.measure(own, mean)
         is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)

@@ -141,6 +141,24 @@ def case_a_gradient_that_is_not_finite_is_left_out():
     np.testing.assert_allclose(metric(optimizer, "gradient_variance").numpy(), 2 / 3, rtol=1e-6)
 
 
+def case_a_scaled_loss():
+    """The gradients of a scaled loss are as many times too large, the variance is not."""
+    plain = tf.keras.optimizers.SGD(0.1)
+    optimizer = wrapped("gradient_variance", plain)
+    variables = new_variables()
+    if training.is_keras_3():
+        optimizer = tf.keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=1024.0)
+        optimizer.build(variables)
+        gradients_of = [1024 * g for g in gradients(kf.rank(), 0)]
+    else:
+        optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=1024.0)
+        scaled = [tf.constant(1024 * g) for g in gradients(kf.rank(), 0)]
+        gradients_of = optimizer.get_unscaled_gradients(scaled)
+    optimizer.apply_gradients(zip(map(tf.constant, gradients_of), variables, strict=True))
+    value = metric(plain, "gradient_variance").numpy()
+    np.testing.assert_allclose(value, expected("gradient_variance", [0]), rtol=1e-5)
+
+
 def case_slices():
     """The rows of a table: those of one index are one."""
     optimizer = wrapped("gradient_variance", tf.keras.optimizers.SGD(0.1))
