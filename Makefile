@@ -120,13 +120,18 @@ pytest = -m pytest $(PYTEST_ARGS) $(1) | tee build/$@.log
 test-tf-2.21: build
 	$(TF_2_21)/bin/python $(call pytest)
 
-# Installing knows no Keras: once for each TensorFlow is enough; and without TensorFlow, once.
+# What knows no Keras runs once for each TensorFlow, and what knows no TensorFlow, once.
+NO_TENSORFLOW := tests/test_layering.py tests/python/launcher tests/python/install/test_without_tensorflow.py \
+  $(wildcard tests/fault/test_launcher_*.py)
+NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault
+ignore = $(foreach tests,$(1),--ignore=$(tests))
+
 test-legacy-keras: build
-	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,--ignore=tests/python/install)
+	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,$(call ignore,$(NO_KERAS)))
 
 test-tf-2.15: build
 ifneq ($(PYTHON_TF_2_15),)
-	$(TF_2_15)/bin/python $(call pytest,--ignore=tests/python/install/test_without_tensorflow.py)
+	$(TF_2_15)/bin/python $(call pytest,$(call ignore,$(NO_TENSORFLOW)))
 else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif

@@ -26,9 +26,16 @@ struct Case {
   }
 };
 
+// Threads do not care what they move: where ThreadSanitizer makes all of it slow, one dtype stands for the others.
+#ifdef __SANITIZE_THREAD__
+constexpr int kFirstDType = static_cast<int>(DType::kFloat32), kEndDType = kFirstDType + 1;
+#else
+constexpr int kFirstDType = 0, kEndDType = kNumDTypes;
+#endif
+
 std::vector<Case> MakeCases(int size) {
   std::vector<Case> cases;
-  for (int t = 0; t < kNumDTypes; ++t) {
+  for (int t = kFirstDType; t < kEndDType; ++t) {
     for (int o = 0; o < kNumReduceOps; ++o) {
       const DType dtype = static_cast<DType>(t);
       const ReduceOp op = static_cast<ReduceOp>(o);
