@@ -59,7 +59,7 @@ class Endpoint:
         return self._server.server_port if self._server else None
 
     def open(self) -> None:
-        """Starts to serve, in a thread.
+        """Starts to serve, in a thread; anew, if an error has kept it open.
 
         Raises:
             LibraryError: If prometheus-client is missing.
@@ -71,6 +71,7 @@ class Endpoint:
             raise errors.LibraryError(
                 "MonitorCallback(port=...) needs prometheus-client: pip install kungfu_tf[monitor]"
             ) from error
+        self.close()
         registry = prometheus.CollectorRegistry()
         registry.register(_Collector(self._families))
         port = self._wanted + peer.local_rank() if self._wanted else 0

@@ -51,7 +51,7 @@ class MonitoredSGD(SynchronousSGD):
             if peer.alone():
                 warn_alone(self.what)
             return super().gradients(gradients, variables, step=step)
-        norms_of_step = _Norms(self._is_due())
+        norms_of_step = Norms(self._is_due())
         means = mean_gradients(
             gradients,
             variables,
@@ -86,7 +86,7 @@ class MonitoredSGD(SynchronousSGD):
         return is_even & tf.equal(count % self.interval, 0)
 
 
-class _Norms:
+class Norms:
     """Observes the buckets of one step: Σ over them of |g|², of the peers' and of their mean."""
 
     def __init__(self, is_due: Any) -> None:
@@ -96,23 +96,17 @@ class _Norms:
 
     def sends(self, gradients: Sequence[Any]) -> Any:
         dtype = tf.float64 if gradients[0].dtype in (tf.float64, tf.complex128) else tf.float32
-        squared = _squared_norm_if(self._is_due, gradients)
-        return tf.cast(squared, dtype)
+        # One by one: each is read while it is new.
+        squares = [norms.squared_norm([gradient], wanted=self._is_due) for gradient in gradients]
+        return tf.cast(tf.add_n(squares), dtype)
 
     def receives(self, scalar: Any, means: Sequence[Any]) -> None:
         self._own.append(tf.cast(scalar, tf.float64))
-        self._mean.append(_squared_norm_if(tf.math.is_finite(scalar), means))
+        is_measured = tf.math.is_finite(scalar)
+        self._mean += [norms.squared_norm([mean], wanted=is_measured) for mean in means]
 
     def totals(self) -> tuple[Any, Any]:
         return tf.add_n(self._own), tf.add_n(self._mean)
-
-
-def _squared_norm_if(is_wanted: Any, gradients: Sequence[Any]) -> Any:
-    """|g|², or NaN."""
-    if tf.get_static_value(is_wanted):
-        return norms.squared_norm(gradients)
-    nothing = tf.constant(float("nan"), tf.float64)
-    return tf.cond(is_wanted, lambda: norms.squared_norm(gradients), lambda: nothing)
 
 
 def _after(done: Any, gradients: list[Any]) -> list[Any]:

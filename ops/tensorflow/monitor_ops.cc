@@ -1,5 +1,7 @@
 // What the core has measured, as operations of a graph, and the norm that measurements of gradients are made of.
 
+#include <limits>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -106,9 +108,18 @@ class SquaredNormKernel : public OpKernel {
       const char* data;
       int64_t count;
     };
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape(), &output));
+    double* const norm = &output->scalar<double>()();
+    const Tensor& wanted = context->input(0);
+    OP_REQUIRES(context, tensorflow::TensorShapeUtils::IsScalar(wanted.shape()),
+                absl::InvalidArgumentError("whether it is wanted is a scalar"));
+    *norm = std::numeric_limits<double>::quiet_NaN();
+    if (!wanted.scalar<bool>()()) return;
+
     std::vector<Piece> pieces;
     const int64_t bytes = tensorflow::DataTypeSize(type_);
-    for (int i = 0; i < context->num_inputs(); ++i) {
+    for (int i = 1; i < context->num_inputs(); ++i) {
       const Tensor& input = context->input(i);
       const char* const data = static_cast<const char*>(input.data());
       for (int64_t begin = 0; begin < input.NumElements(); begin += kPiece) {
@@ -122,9 +133,7 @@ class SquaredNormKernel : public OpKernel {
     };
     auto* const workers = context->device()->tensorflow_cpu_worker_threads()->workers;
     workers->ParallelFor(static_cast<int64_t>(pieces.size()), kPiece, add);
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape(), &output));
-    output->scalar<double>()() = std::accumulate(sums.begin(), sums.end(), 0.0);
+    *norm = std::accumulate(sums.begin(), sums.end(), 0.0);
   }
 
  private:
@@ -174,12 +183,13 @@ REGISTER_OP("KungfuCalcStats")
 KUNGFU_REGISTER_KERNEL("KungfuCalcStats", CalcStatsKernel, .HostMemory("throughput"));
 
 REGISTER_OP("KungfuSquaredNorm")
+    .Input("wanted: bool")
     .Input("inputs: N * T")
     .Output("norm: double")
     .Attr("T: {half, bfloat16, float, double, complex64, complex128}")
     .Attr("N: int >= 1")
     .SetShapeFn(Scalar)
-    .Doc("The sum of the squares of all elements, bitwise the same everywhere.");
+    .Doc("The sum of the squares of all elements, bitwise the same everywhere; NaN if it is not wanted.");
 REGISTER_KERNEL_BUILDER(Name("KungfuSquaredNorm").Device(tensorflow::DEVICE_CPU), SquaredNormKernel);
 
 }  // namespace

@@ -1,0 +1,74 @@
+"""MonitorCallback and the optimizers that measure, in a process that is alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf.ops import noise_scale
+
+keras = tf.keras
+
+
+def fit(optimizer, *callbacks):
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile(optimizer, "mse")
+    return model.fit(
+        *(np.ones([8, 2]), np.ones([8, 1])), batch_size=4, verbose=0, callbacks=list(callbacks)
+    )
+
+
+def test_one_peer_measures_nothing_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    noise_scale._warned.clear()
+    with caplog.at_level(logging.WARNING):
+        for optimizer in (
+            kf.optimizers.MonitorGradientNoiseScaleOptimizer(keras.optimizers.SGD(0.1), 4),
+            kf.optimizers.MonitorGradientVarianceOptimizer(keras.optimizers.SGD(0.1)),
+        ):
+            history = fit(optimizer, kf.callbacks.MonitorCallback()).history
+            assert set(history) == {"loss", "step_time", "egress_rate", "ingress_rate"}
+            assert history["step_time"][0] > 0 and history["egress_rate"] == [0]
+    assert sum("nothing can be measured" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"device_batch_size": 0}, "device_batch_size must be positive, not 0"),
+        ({"device_batch_size": 2.5}, "device_batch_size is a number of samples, not 2.5"),
+        ({"device_batch_size": 1, "alpha": 1}, "not 1"),
+        ({"device_batch_size": 1, "monitor_interval": 0}, "monitor_interval must be positive"),
+        ({"device_batch_size": 1, "monitor_interval": 0.5}, "monitor_interval is a number"),
+    ],
+)
+def test_arguments(arguments: dict, error: str) -> None:
+    optimizer = keras.optimizers.SGD(0.1)
+    with pytest.raises((TypeError, ValueError), match=error):
+        kf.optimizers.MonitorGradientNoiseScaleOptimizer(optimizer, **arguments)
+    kf.optimizers.SynchronousSGDOptimizer(optimizer)  # it is as it was
+
+
+def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
+    if importlib.util.find_spec("prometheus_client") is None:
+        return
+    monitor = kf.callbacks.MonitorCallback(port=0)
+    asked = []
+
+    class Fail(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            with urllib.request.urlopen(f"http://127.0.0.1:{monitor.port}", timeout=20) as answer:
+                asked.append("kungfu_size 1.0" in answer.read().decode())
+            if len(asked) == 1:
+                raise RuntimeError("in the middle")
+
+    fail = Fail()
+    with pytest.raises(RuntimeError, match="in the middle"):
+        fit(keras.optimizers.SGD(0.1), fail, monitor)
+    fit(keras.optimizers.SGD(0.1), fail, monitor)
+    assert asked == [True, True] and monitor.port is None
