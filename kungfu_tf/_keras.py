@@ -131,7 +131,19 @@ def has_own_train_step(model: Any) -> bool:
 def variables_of(optimizer: Any) -> list[Any]:
     """The optimizer's state: slots, iterations, learning rate."""
     variables = getattr(optimizer, "variables", [])
-    return list(variables() if callable(variables) else variables)
+    found = list(variables() if callable(variables) else variables)
+    known = {id(v) for v in found}
+    return found + [rate for rate in _rates_of(optimizer) if id(rate) not in known]
+
+
+def _rates_of(optimizer: Any) -> Iterator[Any]:
+    """What Keras 2 leaves out of an optimizer's variables: the learning rate, and of legacy ones
+    all numbers that can be changed."""
+    for part in parts_of(optimizer):
+        hypers = vars(part).get("_hyper", {})
+        for value in [vars(part).get("_learning_rate"), *(hypers[name] for name in sorted(hypers))]:
+            if hasattr(value, "read_value"):
+                yield value
 
 
 def shared_variables_of(optimizer: Any) -> list[Any]:

@@ -44,7 +44,7 @@ PYTHON_LAYERS: Layers = (
     {"_build"},
     {"config"},
     {"errors"},
-    {"_keras", "_ordinals", "_state", "_version"},
+    {"_keras", "_ordinals", "_state", "_version", "_warn"},
     {"_replace"},
 )
 # The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or

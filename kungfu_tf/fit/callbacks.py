@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from kungfu_tf import _keras, ops, peer
+from kungfu_tf import _keras, config, ops, peer
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
 from kungfu_tf.fit.data import build_metrics
@@ -19,6 +21,7 @@ from kungfu_tf.initializer import BroadcastGlobalVariablesCallback, first_step
 
 _log = logging.getLogger(__name__)
 
+_TELLERS = ("EarlyStopping", "LearningRateScheduler", "ReduceLROnPlateau")
 _WRITERS = ("BackupAndRestore", "CSVLogger", "ModelCheckpoint", "TensorBoard")
 
 
@@ -41,6 +44,32 @@ def monitors_first(callbacks: list[Any]) -> list[Any]:
 def has_ours(callbacks: list[Any]) -> bool:
     """Whether the peers are made equal by a callback that the user gave."""
     return any(isinstance(c, BroadcastGlobalVariablesCallback) for c in callbacks)
+
+
+def has_any_of_ours(callbacks: list[Any]) -> bool:
+    """Whether the program averages by itself, or is told elsewhere that it does not."""
+    return any(isinstance(c, Callback) for c in callbacks)
+
+
+def prints() -> bool:
+    """Whether this peer does: rank 0, for all."""
+    return peer.is_root() or config.VERBOSE.get() == "all"
+
+
+@contextlib.contextmanager
+def quiet(callbacks: list[Any]) -> Iterator[None]:
+    """Within it, of what Keras' callbacks do everywhere rank 0 alone tells."""
+    keras = [package.module.callbacks for package in _keras.packages()]
+    tellers = tuple(getattr(module, name) for module in keras for name in _TELLERS)
+    quieted = [] if prints() else [c for c in callbacks if isinstance(c, tellers)]
+    asked = [c.verbose for c in quieted]
+    for callback in quieted:
+        callback.verbose = 0
+    try:
+        yield
+    finally:
+        for callback, verbose in zip(quieted, asked, strict=True):
+            callback.verbose = verbose
 
 
 def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:

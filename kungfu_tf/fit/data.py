@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import _keras, _weight, ops, peer
+from kungfu_tf._warn import warn
 from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in, step_on
 from kungfu_tf.data.even import agree, prolong
 from kungfu_tf.initializer import first_step
@@ -69,11 +69,10 @@ class EvenAdapter:
         if len(digest) == 0:  # nothing that can be told apart, on all peers
             return
         if bool(ops.consensus(digest, name="fit/first_batch")) and peer.is_root():
-            warnings.warn(
+            warn(
                 f"the first batch is the same on all {peer.size()} peers: they seem to train on "
                 "the same data. Give each its part, with kungfu_tf.data.shard(dataset), or of "
-                "arrays x[kungfu_tf.rank() :: kungfu_tf.size()]; or shuffle differently",
-                stacklevel=2,
+                "arrays x[kungfu_tf.rank() :: kungfu_tf.size()]; or shuffle differently"
             )
 
 

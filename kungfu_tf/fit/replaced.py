@@ -12,10 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, config, peer
-from kungfu_tf.fit import agreement, callbacks, compilation, in_step, metrics
+from kungfu_tf import _keras, peer
+from kungfu_tf.fit import agreement, callbacks, compilation, forgotten, in_step, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
+from kungfu_tf.fit.on_batch import train_on_batch
 from kungfu_tf.fit.running import Fit, current, running
 from kungfu_tf.initializer import first_step, randomness
 
@@ -41,6 +42,7 @@ def _install(package: _keras.Package) -> None:
         _keras.replace(trainer, "_validate_and_get_metrics_result", _results)
         _keras.replace(trainer, "_maybe_load_initial_counters_from_ckpt", _first_epoch_and_step)
     _keras.replace(trainer, "fit", _fit)
+    _keras.replace(trainer, "train_on_batch", train_on_batch)
     _keras.replace(trainer, "evaluate", _evaluate)
     _keras.replace(trainer, "predict", _predict)
 
@@ -56,11 +58,15 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
         stops_early = agreement.check(model, call.arguments, callbacks.may_stop_early(given))
         call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
         call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
+        forgotten.warn_of_sums(model)
+    elif not callbacks.has_any_of_ours(given):
+        forgotten.warn_if_not_wrapped(model)
     averages = fit.is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
     with contextlib.ExitStack() as stack:
         if fit.is_shared:
             stack.enter_context(in_step.together())
             stack.enter_context(randomness.of_this_peer())
+            stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model))
         stack.enter_context(running(fit if averages and not peer.alone() else None))
         return original(*call.args, **call.kwargs)
@@ -163,4 +169,4 @@ def _quietly(original: Callable[..., Any], model: Any, args: Any, kwargs: Any) -
 
 def _verbosity(asked: Any) -> Any:
     """Rank 0 prints for all."""
-    return asked if peer.is_root() or config.VERBOSE.get() == "all" else 0
+    return asked if callbacks.prints() else 0

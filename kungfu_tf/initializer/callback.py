@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from kungfu_tf import _keras, peer
@@ -65,12 +64,7 @@ class BroadcastGlobalVariablesCallback(Callback):
         is_custom = not algorithms and _keras.has_own_train_step(model)
         self._is_checked = is_custom or any(a.keeps_equal for a in algorithms)
         if not algorithms and not is_custom and peer.rank() == 0:
-            warnings.warn(
-                f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that "
-                "is not distributed: every peer trains a model of its own and nothing will be "
-                "averaged. Compile it with kungfu_tf.optimizers.SynchronousSGDOptimizer(optimizer)",
-                stacklevel=2,
-            )
+            first_step.warn_not_distributed(model)
 
         def first(train_function: Any, iterator: Any) -> Any:
             iterator = first_step.build(model, iterator)
@@ -89,13 +83,4 @@ class BroadcastGlobalVariablesCallback(Callback):
 
     def _check(self, when: str) -> None:
         if self._check_every and self._is_checked:
-            check_equal(_equal_variables(self.model), when)
-
-
-def _equal_variables(model: Any) -> list[Any]:
-    """What a method that keeps peers equal keeps equal."""
-    trainable = [
-        v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
-    ]
-    optimizers = _keras.optimizers_of(model)
-    return trainable + [v for o in optimizers for v in _keras.shared_variables_of(o)]
+            check_equal(first_step.equal_variables(self.model), when)

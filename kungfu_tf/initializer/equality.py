@@ -90,7 +90,8 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
     return (
         f"{len(different)} of {lengths[0]} variables differ from rank 0's {when}: "
         f"{', '.join(shown)}{more}. Is the optimizer wrapped, are all variables broadcast before "
-        "the first step, and does nothing else change them on some peers only?"
+        "the first step, and does nothing else change them on some peers only, as a callback does "
+        "(one that sets the learning rate, say) that not all peers have?"
     )
 
 

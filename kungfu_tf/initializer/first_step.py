@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras
+from kungfu_tf._warn import warn
 from kungfu_tf.initializer import randomness
 from kungfu_tf.initializer.broadcast import broadcast_variables
 
@@ -47,7 +48,7 @@ def build(model: Any, iterator: Any) -> Any:
         What to train on: `iterator`, as if nobody had looked into it.
     """
     if not all(layer.built for layer in model._flatten_layers()):
-        if model.run_eagerly:
+        if model.run_eagerly or not hasattr(iterator, "element_spec"):
             unpack = _keras.package_of(model).module.utils.unpack_x_y_sample_weight
             batch = next(iterator)
             model(unpack(batch)[0], training=False)
@@ -65,6 +66,25 @@ def make_equal(model: Any) -> None:
     states = [v for optimizer in optimizers for v in _keras.variables_of(optimizer)]
     broadcast_variables([*model.weights, *states])
     randomness.separate(model)
+
+
+def equal_variables(model: Any) -> list[Any]:
+    """What a method that keeps peers equal keeps equal."""
+    trainable = [
+        v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
+    ]
+    optimizers = _keras.optimizers_of(model)
+    return trainable + [v for o in optimizers for v in _keras.shared_variables_of(o)]
+
+
+def warn_not_distributed(model: Any) -> None:
+    """Warns that each peer trains for itself."""
+    warn(
+        f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that is not "
+        "distributed: every peer trains a model of its own and nothing will be averaged. Compile "
+        "it with kungfu_tf.optimizers.SynchronousSGDOptimizer(optimizer), or wrap "
+        "model.optimizer of a model that was loaded"
+    )
 
 
 def trace(step: Callable[[Any], Any], element_spec: Any) -> None:

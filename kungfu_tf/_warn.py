@@ -1,0 +1,20 @@
+"""Warnings that point at the program's own line, however deep in Keras they arise."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_LIBRARIES = ("kungfu_tf", "keras", "tf_keras", "tensorflow", "contextlib")
+
+
+def warn(message: str) -> None:
+    """Warns of what the innermost line that is none of ours or of Keras' has asked for."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_of_a_library(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level - 1)
+
+
+def _is_of_a_library(module: str) -> bool:
+    return module.split(".")[0] in _LIBRARIES

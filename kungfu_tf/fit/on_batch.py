@@ -1,0 +1,38 @@
+"""`train_on_batch` with a wrapped optimizer: all peers begin with rank 0's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kungfu_tf import _keras, peer
+from kungfu_tf.initializer import first_step
+from kungfu_tf.initializer.equality import check_equal
+
+
+def train_on_batch(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+    """Keras' method. The first call makes the peers equal, and sees whether they stay so.
+
+    The first with these optimizers: a loop of the program's own has no other beginning.
+    """
+    optimizers = _keras.optimizers_of(model)
+    begun = tuple(map(id, optimizers))
+    algorithms = _keras.algorithms_of_model(model)
+    if not algorithms or peer.alone() or vars(model).get("_kungfu_begun") == begun:
+        return original(model, *args, **kwargs)
+
+    def first(train_function: Any, iterator: Any) -> Any:
+        iterator = first_step.build(model, iterator)
+        first_step.make_equal(model)
+        return train_function(iterator)
+
+    model.make_train_function()
+    first_step.around(model, first)
+    try:
+        result = original(model, *args, **kwargs)
+    finally:
+        first_step.forget(model)
+    vars(model)["_kungfu_begun"] = begun
+    if all(algorithm.keeps_equal for algorithm in algorithms):
+        check_equal(first_step.equal_variables(model), "after the first train_on_batch")
+    return result
