@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import _keras, peer
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,16 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
         raise ValueError(f"remainder is 'drop', 'repeat' or 'keep', not {remainder!r}")
     if peer.alone():
         return dataset
+    if _keras.packages():
+        _watch_fit()
     return deal(dataset, peer.rank(), peer.size(), remainder)
+
+
+def _watch_fit() -> None:
+    """Who deals out data and then trains a plain optimizer on them is warned."""
+    from kungfu_tf._callback import install
+
+    install()
 
 
 def deal(dataset: tf.data.Dataset, rank: int, size: int, remainder: str) -> tf.data.Dataset:
@@ -109,10 +118,10 @@ def _from_whole_rounds(dataset: tf.data.Dataset, rank: int, size: int) -> tf.dat
 def _log_dropped(count: int, size: int) -> None:
     if count == tf.data.UNKNOWN_CARDINALITY:
         _log.warning(
-            "data.shard: the dataset's length is unknown; if it is not a multiple of %d, the last "
-            "1 to %d elements of each pass are used by no peer",
+            "data.shard: the dataset's length is unknown; if it is not a multiple of %d, %s of "
+            "each pass used by no peer",
             size,
-            size - 1,
+            "the last element is" if size == 2 else f"the last elements, up to {size - 1}, are",
         )
     elif count % size:
         _log.warning(

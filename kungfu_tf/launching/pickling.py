@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import linecache
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import errors
+from kungfu_tf.launching import wrapping
 
 
 def dump_function(fn: Callable[[int], Any]) -> bytes:
@@ -73,7 +75,14 @@ def _dumps(value: Any) -> bytes:
     # Imported with the first launch, not by who only looks at the names of kungfu_tf.
     import cloudpickle
 
-    return bytes(cloudpickle.dumps(value))
+    class Pickler(cloudpickle.CloudPickler):
+        def reducer_override(self, obj: Any) -> Any:
+            made = wrapping.reduced(obj)
+            return super().reducer_override(obj) if made is NotImplemented else made
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(value)
+    return buffer.getvalue()
 
 
 def name_of(fn: Any) -> str:

@@ -54,6 +54,23 @@ def test_the_processes_meet_and_arrays_travel():
         np.testing.assert_array_equal(result, scale * 3)
 
 
+def test_a_model_keeps_its_wrapped_optimizer_on_the_way():
+    keras = tf.keras
+    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+    optimizer = kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    model.compile(optimizer, "mse")
+
+    def fn(rank):
+        x = np.eye(3, dtype="float32") * (rank + 1)
+        model.fit(x, x[:, :1], verbose=0)
+        return model.get_weights()
+
+    before = model.get_weights()
+    first, second = kf.launch(fn, 2)
+    assert all(map(np.array_equal, first, second))
+    assert not any(map(np.array_equal, first, before))
+
+
 def test_a_process_is_a_new_interpreter_with_our_path():
     def fn(rank):
         return os.getpid(), sys.path, sys.argv, "tensorflow" in sys.modules

@@ -1,0 +1,52 @@
+"""Wrapped optimizers, and models that train by one, on their way to other processes.
+
+Keras pickles by saving, and what it saves is of the plain optimizer. A function that `launch` sends
+means the wrapped one: it travels as the plain one, and is wrapped again where it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kungfu_tf import _keras
+
+
+def reduced(value: Any) -> Any:
+    """What a pickler is to write for `value`; NotImplemented: what it always does.
+
+    Raises:
+        TypeError: If wrapping would be lost on the way.
+    """
+    if any(isinstance(value, package.module.Model) for package in _keras.packages()):
+        return _model(value)
+    wrap = _wrap_of(value)
+    return NotImplemented if wrap is None else (_optimizer_again, (wrap, *value.__reduce__()))
+
+
+def _model(model: Any) -> Any:
+    wrapped = [o for o in _keras.optimizers_of(model) if _keras.is_wrapped(o)]
+    if not wrapped:
+        return NotImplemented
+    recipe = model.__reduce__()
+    if wrapped != [model.optimizer] or len(recipe) != 2:
+        raise TypeError("a model is sent without what its optimizers are wrapped in")
+    return _model_again, (_wrap_of(model.optimizer), *recipe)
+
+
+def _wrap_of(optimizer: Any) -> Any:
+    return None if isinstance(optimizer, type) else getattr(type(optimizer), "kungfu_wrap", None)
+
+
+def _optimizer_again(
+    wrap: Callable[[Any], Any], load: Callable[..., Any], arguments: Sequence[Any]
+) -> Any:
+    return wrap(load(*arguments))
+
+
+def _model_again(
+    wrap: Callable[[Any], Any], load: Callable[..., Any], arguments: Sequence[Any]
+) -> Any:
+    model = load(*arguments)
+    wrap(model.optimizer)
+    return model
