@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from kungfu_tf import _keras, _ordinals, ops, peer
 from kungfu_tf.fit import in_step
@@ -31,7 +32,11 @@ def check(model: Any, arguments: Mapping[str, Any], may_stop_early: bool) -> boo
     ordinals = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
     more = [may_stop_early, _ordinals.algorithms.next, ordinals]
     codes = np.array([*map(_code, mine.values()), *more], np.int64)
-    gathered = in_step.meet(lambda: ops.all_gather(codes, name="fit/arguments").numpy())
+    try:
+        gathered = in_step.meet(lambda: ops.all_gather(codes, name="fit/arguments").numpy())
+    except (tf.errors.UnavailableError, tf.errors.DeadlineExceededError) as error:
+        message = f"not all peers call fit, as all must: {error.message}"
+        raise type(error)(None, None, message) from None
     for i, argument in enumerate(mine):
         column = gathered[:, i]
         if np.any(column != column[0]):

@@ -8,6 +8,7 @@ at once, and the next `fit` is in a new epoch, whose numbers start at 0 on all p
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -17,8 +18,14 @@ from kungfu_tf import errors, peer
 
 T = TypeVar("T")
 
-# The end of a long message says what was wrong: TensorFlow's begin with where.
-_LONGEST_REASON = 800
+_LONGEST_REASON = 300
+# Of what TensorFlow says all that is indented tells where, as these lines do.
+_WHERE = re.compile(
+    r"\s|Graph execution error:|Detected at node|Traceback |<stack traces|Function call stack|$"
+)
+_OP = re.compile(r"\{\{function_node \S*?\}\}\s*|\s*\[Op:\S*?\](\s*name:\s*)?$")
+# What pybind11 makes of a Ctrl-C that comes while TensorFlow makes an error of what failed.
+_REPLACED = "REPLACED BY KeyboardInterrupt"
 
 
 @contextlib.contextmanager
@@ -30,6 +37,8 @@ def together() -> Iterator[None]:
         with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
             peer.interrupt(_code(error), f"fit was left by {_reason(error)}")
             peer.begin_epoch()
+        if isinstance(error, RuntimeError) and _REPLACED in str(error):
+            raise KeyboardInterrupt from error
         raise
 
 
@@ -53,6 +62,10 @@ def _code(error: BaseException) -> int:
 
 def _reason(error: BaseException) -> str:
     name, text = type(error).__name__, str(error).strip()
+    if isinstance(error, tf.errors.OpError):
+        lines = _OP.sub("", text).splitlines()
+        said = dict.fromkeys(line for line in lines if not _WHERE.match(line))
+        text = "; ".join(said) or text
     if len(text) > _LONGEST_REASON:
-        text = "..." + text[-_LONGEST_REASON:]
+        text = text[:_LONGEST_REASON] + "..."
     return f"{name}: {text}" if text else name

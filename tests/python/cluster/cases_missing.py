@@ -45,3 +45,13 @@ def case_barrier_of_the_process():
         text = raised_by(kf.errors.DeadlineExceededError, kf.barrier)
         assert "rank 0" in text
         assert "rank 1" in text
+
+
+def case_a_fit_of_rank_0_alone():
+    """The last of this file: the others' next `fit` would be one behind."""
+    if kf.rank() == 0:
+        model = tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)])
+        model.compile(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.1)), "mse")
+        text = raised_by(TooLate, lambda: model.fit(tf.zeros([2, 1]), tf.zeros([2, 1]), verbose=0))
+        assert "not all peers call fit" in text
+        assert "rank 1" in text
