@@ -6,13 +6,12 @@ been imported already, so nothing here imports one.
 
 from __future__ import annotations
 
+import collections
 import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
-
-from kungfu_tf._replace import replace as replace
 
 
 class Package(NamedTuple):
@@ -107,11 +106,27 @@ def is_wrapped(optimizer: Any) -> bool:
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The wrapped optimizers among the model's attributes; else the one it is compiled with."""
-    candidates = [v for v in vars(model).values() if hasattr(v, "apply_gradients")]
-    wrapped = [v for v in candidates if is_wrapped(v)]
+    """The wrapped optimizers that the model holds; else the one it is compiled with.
+
+    They may lie in its attributes, in lists and dicts; and in those of the models inside it, if it
+    has a train step of its own.
+    """
+    holders = model._flatten_layers() if has_own_train_step(model) else [model]
+    held = {id(o): o for holder in holders for o in _optimizers_in(vars(holder))}
+    wrapped = [optimizer for optimizer in held.values() if is_wrapped(optimizer)]
     compiled_with = getattr(model, "optimizer", None)
     return wrapped or ([] if compiled_with is None else [compiled_with])
+
+
+def _optimizers_in(container: Any) -> Iterator[Any]:
+    waiting, seen = collections.deque([container]), set()
+    while waiting:
+        value = waiting.popleft()
+        if hasattr(value, "apply_gradients"):
+            yield value
+        elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
+            seen.add(id(value))
+            waiting.extend(value.values() if isinstance(value, dict) else value)
 
 
 def algorithms_of_model(model: Any) -> list[Any]:

@@ -6,14 +6,13 @@ TensorFlow's import or at that of ours, whichever comes later.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from kungfu_tf import _lib, config
+from kungfu_tf import _lib, config, errors
 
 _TENSORFLOW = "tensorflow"
 
@@ -32,31 +31,39 @@ def begin() -> None:
 
 
 class _WaitForTensorFlow(MetaPathFinder):
-    """Finds TensorFlow once, as others find it, to be there when its import ends."""
+    """Finds TensorFlow as others find it, to be there when its import ends."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != _TENSORFLOW:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        # Others may ask whether it can be found, and import it later or never.
+        others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_share(module: ModuleType) -> None:
                 execute(module)
-                _share()
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    _share()
 
             spec.loader.exec_module = execute_and_share  # type: ignore[method-assign]
         return spec
 
 
 def _share() -> None:
-    if _lib.share_tensors() < 0:
-        print(
-            "kungfu_tf: TensorFlow had made tensors before kungfu_tf was imported: they are "
-            "reduced with copies; import kungfu_tf earlier",
-            file=sys.stderr,
-            flush=True,
-        )
+    try:
+        is_late = _lib.share_tensors() < 0
+    except errors.LibraryError as error:  # whoever uses us gets it; who only imports goes on
+        _warn(str(error))
+        return
+    if is_late:
+        _warn("TensorFlow had made tensors before kungfu_tf was imported; import kungfu_tf earlier")
+
+
+def _warn(why: str) -> None:
+    print(f"kungfu_tf: tensors are reduced with copies: {why}", file=sys.stderr, flush=True)

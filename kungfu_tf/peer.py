@@ -210,7 +210,7 @@ class _Call:
         operation = start(self._on_done, number)
         try:
             self._done.wait()  # the core has the deadline
-        except KeyboardInterrupt:
+        except BaseException:  # of a signal's handler
             if operation is not None:
                 _lib.core().kungfu_cancel(operation, 0, b"")
             raise

@@ -36,6 +36,14 @@ def empty_batch(element_spec: Any) -> Any:
     return tf.nest.pack_sequence_as(element_spec, [_empty(spec, name) for name, spec in named])
 
 
+def empty_batches(element_spec: Any) -> tf.data.Dataset:
+    """An endless dataset of them.
+
+    Every peer makes it, also one that needs none: what cannot be empty is an error everywhere.
+    """
+    return tf.data.Dataset.from_tensors(empty_batch(element_spec)).repeat()
+
+
 def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset, in which empty batches get the dimensions of the last batch before them.
 

@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import _ordinals, ops, peer
-from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in
+from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in
 from kungfu_tf.ops import kernels
 
-_UNKNOWN = tf.data.UNKNOWN_CARDINALITY
+UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 _INFINITE = tf.data.INFINITE_CARDINALITY
 # Fixed, so that all peers look equally far ahead: at rest no question waits for an answer.
 _AHEAD = 2
@@ -73,14 +73,19 @@ def even(
         )
     if not peer.alone():
         plan = agree(dataset, cardinality=cardinality, name=name)
-        dataset = like_the_last(prolong(dataset, plan)) if plan.lacking else dataset
-    return tf.data.Dataset.zip((dataset,)).map(_counted)
+        dataset = prolong(dataset, plan)
+    return counted(dataset)
 
 
-@tf.autograph.experimental.do_not_convert
-def _counted(batch: Any) -> tuple[Any, Any]:
-    samples = samples_of(batch)
-    return samples, stand_in(batch, samples)
+def counted(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Pairs: how many samples a batch has, and the batch or what stands in for an empty one."""
+
+    @tf.autograph.experimental.do_not_convert
+    def count(batch: Any) -> tuple[Any, Any]:
+        samples = samples_of(batch)
+        return samples, stand_in(batch, samples)
+
+    return tf.data.Dataset.zip((dataset,)).map(count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,12 +112,12 @@ class Plan:
     @property
     def lacking(self) -> bool:
         """Whether some peer has, or may have, fewer batches than another."""
-        return _UNKNOWN in self.batches or len(set(self.batches)) > 1
+        return UNKNOWN in self.batches or len(set(self.batches)) > 1
 
     @property
     def length(self) -> int:
         """The number of batches of all prolonged datasets."""
-        for special in (_UNKNOWN, _INFINITE):
+        for special in (UNKNOWN, _INFINITE):
             if special in self.batches:
                 return special
         return max(self.batches)
@@ -166,17 +171,16 @@ def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
     """
     if not plan.lacking:
         return dataset
-    # Made on every peer, so that what cannot be empty is an error everywhere.
-    empty = tf.data.Dataset.from_tensors(empty_batch(dataset.element_spec)).repeat()
-    if plan.length == _UNKNOWN:
-        return _while_anybody_has_one(dataset, empty, plan.name)
+    empty = empty_batches(dataset.element_spec)
+    if plan.length == UNKNOWN:
+        return like_the_last(_while_anybody_has_one(dataset, empty, plan.name))
     mine = plan.batches[peer.rank()]
     if mine == _INFINITE:
         return dataset
     if plan.length == _INFINITE:
-        return dataset.concatenate(empty)
+        return like_the_last(dataset.concatenate(empty))
     if mine < plan.length:
-        dataset = dataset.concatenate(empty.take(plan.length - mine))
+        dataset = like_the_last(dataset.concatenate(empty.take(plan.length - mine)))
     return dataset.apply(tf.data.experimental.assert_cardinality(plan.length))
 
 

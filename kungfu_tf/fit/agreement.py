@@ -13,12 +13,15 @@ from kungfu_tf import _keras, _ordinals, ops, peer
 from kungfu_tf.fit import in_step
 
 
-def check(model: Any, arguments: Mapping[str, Any], may_stop_early: bool) -> bool:
+def check(
+    model: Any, arguments: Mapping[str, Any], *, check_every: Any, may_stop_early: bool
+) -> bool:
     """Compares what decides how often the peers meet in `fit`.
 
     Args:
         model: What is trained.
         arguments: Those of `fit`, by name.
+        check_every: That of this peer's `BroadcastGlobalVariablesCallback`.
         may_stop_early: Whether this peer's training may stop after any batch.
 
     Returns:
@@ -27,7 +30,7 @@ def check(model: Any, arguments: Mapping[str, Any], may_stop_early: bool) -> boo
     Raises:
         ValueError: On every peer, if the arguments differ: names argument, values and ranks.
     """
-    mine = {**_meetings(arguments), **_options(model)}
+    mine = {**_meetings(arguments), **_options(model), "check_every": check_every}
     algorithms = _keras.algorithms_of_model(model)
     ordinals = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
     more = [may_stop_early, _ordinals.algorithms.next, ordinals]
@@ -107,5 +110,5 @@ def _difference(argument: str, codes: Any, mine: Any) -> str:
     found = "; ".join(f"{value} on rank {', '.join(map(str, r))}" for value, r in ranks_of.items())
     return (
         f"fit: {name} must be the same on all peers, and is {found} (here, on rank {peer.rank()}: "
-        f"{mine!r}). Peers that train or validate more often than others would wait for them"
+        f"{mine!r}). Peers that train, validate or compare more often than others would wait"
     )

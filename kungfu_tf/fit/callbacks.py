@@ -22,14 +22,16 @@ from kungfu_tf.initializer import BroadcastGlobalVariablesCallback, first_step
 _log = logging.getLogger(__name__)
 
 _TELLERS = ("EarlyStopping", "LearningRateScheduler", "ReduceLROnPlateau")
-_WRITERS = ("BackupAndRestore", "CSVLogger", "ModelCheckpoint", "TensorBoard")
+# Not every version of Keras has all of them.
+_WRITERS = ("BackupAndRestore", "CSVLogger", "ModelCheckpoint", "OrbaxCheckpoint", "TensorBoard")
 
 
 def as_list(callbacks: Any) -> list[Any]:
     """The callbacks that `fit` was given: one, a list, a nest, or a `CallbackList`."""
     if callbacks is None:
         return []
-    if hasattr(callbacks, "callbacks"):
+    lists = tuple(package.module.callbacks.CallbackList for package in _keras.packages())
+    if isinstance(callbacks, lists):
         return list(callbacks.callbacks)
     if isinstance(callbacks, (list, tuple)):
         return [c for part in callbacks for c in as_list(part)]
@@ -72,6 +74,13 @@ def quiet(callbacks: list[Any]) -> Iterator[None]:
             callback.verbose = verbose
 
 
+def check_every(callbacks: list[Any]) -> Any:
+    """How often this peer compares with others: as its callback says, or one that is added."""
+    ours = [c for c in callbacks if isinstance(c, BroadcastGlobalVariablesCallback)]
+    every = tuple(c.check_every for c in ours or [BroadcastGlobalVariablesCallback()])
+    return every[0] if len(every) == 1 else every
+
+
 def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
     """What runs on this peer: the user's without what writes files, unless it is rank 0; and ours.
 
@@ -80,8 +89,8 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
         callbacks: What the user gave.
         stops_early: Whether some peer's training may stop after any batch.
     """
-    package = _keras.package_of(fit.model)
-    writers = tuple(getattr(package.module.callbacks, name) for name in _WRITERS)
+    known = _keras.package_of(fit.model).module.callbacks
+    writers = tuple(getattr(known, name) for name in _WRITERS if hasattr(known, name))
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers)]
     first = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
     last = _StopTogetherAtOnce() if stops_early else _StopTogether()

@@ -12,6 +12,7 @@ import inspect
 from typing import Any
 
 from kungfu_tf import _keras, peer
+from kungfu_tf._replace import replace
 from kungfu_tf.fit.running import current
 
 
@@ -19,13 +20,13 @@ def install(package: _keras.Package) -> None:
     """Replaces the functions of Keras 3, once. For models that no peer shares they do the same."""
     trainers = package.private("trainers.trainer")
     if hasattr(trainers.Trainer, "_resolve_auto_jit_compile"):
-        _keras.replace(trainers.Trainer, "_resolve_auto_jit_compile", _auto)
+        replace(trainers.Trainer, "_resolve_auto_jit_compile", _auto)
     else:  # a function of its own in the first versions of Keras 3
-        _keras.replace(trainers, "resolve_auto_jit_compile", _auto)
-    _keras.replace(trainers.Trainer, "compile", _compile)
-    _keras.replace(trainers.Trainer, "compile_from_config", _compile_from_config)
+        replace(trainers, "resolve_auto_jit_compile", _auto)
+    replace(trainers.Trainer, "compile", _compile)
+    replace(trainers.Trainer, "compile_from_config", _compile_from_config)
     tensorflow = package.private("backend.tensorflow.trainer").TensorFlowTrainer
-    _keras.replace(tensorflow, "make_train_function", _make_train_function)
+    replace(tensorflow, "make_train_function", _make_train_function)
 
 
 def _compile(original: Any, model: Any, *args: Any, **kwargs: Any) -> None:

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from kungfu_tf import _keras, _weight, ops, peer
 from kungfu_tf._warn import warn
-from kungfu_tf.data.empty import empty_batch, like_the_last, samples_of, stand_in, step_on
-from kungfu_tf.data.even import agree, prolong
+from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in, step_on
+from kungfu_tf.data.even import UNKNOWN, agree, prolong
 from kungfu_tf.initializer import first_step
 
 _SHOWN = 100  # samples
@@ -22,11 +22,19 @@ _SHOWN = 100  # samples
 class EvenAdapter:
     """Stands before the data adapter of a Keras package, which makes the dataset of what it got.
 
+    Args:
+        adapter: Keras'.
+        dataset: What it has made.
+        x: What the program gave.
+        goes_on: Whether an epoch may begin in the middle of a pass through the data.
+
     Attributes:
         is_even: Whether the batches of all peers are known to be of one size in every step.
     """
 
-    def __init__(self, adapter: Any, dataset: tf.data.Dataset, x: Any = None) -> None:
+    def __init__(
+        self, adapter: Any, dataset: tf.data.Dataset, x: Any = None, *, goes_on: bool = False
+    ) -> None:
         self._adapter = adapter
         known = _Known.of(adapter)
         plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
@@ -36,11 +44,14 @@ class EvenAdapter:
             self._length = plan.length if plan.length >= 0 else None
         # Of arrays, how they begin: each peer may shuffle them in another way.
         self._first_batch = [_digest(x[:_SHOWN])] if isinstance(x, np.ndarray) and len(x) else []
+        # Peers that ask each other for batches begin a pass together.
+        self._begins_anew = plan.lacking and plan.length == UNKNOWN and not goes_on
         if plan.lacking and known.cardinality is not None and plan.length >= 0:
             dataset = _even_in_each_epoch(dataset, known.cardinality, plan.length)
         else:
+            if self._begins_anew and known.cardinality is not None:
+                dataset = dataset.take(known.cardinality)  # Keras 2 may have put all epochs into it
             dataset = prolong(dataset, plan)
-        dataset = like_the_last(dataset) if plan.lacking else dataset
         self._dataset = _watched(dataset, self._first_batch)
 
     def get_tf_dataset(self) -> tf.data.Dataset:
@@ -59,6 +70,10 @@ class EvenAdapter:
     def get_size(self) -> int | None:
         """The number of batches or None, for Keras 2."""
         return self._length
+
+    def should_recreate_iterator(self) -> bool:
+        """Whether each epoch begins a new pass, for Keras 2."""
+        return self._begins_anew or bool(self._adapter.should_recreate_iterator())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._adapter, name)
@@ -131,12 +146,12 @@ def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.
 
     It may go on with the batches of the next epoch, as Keras 2 has it.
     """
-    # Made on every peer, so that what cannot be empty is an error everywhere.
-    empty = tf.data.Dataset.from_tensors(empty_batch(dataset.element_spec)).repeat()
+    empty = empty_batches(dataset.element_spec)
     if mine == length:
         return dataset
     lacks = tf.data.Dataset.range(length).map(lambda step: tf.cast(step >= mine, tf.int64))
-    return tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
+    chosen = tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
+    return like_the_last(chosen)
 
 
 def _digest(array: Any, before: int = 0) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
+from kungfu_tf._replace import replace
 from kungfu_tf.fit import agreement, callbacks, compilation, forgotten, in_step, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
@@ -33,18 +34,18 @@ def _install(package: _keras.Package) -> None:
         base = package.private("trainers.trainer").Trainer
         epoch_iterator = package.private("backend.tensorflow.trainer").TFEpochIterator
         compilation.install(package)
-        _keras.replace(base, "_get_metrics_result_or_logs", _results)
-        _keras.replace(epoch_iterator, "__init__", _epoch_iterator)
+        replace(base, "_get_metrics_result_or_logs", _results)
+        replace(epoch_iterator, "__init__", _epoch_iterator)
     else:
         trainer = package.private("engine.training").Model
         handler = package.private("engine.data_adapter").DataHandler
-        _keras.replace(handler, "_configure_dataset_and_inferred_steps", _configure_dataset)
-        _keras.replace(trainer, "_validate_and_get_metrics_result", _results)
-        _keras.replace(trainer, "_maybe_load_initial_counters_from_ckpt", _first_epoch_and_step)
-    _keras.replace(trainer, "fit", _fit)
-    _keras.replace(trainer, "train_on_batch", train_on_batch)
-    _keras.replace(trainer, "evaluate", _evaluate)
-    _keras.replace(trainer, "predict", _predict)
+        replace(handler, "_configure_dataset_and_inferred_steps", _configure_dataset)
+        replace(trainer, "_validate_and_get_metrics_result", _results)
+        replace(trainer, "_maybe_load_initial_counters_from_ckpt", _first_epoch_and_step)
+    replace(trainer, "fit", _fit)
+    replace(trainer, "train_on_batch", train_on_batch)
+    replace(trainer, "evaluate", _evaluate)
+    replace(trainer, "predict", _predict)
 
 
 def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -53,22 +54,28 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     given = callbacks.as_list(call.arguments["callbacks"])
     if callbacks.monitors_first(given) != given:
         given = call.arguments["callbacks"] = callbacks.monitors_first(given)
-    fit = Fit(model, _is_shared(model, given), call.arguments["x"])
+    is_shared = _is_shared(model, given)
+    averages = is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
+    fit = Fit(model, is_shared, averages, call.arguments["x"])
     if fit.is_shared:
-        stops_early = agreement.check(model, call.arguments, callbacks.may_stop_early(given))
-        call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
-        call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
-        forgotten.warn_of_sums(model)
+        stops_early = agreement.check(
+            model,
+            call.arguments,
+            check_every=callbacks.check_every(given),
+            may_stop_early=callbacks.may_stop_early(given),
+        )
     elif not callbacks.has_any_of_ours(given):
         forgotten.warn_if_not_wrapped(model)
-    averages = fit.is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
     with contextlib.ExitStack() as stack:
         if fit.is_shared:
             stack.enter_context(in_step.together())
+            forgotten.warn_of_sums(model)
+            call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
+            call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
             stack.enter_context(randomness.of_this_peer())
             stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model))
-        stack.enter_context(running(fit if averages and not peer.alone() else None))
+        stack.enter_context(running(None if peer.alone() else fit))
         return original(*call.args, **call.kwargs)
 
 
@@ -101,7 +108,7 @@ def _predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any
 def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     """The metrics' results when a loop has ended."""
     fit = current()
-    if fit is None or fit.model is not model:
+    if fit is None or not fit.averages or fit.model is not model:
         return original(model, logs)
     metrics.sum_states(model.metrics)
     if not logs:  # no batches here; those of others count
@@ -132,17 +139,19 @@ def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwarg
 
 def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
     """Keras 2: the same."""
-    if data := _evened(self._adapter, self._adapter.get_dataset()):
+    call = inspect.signature(original).bind(self, *args, **kwargs)
+    goes_on = call.arguments["steps_per_epoch"] is not None
+    if data := _evened(self._adapter, self._adapter.get_dataset(), goes_on=goes_on):
         self._adapter = data
     original(self, *args, **kwargs)
 
 
-def _evened(adapter: Any, dataset: Any) -> EvenAdapter | None:
+def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter | None:
     """What `fit` shall train on; None for other data, as that it validates on."""
     fit = current()
     if fit is None or not fit.is_shared or fit.data is not None:
         return None
-    fit.data = EvenAdapter(adapter, dataset, fit.x)
+    fit.data = EvenAdapter(adapter, dataset, fit.x, goes_on=goes_on)
     counts = not fit.data.is_even
     if getattr(getattr(fit.model, "train_function", None), "kungfu_counts", None) != counts:
         fit.model.train_function = None  # it was made of another step

@@ -13,17 +13,19 @@ from kungfu_tf.fit.data import EvenAdapter
 
 @dataclasses.dataclass
 class Fit:
-    """A call of `fit` in which all peers take part.
+    """A call of `fit`, in which all peers may take part.
 
     Attributes:
-        model: What is trained: what its loops do, all peers do.
-        is_shared: Whether all peers train it. Else only its metrics are those of all.
+        model: What is trained.
+        is_shared: Whether all peers train it.
+        averages: Whether its metrics are those of all peers.
         x: What the program gave it to train on.
         data: What it is trained on; None until Keras has looked at it.
     """
 
     model: Any
     is_shared: bool
+    averages: bool
     x: Any = None
     data: EvenAdapter | None = None
 

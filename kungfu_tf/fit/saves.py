@@ -60,10 +60,13 @@ def _periods(model: Any, callbacks: list[Any]) -> Iterator[int]:
     """After how many batches callbacks save; negative: after how many calls."""
     package = _keras.package_of(model)
     savers = package.module.callbacks
+    count_batches = [savers.ModelCheckpoint]
+    if hasattr(savers, "OrbaxCheckpoint"):
+        count_batches.append(savers.OrbaxCheckpoint)
     for callback in callbacks:
         period = getattr(callback, "save_freq", None)
         if isinstance(period, int) and not isinstance(period, bool):
-            if isinstance(callback, savers.ModelCheckpoint):
+            if isinstance(callback, tuple(count_batches)):
                 yield period
             elif isinstance(callback, savers.BackupAndRestore):
                 yield period if package.generation == 3 else -period

@@ -36,6 +36,14 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     kf.initializer.broadcast_variables(model.weights)
     ```
     """
+    operation = values_of_root(variables, root)
+    if operation is not None:
+        operation.graph._kungfu_broadcasts = True
+    return operation
+
+
+def values_of_root(variables: Iterable[Any], root: int) -> Any:
+    """`broadcast_variables`, which the program does not do itself."""
     targets = [_keras.native(v) for v in variables] if not peer.alone() else []
     values = ops.group_broadcast(
         [target.read_value() for target in targets], root=root, name="broadcast_variables"
@@ -44,6 +52,11 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     if tf.compat.v1.executing_eagerly_outside_functions():
         return None
     return tf.group(*[assignment.op for assignment in assignments])
+
+
+def is_in(graph: Any) -> bool:
+    """Whether the program has put a `broadcast_variables` into a TF1 graph."""
+    return hasattr(graph, "_kungfu_broadcasts")
 
 
 def BroadcastGlobalVariablesOp() -> tf.Operation:  # noqa: N802 (the name that KungFu has)

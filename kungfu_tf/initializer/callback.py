@@ -50,7 +50,7 @@ class BroadcastGlobalVariablesCallback(Callback):
         super().__init__()
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
-        self._check_every = check_every
+        self.check_every = check_every
         self._is_checked = False
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -78,9 +78,9 @@ class BroadcastGlobalVariablesCallback(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Compares the peers' variables."""
         del logs
-        if self._check_every and (epoch + 1) % self._check_every == 0 and not peer.alone():
+        if self.check_every and (epoch + 1) % self.check_every == 0 and not peer.alone():
             self._check(f"at the end of epoch {epoch + 1}")
 
     def _check(self, when: str) -> None:
-        if self._check_every and self._is_checked:
+        if self.check_every and self._is_checked:
             check_equal(first_step.equal_variables(self.model), when)

@@ -56,6 +56,7 @@ class BroadcastGlobalVariablesHook(Hook):
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
         self._steps = 0
+        self._check = None
         self._broadcast = BroadcastGlobalVariablesOp()
         gates = _gate.gates_of(tf.compat.v1.get_default_graph())
         keeps_equal = all(gate.keeps_equal for gate in gates)

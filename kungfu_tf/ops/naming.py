@@ -9,7 +9,7 @@ path of a variable, no name of a TensorFlow scope, and no count that lives longe
 `<place>` counts the operations of this kind in the graph of one trace of the function. The body of
 a cond or while is a graph of its own, called `<function>/<which of them>`. A name that is given
 twice in one graph gets `/1`, `/2`, ... from the second time on, because the operations of a graph
-run in any order.
+run in any order. A tag that is taken, by another name, is left out.
 """
 
 from __future__ import annotations
@@ -50,11 +50,15 @@ def make_tag(op: str, name: str | None) -> str:
     with _lock:
         base = name or f"{op}/{_path(graph)}"
         used = _places_of(graph).used
-        place = used[base]
-        used[base] += 1
-    if name is None:
-        return f"{base}/{place}"
-    return f"{base}/{place}" if place else base
+        while True:
+            place = used[base]
+            used[base] += 1
+            if name and not place:
+                return base
+            tag = f"{base}/{place}"
+            if tag not in used:
+                used[tag] = 1
+                return tag
 
 
 def monitored(tag: str) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from kungfu_tf import _gate, _keras, errors, peer
+from kungfu_tf._warn import warn
+from kungfu_tf.fit.running import current
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.session import scope
 
@@ -46,8 +48,24 @@ class Wrapped(Base):
         algorithm = self.kungfu_algorithm
         if type(algorithm).gradients is Algorithm.gradients:
             return list(gradients)
+        self._kungfu_warn_if_unknown()
         with _gate.before(gradients, keeps_equal=algorithm.keeps_equal):
             return algorithm.gradients(gradients, variables, step=step)
+
+    def _kungfu_warn_if_unknown(self) -> None:
+        """Warns, once, in a `fit` that has not found this optimizer."""
+        fit = current()
+        if fit is None or fit.is_shared or "_kungfu_is_unknown" in self.__dict__:
+            return
+        self.__dict__["_kungfu_is_unknown"] = True
+        if peer.is_root():
+            warn(
+                f"fit does not know that {type(fit.model).__name__} is trained by a wrapped "
+                f"optimizer ({type(self).__name__}): the peers do not start from equal weights, "
+                "and nobody compares them. Make the optimizer an attribute of the model, also in a "
+                "list or a dict, or give fit a "
+                "kungfu_tf.callbacks.BroadcastGlobalVariablesCallback()"
+            )
 
     def _kungfu_update(
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]

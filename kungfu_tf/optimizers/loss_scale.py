@@ -17,14 +17,15 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, _weight, ops, peer
+from kungfu_tf._replace import replace
 from kungfu_tf.optimizers import _scale
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer, weighted
 
 
 def install(package: _keras.Package) -> None:
     """Replaces the two methods, once."""
-    _keras.replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply)
-    _keras.replace(package.module.optimizers.LossScaleOptimizer, "check_finite", _check_finite)
+    replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply)
+    replace(package.module.optimizers.LossScaleOptimizer, "check_finite", _check_finite)
 
 
 def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
-from kungfu_tf.data.empty import like_the_last, samples_of, stand_in
-from kungfu_tf.data.even import agree, prolong
+from kungfu_tf.data.even import agree, counted, prolong
 
 
 def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
@@ -17,22 +14,15 @@ def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
     All peers must call it.
 
     Returns:
-        The dataset, and whether its batches are counted: then its elements are pairs, of a batch
-        and its number of samples. A batch that stands in for a missing one has 0.
+        The dataset, and whether its batches are counted: then its elements are pairs, of a number
+        of samples and a batch. One that stands in for a missing batch has 0.
     """
     cardinality = _cardinality(dataset)
     with eager.eager_mode():
         plan = agree(dataset, cardinality=cardinality, name="session/data")
     if plan.is_even:
         return dataset, False
-    dataset = like_the_last(prolong(dataset, plan)) if plan.lacking else dataset
-    return tf.data.Dataset.zip((dataset,)).map(_counted), True
-
-
-@tf.autograph.experimental.do_not_convert
-def _counted(batch: Any) -> tuple[Any, Any]:
-    samples = samples_of(batch)
-    return stand_in(batch, samples), samples
+    return counted(prolong(dataset, plan)), True
 
 
 def _cardinality(dataset: tf.data.Dataset) -> int:

@@ -94,10 +94,10 @@ def _input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: st
     if not isinstance(data, tf.data.Dataset):
         return original(estimator, lambda: data, mode)
     data, is_counted = evened(data)
-    batch, samples, hooks = original(estimator, lambda: data, mode)
+    first, second, hooks = original(estimator, lambda: data, mode)
     if not is_counted:
-        return batch, samples, hooks
-    training.samples = samples
+        return first, second, hooks
+    training.samples, batch = first, second
     features, labels = batch if isinstance(batch, (list, tuple)) else (batch, None)
     return features, labels, hooks
 

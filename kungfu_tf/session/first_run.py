@@ -6,16 +6,16 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from kungfu_tf import _gate
-from kungfu_tf.initializer import BroadcastGlobalVariablesOp
+import tensorflow as tf
 
-_BROADCASTS = ("KungfuBroadcast", "KungfuGroupBroadcast")
+from kungfu_tf import _gate
+from kungfu_tf.initializer import broadcast
 
 
 def make_equal(session: Any, fetches: Any) -> None:
     """Gives all peers rank 0's global variables if this run is the first that trains.
 
-    A program whose graph has a broadcast does it itself.
+    A program whose graph has a `broadcast_variables` does it itself.
 
     Args:
         session: A session whose graph has gates.
@@ -25,11 +25,11 @@ def make_equal(session: Any, fetches: Any) -> None:
     if hasattr(session, "_kungfu_equal") or not _gate.gates_reached(graph, fetches):
         return
     session._kungfu_equal = True
-    if any(operation.type in _BROADCASTS for operation in graph.get_operations()):
+    if broadcast.is_in(graph):
         return
     with graph.as_default(), _extended(graph):
-        broadcast = BroadcastGlobalVariablesOp()
-    session.run(broadcast)
+        operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
+    session.run(operation)
 
 
 @contextlib.contextmanager

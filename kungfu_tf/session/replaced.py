@@ -76,6 +76,7 @@ def _end(session: Any, gates: list[_gate.Gate], reason: Reason) -> str:
         gate.vote_no()
     session._kungfu_ended = True
     reasons = agreement.reasons(reason)
+    peer.begin_epoch()  # in the step that has ended some have issued more operations than others
     message = agreement.explained(reasons)
     if Reason.NONE in reasons and peer.is_root():
         _log.warning("all peers stop before this step: %s", message)

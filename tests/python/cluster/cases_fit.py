@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import tempfile
+import warnings
 
 import numpy as np
 import tensorflow as tf
@@ -189,6 +190,27 @@ def case_terminate_on_nan():
         assert "rank 2" in line
 
 
+class Orbax(getattr(keras.callbacks, "OrbaxCheckpoint", keras.callbacks.ModelCheckpoint)):
+    """Keras' writer of that name, without the package that it needs."""
+
+    def __init__(self, file):
+        Callback.__init__(self)
+        self.save_freq, self.file = "epoch", file
+
+    def on_train_begin(self, logs=None):
+        pass
+
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+    def on_epoch_end(self, epoch, logs=None):
+        with open(self.file, "w"):
+            pass
+
+    def on_train_end(self, logs=None):
+        pass
+
+
 def case_files_are_written_by_rank_0():
     package = _keras.package_of(model_of("sgd"))
     with tempfile.TemporaryDirectory() as folder:
@@ -198,10 +220,13 @@ def case_files_are_written_by_rank_0():
             keras.callbacks.CSVLogger(os.path.join(folder, "log.csv")),
             keras.callbacks.BackupAndRestore(os.path.join(folder, "backup"), **KEEP),
             keras.callbacks.TensorBoard(os.path.join(folder, "events")),
+            Orbax(os.path.join(folder, "orbax")),
         ]
         model_of(distributed()).fit(*mine(samples()), verbose=0, callbacks=callbacks)
         written = sorted(os.listdir(folder))
-    assert written == (sorted([suffix, "log.csv", "backup", "events"]) if kf.rank() == 0 else [])
+    assert written == (
+        sorted([suffix, "log.csv", "backup", "events", "orbax"]) if kf.rank() == 0 else []
+    )
 
 
 KEEP = {"delete_checkpoint": False}
@@ -296,7 +321,7 @@ def case_progress_is_printed_by_rank_0(who):
         del os.environ["KUNGFU_VERBOSE"]
 
 
-@each(argument=["epochs", "steps_per_epoch", "validation_data", "initial_epoch"])
+@each(argument=["epochs", "steps_per_epoch", "validation_data", "initial_epoch", "check_every"])
 def case_arguments_that_differ(argument):
     """They would let some peers wait for others."""
     data = samples()
@@ -306,9 +331,10 @@ def case_arguments_that_differ(argument):
         "steps_per_epoch": 4 + differs,
         "validation_data": data if differs else None,
         "initial_epoch": int(differs),
+        "check_every": [kf.callbacks.BroadcastGlobalVariablesCallback(check_every=2)] * differs,
     }[argument]
     model = model_of(distributed())
-    options = {"verbose": 0, argument: value}
+    options = {"verbose": 0, "callbacks" if argument == "check_every" else argument: value}
     text = raised_by(ValueError, lambda: model.fit(*data, 2, **options))
     assert argument in text
     assert "on rank 2" in text
@@ -354,6 +380,47 @@ class OwnStep(keras.Model):
         gradients = tape.gradient(loss, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
         return {"mine": tf.constant(kf.rank(), tf.float64)}
+
+
+class HoldsOptimizer(OwnStep):
+    """Each peer has weights of its own at first."""
+
+    def __init__(self, where):
+        keras.utils.set_random_seed(kf.rank())
+        super().__init__()
+        optimizer = distributed()
+        self.optimizer_to_use = lambda: optimizer
+        if where == "list":
+            self.all = [optimizer]
+        elif where == "dict":
+            self.all = {"one": [optimizer]}
+        elif where == "model inside":
+            self.last = keras.Sequential([self.last])
+            self.last.compile(optimizer)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x) - y))
+        variables = self.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        self.optimizer_to_use().apply_gradients(zip(gradients, variables, strict=True))
+        return {"loss": loss}
+
+
+@each(where=["list", "dict", "model inside", "nowhere"])
+def case_a_wrapped_optimizer_is_found(where):
+    """Where it is not, and exchanges, it warns."""
+    model = HoldsOptimizer(where)
+    model.compile()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(*mine(samples()), 2, verbose=0)
+    told = [str(warning.message) for warning in told if "wrapped" in str(warning.message)]
+    assert same_on_all(training.digest(training.values_of(model.weights)) % 1000) == (
+        where != "nowhere"
+    )
+    assert len(told) == (where == "nowhere" and kf.is_root()), told
 
 
 @each(callback=["metric average", "broadcast"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 import numpy as np
 import tensorflow as tf
@@ -139,3 +140,17 @@ def case_the_others_hear_of_it_in_any_operation():
         assert "DiskFullError: no space left" in text
     model.fit(*mine(), 2, verbose=0)
     assert kf.ops.all_reduce(1.0, name="sum") == 3
+
+
+def case_before_the_first_callback():
+    """What is wrong on one peer only is known to all."""
+    model = compiled()
+    if kf.rank() == FAILS:
+        os.environ["KUNGFU_VERBOSE"] = "some"
+    try:
+        text = raised_by(Exception, lambda: model.fit(*mine(), 2, verbose=0))
+    finally:
+        os.environ.pop("KUNGFU_VERBOSE", None)
+    assert "KUNGFU_VERBOSE" in text, text
+    model.fit(*mine(), 2, verbose=0)
+    assert kf.ops.consensus(training.digest(training.values_of(model.weights)))

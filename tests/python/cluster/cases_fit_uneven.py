@@ -23,6 +23,7 @@ JOBS = [
             "the_same_data",
             "statistics",
             "embedding",
+            "arrays_and_an_unknown_length",
         ],
     },
     {"np": 5, "cases": ["two_have_none"]},
@@ -207,3 +208,17 @@ def case_the_same_data(shared, shuffle):
         )
     told = [str(w.message) for w in caught if "kungfu_tf.data.shard" in str(w.message)]
     assert len(told) == (shared and kf.rank() == 0), told
+
+
+def case_arrays_and_an_unknown_length():
+    """Also where Keras 2 puts the batches of all epochs into the dataset of arrays."""
+    x, y = parts(UNEVEN)[kf.rank()]
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda x, y: True).batch(BATCH)
+    given = {"x": x, "y": y, "batch_size": BATCH} if kf.rank() == 1 else {"x": dataset}
+    model = training.dense_model()
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.01))
+    model.compile(optimizer, "mse")
+    history = model.fit(**given, epochs=3, verbose=0).history
+    assert len(history["loss"]) == 3
+    assert training.completed(optimizer) == [3 * 10]
+    assert kf.ops.consensus(training.digest(training.values_of(model.weights)))

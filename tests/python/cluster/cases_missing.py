@@ -7,7 +7,7 @@ from support import raised_by
 
 import kungfu_tf as kf
 
-JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "3"}}]
+JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "8"}}]
 NEEDS_KERAS = False
 
 TooLate = tf.errors.DeadlineExceededError

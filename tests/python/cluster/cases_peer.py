@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import kungfu_tf as kf
@@ -41,6 +42,37 @@ def case_many_barriers():
     for _ in range(100):
         kf.barrier()
     assert _lib.statistics()["operations"] - before == 100
+
+
+class Alarm(Exception):
+    """Of a program's signal handler."""
+
+
+def case_a_signal_that_ends_the_wait():
+    """The others hear of it."""
+    if kf.size() == 1:
+        return
+
+    def handler(number, frame):
+        raise Alarm
+
+    if kf.is_root():
+        previous = signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            kf.barrier(name="interrupted")
+            raise AssertionError("nobody else has come")
+        except Alarm:
+            pass
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+    kf.barrier(name="after")
+    if not kf.is_root():
+        try:
+            kf.barrier(name="interrupted")
+            raise AssertionError("rank 0 has left")
+        except kf.errors.CancelledError:
+            pass
 
 
 def case_uid_is_its_own():

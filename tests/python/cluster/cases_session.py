@@ -234,6 +234,7 @@ def case_a_plain_session():
     """It starts equal by itself; each epoch ends for all where the first has no more data."""
     network = Network(batches_of([3, 2, 4][kf.rank()], kf.rank()), distributed())
     with network.graph.as_default(), v1.Session() as session:
+        kf.ops.broadcast(tf.constant(0.1))  # of something else
         session.run(v1.global_variables_initializer())
         network.graph.finalize()
         for _ in range(2):
@@ -250,6 +251,26 @@ def case_a_plain_session():
         values = network.values(session)
     assert step_of(values) == 4
     assert_equal(values)
+
+
+def case_each_session_of_a_graph_starts_equal():
+    network = Network(batches_of(1, kf.rank()), distributed())
+    for _ in range(2):
+        with v1.Session(graph=network.graph) as session:
+            with network.graph.as_default():
+                initialize = [v1.global_variables_initializer(), network.iterator.initializer]
+            session.run(initialize)
+            session.run(network.train)
+            values = network.values(session)
+        assert_equal(values)
+
+
+def case_a_hook_that_is_used_again():
+    """Where models may differ, after a graph where they may not."""
+    hook = kf.initializer.BroadcastGlobalVariablesHook()
+    assert_equal(train(Network(batches_of(2, kf.rank()), distributed()), hook))
+    optimizer = wrap(v1.train.GradientDescentOptimizer(0.01), Drifting)
+    assert step_of(train(Network(batches_of(2, kf.rank()), optimizer), hook)) == 2
 
 
 def case_a_session_without_us():

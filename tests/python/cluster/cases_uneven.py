@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import sessions
 import tensorflow as tf
 import training
 from harness import each
@@ -33,8 +34,9 @@ JOBS = [
     {"np": 5, "cases": ["tape"]},
     {
         "np": 2,
-        "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "5"},
+        "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "15"},
         "cases": [
+            "a_session_with_a_collective_of_its_own",
             "batches_of_one_size_have_the_plain_mean",
             "a_peer_that_goes_on_alone_is_told",
         ],
@@ -348,3 +350,19 @@ def case_a_wrong_number_of_batches_is_told():
     dataset = kf.data.even(mine("generator").take(3), cardinality=claimed)
     if kf.rank() == 0:
         assert "4" in raised_by(tf.errors.OpError, list, dataset)
+
+
+def case_a_session_with_a_collective_of_its_own():
+    """In the step that ends, only the peer that has data issues it: later ones are in step."""
+    batches = sessions.batches_of([3, 2][kf.rank()], kf.rank())
+    network = sessions.Network(batches, sessions.distributed())
+    with network.graph.as_default(), tf.compat.v1.Session() as session:
+        mean = kf.ops.all_reduce(network.loss, op="mean", name="loss")
+        session.run(tf.compat.v1.global_variables_initializer())
+        for _ in range(3):
+            session.run(network.iterator.initializer)
+            for _ in range(2):
+                session.run([network.train, mean])
+            raised_by(tf.errors.OutOfRangeError, session.run, [network.train, mean])
+        values = network.values(session)
+    sessions.assert_equal(values)

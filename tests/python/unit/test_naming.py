@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import tensorflow as tf
 
 from kungfu_tf.ops.naming import make_tag
@@ -48,6 +49,21 @@ def trace_names(tags: list[str]) -> None:
 
 def test_a_name_given_twice_is_made_two() -> None:
     assert tags_of(trace_names) == ["x", "x/1"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["x", "x", "x/1"], ["x", "x/1", "x/1/1"]),
+        (["x", "x/1", "x", "x"], ["x", "x/1", "x/2", "x/3"]),
+        (["all_reduce/graph/0", None, "all_reduce/graph/1"], None),
+    ],
+)
+def test_no_two_operations_have_one_tag(names, expected) -> None:
+    with tf.Graph().as_default():
+        tags = [make_tag("all_reduce", name) for name in names]
+    assert len(set(tags)) == len(tags)
+    assert expected is None or tags == expected
 
 
 def trace_bodies(tags: list[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 
 from kungfu_tf import _keras
+from kungfu_tf._replace import replace
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
@@ -81,9 +82,9 @@ def pytest_collection_finish() -> None:
     """All classes exist, the tests' own as well."""
     wrap_all_of(keras.optimizers.Optimizer)
     base = next(c for c in keras.optimizers.Optimizer.__mro__ if c.__name__ == "BaseOptimizer")
-    _keras.replace(base, "apply", update)
-    _keras.replace(Keras3Optimizer, "apply", apply)
-    _keras.replace(SynchronousSGD, "gradients", exchange)
+    replace(base, "apply", update)
+    replace(Keras3Optimizer, "apply", apply)
+    replace(SynchronousSGD, "gradients", exchange)
 
 
 def pytest_sessionfinish() -> None:

@@ -1,0 +1,29 @@
+"""Which callbacks `fit` was given."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kungfu_tf.fit.callbacks import as_list
+
+callbacks = tf.keras.callbacks
+
+
+class HasCallbacks(callbacks.Callback):
+    """The user's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callbacks = ["of its own"]
+
+
+def test_lists_and_nests_of_callbacks() -> None:
+    first, second = callbacks.Callback(), HasCallbacks()
+    assert as_list(None) == []
+    assert as_list(second) == [second]
+    assert as_list([first, (second, [first])]) == [first, second, first]
+
+
+def test_a_callback_list() -> None:
+    first = HasCallbacks()
+    assert as_list(callbacks.CallbackList([first])) == [first]
