@@ -34,12 +34,17 @@ def together() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
-            peer.interrupt(_code(error), f"fit was left by {_reason(error)}")
-            peer.begin_epoch()
+        tell("fit", error)
         if isinstance(error, RuntimeError) and _REPLACED in str(error):
             raise KeyboardInterrupt from error
         raise
+
+
+def tell(what: str, error: BaseException) -> None:
+    """Tells the others that this peer leaves what all do together, and why."""
+    with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
+        peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
+        peer.begin_epoch()
 
 
 def meet(first: Callable[[], T]) -> T:

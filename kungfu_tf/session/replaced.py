@@ -20,6 +20,7 @@ from tensorflow.python.training import monitored_session as monitored
 from kungfu_tf import _gate, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf._replace import replace
+from kungfu_tf.fit import in_step
 from kungfu_tf.session import agreement, first_run, kept, scope
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.hooks import Stop, arranged
@@ -137,6 +138,8 @@ def _close(original: Callable[..., Any], session: Any, exception_type: Any = Non
     if stop is None or session._tf_sess() is None:
         original(session, exception_type)
         return
+    if (error := sys.exc_info()[1]) is not None and exception_type is not None:
+        in_step.tell("the session", error)
     raw = session._tf_sess()
     gates = _gate.gates_of(raw.graph)
     is_agreed = stop.is_agreed or hasattr(raw, "_kungfu_ended")

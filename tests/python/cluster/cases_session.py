@@ -144,6 +144,31 @@ def case_the_smallest_last_step_is_that_of_all():
     assert_equal(values)
 
 
+@each(where=["hook", "loop"])
+def case_an_error_of_one_peer(where):
+    """The others hear which; then all train on."""
+
+    def fail(run_context, runs):
+        if runs == 2 and kf.rank() == 1:
+            raise OSError("disk full")
+
+    def run():
+        network = Network(batches_of(5, kf.rank()), distributed())
+        hooks = [Plain(fail)] if where == "hook" else []
+        with monitored(network, *hooks) as session:
+            for runs in range(1, 6):
+                session.run(network.train)
+                if where == "loop":
+                    fail(None, runs)
+
+    text = raised_by(OSError if kf.rank() == 1 else tf.errors.OpError, run)
+    assert "disk full" in text, text
+    assert kf.rank() == 1 or "rank 1" in text, text
+    values = train(Network(batches_of(2, kf.rank()), distributed()))
+    assert step_of(values) == 2
+    assert_equal(values)
+
+
 @each(fails=[True, False])
 def case_nan(fails):
     network = Network(batches_of(5, kf.rank()), distributed())
