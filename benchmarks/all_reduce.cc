@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,39 +22,21 @@ namespace {
   std::exit(1);
 }
 
-// Where the caller waits for the core's callback.
-class Completion {
- public:
-  static void Done(void* self, int code, const char* message) {
-    auto* completion = static_cast<Completion*>(self);
-    const std::lock_guard<std::mutex> lock(completion->mu_);
-    completion->done_ = true;
-    if (code != 0) completion->error_ = message;
-    completion->changed_.notify_one();
-  }
-
-  void Wait() {
-    std::unique_lock<std::mutex> lock(mu_);
-    changed_.wait(lock, [this] { return done_; });
-    if (!error_.empty()) Die(error_);
-  }
-
- private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::string error_;
-};
-
 void Sum(std::vector<float>* values) {
   kungfu_options options{};
   options.name = "benchmark";
   options.dtype = KUNGFU_FLOAT32;
   options.op = KUNGFU_SUM;
   const kungfu_span span{values->data(), values->data(), values->size()};
-  Completion completion;
-  kungfu_all_reduce(&span, 1, &options, Completion::Done, &completion);
-  completion.Wait();
+  struct Call {
+    const kungfu_span* span;
+    const kungfu_options* options;
+  } call{&span, &options};
+  const auto start = [](void* arg, kungfu_done done, void* done_arg) {
+    const auto* call = static_cast<const Call*>(arg);
+    kungfu_all_reduce(call->span, 1, call->options, done, done_arg);
+  };
+  if (kungfu_wait(start, &call) != 0) Die(kungfu_last_error());
 }
 
 void Verify(std::vector<float>* values) {

@@ -62,7 +62,8 @@ def _libraries() -> Iterator[tuple[str, str]]:
 
 def _limits() -> Iterator[tuple[str, str]]:
     descriptors, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield "transports", "Unix sockets between peers of a host, else TCP over IPv4 or IPv6"
+    yield "transports", "shared memory between peers of a host, or Unix sockets"
+    yield "", "TCP over IPv4 or IPv6 between hosts"
     try:
         longest = _lib.core().kungfu_longest_name()
         yield "limits", f"{longest} bytes of an operation's name"

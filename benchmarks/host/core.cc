@@ -4,12 +4,10 @@
 //
 // Each sum is checked before it is timed. Rank 0 writes "BYTES SECONDS" to REPORT for each size.
 
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <string>
 
 #include "benchmarks/host/timing.h"
@@ -22,38 +20,21 @@ namespace {
   std::exit(1);
 }
 
-class Completion {
- public:
-  static void Done(void* self, int code, const char* message) {
-    auto* completion = static_cast<Completion*>(self);
-    const std::lock_guard<std::mutex> lock(completion->mu_);
-    completion->done_ = true;
-    if (code != 0) completion->error_ = message;
-    completion->changed_.notify_one();
-  }
-
-  void Wait() {
-    std::unique_lock<std::mutex> lock(mu_);
-    changed_.wait(lock, [this] { return done_; });
-    if (!error_.empty()) Die(error_);
-  }
-
- private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::string error_;
-};
-
 void Sum(float* values, size_t count) {
   kungfu_options options{};
   options.name = "benchmark";
   options.dtype = KUNGFU_FLOAT32;
   options.op = KUNGFU_SUM;
   const kungfu_span span{values, values, count};
-  Completion completion;
-  kungfu_all_reduce(&span, 1, &options, Completion::Done, &completion);
-  completion.Wait();
+  struct Call {
+    const kungfu_span* span;
+    const kungfu_options* options;
+  } call{&span, &options};
+  const auto start = [](void* arg, kungfu_done done, void* done_arg) {
+    const auto* call = static_cast<const Call*>(arg);
+    kungfu_all_reduce(call->span, 1, call->options, done, done_arg);
+  };
+  if (kungfu_wait(start, &call) != 0) Die(kungfu_last_error());
 }
 
 void Verify(float* values, size_t count) {

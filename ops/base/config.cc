@@ -13,6 +13,7 @@ constexpr double kMaxSeconds = 1e9;
 // Below, the header of a chunk would weigh more than a per cent of it.
 constexpr long kMinChunkBytes = 4096;
 constexpr long kMaxChunkBytes = 1 << 30;
+constexpr long kMaxSpin = 1000000;
 constexpr long kMaxBytes = 1L << 44;
 
 // Puts a text into its place in a Config. An error says what would have been right.
@@ -30,7 +31,9 @@ Status ParseText(const std::string& text, Config* config) {
 }
 
 Status ParseTransport(const std::string& text, Config* config) {
-  if (text != "auto" && text != "unix" && text != "tcp") return InvalidArgumentError("expected auto, unix or tcp");
+  if (text != "auto" && text != "shm" && text != "unix" && text != "tcp") {
+    return InvalidArgumentError("expected auto, shm, unix or tcp");
+  }
   config->transport = text;
   return OkStatus();
 }
@@ -63,6 +66,16 @@ Status ParseLong(const std::string& text, Config* config) {
   return ParseInteger(text, least, most, &(config->*field));
 }
 
+Status ParseSpin(const std::string& text, Config* config) {
+  if (text == "auto") {
+    config->spin = -1;
+    return OkStatus();
+  }
+  const Status status = ParseInteger(text, 0L, kMaxSpin, &config->spin);
+  return status.ok() ? status
+                     : InvalidArgumentError("expected auto, or microseconds from 0 to " + std::to_string(kMaxSpin));
+}
+
 // With the point of the C locale, whatever the program has chosen.
 template <double Config::* field>
 Status ParseSeconds(const std::string& text, Config* config) {
@@ -87,7 +100,7 @@ const std::vector<Variable>& Variables() {
       {{"KUNGFU_SECRET_FILE", "where the secret is read from instead"}, ParseText<&Config::secret_file>},
       {{"KUNGFU_CONTROL", "path of the runner's Unix socket"}, ParseText<&Config::control>},
       {{"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name"}, ParseText<&Config::strategy>},
-      {{"KUNGFU_TRANSPORT", "auto, unix or tcp"}, ParseTransport},
+      {{"KUNGFU_TRANSPORT", "auto, shm, unix or tcp"}, ParseTransport},
       {{"KUNGFU_SOCKET_DIR", "private directory of the host's Unix sockets"}, ParseText<&Config::socket_dir>},
       {{"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor"},
        ParseLong<&Config::chunk_bytes, kMinChunkBytes, kMaxChunkBytes>},
@@ -96,6 +109,7 @@ const std::vector<Variable>& Variables() {
        ParseLong<&Config::direct_bytes, 0, kMaxBytes>},
       {{"KUNGFU_ARENA_BYTES", "the most memory that a peer shares with others of its host; 0: none"},
        ParseLong<&Config::arena_bytes, 0, kMaxBytes>},
+      {{"KUNGFU_SPIN", "auto, or microseconds to look on before sleeping"}, ParseSpin},
       {{"KUNGFU_COLLECTIVE_TIMEOUT", "seconds until an operation fails"}, ParseSeconds<&Config::collective_timeout>},
       {{"KUNGFU_STALL_WARNING", "seconds until it is said who is missing"}, ParseSeconds<&Config::stall_warning>},
       {{"KUNGFU_SILENCE_TIMEOUT", "seconds until a peer that answers nothing is given up"},

@@ -18,6 +18,7 @@
 #define REQUIRES(...) KF_ANNOTATE(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) KF_ANNOTATE(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) KF_ANNOTATE(acquire_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...) KF_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) KF_ANNOTATE(release_capability(__VA_ARGS__))
 
 namespace kungfu {
@@ -25,6 +26,7 @@ namespace kungfu {
 class CAPABILITY("mutex") Mutex {
  public:
   void Lock() ACQUIRE() { mu_.lock(); }
+  bool TryLock() TRY_ACQUIRE(true) { return mu_.try_lock(); }
   void Unlock() RELEASE() { mu_.unlock(); }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "ops/base/config.h"
 #include "ops/base/hmac.h"
+#include "ops/c_api/last_error.h"
 #include "ops/peer/default_arena.h"
 #include "ops/peer/default_peer.h"
 
@@ -14,8 +15,14 @@ using kungfu::Kind;
 using kungfu::Operation;
 using kungfu::Peer;
 using kungfu::ReduceOp;
+using kungfu::SetLastError;
 using kungfu::Status;
 using kungfu::StatusOr;
+
+std::string& kungfu::LastError() {
+  thread_local std::string text;
+  return text;
+}
 
 namespace {
 
@@ -40,22 +47,12 @@ static_assert(Same(KUNGFU_SUM, ReduceOp::kSum) && Same(KUNGFU_MEAN, ReduceOp::kM
 #define KUNGFU_VERSION "unknown"
 #endif
 
-std::string& LastError() {
-  thread_local std::string text;
-  return text;
-}
-
-int Report(const Status& status) {
-  LastError() = status.message();
-  return static_cast<int>(status.code());
-}
-
 // `get` of the running peer's session, or -1.
 template <typename Get>
 int Ask(Get get) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (!peer.ok()) {
-    Report(peer.status());
+    SetLastError(peer.status());
     return -1;
   }
   return get(*(*peer)->session());
@@ -124,9 +121,9 @@ Operation MakeAllocating(Kind kind, const void* send, uint64_t count, const kung
 
 int kungfu_abi_version(void) { return KUNGFU_ABI_VERSION; }
 const char* kungfu_version(void) { return KUNGFU_VERSION; }
-const char* kungfu_last_error(void) { return LastError().c_str(); }
+const char* kungfu_last_error(void) { return kungfu::LastError().c_str(); }
 
-int kungfu_init(void) { return Report(kungfu::DefaultPeer().status()); }
+int kungfu_init(void) { return SetLastError(kungfu::DefaultPeer().status()); }
 
 int kungfu_shutdown(void) {
   kungfu::ShutdownDefaultPeer();

@@ -87,8 +87,8 @@ typedef struct {
 
 KUNGFU_EXPORT size_t kungfu_longest_name(void);
 
-/* Called exactly once, from a thread of the core (of a process of one: from the calling thread, before the call
- * returns). Must not block. `message` is valid during the call. */
+/* Called exactly once, from a thread of the core, or one that works for it (kungfu_help, kungfu_wait); of a process of
+ * one from the calling thread, before the call returns. Must not block. `message` is valid during the call. */
 typedef void (*kungfu_done)(void* arg, int code, const char* message);
 
 /* Returns the memory for a result whose size the call could not know, or NULL (the operation fails). `counts[r]`:
@@ -143,6 +143,18 @@ KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, vo
 /* The operation, if still pending, fails here and on every peer: with `code` and `message`, the cause, or if `code` is
  * 0 with CANCELLED. Does not block. */
 KUNGFU_EXPORT void kungfu_cancel(uint64_t operation, int code, const char* message);
+
+/* -- Waiting ------------------------------------------------------------------------------------------------ */
+
+/* A message costs less than waking the thread that waits for it. So who waits had better do the core's work meanwhile.
+ *
+ * Calls start(arg, done, done_arg), which hands `done` and `done_arg` to one operation, and returns the operation's
+ * code when it has ended, its text being kungfu_last_error(). Not from `done`. */
+KUNGFU_EXPORT int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* done_arg), void* arg);
+/* For a thread that may wait for a moment, but must not block: calls start(arg), which begins operations, and does the
+ * core's work until until(arg) is not 0 or nothing has come for a while (KUNGFU_SPIN), at most for `seconds`. `until`
+ * is called on this thread. From `done`, or while another thread does the core's work, it may return at once. */
+KUNGFU_EXPORT void kungfu_help(void (*start)(void* arg), int (*until)(void* arg), void* arg, double seconds);
 
 /* A digest of `size` bytes, the same on every peer. */
 KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);

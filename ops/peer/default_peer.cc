@@ -1,6 +1,6 @@
 #include "ops/peer/default_peer.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <memory>
@@ -16,7 +16,7 @@ struct Global {
   Mutex mu;
   std::unique_ptr<Peer> owner GUARDED_BY(mu);
   std::atomic<Peer*> peer{nullptr};
-  std::atomic<pid_t> pid{0};
+  std::atomic<bool> forked{false};  // this is a child's copy
   std::atomic<bool> down{false};
 };
 
@@ -27,7 +27,7 @@ Global& global() {
 
 StatusOr<Peer*> Usable(Peer* peer) {
   Global& g = global();
-  if (g.pid != getpid()) {
+  if (g.forked) {
     return FailedPreconditionError(
         "this process was forked from a peer and is none: start it anew (spawn) to use "
         "kungfu_tf in it");
@@ -48,17 +48,17 @@ StatusOr<Peer*> DefaultPeer() {
   StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(*config, DefaultArena());
   if (!peer.ok()) return peer.status();
   g.owner = std::move(*peer);
-  g.pid = getpid();
+  pthread_atfork(nullptr, nullptr, [] { global().forked = true; });
   g.peer = g.owner.get();
   return g.owner.get();
 }
 
-Peer* DefaultPeerIfStarted() { return global().pid == getpid() ? global().peer.load() : nullptr; }
+Peer* DefaultPeerIfStarted() { return global().forked ? nullptr : global().peer.load(); }
 
 void ShutdownDefaultPeer() {
   Global& g = global();
   Peer* peer = g.peer;
-  if (!peer || g.pid != getpid()) return;
+  if (!peer || g.forked) return;
   g.down = true;
   peer->Shutdown();
 }

@@ -1,9 +1,11 @@
 #include "ops/peer/peer.h"
 
+#include <algorithm>
 #include <fstream>
 #include <future>
 #include <utility>
 
+#include "ops/base/cores.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -13,6 +15,7 @@ namespace {
 constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
+constexpr Seconds kLook{50e-6};
 constexpr char kEpochName[] = "kungfu/epoch";
 
 StatusOr<std::string> SecretOf(const Config& config) {
@@ -27,6 +30,17 @@ StatusOr<std::string> SecretOf(const Config& config) {
     return InvalidArgumentError("KUNGFU_SECRET_FILE: no secret in the first line of " + config.secret_file);
   }
   return secret;
+}
+
+// A peer that has a core for itself looks on for about as long as it takes to wake a sleeper. With more peers than
+// cores each lets the others run between its looks.
+Waiting WaitingOf(const Config& config, const PeerList& peers, int rank) {
+  const std::vector<int> hosts = peers.HostOfRanks();
+  const auto local = std::count(hosts.begin(), hosts.end(), hosts[rank]);
+  Waiting waiting;
+  waiting.look = peers.size() == 1 ? Seconds(0) : config.spin < 0 ? kLook : Seconds(1e-6 * config.spin);
+  waiting.yields = local > CoresOfThisProcess();
+  return waiting;
 }
 
 }  // namespace
@@ -62,14 +76,14 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   if (!alone) {
     StatusOr<std::string> secret = SecretOf(config_);
     if (!secret.ok()) return secret.status();
-    KF_RETURN_IF_ERROR(StartLoop());
+    KF_RETURN_IF_ERROR(StartLoop(peers, rank));
     StatusOr<std::unique_ptr<TransportSet>> transports =
         TransportSet::Make(loop_.get(), {peers[rank], config_.job_id, *secret}, config_.transport, config_.socket_dir);
     if (!transports.ok()) return transports.status();
     transports_ = std::move(*transports);
     router_ = std::make_unique<Router>(loop_.get(), transports_.get(), Seconds(config_.connect_timeout));
   } else if (!config_.control.empty()) {
-    KF_RETURN_IF_ERROR(StartLoop());
+    KF_RETURN_IF_ERROR(StartLoop(peers, rank));
   }
   SetSession(MakeSession(peers, rank, static_cast<uint32_t>(config_.epoch), *strategy), *strategy);
   if (!config_.control.empty()) {
@@ -85,8 +99,8 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   return status;
 }
 
-Status Peer::StartLoop() {
-  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start();
+Status Peer::StartLoop(const PeerList& peers, int rank) {
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(WaitingOf(config_, peers, rank));
   if (!loop.ok()) return loop.status();
   loop_ = std::move(*loop);
   return OkStatus();
@@ -170,6 +184,11 @@ void Peer::Interrupt(const Status& why) {
   RunAndWait([&] {
     if (router_) session()->InterruptOnLoop(why);
   });
+}
+
+void Peer::Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest) {
+  if (!loop_) return start();
+  loop_->Help(start, until, longest);
 }
 
 bool Peer::RunAndWait(const std::function<void()>& task) {

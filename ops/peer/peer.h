@@ -46,6 +46,9 @@ class Peer {
   // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.
   void Interrupt(const Status& why);
 
+  // EventLoop::Help; where there is no loop, only calls `start`.
+  void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest);
+
   const OperationCounters& counters() const { return counters_; }
   ThroughputMeter& throughput() { return counters_.throughput(); }
   // All zero without connections, and after Shutdown. Blocks until the loop has answered.
@@ -63,7 +66,7 @@ class Peer {
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strategy, const StatusCallback& done);
   void SetSession(std::shared_ptr<Session> session, StrategyName strategy) EXCLUDES(session_mu_);
-  Status StartLoop();
+  Status StartLoop(const PeerList& peers, int rank);
   Status BeginOnLoop();
   // Runs `task` on the loop and waits for it. Returns false if the loop has ended.
   bool RunAndWait(const std::function<void()>& task);

@@ -65,6 +65,9 @@ absl::Status ParseReduceOp(const std::string& name, int* op) {
   return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
 }
 
+// So long a TensorFlow thread does the core's work: other ops may wait for it.
+constexpr double kLongestHelp = 100e-6;
+
 // The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.
 thread_local const absl::Status* failing = nullptr;
 
@@ -127,7 +130,17 @@ void Call::Start(const std::function<uint64_t(void* arg)>& start) {
       return Complete(absl::CancelledError("the step was cancelled before the operation began"));
     }
   }
-  self_ = self;
+  struct Job {
+    Call* call;
+    const std::function<uint64_t(void* arg)>& start;
+  } job{this, start};
+  kungfu_help([](void* arg) { static_cast<Job*>(arg)->call->Begin(static_cast<Job*>(arg)->start); },
+              [](void* arg) { return static_cast<Job*>(arg)->call->complete_.load(std::memory_order_acquire) ? 1 : 0; },
+              &job, kLongestHelp);
+}
+
+void Call::Begin(const std::function<uint64_t(void* arg)>& start) {
+  self_ = shared_from_this();
   const uint64_t operation = start(this);
   bool cancel;
   {
@@ -180,6 +193,7 @@ void Call::Complete(absl::Status status) {
   }
   if (!status.ok()) context_->SetStatus(status);
   auto done = std::move(done_);
+  complete_.store(true, std::memory_order_release);
   // An error makes TensorFlow cancel the step's other operations before done() returns.
   const absl::Status* const outer = std::exchange(failing, status.ok() ? nullptr : &status);
   done();

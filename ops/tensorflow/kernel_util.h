@@ -1,10 +1,12 @@
 // What the kernels of this folder share: how an operation of the core becomes the work of one AsyncOpKernel.
 //
-// The kernels know the core by ops/c_api/kungfu.h only. They never wait: the core calls back when an operation is
-// complete, and its status becomes the status of the op.
+// The kernels know the core by ops/c_api/kungfu.h only. They never block: the core calls back when an operation is
+// complete, and its status becomes the status of the op. For a moment they do the core's work themselves: a small
+// operation ends so soon that waking another thread for it would take longer.
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -87,6 +89,7 @@ class Call : public std::enable_shared_from_this<Call> {
   static void* OnAllocate(void* arg, const uint64_t* counts, int size);
 
  private:
+  void Begin(const std::function<uint64_t(void* arg)>& start);
   void Complete(absl::Status status);
   void Cancel();
 
@@ -95,6 +98,7 @@ class Call : public std::enable_shared_from_this<Call> {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   absl::Status allocated_;
   std::shared_ptr<Call> self_;  // while the core holds `arg`
+  std::atomic<bool> complete_{false};
 
   absl::Mutex mu_;
   uint64_t operation_ ABSL_GUARDED_BY(mu_) = 0;  // valid if started_

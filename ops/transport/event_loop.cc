@@ -1,5 +1,6 @@
 #include "ops/transport/event_loop.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,11 +20,32 @@ namespace {
 constexpr int kMaxEvents = 64;
 constexpr uint64_t kWakeToken = 0;  // generations start at 1
 
+// Then the own thread asks the system for events, whatever else there is to do.
+constexpr Seconds kLongestTurn{0.001};
+constexpr int kLooks = 8;
+
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
+
+// Tells the core that this is a loop which waits.
+void PauseCore() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+int MillisecondsUntil(Deadline when) {
+  if (when == Deadline::max()) return -1;
+  const auto wait = when - Clock::now();
+  if (wait <= Clock::duration::zero()) return 0;
+  const auto rounded_up = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return static_cast<int>(std::min<int64_t>(rounded_up, std::numeric_limits<int>::max()));
+}
 
 }  // namespace
 
-StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start() {
+StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(const Waiting& waiting) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (epoll.get() < 0) return ErrnoError(errno, "the event loop's epoll");
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -33,13 +55,12 @@ StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start() {
   event.data.u64 = kWakeToken;
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
     return ErrnoError(errno, "the event loop's epoll");
-  std::unique_ptr<EventLoop> loop(new EventLoop(std::move(epoll), std::move(wake)));
+  std::unique_ptr<EventLoop> loop(new EventLoop(waiting, std::move(epoll), std::move(wake)));
   try {
     loop->thread_ = std::thread([self = loop.get()] { self->Run(); });
   } catch (const std::system_error& error) {
     return ResourceExhaustedError(std::string("the event loop's thread: ") + error.what());
   }
-  loop->loop_thread_ = loop->thread_.get_id();
   return loop;
 }
 
@@ -54,8 +75,9 @@ bool EventLoop::Post(std::function<void()> task) {
     MutexLock lock(&mu_);
     if (closed_) return false;
     posted_.push_back(std::move(task));
-    wake = waiting_;
-    waiting_ = false;
+    any_posted_.store(true, std::memory_order_release);
+    wake = asleep_;
+    asleep_ = false;
   }
   if (wake) Wake();
   return true;
@@ -113,6 +135,34 @@ void EventLoop::UnwatchOnLoop(int fd) {
       << "descriptor " << fd << ": " << std::strerror(errno);
 }
 
+void EventLoop::AddPollableOnLoop(Pollable* pollable) {
+  KF_DCHECK(InLoop());
+  pollables_.push_back(pollable);
+}
+
+void EventLoop::RemovePollableOnLoop(Pollable* pollable) {
+  KF_DCHECK(InLoop());
+  const auto it = std::find(pollables_.begin(), pollables_.end(), pollable);
+  KF_CHECK(it != pollables_.end()) << "what is removed was not added";
+  if (polling_) {
+    *it = nullptr;
+  } else {
+    pollables_.erase(it);
+  }
+}
+
+bool EventLoop::Poll() {
+  bool any = false;
+  polling_ = true;
+  // Those that are added meanwhile have their turn next time.
+  for (size_t i = 0, count = pollables_.size(); i < count; ++i) {
+    if (pollables_[i] != nullptr) any |= pollables_[i]->PollOnLoop();
+  }
+  polling_ = false;
+  pollables_.erase(std::remove(pollables_.begin(), pollables_.end(), nullptr), pollables_.end());
+  return any;
+}
+
 EventLoop::TimerId EventLoop::RunAtOnLoop(Deadline when, std::function<void()> task) {
   KF_DCHECK(InLoop());
   const TimerId id(when, next_timer_++);
@@ -126,37 +176,143 @@ void EventLoop::CancelTimerOnLoop(const TimerId& id) {
 }
 
 void EventLoop::Run() {
+  int timeout = 0;
   for (bool open = true; open;) {
     epoll_event events[kMaxEvents];
-    const int count = epoll_wait(epoll_.get(), events, kMaxEvents, PrepareToWait());
+    const int count = epoll_wait(epoll_.get(), events, kMaxEvents, timeout);
     KF_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: " << std::strerror(errno);
-    Tasks tasks;
-    open = TakePosted(&tasks);
+    own_waits_ = true;
+    MutexLock turn(&turn_);
+    own_waits_ = false;
+    Enter();
     for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
-    RunTimers();
-    for (auto& task : tasks) {
-      task();
-      task = nullptr;
-    }
+    Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn));
+    alarm_ = PrepareToSleep() ? NextTimer() : Clock::now();
+    timeout = MillisecondsUntil(alarm_);
+    open = IsOpen();
+    if (!open) Finish();
+    Leave();
   }
-  // What the timers hold is released here: it may belong to this thread, and may cancel other timers.
+}
+
+bool EventLoop::IsOpen() {
+  MutexLock lock(&mu_);
+  return !closed_;
+}
+
+void EventLoop::Finish() {
+  over_ = true;
+  Round();  // what was posted before the end
+  // What the timers hold is released here: it may belong to the loop, and may cancel other timers.
   decltype(timers_) timers;
   timers.swap(timers_);
 }
 
-int EventLoop::PrepareToWait() {
-  const int timeout = MillisecondsToNextTimer();
-  MutexLock lock(&mu_);
-  if (closed_ || !posted_.empty()) return 0;
-  waiting_ = true;
-  return timeout;
+void EventLoop::Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest) {
+  if (InLoop()) return start();
+  const Deadline last = After(longest);
+  if (TryEnter()) {
+    start();
+    return Serve(until, last);
+  }
+  start();
+  const Deadline end = std::min(last, After(waiting_.look));
+  ++helpers_wait_;
+  while (!until() && Clock::now() < end) {
+    if (TryEnter()) {
+      --helpers_wait_;
+      return Serve(until, last);
+    }
+    Relax();
+  }
+  --helpers_wait_;
 }
 
-bool EventLoop::TakePosted(Tasks* tasks) {
+void EventLoop::Serve(const std::function<bool()>& until, Deadline last) {
+  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last);
+  // What is left to do is done here, too, unless it does not end.
+  bool sleeps = PrepareToSleep();
+  for (int i = 0; i < kLooks && !sleeps && !own_waits_.load(std::memory_order_relaxed); ++i) {
+    Round();
+    sleeps = PrepareToSleep();
+  }
+  const bool wake = !sleeps || NextTimer() < alarm_;
+  Leave();
+  turn_.Unlock();
+  if (wake) Wake();
+}
+
+bool EventLoop::TryEnter() {
+  if (!turn_.TryLock()) return false;
+  if (over_) {
+    turn_.Unlock();
+    return false;
+  }
+  Enter();
+  return true;
+}
+
+void EventLoop::Enter() {
+  running_ = std::this_thread::get_id();
+  for (Pollable* pollable : pollables_) pollable->WakeOnLoop();
   MutexLock lock(&mu_);
-  waiting_ = false;
-  tasks->swap(posted_);
-  return !closed_;
+  asleep_ = false;
+}
+
+template <typename Until>
+void EventLoop::Rounds(const Until& until, Deadline last) {
+  const auto look = std::chrono::duration_cast<Clock::duration>(waiting_.look);
+  for (Deadline now = Clock::now(), end = now + look;; now = Clock::now()) {
+    bool any = RunTimers(now);
+    // It takes as long to read the clock as to look around.
+    for (int i = 0; i < kLooks && !any; ++i) {
+      if (i > 0) Relax();
+      any = Round();
+      if (until()) return;
+    }
+    if (any) end = now + look;
+    if (now >= last || (!any && now >= end)) return;
+  }
+}
+
+bool EventLoop::Round() {
+  Tasks tasks = TakePosted();
+  bool any = !tasks.empty();
+  any |= Poll();
+  for (auto& task : tasks) {
+    task();
+    task = nullptr;
+  }
+  return any;
+}
+
+void EventLoop::Relax() const {
+  if (waiting_.yields) {
+    sched_yield();
+  } else {
+    PauseCore();
+  }
+}
+
+bool EventLoop::PrepareToSleep() {
+  bool idle = true;
+  for (Pollable* pollable : pollables_) idle &= pollable->SleepOnLoop();
+  {
+    MutexLock lock(&mu_);
+    asleep_ = idle && posted_.empty() && !closed_;
+    if (asleep_) return true;
+  }
+  for (Pollable* pollable : pollables_) pollable->WakeOnLoop();
+  return false;
+}
+
+EventLoop::Tasks EventLoop::TakePosted() {
+  Tasks tasks;
+  if (!any_posted_.load(std::memory_order_acquire)) return tasks;
+  MutexLock lock(&mu_);
+  any_posted_.store(false, std::memory_order_relaxed);
+  tasks.swap(posted_);
+  return tasks;
 }
 
 void EventLoop::Dispatch(uint64_t token, uint32_t events) {
@@ -171,26 +327,21 @@ void EventLoop::Dispatch(uint64_t token, uint32_t events) {
   watch->second.handler->OnEventsOnLoop(events);
 }
 
-void EventLoop::RunTimers() {
-  if (timers_.empty()) return;
+bool EventLoop::RunTimers(Clock::time_point now) {
   // A timer that is set by another one waits for the next round, so that sockets get their turn.
   const uint64_t first_new = next_timer_;
-  const Deadline now = Clock::now();
+  bool any = false;
   while (!timers_.empty()) {
     const auto next = timers_.begin();
     if (next->first.first > now || next->first.second >= first_new) break;
     const std::function<void()> task = std::move(next->second);
     timers_.erase(next);
     task();
+    any = true;
   }
+  return any;
 }
 
-int EventLoop::MillisecondsToNextTimer() const {
-  if (timers_.empty()) return -1;
-  const auto wait = timers_.begin()->first.first - Clock::now();
-  if (wait <= Clock::duration::zero()) return 0;
-  const auto rounded_up = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return static_cast<int>(std::min<int64_t>(rounded_up, std::numeric_limits<int>::max()));
-}
+Deadline EventLoop::NextTimer() const { return timers_.empty() ? Deadline::max() : timers_.begin()->first.first; }
 
 }  // namespace kungfu

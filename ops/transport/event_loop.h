@@ -1,10 +1,16 @@
-// One thread that waits for sockets, timers and posted functions, and runs them one at a time.
+// Waits for sockets, shared memory, timers and posted functions, and runs them one at a time: on a thread of its own,
+// or on one that would otherwise wait for what the loop does (Help). Whichever it is, it is "the loop" while it does
+// so.
 //
-// All protocol state of a peer (connections, mailboxes, pending operations) is touched by this thread only, and so
-// needs no locks. Methods that must run on it end in OnLoop.
+// All protocol state of a peer (connections, mailboxes, pending operations) is touched by the loop only, and so needs
+// no locks. Methods that must run on it end in OnLoop.
+//
+// When there is nothing to do the loop looks on for a moment (Waiting) before it sleeps: to wake a thread costs more
+// than most operations do.
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,12 +36,31 @@ class FdHandler {
   virtual void OnEventsOnLoop(uint32_t events) = 0;
 };
 
+// Something that another process changes without telling the system: it is looked at in each round. When the loop goes
+// to sleep the other process is asked to wake it, through a descriptor that is watched. Not owned by the loop.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  // Does what there is to do, a bounded amount. Returns whether there was anything. May remove and delete itself.
+  virtual bool PollOnLoop() = 0;
+  // The loop is about to sleep: from now on the other side wakes it. Returns false if there is something to do.
+  virtual bool SleepOnLoop() = 0;
+  // The loop is awake: the other side need not wake it.
+  virtual void WakeOnLoop() = 0;
+};
+
+// How to wait for what another process or thread is about to do.
+struct Waiting {
+  Seconds look{0};      // for so long before sleeping
+  bool yields = false;  // its core to other processes between looks, as there are more of them than cores
+};
+
 class EventLoop {
  public:
   using TimerId = std::pair<Deadline, uint64_t>;
 
   // Starts the thread. kResourceExhausted: the system has no descriptor or thread for it.
-  static StatusOr<std::unique_ptr<EventLoop>> Start();
+  static StatusOr<std::unique_ptr<EventLoop>> Start(const Waiting& waiting = {});
   ~EventLoop();  // Close() and Join()
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -45,13 +70,25 @@ class EventLoop {
   // Returns whether it was accepted.
   bool Post(std::function<void()> task) EXCLUDES(mu_);
 
-  bool InLoop() const { return std::this_thread::get_id() == loop_thread_; }
+  bool InLoop() const { return std::this_thread::get_id() == running_.load(std::memory_order_relaxed); }
+  const Waiting& waiting() const { return waiting_; }
+
+  // For a thread that is about to wait: calls `start`, which may post at no cost, and runs the loop until `until` is
+  // true, there was nothing to do for as long as the loop looks on, or `longest` has passed. Meanwhile the loop's own
+  // thread sleeps; if it is at work, this one looks on from outside. `until` must be safe to call from either place. On
+  // the loop: only calls `start`.
+  void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest)
+      EXCLUDES(turn_, mu_);
 
   // `events`: EPOLLIN, EPOLLOUT, level-triggered. One handler per descriptor.
   void WatchOnLoop(int fd, uint32_t events, FdHandler* handler);
   void ModifyOnLoop(int fd, uint32_t events);
   // After it returns the handler is not called again, not even for events already fetched.
   void UnwatchOnLoop(int fd);
+
+  void AddPollableOnLoop(Pollable* pollable);
+  // After it returns the pollable is not called again.
+  void RemovePollableOnLoop(Pollable* pollable);
 
   TimerId RunAtOnLoop(Deadline when, std::function<void()> task);
   // A timer that has run or was cancelled is ignored.
@@ -65,7 +102,8 @@ class EventLoop {
  private:
   using Tasks = std::vector<std::function<void()>>;
 
-  EventLoop(UniqueFd epoll, UniqueFd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+  EventLoop(const Waiting& waiting, UniqueFd epoll, UniqueFd wake)
+      : waiting_(waiting), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
 
   // The generation tells a descriptor from an earlier one with the same number, whose events may still be on their way.
   struct Watch {
@@ -73,31 +111,60 @@ class EventLoop {
     uint32_t generation;
   };
 
+  // The own thread.
   void Run();
-  void Wake();
-  // How long epoll may wait, in milliseconds; from now on Post wakes it.
-  int PrepareToWait() EXCLUDES(mu_);
-  // Moves what was posted into `*tasks`. Returns whether more may come.
-  bool TakePosted(Tasks* tasks) EXCLUDES(mu_);
-  void Dispatch(uint64_t token, uint32_t events);
-  void RunTimers();
-  int MillisecondsToNextTimer() const;
+  bool IsOpen() EXCLUDES(mu_);
+  void Finish() REQUIRES(turn_) EXCLUDES(mu_);
 
+  // From Enter to Leave this thread is the loop.
+  bool TryEnter() TRY_ACQUIRE(true, turn_) EXCLUDES(mu_);
+  void Enter() REQUIRES(turn_) EXCLUDES(mu_);
+  void Leave() REQUIRES(turn_) { running_ = std::thread::id(); }
+  // Rounds of a helper, who has entered; it leaves.
+  void Serve(const std::function<bool()>& until, Deadline last) RELEASE(turn_) EXCLUDES(mu_);
+
+  // Does what there is to do, but for timers. Returns whether there was anything.
+  bool Round() REQUIRES(turn_) EXCLUDES(mu_);
+  // Rounds until `until`, until there was nothing to do for as long as the loop looks on, or until `last`.
+  template <typename Until>
+  void Rounds(const Until& until, Deadline last) REQUIRES(turn_) EXCLUDES(mu_);
+  // Between two looks.
+  void Relax() const;
+  // From now on posting, and what is watched, wakes the own thread. Returns false if there is something to do.
+  bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
+  void Wake();
+
+  Tasks TakePosted() EXCLUDES(mu_);
+  void Dispatch(uint64_t token, uint32_t events) REQUIRES(turn_);
+  bool RunTimers(Clock::time_point now) REQUIRES(turn_);
+  bool Poll() REQUIRES(turn_);
+  Deadline NextTimer() const REQUIRES(turn_);
+
+  const Waiting waiting_;
   const UniqueFd epoll_;
   const UniqueFd wake_;
 
+  Mutex turn_;                              // who holds it is the loop
+  std::atomic<std::thread::id> running_{};  // that thread
+  std::atomic<bool> own_waits_{false};      // the own thread wants its turn,
+  std::atomic<int> helpers_wait_{0};        // or these do
+  bool over_ GUARDED_BY(turn_) = false;     // the own thread has ended
+  Deadline alarm_ GUARDED_BY(turn_){};      // when the own thread wakes by itself
+
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);
-  bool waiting_ GUARDED_BY(mu_) = false;
+  std::atomic<bool> any_posted_{false};  // whether it is worth taking the lock
+  bool asleep_ GUARDED_BY(mu_) = false;  // the own thread
   bool closed_ GUARDED_BY(mu_) = false;
 
   std::unordered_map<int, Watch> watches_;           // loop only
   uint32_t next_generation_ = 1;                     // loop only
+  std::vector<Pollable*> pollables_;                 // loop only; null where one was removed while all are polled
+  bool polling_ = false;                             // loop only
   std::map<TimerId, std::function<void()>> timers_;  // loop only
   uint64_t next_timer_ = 0;                          // loop only
 
-  std::thread thread_;           // starts when everything else exists
-  std::thread::id loop_thread_;  // set before anything can be posted, and never again: any thread may read it
+  std::thread thread_;  // starts when everything else exists
 };
 
 }  // namespace kungfu

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/transport/shm/shm_transport.h"
 #include "ops/transport/socket/stream_transport.h"
 #include "ops/transport/socket/tcp_family.h"
 #include "ops/transport/socket/unix_family.h"
@@ -11,18 +12,20 @@ namespace kungfu {
 
 StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, const Credentials& credentials,
                                                            const std::string& choice, const std::string& socket_dir) {
-  if (choice != "auto" && choice != "unix" && choice != "tcp") {
-    return InvalidArgumentError("KUNGFU_TRANSPORT is '" + choice + "': it must be auto, unix or tcp");
+  if (choice != "auto" && choice != "shm" && choice != "unix" && choice != "tcp") {
+    return InvalidArgumentError("KUNGFU_TRANSPORT is '" + choice + "': it must be auto, shm, unix or tcp");
   }
-  if (choice == "unix" && socket_dir.empty()) {
-    return InvalidArgumentError("KUNGFU_TRANSPORT is unix, but KUNGFU_SOCKET_DIR is not set");
+  if ((choice == "shm" || choice == "unix") && socket_dir.empty()) {
+    return InvalidArgumentError("KUNGFU_TRANSPORT is " + choice + ", but KUNGFU_SOCKET_DIR is not set");
   }
-  std::unique_ptr<TransportSet> set(new TransportSet(loop, credentials));
-  if (choice != "tcp" && !socket_dir.empty()) {
-    set->unix_.transport =
+  std::unique_ptr<TransportSet> set(new TransportSet(loop, credentials, choice));
+  if (choice == "unix") {
+    set->local_.transport =
         std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(socket_dir), credentials);
+  } else if (choice != "tcp" && !socket_dir.empty()) {
+    set->local_.transport = MakeShmTransport(loop, socket_dir, credentials, /*required=*/choice == "shm");
   }
-  if (choice != "unix") {
+  if (choice == "auto" || choice == "tcp") {
     set->tcp_.transport = std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), credentials);
   }
   return set;
@@ -30,9 +33,9 @@ StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, cons
 
 StatusOr<TransportSet::Member*> TransportSet::ToOnLoop(const PeerId& remote) {
   KF_DCHECK(loop_->InLoop());
-  if (unix_.transport && remote.host == credentials_.self.host) return &unix_;
+  if (local_.transport && remote.host == credentials_.self.host) return &local_;
   if (tcp_.transport) return &tcp_;
-  return InvalidArgumentError("KUNGFU_TRANSPORT is unix, but peer " + remote.ToString() +
+  return InvalidArgumentError("KUNGFU_TRANSPORT is " + choice_ + ", but peer " + remote.ToString() +
                               " is on another host than we are, " + credentials_.self.ToString() + ": use auto or tcp");
 }
 
@@ -61,7 +64,7 @@ void TransportSet::ConnectOnLoop(const PeerId& remote, Deadline deadline, Connec
 
 void TransportSet::CloseOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  for (Member* member : {&unix_, &tcp_}) {
+  for (Member* member : {&local_, &tcp_}) {
     if (member->transport) member->transport->CloseOnLoop();
   }
 }

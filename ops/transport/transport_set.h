@@ -1,7 +1,8 @@
 // Which transport leads to which peer.
 //
-//   "auto"  a Unix socket to peers with our host address, TCP to the others
-//   "unix"  Unix sockets only: every peer must have our host address
+//   "auto"  shared memory to peers with our host address, or Unix sockets where there can be none; TCP to the others
+//   "shm"   shared memory only: every peer must have our host address
+//   "unix"  Unix sockets only: as well
 //   "tcp"   TCP only
 
 #pragma once
@@ -20,8 +21,9 @@ namespace kungfu {
 // Owns the transports of a peer. Event loop only, but for Make. Destroying it closes it, and calls nobody.
 class TransportSet {
  public:
-  // `choice` is one of the above. `socket_dir`: the private directory of this host's Unix sockets; if it is empty
-  // there are none, and "auto" takes TCP to everybody (all peers of a host must be told the same).
+  // `choice` is one of the above. `socket_dir`: the private directory of this host's Unix sockets, over which peers
+  // that share memory meet, too; if it is empty there are none, and "auto" takes TCP to everybody (all peers of a host
+  // must be told the same).
   static StatusOr<std::unique_ptr<TransportSet>> Make(EventLoop* loop, const Credentials& credentials,
                                                       const std::string& choice, const std::string& socket_dir);
 
@@ -38,12 +40,14 @@ class TransportSet {
     bool listens = false;
   };
 
-  TransportSet(EventLoop* loop, const Credentials& credentials) : loop_(loop), credentials_(credentials) {}
+  TransportSet(EventLoop* loop, const Credentials& credentials, const std::string& choice)
+      : loop_(loop), credentials_(credentials), choice_(choice) {}
   StatusOr<Member*> ToOnLoop(const PeerId& remote);
 
   EventLoop* const loop_;
   const Credentials credentials_;
-  Member unix_, tcp_;
+  const std::string choice_;
+  Member local_, tcp_;
 };
 
 }  // namespace kungfu

@@ -1,5 +1,6 @@
 """Peers that die, stop, lie or are forked: each of the others says who, what and why."""
 
+import itertools
 import os
 import signal
 import socket
@@ -27,8 +28,13 @@ def python(program: str) -> tuple[str, str, str]:
     return (sys.executable, "-c", PROGRAM + program)
 
 
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
-@pytest.mark.parametrize("strategy", ["RING", "STAR", "CLIQUE", "BINARY_TREE"])
+@pytest.mark.parametrize(
+    ("transport", "strategy"),
+    [
+        *itertools.product(["shm", "tcp"], ["RING", "STAR", "CLIQUE", "BINARY_TREE"]),
+        ("unix", "RING"),
+    ],
+)
 def test_killed_in_the_middle(kungfu_run: "Jobs", transport: str, strategy: str) -> None:
     program = """
 AllReduce("conv1", 4 << 20).wait()

@@ -1,4 +1,4 @@
-// Cuts what arrives on one socket into frames, and brings every payload to its sink.
+// Reads what arrives on one socket, into the place where it belongs if there is one, and has it cut into frames.
 
 #pragma once
 
@@ -7,9 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "ops/base/status.h"
-#include "ops/transport/transport.h"
+#include "ops/transport/socket/frame_parser.h"
 #include "ops/transport/wire.h"
 
 namespace kungfu {
@@ -20,25 +21,14 @@ struct ReadScratch {
   alignas(64) char bytes[kSize];
 };
 
-// ConnectionHandler without the connection.
-class FrameReceiver {
- public:
-  virtual ~FrameReceiver() = default;
-  virtual Status OnFrameOnLoop(const FrameHeader& header, Sink** sink) = 0;
-  virtual void OnFrameEndOnLoop(const FrameHeader& header) = 0;
-};
-
 // Event loop only.
 class FrameReader {
  public:
-  FrameReader(std::shared_ptr<ReadScratch> scratch, FrameReceiver* receiver)
-      : scratch_(std::move(scratch)), receiver_(receiver) {}
+  explicit FrameReader(std::shared_ptr<ReadScratch> scratch) : scratch_(std::move(scratch)) {}
 
-  // Reads what has arrived, about kBudget bytes at most, and hands it on. `*ended`: nothing will come any more.
-  Status ReadFrom(int fd, bool* ended);
-
-  // Hands on nothing from now on. Also inside the calls of the receiver and of the sink, which then may be gone.
-  void Stop() { stopped_ = true; }
+  // Reads what has arrived, about kBudget bytes at most, and hands it to `frames`, always the same one. `*ended`:
+  // nothing will come any more.
+  Status ReadFrom(int fd, FrameParser* frames, bool* ended);
 
   uint64_t bytes_read() const { return bytes_read_; }
 
@@ -55,23 +45,14 @@ class FrameReader {
   StatusOr<size_t> Read(int fd, char* out, size_t size, bool* ended);
 
   // Both set `*drained` if the socket had less than was asked for.
-  Status ReadToPlace(int fd, MutableBytes place, size_t* budget, bool* drained, bool* ended);
-  Status ReadToScratch(int fd, size_t* budget, bool* drained, bool* ended);
+  Status ReadToPlace(int fd, FrameParser* frames, MutableBytes place, size_t* budget, bool* drained, bool* ended);
+  Status ReadToScratch(int fd, FrameParser* frames, size_t* budget, bool* drained, bool* ended);
 
   // Hands on what is whole of the `size` bytes at `data`, and returns how many bytes that is.
-  StatusOr<size_t> Parse(char* data, size_t size);
-  StatusOr<size_t> ParseHeader(const char* data, size_t size);
-  size_t Deliver(char* data, size_t size);
-  void EndPayload(size_t size);
+  static StatusOr<size_t> Parse(FrameParser* frames, char* data, size_t size);
 
   const std::shared_ptr<ReadScratch> scratch_;
-  FrameReceiver* const receiver_;
-  bool stopped_ = false;
-
-  FrameHeader header_;
-  Sink* sink_ = nullptr;    // set while a payload arrives
-  uint64_t remaining_ = 0;  // of that payload
-  size_t carried_ = 0;      // bytes in carry_
+  size_t carried_ = 0;  // bytes in carry_
   uint64_t bytes_read_ = 0;
 
   // What was left in the scratch: an incomplete header, or less than a granule of payload.

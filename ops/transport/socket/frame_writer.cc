@@ -9,27 +9,41 @@
 
 namespace kungfu {
 
-void FrameWriter::Push(std::string header, Payload payload, StatusCallback done) {
-  frames_.push_back({std::move(header), std::move(payload), std::move(done)});
+StatusOr<size_t> SocketOutput::Write(const iovec* pieces, int count) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces);
+  message.msg_iovlen = count;
+  for (;;) {
+    const ssize_t written = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written >= 0) return static_cast<size_t>(written);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+    if (errno != EINTR) return UnavailableError(errno == EPIPE ? "connection closed by peer" : std::strerror(errno));
+  }
 }
 
-Status FrameWriter::WriteTo(int fd) {
+ConstBytes FrameWriter::Frame::piece(size_t i) const {
+  static constexpr char kZeros[kMaxAlignment] = {};
+  if (i == 0) return {header.data(), header.size()};
+  if (i == 1) return {kZeros, header_padding};
+  return i == payload.size() + 2 ? ConstBytes{kZeros, payload_padding} : payload[i - 2];
+}
+
+void FrameWriter::Push(std::string header, Payload payload, StatusCallback done) {
+  const size_t header_padding = PaddingOf(header.size()), payload_padding = PaddingOf(TotalSize(payload));
+  frames_.push_back({std::move(header), std::move(payload), std::move(done), header_padding, payload_padding});
+}
+
+Status FrameWriter::WriteTo(FrameOutput* output) {
   size_t budget = kBudget;
   while (!frames_.empty() && budget > 0) {
     iovec pieces[kMaxPieces];
     size_t size = 0;
-    msghdr message{};
-    message.msg_iov = pieces;
-    message.msg_iovlen = Gather(budget, pieces, &size);
-    const ssize_t written = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return OkStatus();
-      return UnavailableError(errno == EPIPE ? "connection closed by peer" : std::strerror(errno));
-    }
-    Advance(written);
-    if (static_cast<size_t>(written) < size) return OkStatus();
-    budget -= written;
+    const int count = Gather(budget, pieces, &size);
+    const StatusOr<size_t> written = output->Write(pieces, count);
+    KF_RETURN_IF_ERROR(written.status());
+    Advance(*written);
+    if (*written < size) return OkStatus();
+    budget -= *written;
   }
   return OkStatus();
 }
@@ -54,16 +68,14 @@ int FrameWriter::Gather(size_t limit, iovec (&pieces)[kMaxPieces], size_t* size)
 }
 
 void FrameWriter::Advance(size_t written) {
-  bytes_written_ += written;
   while (!frames_.empty()) {
     Frame& frame = frames_.front();
     for (; piece_ < frame.pieces(); ++piece_, offset_ = 0) {
-      const size_t rest = frame.piece(piece_).size - offset_;
-      if (rest > written) {
-        offset_ += written;
-        return;
-      }
-      written -= rest;
+      const size_t step = std::min(frame.piece(piece_).size - offset_, written);
+      if (!frame.IsPadding(piece_)) bytes_written_ += step;
+      offset_ += step;
+      written -= step;
+      if (offset_ < frame.piece(piece_).size) return;
     }
     written_.push_back(std::move(frame.done));
     frames_.pop_front();

@@ -1,8 +1,5 @@
 #include "ops/transport/socket/stream.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -14,9 +11,13 @@ constexpr Seconds kLivenessInterval{1};
 
 }  // namespace
 
-Stream::Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, LivenessCheck liveness,
-               std::shared_ptr<ReadScratch> scratch)
-    : loop_(loop), remote_(remote), liveness_(liveness), fd_(std::move(fd)), reader_(std::move(scratch), this) {}
+Stream::Stream(EventLoop* loop, std::unique_ptr<FramePipe> pipe, const PeerId& remote, LivenessCheck liveness)
+    : loop_(loop),
+      remote_(remote),
+      liveness_(liveness),
+      pipe_(std::move(pipe)),
+      writer_(pipe_->alignment()),
+      parser_(this) {}
 
 void Stream::StartOnLoop(Connection* connection, ConnectionHandler* handler) {
   KF_DCHECK(loop_->InLoop());
@@ -24,9 +25,8 @@ void Stream::StartOnLoop(Connection* connection, ConnectionHandler* handler) {
   KF_CHECK(handler != nullptr) << "nobody handles the connection to " << remote_.ToString();
   connection_ = connection;
   handler_ = handler;
-  watched_events_ = EPOLLIN;
-  loop_->WatchOnLoop(fd_.get(), *watched_events_, this);
-  UpdateEvents();
+  started_ = true;
+  Watch();
   if (liveness_ != nullptr) CheckLiveness();
 }
 
@@ -37,12 +37,12 @@ void Stream::AbandonOnLoop() {
   handler_ = nullptr;
   reports_.clear();
   writer_.TakeUnwritten();
-  CloseSocket();
+  ClosePipe();
 }
 
 void Stream::SendOnLoop(FrameHeader header, Payload payload, StatusCallback done) {
   KF_DCHECK(loop_->InLoop());
-  if (fd_.get() < 0) return ReportSoon(std::move(done), why_);
+  if (over_) return ReportSoon(std::move(done), why_);
   if (closing_) return ReportSoon(std::move(done), CancelledError("the connection is being closed by this peer"));
   header.payload_size = TotalSize(payload);
   const bool idle = writer_.empty();
@@ -52,7 +52,7 @@ void Stream::SendOnLoop(FrameHeader header, Payload payload, StatusCallback done
 
 void Stream::CloseOnLoop(Deadline deadline) {
   KF_DCHECK(loop_->InLoop());
-  if (fd_.get() < 0 || closing_) return;
+  if (over_ || closing_) return;
   closing_ = true;
   FrameHeader bye;
   bye.type = FrameType::kBye;
@@ -66,45 +66,43 @@ void Stream::CloseOnLoop(Deadline deadline) {
   if (idle) Write();
 }
 
-void Stream::OnEventsOnLoop(uint32_t events) {
+void Stream::OnReadyOnLoop(bool readable, bool writable_again) {
   KF_DCHECK(loop_->InLoop());
   const auto self = shared_from_this();
-  if ((events & ~EPOLLIN) != 0) Write();
-  if (!bye_received_) Read();
+  if (writable_again) Write();
+  if (readable && !over_ && !bye_received_) Read();
   const bool nothing_left = bye_received_ && !writable();
-  if (fd_.get() >= 0 && nothing_left) Finish(OkStatus());
+  if (!over_ && nothing_left) Finish(OkStatus());
 }
 
 void Stream::Write() {
   if (!write_error_.ok()) return;
-  const Status status = writer_.WriteTo(fd_.get());
+  const Status status = pipe_->WriteOnLoop(&writer_);
   for (StatusCallback& done : writer_.TakeWritten()) ReportSoon(std::move(done), OkStatus());
   if (!status.ok()) return BreakOff(status);
-  if (writer_.empty() && closing_) {
-    shutdown(fd_.get(), SHUT_WR);
-  }
-  UpdateEvents();
+  if (writer_.empty() && closing_) pipe_->EndWritingOnLoop();
+  Watch();
 }
 
 void Stream::BreakOff(const Status& why) {
   write_error_ = why;
-  shutdown(fd_.get(), SHUT_RDWR);
-  UpdateEvents();
+  pipe_->BreakOnLoop();
+  Watch();
 }
 
 void Stream::CheckLiveness() {
   liveness_timer_ = loop_->RunAtOnLoop(After(kLivenessInterval), [this] { CheckLiveness(); });
-  const Status status = liveness_(fd_.get());
+  const Status status = liveness_(pipe_->socket());
   if (!status.ok() && write_error_.ok()) BreakOff(status);
 }
 
 void Stream::Read() {
   bool ended = false;
-  const Status status = reader_.ReadFrom(fd_.get(), &ended);
-  if (fd_.get() < 0) return;
+  const Status status = pipe_->ReadOnLoop(&parser_, &ended);
+  if (over_) return;
   if (bye_received_) {
     if (!closing_) return Finish(CancelledError("connection closed by the other peer"));
-    UpdateEvents();
+    Watch();
   } else if (!status.ok()) {
     Finish(status);
   } else if (ended) {
@@ -112,18 +110,15 @@ void Stream::Read() {
   }
 }
 
-void Stream::UpdateEvents() {
-  const uint32_t events = (bye_received_ ? 0u : uint32_t{EPOLLIN}) | (writable() ? uint32_t{EPOLLOUT} : 0u);
-  if (!watched_events_.has_value() || watched_events_ == events) return;
-  watched_events_ = events;
-  loop_->ModifyOnLoop(fd_.get(), events);
+void Stream::Watch() {
+  if (started_) pipe_->WatchOnLoop(this, !bye_received_, writable());
 }
 
 Status Stream::OnFrameOnLoop(const FrameHeader& header, Sink** sink) {
   KF_DCHECK(loop_->InLoop());
   if (header.type != FrameType::kBye) return handler_->OnFrameOnLoop(connection_, header, sink);
   bye_received_ = true;
-  reader_.Stop();
+  parser_.Stop();
   return OkStatus();
 }
 
@@ -153,7 +148,7 @@ void Stream::RunReports() {
 void Stream::Finish(Status why) {
   if (closing_) why = CancelledError("connection closed by this peer");
   why_ = why;
-  CloseSocket();
+  ClosePipe();
   for (StatusCallback& done : writer_.TakeUnwritten()) {
     if (done) reports_.push_back({std::move(done), why});
   }
@@ -161,11 +156,10 @@ void Stream::Finish(Status why) {
   if (!abandoned_) handler_->OnClosedOnLoop(connection_, why);
 }
 
-void Stream::CloseSocket() {
-  reader_.Stop();
-  if (fd_.get() < 0) return;
-  if (watched_events_.has_value()) loop_->UnwatchOnLoop(fd_.get());
-  fd_.Reset();
+void Stream::ClosePipe() {
+  parser_.Stop();
+  if (std::exchange(over_, true)) return;
+  pipe_->CloseOnLoop();
   for (const auto& timer : {close_timer_, liveness_timer_}) {
     if (timer.has_value()) loop_->CancelTimerOnLoop(*timer);
   }

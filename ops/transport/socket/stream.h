@@ -1,12 +1,12 @@
-// A connection at work: frames in both directions over one socket, and its orderly end.
+// A connection at work: frames in both directions over one pipe, and its orderly end.
 //
 // It is held by its StreamConnection, and by the event loop while it runs a callback: so a handler may destroy the
 // connection inside any of its callbacks. Everything is called on the event loop's thread.
 //
-// The end. Our side: kBye behind what is queued, then the socket is shut for writing, and what still arrives is handed
+// The end. Our side: kBye behind what is queued, then the pipe is shut for writing, and what still arrives is handed
 // on until the other side has closed too: closing with unread data would reset the connection, and what is on its way
 // to the other side would be lost. The other side's kBye: nothing can follow it, so we close at once. A send that fails
-// shuts the socket, and what had arrived before is still handed on: it may say why.
+// breaks the pipe, and what had arrived before is still handed on: it may say why.
 
 #pragma once
 
@@ -17,32 +17,32 @@
 
 #include "ops/transport/event_loop.h"
 #include "ops/transport/socket/address_family.h"
-#include "ops/transport/socket/frame_reader.h"
+#include "ops/transport/socket/frame_parser.h"
+#include "ops/transport/socket/frame_pipe.h"
 #include "ops/transport/socket/frame_writer.h"
-#include "ops/transport/socket/unique_fd.h"
 #include "ops/transport/transport.h"
 
 namespace kungfu {
 
-class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, private FrameReceiver {
+class Stream : public std::enable_shared_from_this<Stream>, private PipeListener, private FrameReceiver {
  public:
   // `liveness` may be null.
-  Stream(EventLoop* loop, UniqueFd fd, const PeerId& remote, LivenessCheck liveness,
-         std::shared_ptr<ReadScratch> scratch);
+  Stream(EventLoop* loop, std::unique_ptr<FramePipe> pipe, const PeerId& remote, LivenessCheck liveness);
   ~Stream() override = default;
 
   // Begins to receive. Ignored after AbandonOnLoop.
   // REQUIRES: otherwise, `handler` is not null.
   void StartOnLoop(Connection* connection, ConnectionHandler* handler);
-  // Closes the socket and calls nobody any more.
+  // Closes the pipe and calls nobody any more.
   void AbandonOnLoop();
 
   // As in Connection.
   void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done);
   void CloseOnLoop(Deadline deadline);
   const PeerId& remote() const { return remote_; }
+  const char* pipe_name() const { return pipe_->name(); }
   uint64_t bytes_sent() const { return writer_.bytes_written(); }
-  uint64_t bytes_received() const { return reader_.bytes_read(); }
+  uint64_t bytes_received() const { return pipe_->bytes_read(); }
 
  private:
   struct Report {
@@ -50,7 +50,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, p
     Status status;
   };
 
-  void OnEventsOnLoop(uint32_t events) override;
+  void OnReadyOnLoop(bool readable, bool writable) override;
   Status OnFrameOnLoop(const FrameHeader& header, Sink** sink) override;
   void OnFrameEndOnLoop(const FrameHeader& header) override;
 
@@ -60,7 +60,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, p
   void CheckLiveness();
   // No more can be sent; what has arrived is still read.
   void BreakOff(const Status& why);
-  void UpdateEvents();
+  void Watch();
   bool writable() const { return !writer_.empty() && write_error_.ok(); }
 
   // Calls `done` soon, from the loop.
@@ -69,19 +69,20 @@ class Stream : public std::enable_shared_from_this<Stream>, private FdHandler, p
 
   // REQUIRES: called from the loop itself, not inside a call of the connection's owner.
   void Finish(Status why);
-  void CloseSocket();
+  void ClosePipe();
 
   EventLoop* const loop_;
   const PeerId remote_;
   const LivenessCheck liveness_;
-  UniqueFd fd_;  // closed: the stream is over
+  const std::unique_ptr<FramePipe> pipe_;
   FrameWriter writer_;
-  FrameReader reader_;
+  FrameParser parser_;
 
   Connection* connection_ = nullptr;
   ConnectionHandler* handler_ = nullptr;
   bool abandoned_ = false;
-  std::optional<uint32_t> watched_events_;
+  bool started_ = false;
+  bool over_ = false;     // the pipe is closed
   bool closing_ = false;  // CloseOnLoop was called
   bool bye_received_ = false;
   std::optional<EventLoop::TimerId> close_timer_, liveness_timer_;

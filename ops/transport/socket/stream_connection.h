@@ -12,9 +12,7 @@ namespace kungfu {
 
 class StreamConnection : public Connection {
  public:
-  // `transport_name` is a literal.
-  StreamConnection(std::shared_ptr<Stream> stream, const char* transport_name)
-      : stream_(std::move(stream)), transport_name_(transport_name) {}
+  explicit StreamConnection(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   ~StreamConnection() override { stream_->AbandonOnLoop(); }
 
   void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done) override {
@@ -22,13 +20,12 @@ class StreamConnection : public Connection {
   }
   void CloseOnLoop(Deadline deadline) override { stream_->CloseOnLoop(deadline); }
   const PeerId& remote() const override { return stream_->remote(); }
-  const char* transport_name() const override { return transport_name_; }
+  const char* transport_name() const override { return stream_->pipe_name(); }
   uint64_t bytes_sent() const override { return stream_->bytes_sent(); }
   uint64_t bytes_received() const override { return stream_->bytes_received(); }
 
  private:
   const std::shared_ptr<Stream> stream_;
-  const char* const transport_name_;
 };
 
 }  // namespace kungfu

@@ -1,14 +1,22 @@
 #include "ops/transport/socket/stream_transport.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/transport/socket/socket_pipe.h"
 #include "ops/transport/socket/stream_connection.h"
 
 namespace kungfu {
 
-StreamTransport::StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, const Credentials& credentials)
-    : loop_(loop), family_(std::move(family)), credentials_(credentials), scratch_(new ReadScratch) {}
+StreamTransport::StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, const Credentials& credentials,
+                                 Agree agree)
+    : loop_(loop),
+      family_(std::move(family)),
+      credentials_(credentials),
+      agree_(std::move(agree)),
+      scratch_(new ReadScratch) {}
 
 Status StreamTransport::ListenOnLoop(AcceptCallback accept) {
   KF_DCHECK(loop_->InLoop());
@@ -18,9 +26,22 @@ Status StreamTransport::ListenOnLoop(AcceptCallback accept) {
   KF_RETURN_IF_ERROR(listening.status());
   acceptor_ = std::make_unique<Acceptor>(loop_, family_.get(), credentials_, std::move(*listening),
                                          [this, accept = std::move(accept)](UniqueFd fd, const PeerId& remote) {
-                                           HandOver(std::move(fd), remote, accept);
+                                           AgreeOnAccepted(std::move(fd), remote, accept);
                                          });
   return OkStatus();
+}
+
+void StreamTransport::AgreeOnAccepted(UniqueFd fd, const PeerId& remote, const AcceptCallback& accept) {
+  if (!agree_) return HandOver(PlainPipe(std::move(fd)), remote, accept);
+  const auto place = accepted_.emplace(accepted_.end());
+  *place = agree_(std::move(fd), remote, /*opened_here=*/false, After(kHandshakeTimeout),
+                  [this, place, remote, accept](StatusOr<std::unique_ptr<FramePipe>> pipe) {
+                    const std::unique_ptr<PipeAgreement> over = std::move(*place);
+                    accepted_.erase(place);
+                    if (pipe.ok()) return HandOver(std::move(*pipe), remote, accept);
+                    KF_LOG(INFO) << name() << ": no connection with " << remote.ToString() << ": "
+                                 << pipe.status().ToString();
+                  });
 }
 
 void StreamTransport::ConnectOnLoop(const PeerId& remote, Deadline deadline, ConnectCallback done) {
@@ -31,23 +52,49 @@ void StreamTransport::ConnectOnLoop(const PeerId& remote, Deadline deadline, Con
     });
     return;
   }
-  const auto attempt = attempts_.insert(attempts_.end(), {nullptr, std::move(done)});
-  attempt->connector = std::make_unique<Connector>(loop_, family_.get(), credentials_, remote, deadline,
-                                                   [this, attempt, remote](StatusOr<UniqueFd> fd) {
-                                                     const ConnectCallback done = std::move(attempt->done);
-                                                     attempts_.erase(attempt);
-                                                     if (fd.ok()) {
-                                                       HandOver(std::move(*fd), remote, done);
-                                                     } else {
-                                                       done(fd.status());
-                                                     }
+  Try(attempts_.insert(attempts_.end(), {remote, deadline, std::move(done), nullptr, nullptr}));
+}
+
+void StreamTransport::Try(Attempts::iterator attempt) {
+  attempt->connector = std::make_unique<Connector>(loop_, family_.get(), credentials_, attempt->remote,
+                                                   attempt->deadline, [this, attempt](StatusOr<UniqueFd> fd) {
+                                                     if (fd.ok()) return AgreeOnOpened(attempt, std::move(*fd));
+                                                     const Status status = fd.status();
+                                                     End(attempt)(status);
                                                    });
 }
 
+void StreamTransport::AgreeOnOpened(Attempts::iterator attempt, UniqueFd fd) {
+  const PeerId remote = attempt->remote;
+  if (!agree_) return HandOver(PlainPipe(std::move(fd)), remote, End(attempt));
+  attempt->connector.reset();  // its deadline is not that of the agreement
+  const Deadline deadline = std::min(attempt->deadline, After(kHandshakeTimeout));
+  attempt->agreement = agree_(std::move(fd), remote, /*opened_here=*/true, deadline,
+                              [this, attempt](StatusOr<std::unique_ptr<FramePipe>> pipe) {
+                                const std::unique_ptr<PipeAgreement> over = std::move(attempt->agreement);
+                                const PeerId remote = attempt->remote;
+                                if (pipe.ok()) return HandOver(std::move(*pipe), remote, End(attempt));
+                                const bool passes = pipe.status().code() == Code::kUnavailable;
+                                if (passes && Clock::now() < attempt->deadline) return Try(attempt);
+                                const std::string what = remote.ToString() + ": " + pipe.status().message();
+                                End(attempt)(Status(passes ? Code::kDeadlineExceeded : pipe.status().code(), what));
+                              });
+}
+
+ConnectCallback StreamTransport::End(Attempts::iterator attempt) {
+  ConnectCallback done = std::move(attempt->done);
+  attempts_.erase(attempt);
+  return done;
+}
+
+std::unique_ptr<FramePipe> StreamTransport::PlainPipe(UniqueFd fd) {
+  return std::make_unique<SocketPipe>(loop_, name(), std::move(fd), scratch_);
+}
+
 template <typename Take>
-void StreamTransport::HandOver(UniqueFd fd, const PeerId& remote, const Take& take) {
-  const auto stream = std::make_shared<Stream>(loop_, std::move(fd), remote, family_->liveness(), scratch_);
-  std::unique_ptr<Connection> connection = std::make_unique<StreamConnection>(stream, name());
+void StreamTransport::HandOver(std::unique_ptr<FramePipe> pipe, const PeerId& remote, const Take& take) {
+  const auto stream = std::make_shared<Stream>(loop_, std::move(pipe), remote, family_->liveness());
+  std::unique_ptr<Connection> connection = std::make_unique<StreamConnection>(stream);
   Connection* const address = connection.get();
   ConnectionHandler* const handler = take(std::move(connection));
   stream->StartOnLoop(address, handler);
@@ -57,6 +104,7 @@ void StreamTransport::CloseOnLoop() {
   KF_DCHECK(loop_->InLoop());
   closed_ = true;
   acceptor_.reset();
+  accepted_.clear();
   for (Attempt& attempt : std::exchange(attempts_, {})) {
     loop_->Post([done = std::move(attempt.done), name = name()] {
       done(CancelledError(std::string(name) + ": the transport was closed"));

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 
@@ -9,15 +10,31 @@
 #include "ops/transport/socket/acceptor.h"
 #include "ops/transport/socket/address_family.h"
 #include "ops/transport/socket/connector.h"
+#include "ops/transport/socket/frame_pipe.h"
 #include "ops/transport/socket/frame_reader.h"
 #include "ops/transport/transport.h"
 
 namespace kungfu {
 
+// What two peers settle over an authenticated socket before it carries frames. Destroying it gives up and calls nobody.
+class PipeAgreement {
+ public:
+  // Called once, from the loop, never inside the call that began it; may destroy the agreement. kUnavailable: it may
+  // be tried again with another socket.
+  using Callback = std::function<void(StatusOr<std::unique_ptr<FramePipe>>)>;
+  virtual ~PipeAgreement() = default;
+};
+
 // Event loop only, but for the constructor. Destroying it closes it, and calls nobody.
 class StreamTransport : public Transport {
  public:
-  StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, const Credentials& credentials);
+  // Begins an agreement over a socket that leads to `remote`, and was opened here or there. At `deadline` it fails.
+  using Agree = std::function<std::unique_ptr<PipeAgreement>(UniqueFd socket, const PeerId& remote, bool opened_here,
+                                                             Deadline deadline, PipeAgreement::Callback done)>;
+
+  // `agree` may be null: the sockets themselves carry the frames.
+  StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, const Credentials& credentials,
+                  Agree agree = nullptr);
 
   const char* name() const override { return family_->name(); }
   Status ListenOnLoop(AcceptCallback accept) override;
@@ -26,20 +43,31 @@ class StreamTransport : public Transport {
 
  private:
   struct Attempt {
-    std::unique_ptr<Connector> connector;
+    const PeerId remote;
+    const Deadline deadline;
     ConnectCallback done;
+    std::unique_ptr<Connector> connector;
+    std::unique_ptr<PipeAgreement> agreement;
   };
+  using Attempts = std::list<Attempt>;
 
+  void Try(Attempts::iterator attempt);
+  void AgreeOnOpened(Attempts::iterator attempt, UniqueFd fd);
+  void AgreeOnAccepted(UniqueFd fd, const PeerId& remote, const AcceptCallback& accept);
+  ConnectCallback End(Attempts::iterator attempt);
+  std::unique_ptr<FramePipe> PlainPipe(UniqueFd fd);
   // Gives the connection to `take`, and its frames to the handler that it returns. `take` may destroy this object.
   template <typename Take>
-  void HandOver(UniqueFd fd, const PeerId& remote, const Take& take);
+  void HandOver(std::unique_ptr<FramePipe> pipe, const PeerId& remote, const Take& take);
 
   EventLoop* const loop_;
   const std::unique_ptr<AddressFamily> family_;
   const Credentials credentials_;
+  const Agree agree_;
   const std::shared_ptr<ReadScratch> scratch_;
   std::unique_ptr<Acceptor> acceptor_;
-  std::list<Attempt> attempts_;
+  Attempts attempts_;
+  std::list<std::unique_ptr<PipeAgreement>> accepted_;  // that are settling
   bool closed_ = false;
 };
 

@@ -8,15 +8,16 @@
 
 namespace kungfu {
 
-// The peer with port p listens on `<directory>/p.sock`. The file goes with the listening socket; one that a killed
+// The peer with port p listens on `<directory>/p.<name>`. The file goes with the listening socket; one that a killed
 // process has left is replaced.
 class UnixFamily : public AddressFamily {
  public:
   // The directory is made if it is missing, with mode 0700. One that others can write to is refused: they could put
-  // their socket in the place of ours.
-  explicit UnixFamily(std::string directory) : directory_(std::move(directory)) {}
+  // their socket in the place of ours. `name` is a literal: of the transport that uses the sockets.
+  explicit UnixFamily(std::string directory, const char* name = "unix")
+      : directory_(std::move(directory)), name_(name) {}
 
-  const char* name() const override { return "unix"; }
+  const char* name() const override { return name_; }
   StatusOr<UniqueFd> Listen(const PeerId& self) override;
   void StopListening() override;
   void Prepare(int) override {}
@@ -25,9 +26,10 @@ class UnixFamily : public AddressFamily {
 
  private:
   Status CheckDirectory() const;
-  std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + ".sock"; }
+  std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + "." + name_; }
 
   const std::string directory_;
+  const char* const name_;
   std::string path_;  // where we listen
 };
 

@@ -52,6 +52,7 @@ KF_TEST(Config, ReadsEveryVariable) {
       {"KUNGFU_DIRECT", "off"},
       {"KUNGFU_DIRECT_BYTES", "0"},
       {"KUNGFU_ARENA_BYTES", "5000000000"},
+      {"KUNGFU_SPIN", "20"},
       {"KUNGFU_COLLECTIVE_TIMEOUT", "1.5"},
       {"KUNGFU_STALL_WARNING", "2.25"},
       {"KUNGFU_SILENCE_TIMEOUT", "3e1"},
@@ -73,6 +74,7 @@ KF_TEST(Config, ReadsEveryVariable) {
   EXPECT_EQ(config->direct, "off");
   EXPECT_EQ(config->direct_bytes, 0);
   EXPECT_EQ(config->arena_bytes, 5000000000);
+  EXPECT_EQ(config->spin, 20);
   EXPECT_EQ(config->collective_timeout, 1.5);
   EXPECT_EQ(config->stall_warning, 2.25);
   EXPECT_EQ(config->silence_timeout, 30);
@@ -98,7 +100,8 @@ KF_TEST(Config, NamesWhatItCannotUnderstand) {
   for (const char* value : {"0", "-1", "nan", "inf", "1e10", "10s", " 10", "10 ", "1,5"}) {
     ExpectRejected("KUNGFU_COLLECTIVE_TIMEOUT", value);
   }
-  for (const char* value : {"TCP", "shm", "tcp,unix"}) ExpectRejected("KUNGFU_TRANSPORT", value);
+  for (const char* value : {"-1", "1000001", "AUTO", "50us"}) ExpectRejected("KUNGFU_SPIN", value);
+  for (const char* value : {"TCP", "rdma", "tcp,unix"}) ExpectRejected("KUNGFU_TRANSPORT", value);
 }
 
 KF_TEST(Config, DocumentsEveryVariableOnce) {

@@ -17,7 +17,7 @@ namespace kungfu::testing {
 
 struct ClusterOptions {
   std::string strategy = "AUTO";
-  std::string transport = "unix";  // or tcp
+  std::string transport = "shm";  // unix, tcp
   std::string host = "127.0.0.1";
   double timeout = 60;
   double stall_warning = 10;

@@ -18,7 +18,7 @@ Operation InPlaceSum(const std::string& name, Floats* tensor) {
 }
 
 KF_TEST(Order, OppositeOrderOfManyNames) {
-  for (const char* transport : {"unix", "tcp"}) {
+  for (const char* transport : {"shm", "unix", "tcp"}) {
     for (const char* strategy : {"RING", "STAR", "CLIQUE", "BINARY_TREE"}) {
       ClusterOptions options;
       options.transport = transport;
@@ -46,7 +46,7 @@ KF_TEST(Order, OppositeOrderOfManyNames) {
 
 // One peer has X and Y under way at once, the other does Y when X is done: Y's data must not stand in X's way.
 KF_TEST(Order, LargeOperationsConcurrentHereAndInTurnThere) {
-  for (const char* transport : {"unix", "tcp"}) {
+  for (const char* transport : {"shm", "unix", "tcp"}) {
     for (const char* strategy : {"RING", "STAR"}) {
       ClusterOptions options;
       options.transport = transport;

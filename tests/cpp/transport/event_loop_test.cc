@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <thread>
+#include <utility>
 
 #include "tests/cpp/testing.h"
 #include "tests/cpp/transport/harness.h"
@@ -216,6 +218,139 @@ KF_TEST(EventLoop, ReleasesItsTimersOnItsThread) {
   });
   loop->Close();
   loop->Join();
+}
+
+std::unique_ptr<EventLoop> NewLoopThatLooks(Seconds look, bool yields) {
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start({look, yields});
+  EXPECT_OK(loop.status());
+  return std::move(*loop);
+}
+
+const Waiting kWaitings[] = {
+    {Seconds(0), false}, {Seconds(50e-6), false}, {Seconds(50e-6), true}, {Seconds(0.01), false}};
+
+// Helpers, posters, descriptors and timers at once: everything happens, once, one at a time, and on the loop.
+KF_TEST(EventLoop, RunsOnThreadsThatHelp) {
+  for (const Waiting& waiting : kWaitings) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(waiting.look, waiting.yields);
+    constexpr int kThreads = 4, kTasks = 500;
+    int total = 0, on_helper = 0;
+    bool in_loop = true, alone = true, inside = false;
+    Pipe pipe;
+    Guarded<int> bytes(0), timers(0);
+    Handler handler([&](uint32_t) {
+      char byte;
+      EXPECT_EQ(read(pipe.read_end, &byte, 1), 1);
+      bytes.Update([](int& n) { ++n; });
+    });
+    RunOnLoop(loop.get(), [&] { loop->WatchOnLoop(pipe.read_end, EPOLLIN, &handler); });
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        const std::thread::id self = std::this_thread::get_id();
+        for (int i = 0; i < kTasks; ++i) {
+          std::atomic<bool> ran{false};
+          const auto task = [&] {
+            alone &= !std::exchange(inside, true);
+            in_loop &= loop->InLoop();
+            ++total;
+            if (std::this_thread::get_id() == self) ++on_helper;
+            if (i % 50 == 0) loop->RunAtOnLoop(After(Seconds(0.001)), [&] { timers.Update([](int& n) { ++n; }); });
+            inside = false;
+            ran = true;
+          };
+          if (i % 100 == 0) pipe.Write();
+          loop->Help([&] { EXPECT_TRUE(loop->Post(task)); }, [&] { return ran.load(); }, Seconds(1));
+          while (!ran) std::this_thread::yield();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(bytes.Await([](int n) { return n == kThreads * kTasks / 100; }));
+    EXPECT_TRUE(timers.Await([](int n) { return n == kThreads * kTasks / 50; }));
+    RunOnLoop(loop.get(), [&] {
+      loop->UnwatchOnLoop(pipe.read_end);
+      EXPECT_EQ(total, kThreads * kTasks);
+      EXPECT_TRUE(in_loop);
+      EXPECT_TRUE(alone);
+      EXPECT_GE(on_helper, 1);
+    });
+  }
+}
+
+// What a helper leaves behind wakes the loop's own thread.
+KF_TEST(EventLoop, GoesOnWhenAHelperHasLeft) {
+  for (const Waiting& waiting : kWaitings) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(waiting.look, waiting.yields);
+    for (int i = 0; i < 20; ++i) {
+      Guarded<bool> fired(false), posted(false);
+      loop->Help(
+          [&] {
+            loop->Post([&] {
+              loop->RunAtOnLoop(After(Seconds(0.002)), [&] {
+                loop->Post([&] { posted.Set(true); });
+                fired.Set(true);
+              });
+            });
+          },
+          [] { return false; }, Seconds(0));
+      EXPECT_TRUE(fired.Await([](bool value) { return value; }));
+      EXPECT_TRUE(posted.Await([](bool value) { return value; }));
+    }
+  }
+}
+
+KF_TEST(EventLoop, HelpsNobodyOnTheLoopAndAfterTheEnd) {
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  bool called = false, asked = false;
+  const auto start = [&] { called = true; };
+  const auto until = [&] { return asked = true; };
+  RunOnLoop(loop.get(), [&] { loop->Help(start, until, Seconds(1)); });
+  EXPECT_TRUE(called);
+  EXPECT_FALSE(asked);
+  loop->Close();
+  loop->Join();
+  called = false;
+  loop->Help(start, until, Seconds(1));
+  EXPECT_TRUE(called);
+}
+
+// Has something to do so many times; then it is woken by a descriptor.
+class Work : public Pollable {
+ public:
+  Work(EventLoop* loop, int times) : loop_(loop), times_(times) {}
+  bool PollOnLoop() override {
+    EXPECT_TRUE(loop_->InLoop());
+    if (polls.load() == times_) return false;
+    ++polls;
+    if (polls == times_ && remove_at_end) loop_->RemovePollableOnLoop(this);
+    return true;
+  }
+  bool SleepOnLoop() override {
+    EXPECT_TRUE(loop_->InLoop());
+    return polls == times_;
+  }
+  void WakeOnLoop() override { EXPECT_TRUE(loop_->InLoop()); }
+
+  std::atomic<int> polls{0};
+  bool remove_at_end = false;
+
+ private:
+  EventLoop* const loop_;
+  const int times_;
+};
+
+KF_TEST(EventLoop, PollsAsLongAsThereIsWork) {
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  Work a(loop.get(), 1000), b(loop.get(), 500), c(loop.get(), 10);
+  b.remove_at_end = true;
+  RunOnLoop(loop.get(), [&] {
+    for (Work* work : {&a, &b, &c}) loop->AddPollableOnLoop(work);
+  });
+  while (a.polls < 1000 || b.polls < 500 || c.polls < 10) RunOnLoop(loop.get(), [] {});
+  RunOnLoop(loop.get(), [&] {
+    for (Work* work : {&a, &c}) loop->RemovePollableOnLoop(work);
+  });
 }
 
 }  // namespace

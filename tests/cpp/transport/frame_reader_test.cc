@@ -85,11 +85,12 @@ KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
     for (const size_t cut : {7, 16, 71, 1000, 16383, 16385, 100000}) {
       const Socket socket;
       Receiver receiver(kind);
-      FrameReader reader(NewScratch(), &receiver);
+      FrameParser frames(&receiver);
+      FrameReader reader(NewScratch());
       bool ended = false;
       for (size_t at = 0; at < stream.size(); at += cut) {
         socket.Write(&stream[at], std::min(cut, stream.size() - at));
-        EXPECT_OK(reader.ReadFrom(socket.reading.get(), &ended));
+        EXPECT_OK(reader.ReadFrom(socket.reading.get(), &frames, &ended));
       }
       EXPECT_FALSE(ended);
       EXPECT_EQ(reader.bytes_read(), stream.size());
@@ -105,12 +106,13 @@ KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
 KF_TEST(FrameReader, SaysWhenTheOtherSideHasEnded) {
   Socket socket;
   Receiver receiver(SinkKind::kWhole);
-  FrameReader reader(NewScratch(), &receiver);
+  FrameParser frames(&receiver);
+  FrameReader reader(NewScratch());
   const std::string header = EncodeHeader(NewFrame(3, 100).header);
   socket.Write(header.data(), header.size());
   socket.writing.Reset();
   bool ended = false;
-  while (!ended) EXPECT_OK(reader.ReadFrom(socket.reading.get(), &ended));
+  while (!ended) EXPECT_OK(reader.ReadFrom(socket.reading.get(), &frames, &ended));
   EXPECT_TRUE(receiver.frames.empty());
 }
 
@@ -118,21 +120,23 @@ KF_TEST(FrameReader, PassesOnTheErrorOfItsReceiver) {
   const Socket socket;
   Receiver receiver(SinkKind::kWhole);
   receiver.refuse = true;
-  FrameReader reader(NewScratch(), &receiver);
+  FrameParser frames(&receiver);
+  FrameReader reader(NewScratch());
   const std::string header = EncodeHeader(NewFrame(3, 0).header);
   socket.Write(header.data(), header.size());
   bool ended = false;
-  EXPECT_EQ(reader.ReadFrom(socket.reading.get(), &ended).code(), Code::kInvalidArgument);
+  EXPECT_EQ(reader.ReadFrom(socket.reading.get(), &frames, &ended).code(), Code::kInvalidArgument);
 }
 
 KF_TEST(FrameReader, RefusesGarbageAtOnce) {
   const Socket socket;
   Receiver receiver(SinkKind::kWhole);
-  FrameReader reader(NewScratch(), &receiver);
+  FrameParser frames(&receiver);
+  FrameReader reader(NewScratch());
   const std::string garbage(kHeaderSize, '\xff');
   socket.Write(garbage.data(), garbage.size());
   bool ended = false;
-  EXPECT_EQ(reader.ReadFrom(socket.reading.get(), &ended).code(), Code::kInvalidArgument);
+  EXPECT_EQ(reader.ReadFrom(socket.reading.get(), &frames, &ended).code(), Code::kInvalidArgument);
   EXPECT_TRUE(receiver.frames.empty());
 }
 
@@ -148,10 +152,11 @@ KF_TEST(FrameReader, ReadsABoundedAmountAtATime) {
     sent += header.size();
   }
   Receiver receiver(SinkKind::kWhole);
-  FrameReader reader(NewScratch(), &receiver);
+  FrameParser frames(&receiver);
+  FrameReader reader(NewScratch());
   bool ended = false;
   for (uint64_t before = 0; before < sent; before = reader.bytes_read()) {
-    EXPECT_OK(reader.ReadFrom(socket.reading.get(), &ended));
+    EXPECT_OK(reader.ReadFrom(socket.reading.get(), &frames, &ended));
     EXPECT_LE(reader.bytes_read() - before, 2u << 20);
   }
   EXPECT_EQ(receiver.frames.size(), sent / header.size());

@@ -32,6 +32,11 @@ struct Socket {
   UniqueFd reading, writing;
 };
 
+Status Write(FrameWriter* writer, const Socket& socket) {
+  SocketOutput output(socket.writing.get());
+  return writer->WriteTo(&output);
+}
+
 KF_TEST(FrameWriter, WritesFramesInOrderHoweverLittleTheSystemTakes) {
   const Socket socket;
   FrameWriter writer;
@@ -64,7 +69,7 @@ KF_TEST(FrameWriter, WritesFramesInOrderHoweverLittleTheSystemTakes) {
 
   std::string received;
   while (!writer.empty()) {
-    EXPECT_OK(writer.WriteTo(socket.writing.get()));
+    EXPECT_OK(Write(&writer, socket));
     for (const StatusCallback& done : writer.TakeWritten()) done(OkStatus());
     received += socket.Drain();
   }
@@ -81,7 +86,7 @@ KF_TEST(FrameWriter, GivesBackTheCallbacksOfWhatIsNotWritten) {
   for (const char name : {'a', 'b', 'c'}) {
     writer.Push("header", {{large.data(), large.size()}}, [&called, name](const Status&) { called += name; });
   }
-  EXPECT_OK(writer.WriteTo(socket.writing.get()));
+  EXPECT_OK(Write(&writer, socket));
   EXPECT_TRUE(writer.TakeWritten().empty());
   for (const StatusCallback& done : writer.TakeUnwritten()) done(CancelledError(""));
   EXPECT_EQ(called, "abc");
@@ -93,7 +98,7 @@ KF_TEST(FrameWriter, SaysThatTheOtherSideIsGone) {
   socket.reading.Reset();
   FrameWriter writer;
   writer.Push("header", {}, nullptr);
-  EXPECT_EQ(writer.WriteTo(socket.writing.get()).code(), Code::kUnavailable);
+  EXPECT_EQ(Write(&writer, socket).code(), Code::kUnavailable);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ UniqueFd JoinRaw(SocketFixture* fixture, const PeerId& server) {
     EXPECT_OK(handshake->Advance(ReadExactly(fd.get(), handshake->Wants()).data(), &reply));
     WriteAll(fd.get(), reply);
   }
+  fixture->Settle(fd.get());
   return fd;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ops/transport/shm/shm_transport.h"
 #include "ops/transport/socket/stream_transport.h"
 #include "ops/transport/socket/tcp_family.h"
 #include "ops/transport/socket/unix_family.h"
@@ -87,7 +88,7 @@ std::unique_ptr<Transport> TcpFixture::NewTransport(EventLoop* loop, const Crede
 
 UniqueFd TcpFixture::ConnectRaw(const PeerId& peer) { return ConnectTo(TcpAddress(peer)); }
 
-UnixFixture::UnixFixture() {
+UnixFixture::UnixFixture(const char* suffix) : suffix_(suffix) {
   char path[] = "/tmp/kungfu-test-XXXXXX";
   EXPECT_TRUE(mkdtemp(path) != nullptr);
   directory_ = path;
@@ -115,6 +116,15 @@ UniqueFd UnixFixture::ConnectRaw(const PeerId& peer) {
   std::strncpy(name->sun_path, PathOf(peer).c_str(), sizeof(name->sun_path) - 1);
   address.size = sizeof(*name);
   return ConnectTo(address);
+}
+
+std::unique_ptr<Transport> ShmFixture::NewTransport(EventLoop* loop, const Credentials& credentials) {
+  return MakeShmTransport(loop, directory(), credentials, /*required=*/false);
+}
+
+void ShmFixture::Settle(int fd) {
+  WriteAll(fd, "S");
+  EXPECT_EQ(ReadExactly(fd, 1), "S");
 }
 
 }  // namespace kungfu::testing

@@ -19,6 +19,8 @@ class SocketFixture : public TransportFixture {
  public:
   // A blocking socket that gives up after kPatience, connected to who listens for `peer`.
   virtual UniqueFd ConnectRaw(const PeerId& peer) = 0;
+  // What follows the handshake before frames go over the socket.
+  virtual void Settle(int fd) {}
 };
 
 // Keeps the ports that it gives away bound, so that no other socket of the machine gets them; transports can listen
@@ -40,19 +42,29 @@ class TcpFixture : public SocketFixture {
 // In a directory of its own.
 class UnixFixture : public SocketFixture {
  public:
-  UnixFixture();
+  explicit UnixFixture(const char* suffix = ".unix");
   ~UnixFixture() override;
 
   const std::string& directory() const { return directory_; }
-  std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + ".sock"; }
+  std::string PathOf(const PeerId& peer) const { return directory_ + "/" + std::to_string(peer.port) + suffix_; }
 
   PeerId NewPeer() override;
   std::unique_ptr<Transport> NewTransport(EventLoop* loop, const Credentials& credentials) override;
   UniqueFd ConnectRaw(const PeerId& peer) override;
 
  private:
+  const char* const suffix_;
   std::string directory_;
   uint16_t next_port_ = 1;
+};
+
+// Of the shared-memory transport, whose raw sockets do without shared memory.
+class ShmFixture : public UnixFixture {
+ public:
+  ShmFixture() : UnixFixture(".shm") {}
+
+  std::unique_ptr<Transport> NewTransport(EventLoop* loop, const Credentials& credentials) override;
+  void Settle(int fd) override;
 };
 
 }  // namespace kungfu::testing

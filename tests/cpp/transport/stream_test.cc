@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include "ops/transport/socket/socket_pipe.h"
 #include "ops/transport/socket/stream_connection.h"
 #include "tests/cpp/testing.h"
 #include "tests/cpp/transport/endpoint.h"
@@ -33,9 +34,10 @@ class Harness {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     other = UniqueFd(ends[0]);
-    stream_ = std::make_shared<Stream>(loop.get(), UniqueFd(ends[1]), PeerId(), liveness,
-                                       std::shared_ptr<ReadScratch>(new ReadScratch));
-    channel.connection = std::make_unique<StreamConnection>(stream_, "pair");
+    auto pipe = std::make_unique<SocketPipe>(loop.get(), "pair", UniqueFd(ends[1]),
+                                             std::shared_ptr<ReadScratch>(new ReadScratch));
+    stream_ = std::make_shared<Stream>(loop.get(), std::move(pipe), PeerId(), liveness);
+    channel.connection = std::make_unique<StreamConnection>(stream_);
   }
   ~Harness() {
     RunOnLoop(loop.get(), [this] { channel.DestroyOnLoop(); });

@@ -71,14 +71,14 @@ std::string Via(const StatusOr<std::string>& transport) {
   return transport.ok() ? *transport : "";
 }
 
-KF_TEST(TransportSet, TakesUnixToOurHostAndTcpToOthers) {
+KF_TEST(TransportSet, TakesSharedMemoryToOurHostAndTcpToOthers) {
   Hosts hosts;
   SetPeer a(hosts.a, "auto", hosts.sockets.directory()), b(hosts.b, "auto", hosts.sockets.directory()),
       far(hosts.far, "auto", "");
   const std::vector<PeerId> peers = {hosts.a, hosts.b, hosts.far};
   EXPECT_OK(b.Listen(peers));
   EXPECT_OK(far.Listen(peers));
-  EXPECT_EQ(Via(a.Connect(hosts.b, testing::kPatience)), "unix");
+  EXPECT_EQ(Via(a.Connect(hosts.b, testing::kPatience)), "shm");
   EXPECT_EQ(Via(a.Connect(hosts.far, testing::kPatience)), "tcp");
   EXPECT_EQ(Via(far.Connect(hosts.b, testing::kPatience)), "tcp");
 }
@@ -95,12 +95,11 @@ KF_TEST(TransportSet, OpensNoPortWithoutAPeerOnAnotherHost) {
 
 KF_TEST(TransportSet, MayBeForced) {
   Hosts hosts;
-  SetPeer b(hosts.b, "tcp", hosts.sockets.directory()), a(hosts.a, "tcp", hosts.sockets.directory());
-  EXPECT_OK(b.Listen({hosts.a}));
-  EXPECT_EQ(Via(a.Connect(hosts.b, testing::kPatience)), "tcp");
-  SetPeer unix_b(hosts.b, "unix", hosts.sockets.directory()), unix_a(hosts.a, "unix", hosts.sockets.directory());
-  EXPECT_OK(unix_b.Listen({hosts.a}));
-  EXPECT_EQ(Via(unix_a.Connect(hosts.b, testing::kPatience)), "unix");
+  for (const char* choice : {"shm", "unix", "tcp"}) {
+    SetPeer b(hosts.b, choice, hosts.sockets.directory()), a(hosts.a, choice, hosts.sockets.directory());
+    EXPECT_OK(b.Listen({hosts.a}));
+    EXPECT_EQ(Via(a.Connect(hosts.b, testing::kPatience)), choice);
+  }
 }
 
 KF_TEST(TransportSet, TakesTcpWithoutADirectoryForSockets) {
@@ -110,13 +109,16 @@ KF_TEST(TransportSet, TakesTcpWithoutADirectoryForSockets) {
   EXPECT_EQ(Via(a.Connect(hosts.b, testing::kPatience)), "tcp");
 }
 
-KF_TEST(TransportSet, SaysWhyUnixCannotReachAnotherHost) {
+KF_TEST(TransportSet, SaysWhatCannotReachAnotherHost) {
   Hosts hosts;
-  SetPeer a(hosts.a, "unix", hosts.sockets.directory());
-  for (const Status& status : {a.Listen({hosts.far}), a.Connect(hosts.far, testing::kPatience).status()}) {
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_CONTAINS(status.message(), hosts.far.ToString());
-    EXPECT_CONTAINS(status.message(), "another host");
+  for (const std::string choice : {"shm", "unix"}) {
+    SetPeer a(hosts.a, choice, hosts.sockets.directory());
+    for (const Status& status : {a.Listen({hosts.far}), a.Connect(hosts.far, testing::kPatience).status()}) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_CONTAINS(status.message(), "KUNGFU_TRANSPORT is " + choice);
+      EXPECT_CONTAINS(status.message(), hosts.far.ToString());
+      EXPECT_CONTAINS(status.message(), "another host");
+    }
   }
 }
 

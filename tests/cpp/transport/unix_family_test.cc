@@ -23,7 +23,7 @@ KF_TEST(UnixFamily, MakesAPrivateDirectoryAndRemovesItsSocket) {
   UnixFixture fixture;
   const PeerId self = fixture.NewPeer();
   const std::string directory = fixture.directory() + "/sockets";
-  const std::string path = directory + "/" + std::to_string(self.port) + ".sock";
+  const std::string path = directory + "/" + std::to_string(self.port) + ".unix";
   UnixFamily family(directory);
   {
     const StatusOr<UniqueFd> listening = family.Listen(self);

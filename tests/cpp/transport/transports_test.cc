@@ -1,4 +1,4 @@
-// The socket transports join the suites.
+// The transports join the suites.
 
 #include "tests/cpp/transport/hostile_suite.h"
 #include "tests/cpp/transport/socket_fixture.h"
@@ -10,10 +10,12 @@ namespace {
 std::unique_ptr<SocketFixture> Tcp4() { return std::make_unique<TcpFixture>("127.0.0.1"); }
 std::unique_ptr<SocketFixture> Tcp6() { return std::make_unique<TcpFixture>("::1"); }
 std::unique_ptr<SocketFixture> Unix() { return std::make_unique<UnixFixture>(); }
+std::unique_ptr<SocketFixture> Shm() { return std::make_unique<ShmFixture>(); }
 
 [[maybe_unused]] const bool joined[] = {
     AddConformanceTests("Tcp4", Tcp4), AddHostileTests("Tcp4", Tcp4),     AddConformanceTests("Tcp6", Tcp6),
     AddHostileTests("Tcp6", Tcp6),     AddConformanceTests("Unix", Unix), AddHostileTests("Unix", Unix),
+    AddConformanceTests("Shm", Shm),   AddHostileTests("Shm", Shm),
 };
 
 }  // namespace

@@ -1,0 +1,137 @@
+// A stream of bytes through memory that two processes share: one writes, the other reads.
+//
+//   ring   := control data[capacity]       capacity: a power of two
+//   stream := (header[72] name padding payload padding)*     as in wire.h, each part padded to a multiple of kLine
+//
+// `written` and `read` count bytes since the beginning; byte n of the stream lies at data[n % capacity]. So payloads
+// begin at a line, and can be read where they lie. Each side keeps its own count, believes the other's only if it is
+// possible, and copies a header before it looks at it: what the other process scribbles into the ring can garble what
+// it sends, and nothing else.
+//
+// Who finds nothing to do says so in `reader_sleeps` or `writer_sleeps`, looks again, and sleeps. Who changes a count
+// and then finds the other one asleep calls it: one side's order is write, look; the other's is say, look; so one of
+// them sees the other. A writer may put the call of its last bytes off for a moment, and who looks again meanwhile of
+// its own accord is not called at all.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/base/status.h"
+#include "ops/transport/socket/frame_parser.h"
+#include "ops/transport/socket/frame_writer.h"
+#include "ops/transport/socket/unique_fd.h"
+
+namespace kungfu {
+
+inline constexpr size_t kLine = 64;
+
+struct RingControl {
+  alignas(kLine) std::atomic<uint64_t> written;
+  alignas(kLine) std::atomic<uint64_t> read;
+  alignas(kLine) std::atomic<uint32_t> reader_sleeps;
+  alignas(kLine) std::atomic<uint32_t> writer_sleeps;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+// Where a ring lies; all zeros make an empty one.
+struct RingPlace {
+  static size_t SizeOf(size_t capacity) { return sizeof(RingControl) + capacity; }
+  RingPlace(char* at, size_t capacity)
+      : control(reinterpret_cast<RingControl*>(at)), data(at + sizeof(RingControl)), capacity(capacity) {}
+
+  RingControl* control;
+  char* data;
+  size_t capacity;
+};
+
+// Wakes the process at the other end of a socket, unless that is closed.
+class Bell {
+ public:
+  explicit Bell(const UniqueFd* socket) : socket_(socket) {}
+  void Ring();
+
+ private:
+  const UniqueFd* const socket_;
+};
+
+// Event loop only.
+class RingWriter : public FrameOutput {
+ public:
+  RingWriter(const RingPlace& ring, Bell* bell) : ring_(ring), bell_(bell) {}
+
+  // Takes whole lines only. An error: the other side has broken the ring.
+  StatusOr<size_t> Write(const iovec* pieces, int count) override;
+
+  // Whether it is worth writing: there is not just a little room. Also if the ring is broken.
+  bool IsReady() const;
+  // The other side rings when it is ready. Returns false if it is already.
+  bool Sleep();
+  void Wake() { ring_.control->writer_sleeps.store(0, std::memory_order_relaxed); }
+
+  // Whether the other side slept when the last bytes were told, and calls it if it still does.
+  bool owes_call() const { return owes_call_; }
+  void Call();
+
+ private:
+  friend class RingReader;
+
+  // What has gone out is told to the other side in portions, so that it can begin.
+  static constexpr size_t kPortion = 64 << 10;
+  static size_t WorthOf(size_t capacity) { return capacity / 4; }
+
+  StatusOr<size_t> Room();
+  void Put(const char* data, size_t size);
+  void Publish();
+
+  const RingPlace ring_;
+  Bell* const bell_;
+  uint64_t written_ = 0;    // in the ring
+  uint64_t published_ = 0;  // and told
+  uint64_t read_ = 0;       // as the other side said
+  bool owes_call_ = false;
+};
+
+// Event loop only.
+class RingReader {
+ public:
+  RingReader(const RingPlace& ring, Bell* bell) : ring_(ring), bell_(bell) {}
+
+  // Hands what has come to `frames`, always the same one, kBudget bytes at most. `*drained`: there is no more. An
+  // error: the other side has broken the ring or the protocol.
+  Status Read(FrameParser* frames, bool* drained);
+
+  // Whether something has come. Also if the ring is broken.
+  bool IsReady() const;
+  // The other side rings when it is ready. Returns false if it is already.
+  bool Sleep();
+  void Wake() { ring_.control->reader_sleeps.store(0, std::memory_order_relaxed); }
+
+  uint64_t bytes_read() const { return bytes_read_; }  // without padding
+
+ private:
+  // So that one connection does not keep the loop from the others.
+  static constexpr size_t kBudget = 1 << 20;
+  // The room of what was read is given back in portions.
+  static constexpr size_t kPortion = 64 << 10;
+  // Of a header and its name, so much is looked at first: it is enough for short names.
+  static constexpr size_t kShortHeader = 2 * kLine;
+
+  StatusOr<size_t> Available();
+  // Both return how many bytes were taken; 0 if it is not enough, or stopped.
+  StatusOr<size_t> ReadHeader(FrameParser* frames, size_t available);
+  size_t ReadPayload(FrameParser* frames, size_t available);
+  void Release();
+
+  const RingPlace ring_;
+  Bell* const bell_;
+  uint64_t written_ = 0;   // as the other side said
+  uint64_t read_ = 0;      // handed on
+  uint64_t released_ = 0;  // and told
+  bool more_ = false;      // was left for the next time
+  uint64_t bytes_read_ = 0;
+};
+
+}  // namespace kungfu
