@@ -1,11 +1,11 @@
 #include "ops/collective/direct_group.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -13,11 +13,6 @@
 
 namespace kungfu {
 namespace {
-
-int CoresOfThisProcess() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 // The writing end of another process's pipe. Open for reading, too: it then never is without a reader.
 StatusOr<UniqueFd> OpenBell(int pid, const DirectEndpoint& endpoint) {
@@ -34,12 +29,7 @@ StatusOr<UniqueFd> OpenBell(int pid, const DirectEndpoint& endpoint) {
 }  // namespace
 
 DirectGroup::DirectGroup(EventLoop* loop, Arena* arena, int rank, int size)
-    : loop_(loop),
-      arena_(arena),
-      rank_(rank),
-      size_(size),
-      may_spin_(size <= CoresOfThisProcess()),
-      peers_(static_cast<size_t>(size)) {
+    : loop_(loop), arena_(arena), rank_(rank), size_(size), peers_(static_cast<size_t>(size)) {
   for (int slot = kSlots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
 
@@ -60,11 +50,14 @@ StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena*
   if (fstat(group->bell_.get(), &info) != 0) return ErrnoError(errno, "a pipe to be woken by");
   group->endpoint_ = {group->board_.address(), arena->address(), info.st_ino, group->bell_.get(), 0};
   loop->WatchOnLoop(group->bell_.get(), EPOLLIN, group.get());
+  loop->AddPollableOnLoop(group.get());
   return group;
 }
 
 DirectGroup::~DirectGroup() {
-  if (bell_.get() >= 0) loop_->UnwatchOnLoop(bell_.get());
+  if (bell_.get() < 0) return;
+  loop_->RemovePollableOnLoop(this);
+  loop_->UnwatchOnLoop(bell_.get());
 }
 
 Status DirectGroup::MeetOnLoop(const std::vector<DirectEndpoint>& endpoints) {
@@ -121,23 +114,34 @@ void DirectGroup::FinishOnLoop(int slot) {
   }
 }
 
-void DirectGroup::SleepOnLoop(DirectWaiter* waiter) {
+bool DirectGroup::SleepOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  sleepers_.insert(waiter);
+  if (waiters_.empty()) return true;
   my_asleep_->store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  return std::none_of(waiters_.begin(), waiters_.end(), [](DirectWaiter* waiter) { return waiter->IsReadyOnLoop(); });
+}
+
+bool DirectGroup::PollOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  bool any = false;
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    DirectWaiter* const waiter = *it;
+    if (waiter->IsReadyOnLoop()) {
+      it = waiters_.erase(it);
+      waiter->GoOnOnLoop();
+      any = true;
+    } else {
+      ++it;
+    }
+  }
+  return any;
 }
 
 void DirectGroup::OnEventsOnLoop(uint32_t) {
   KF_DCHECK(loop_->InLoop());
   char rings[64];
   while (read(bell_.get(), rings, sizeof(rings)) == sizeof(rings)) {
-  }
-  my_asleep_->store(0);
-  // One that looks may end, and others with it.
-  const std::set<DirectWaiter*> sleepers = sleepers_;
-  for (DirectWaiter* sleeper : sleepers) {
-    if (sleepers_.erase(sleeper) == 1) sleeper->LookOnLoop();
   }
 }
 

@@ -3,9 +3,8 @@
 //
 // Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
 // each operation under way, with a counter: how many operations the peer has finished by this slot. Who waits for a
-// counter watches it for a short time, if there are cores to spare; then it says on its board that it sleeps, and who
-// counts next rings its bell, a pipe that its event loop listens to. A ring too many does no harm: it only makes a peer
-// look.
+// counter has its event loop look at it in each round. Before that goes to sleep it says so on the board, and who counts
+// next rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a peer look.
 
 #pragma once
 
@@ -44,11 +43,14 @@ struct DirectEndpoint {
 class DirectWaiter {
  public:
   virtual ~DirectWaiter() = default;
-  virtual void LookOnLoop() = 0;
+  // Whether they have come so far.
+  virtual bool IsReadyOnLoop() = 0;
+  // They have. Ends no waiter.
+  virtual void GoOnOnLoop() = 0;
 };
 
 // Lives on the event loop's thread.
-class DirectGroup : private FdHandler {
+class DirectGroup : private FdHandler, private Pollable {
  public:
   // Beyond, each peer would have too many others to tell.
   static constexpr int kMostPeers = 16;
@@ -79,11 +81,10 @@ class DirectGroup : private FdHandler {
   // Counts one more, and wakes who sleeps.
   void FinishOnLoop(int slot);
 
-  // Whether watching counters takes nobody's core.
-  bool may_spin() const { return may_spin_; }
-  // From now on every ring makes `waiter` look. Counters may have changed before: it must look once more after this.
-  void SleepOnLoop(DirectWaiter* waiter);
-  void WakeOnLoop(DirectWaiter* waiter) { sleepers_.erase(waiter); }
+  // From now on `waiter` is asked until it is ready, and then told once to go on.
+  void WaitOnLoop(DirectWaiter* waiter) { waiters_.insert(waiter); }
+  // One that does not wait is ignored.
+  void ForgetOnLoop(DirectWaiter* waiter) { waiters_.erase(waiter); }
 
  private:
   struct Board {
@@ -102,12 +103,14 @@ class DirectGroup : private FdHandler {
   DirectGroup(EventLoop* loop, Arena* arena, int rank, int size);
   Status Meet(const DirectEndpoint& endpoint, Peer* peer);
   void OnEventsOnLoop(uint32_t events) override;
+  bool PollOnLoop() override;
+  bool SleepOnLoop() override;
+  void WakeOnLoop() override { my_asleep_->store(0, std::memory_order_relaxed); }
 
   EventLoop* const loop_;
   Arena* const arena_;
   const int rank_;
   const int size_;
-  const bool may_spin_;
 
   SharedMemory board_;
   std::atomic<uint32_t>* my_asleep_ = nullptr;
@@ -116,7 +119,7 @@ class DirectGroup : private FdHandler {
   DirectEndpoint endpoint_;
   std::vector<Peer> peers_;  // by rank; empty for this one
   std::vector<int> free_slots_;
-  std::set<DirectWaiter*> sleepers_;
+  std::set<DirectWaiter*> waiters_;
 };
 
 }  // namespace kungfu

@@ -30,19 +30,8 @@ struct Offer {
 // How much is reduced between two looks at the clock, and how long the loop's other work may wait.
 constexpr uint64_t kSlice = 128 << 10;
 constexpr Seconds kTurn{200e-6};
-// How long a counter is watched before sleeping; in turns of so many looks.
-constexpr Seconds kWatch{500e-6};
-constexpr int kLooks = 200;
 // Where shares begin.
 constexpr uint64_t kLine = 64;
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // The pieces of all chunks, those that lie behind one another as one.
 template <typename List, typename Get>
@@ -88,7 +77,7 @@ class DirectMover : public Mover, private DirectWaiter {
         offers_(group->size()) {}
 
   ~DirectMover() override {
-    group_->WakeOnLoop(this);
+    group_->ForgetOnLoop(this);
     if (slot_ >= 0 && !buffers_) group_->ReturnSlotOnLoop(slot_);
   }
 
@@ -138,7 +127,7 @@ class DirectMover : public Mover, private DirectWaiter {
       // What is sent lives as long as its callback, which may be longer than this.
       conversation_->SendOnLoop(other, kOfferPart, {{bytes, sizeof(Offer)}}, [this, offer](const Status& status) {
         if (!status.ok()) return Finish(status);
-        if (--sending_ == 0) Sent();
+        if (--sending_ == 0 && falls_back_) FallBack();
       });
     }
     for (int other = 0; other < group_->size(); ++other) {
@@ -158,10 +147,9 @@ class DirectMover : public Mover, private DirectWaiter {
   // All offers are here.
   void Begin() {
     falls_back_ = std::any_of(offers_.begin(), offers_.end(), [](const Offer& offer) { return offer.usable == 0; });
-    if (falls_back_) {
-      if (sending_ == 0) FallBack();
-      return;
-    }
+    // No callback of a message may come after the end.
+    if (falls_back_ && sending_ > 0) return;
+    if (falls_back_) return FallBack();
     std::vector<DirectReduction::Rank> ranks(group_->size());
     for (int rank = 0; rank < group_->size(); ++rank) {
       if (!See(rank, &ranks[rank])) {
@@ -193,12 +181,6 @@ class DirectMover : public Mover, private DirectWaiter {
     return true;
   }
 
-  // No callback of a message may come after the end.
-  void Sent() {
-    if (falls_back_) return FallBack();
-    if (reduced_) LookOnLoop();
-  }
-
   void FallBack() {
     if (buffers_) buffers_->Release();  // nobody has written: all have the same offers
     buffers_.reset();
@@ -213,8 +195,7 @@ class DirectMover : public Mover, private DirectWaiter {
     }
     group_->FinishOnLoop(slot_);
     reduced_ = true;
-    watch_until_ = After(kWatch);
-    LookOnLoop();
+    group_->WaitOnLoop(this);
   }
 
   bool Finished(int rank) const {
@@ -222,26 +203,13 @@ class DirectMover : public Mover, private DirectWaiter {
     return group_->FinishedOnLoop(rank, static_cast<int>(offers_[rank].slot)) != offers_[rank].finished;
   }
 
-  bool AllFinished() {
+  // All have finished, and no callback of a message comes after the end.
+  bool IsReadyOnLoop() override {
     while (next_ < group_->size() && Finished(next_)) ++next_;
     return next_ == group_->size() && sending_ == 0;
   }
 
-  void LookOnLoop() override {
-    if (!buffers_) return;  // it is over
-    for (int look = 0; look < (group_->may_spin() ? kLooks : 1); ++look) {
-      if (AllFinished()) return Complete();
-      Pause();
-    }
-    if (group_->may_spin() && Clock::now() < watch_until_) return Later([this] { LookOnLoop(); });
-    group_->SleepOnLoop(this);
-    if (AllFinished()) {
-      group_->WakeOnLoop(this);
-      Complete();
-    }
-  }
-
-  void Complete() {
+  void GoOnOnLoop() override {
     buffers_->TakeResults();
     buffers_->Release();
     buffers_.reset();
@@ -278,7 +246,6 @@ class DirectMover : public Mover, private DirectWaiter {
   bool falls_back_ = false;
   std::unique_ptr<DirectReduction> reduction_;
   bool reduced_ = false;
-  Clock::time_point watch_until_;
   int next_ = 0;  // whose counter is looked at
   std::unique_ptr<Mover> inner_;
 };

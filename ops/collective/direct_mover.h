@@ -11,7 +11,7 @@
 // ends in any other way than by the word of all others withdraws the memory before it gives it back, so that nothing
 // that another one may still do reaches whoever uses it next.
 //
-// Cost for n bytes and p peers: p - 1 messages of 48 bytes per rank; each rank reads n and writes n bytes.
+// Cost for n bytes and p peers: p - 1 messages of 40 bytes per rank; each rank reads n and writes n bytes.
 
 #pragma once
 

@@ -69,6 +69,47 @@ except errors.UnavailableError as error:
     assert launch.err.count("reported: all_reduce 'conv1'") == 3
 
 
+@pytest.mark.parametrize("since", ["start", "together"])
+def test_nothing_is_left_of_peers_killed_at_any_moment(kungfu_run: "Jobs", since: str) -> None:
+    """A hundred kills over both cases: while peers come together, and while they work."""
+    program = """
+import os, random, signal, sys, threading
+from kungfu_tf import _lib, errors
+from tests.fault.peers import AllReduce
+job, since = sys.argv[1:]
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+me = os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"])
+moment = random.Random(f"{job} {me}").uniform(0, 0.5)
+death = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGKILL))
+if since == "start":
+    death.start()
+try:
+    _lib.check(_lib.core().kungfu_init())
+    AllReduce("together", 10).wait()
+    with open("/proc/self/maps") as maps:
+        print("shares memory:", "/memfd:kungfu (deleted)" in maps.read(), flush=True)
+    if since == "together":
+        death.start()
+    while True:
+        AllReduce("conv1", 1 << 20).wait()
+except errors.KungfuError:
+    if death.ident is None:
+        death.start()
+    death.join()
+"""
+    named = set(os.listdir("/dev/shm"))
+    for job in range(5):
+        command = (sys.executable, "-c", program, str(job), since)
+        launch = kungfu_run("-np", "10", *command, KUNGFU_TRANSPORT="shm")
+        assert launch.wait() == 128 + signal.SIGKILL, launch.out + launch.err
+        ends = [line for line in launch.err.splitlines() if "(pid " in line]
+        assert sum("killed by SIGKILL" in line for line in ends) == 10, launch.err
+        assert "shares memory: False" not in launch.out
+        assert since == "start" or launch.out.count("shares memory: True") == 10, launch.out
+        kungfu_run.nothing_remains()
+    assert not [name for name in set(os.listdir("/dev/shm")) - named if "kungfu" in name]
+
+
 def test_ended_well_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys
