@@ -3,8 +3,8 @@
 //
 // Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
 // each operation under way, with a counter: how many operations the peer has finished by this slot. Who waits for a
-// counter has its event loop look at it in each round. Before that goes to sleep it says so on the board, and who counts
-// next rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a peer look.
+// counter has its event loop look at it in each round. Before that goes to sleep it says so on the board, and who
+// counts next rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a peer look.
 
 #pragma once
 

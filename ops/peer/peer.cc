@@ -32,15 +32,13 @@ StatusOr<std::string> SecretOf(const Config& config) {
   return secret;
 }
 
-// A peer that has a core for itself looks on for about as long as it takes to wake a sleeper. With more peers than
-// cores each lets the others run between its looks.
-Waiting WaitingOf(const Config& config, const PeerList& peers, int rank) {
+// How long to look on before sleeping: where each peer of the host can have a core for itself, about as long as it
+// takes to wake a sleeper.
+Seconds LookOf(const Config& config, const PeerList& peers, int rank) {
+  if (config.spin >= 0) return Seconds(1e-6 * config.spin);
   const std::vector<int> hosts = peers.HostOfRanks();
   const auto local = std::count(hosts.begin(), hosts.end(), hosts[rank]);
-  Waiting waiting;
-  waiting.look = peers.size() == 1 ? Seconds(0) : config.spin < 0 ? kLook : Seconds(1e-6 * config.spin);
-  waiting.yields = local > CoresOfThisProcess();
-  return waiting;
+  return local <= CoresOfThisProcess() ? kLook : Seconds(0);
 }
 
 }  // namespace
@@ -100,7 +98,7 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
 }
 
 Status Peer::StartLoop(const PeerList& peers, int rank) {
-  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(WaitingOf(config_, peers, rank));
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(LookOf(config_, peers, rank));
   if (!loop.ok()) return loop.status();
   loop_ = std::move(*loop);
   return OkStatus();

@@ -1,6 +1,5 @@
 #include "ops/transport/event_loop.h"
 
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -23,6 +22,8 @@ constexpr uint64_t kWakeToken = 0;  // generations start at 1
 // Then the own thread asks the system for events, whatever else there is to do.
 constexpr Seconds kLongestTurn{0.001};
 constexpr int kLooks = 8;
+// It takes about so long until the own thread has seen that somebody wants its turn.
+constexpr Seconds kHandOver{5e-6};
 
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
 
@@ -45,7 +46,7 @@ int MillisecondsUntil(Deadline when) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(const Waiting& waiting) {
+StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(Seconds look) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (epoll.get() < 0) return ErrnoError(errno, "the event loop's epoll");
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -55,7 +56,7 @@ StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(const Waiting& waiting) {
   event.data.u64 = kWakeToken;
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
     return ErrnoError(errno, "the event loop's epoll");
-  std::unique_ptr<EventLoop> loop(new EventLoop(waiting, std::move(epoll), std::move(wake)));
+  std::unique_ptr<EventLoop> loop(new EventLoop(look, std::move(epoll), std::move(wake)));
   try {
     loop->thread_ = std::thread([self = loop.get()] { self->Run(); });
   } catch (const std::system_error& error) {
@@ -181,10 +182,14 @@ void EventLoop::Run() {
     epoll_event events[kMaxEvents];
     const int count = epoll_wait(epoll_.get(), events, kMaxEvents, timeout);
     KF_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: " << std::strerror(errno);
+    const Clock::time_point woke = Clock::now();
     own_waits_ = true;
     MutexLock turn(&turn_);
     own_waits_ = false;
     Enter();
+    const auto is_from_outside = [](const epoll_event& event) { return event.data.u64 != kWakeToken; };
+    const bool called = std::any_of(events, events + std::max(count, 0), is_from_outside);
+    if (called && woke > asleep_since_) lookout_.Missed(woke - asleep_since_);
     for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
     Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn));
     alarm_ = PrepareToSleep() ? NextTimer() : Clock::now();
@@ -216,14 +221,14 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
     return Serve(until, last);
   }
   start();
-  const Deadline end = std::min(last, After(waiting_.look));
+  const Deadline end = std::min(last, After(std::min(look_, kHandOver)));
   ++helpers_wait_;
   while (!until() && Clock::now() < end) {
     if (TryEnter()) {
       --helpers_wait_;
       return Serve(until, last);
     }
-    Relax();
+    PauseCore();
   }
   --helpers_wait_;
 }
@@ -261,17 +266,21 @@ void EventLoop::Enter() {
 
 template <typename Until>
 void EventLoop::Rounds(const Until& until, Deadline last) {
-  const auto look = std::chrono::duration_cast<Clock::duration>(waiting_.look);
+  const Seconds longest = pollables_.empty() ? Seconds(0) : lookout_.Begin();
+  const auto look = std::chrono::duration_cast<Clock::duration>(longest);
+  bool idle = false;
   for (Deadline now = Clock::now(), end = now + look;; now = Clock::now()) {
     bool any = RunTimers(now);
     // It takes as long to read the clock as to look around.
     for (int i = 0; i < kLooks && !any; ++i) {
-      if (i > 0) Relax();
+      if (i > 0) PauseCore();
       any = Round();
+      if (any && idle) lookout_.Found();
       if (until()) return;
     }
+    idle = !any;
     if (any) end = now + look;
-    if (now >= last || (!any && now >= end)) return;
+    if (now >= last || (idle && now >= end)) return;
   }
 }
 
@@ -286,21 +295,16 @@ bool EventLoop::Round() {
   return any;
 }
 
-void EventLoop::Relax() const {
-  if (waiting_.yields) {
-    sched_yield();
-  } else {
-    PauseCore();
-  }
-}
-
 bool EventLoop::PrepareToSleep() {
   bool idle = true;
   for (Pollable* pollable : pollables_) idle &= pollable->SleepOnLoop();
   {
     MutexLock lock(&mu_);
     asleep_ = idle && posted_.empty() && !closed_;
-    if (asleep_) return true;
+    if (asleep_) {
+      asleep_since_ = Clock::now();
+      return true;
+    }
   }
   for (Pollable* pollable : pollables_) pollable->WakeOnLoop();
   return false;

@@ -5,8 +5,8 @@
 // All protocol state of a peer (connections, mailboxes, pending operations) is touched by the loop only, and so needs
 // no locks. Methods that must run on it end in OnLoop.
 //
-// When there is nothing to do the loop looks on for a moment (Waiting) before it sleeps: to wake a thread costs more
-// than most operations do.
+// When there is nothing to do, but something to poll, the loop looks on for a moment before it sleeps, as long as that
+// pays (lookout.h): to wake a thread costs more than most operations do.
 
 #pragma once
 
@@ -23,6 +23,7 @@
 #include "ops/base/deadline.h"
 #include "ops/base/mutex.h"
 #include "ops/base/status.h"
+#include "ops/transport/lookout.h"
 #include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
@@ -49,18 +50,13 @@ class Pollable {
   virtual void WakeOnLoop() = 0;
 };
 
-// How to wait for what another process or thread is about to do.
-struct Waiting {
-  Seconds look{0};      // for so long before sleeping
-  bool yields = false;  // its core to other processes between looks, as there are more of them than cores
-};
-
 class EventLoop {
  public:
   using TimerId = std::pair<Deadline, uint64_t>;
 
-  // Starts the thread. kResourceExhausted: the system has no descriptor or thread for it.
-  static StatusOr<std::unique_ptr<EventLoop>> Start(const Waiting& waiting = {});
+  // Starts the thread. `look`: how long at most to look on before sleeping. kResourceExhausted: the system has no
+  // descriptor or thread for it.
+  static StatusOr<std::unique_ptr<EventLoop>> Start(Seconds look = Seconds(0));
   ~EventLoop();  // Close() and Join()
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -71,12 +67,11 @@ class EventLoop {
   bool Post(std::function<void()> task) EXCLUDES(mu_);
 
   bool InLoop() const { return std::this_thread::get_id() == running_.load(std::memory_order_relaxed); }
-  const Waiting& waiting() const { return waiting_; }
 
   // For a thread that is about to wait: calls `start`, which may post at no cost, and runs the loop until `until` is
   // true, there was nothing to do for as long as the loop looks on, or `longest` has passed. Meanwhile the loop's own
-  // thread sleeps; if it is at work, this one looks on from outside. `until` must be safe to call from either place. On
-  // the loop: only calls `start`.
+  // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
+  // place. On the loop: only calls `start`.
   void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest)
       EXCLUDES(turn_, mu_);
 
@@ -102,8 +97,8 @@ class EventLoop {
  private:
   using Tasks = std::vector<std::function<void()>>;
 
-  EventLoop(const Waiting& waiting, UniqueFd epoll, UniqueFd wake)
-      : waiting_(waiting), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+  EventLoop(Seconds look, UniqueFd epoll, UniqueFd wake)
+      : look_(look), epoll_(std::move(epoll)), wake_(std::move(wake)), lookout_(look) {}
 
   // The generation tells a descriptor from an earlier one with the same number, whose events may still be on their way.
   struct Watch {
@@ -128,8 +123,6 @@ class EventLoop {
   // Rounds until `until`, until there was nothing to do for as long as the loop looks on, or until `last`.
   template <typename Until>
   void Rounds(const Until& until, Deadline last) REQUIRES(turn_) EXCLUDES(mu_);
-  // Between two looks.
-  void Relax() const;
   // From now on posting, and what is watched, wakes the own thread. Returns false if there is something to do.
   bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
   void Wake();
@@ -140,7 +133,7 @@ class EventLoop {
   bool Poll() REQUIRES(turn_);
   Deadline NextTimer() const REQUIRES(turn_);
 
-  const Waiting waiting_;
+  const Seconds look_;
   const UniqueFd epoll_;
   const UniqueFd wake_;
 
@@ -150,6 +143,8 @@ class EventLoop {
   std::atomic<int> helpers_wait_{0};        // or these do
   bool over_ GUARDED_BY(turn_) = false;     // the own thread has ended
   Deadline alarm_ GUARDED_BY(turn_){};      // when the own thread wakes by itself
+  Lookout lookout_ GUARDED_BY(turn_);
+  Deadline asleep_since_ GUARDED_BY(turn_){};
 
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);

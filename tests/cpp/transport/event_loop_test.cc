@@ -220,19 +220,18 @@ KF_TEST(EventLoop, ReleasesItsTimersOnItsThread) {
   loop->Join();
 }
 
-std::unique_ptr<EventLoop> NewLoopThatLooks(Seconds look, bool yields) {
-  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start({look, yields});
+std::unique_ptr<EventLoop> NewLoopThatLooks(Seconds look) {
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(look);
   EXPECT_OK(loop.status());
   return std::move(*loop);
 }
 
-const Waiting kWaitings[] = {
-    {Seconds(0), false}, {Seconds(50e-6), false}, {Seconds(50e-6), true}, {Seconds(0.01), false}};
+constexpr Seconds kLooks[] = {Seconds(0), Seconds(50e-6), Seconds(0.01)};
 
 // Helpers, posters, descriptors and timers at once: everything happens, once, one at a time, and on the loop.
 KF_TEST(EventLoop, RunsOnThreadsThatHelp) {
-  for (const Waiting& waiting : kWaitings) {
-    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(waiting.look, waiting.yields);
+  for (const Seconds look : kLooks) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(look);
     constexpr int kThreads = 4, kTasks = 500;
     int total = 0, on_helper = 0;
     bool in_loop = true, alone = true, inside = false;
@@ -280,8 +279,8 @@ KF_TEST(EventLoop, RunsOnThreadsThatHelp) {
 
 // What a helper leaves behind wakes the loop's own thread.
 KF_TEST(EventLoop, GoesOnWhenAHelperHasLeft) {
-  for (const Waiting& waiting : kWaitings) {
-    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(waiting.look, waiting.yields);
+  for (const Seconds look : kLooks) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(look);
     for (int i = 0; i < 20; ++i) {
       Guarded<bool> fired(false), posted(false);
       loop->Help(
