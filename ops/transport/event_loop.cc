@@ -272,11 +272,12 @@ void EventLoop::Rounds(const Until& until, Deadline last) {
   for (Deadline now = Clock::now(), end = now + look;; now = Clock::now()) {
     bool any = RunTimers(now);
     // It takes as long to read the clock as to look around.
-    for (int i = 0; i < kLooks && !any; ++i) {
+    for (int i = 0; i == 0 || (i < kLooks && !any); ++i) {
       if (i > 0) PauseCore();
-      any = Round();
-      if (any && idle) lookout_.Found();
+      const bool found = Round();
+      if (found && idle) lookout_.Found();
       if (until()) return;
+      any |= found;
     }
     idle = !any;
     if (any) end = now + look;
