@@ -10,9 +10,9 @@ model.fit(dataset.batch(128 // kf.size()))
 
 Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.
 
-Importing does nothing: the peer starts, and TensorFlow is imported, when something needs it. Only
-where a launcher has started other peers on this host does it see to it that large tensors lie where
-they can be reduced without copies, for which it must come before the first one.
+Importing does nothing: the peer starts, and TensorFlow is imported, when something needs it. Import
+it before TensorFlow makes its first tensor: then large tensors lie where the host's other peers can
+reduce them without copies.
 """
 
 from __future__ import annotations

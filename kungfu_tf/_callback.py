@@ -11,11 +11,11 @@ class Callback(tf.keras.callbacks.Callback):
     Once there is one, `fit` is ours: it knows these callbacks, and so is loaded by none of them.
     """
 
+    _supports_tf_logs = True  # never read a batch's logs: they may be tensors
+
     def __init__(self) -> None:
         super().__init__()
         install()
-
-    _supports_tf_logs = True  # never read a batch's logs: they may be tensors
 
     def _implements_train_batch_hooks(self) -> bool:
         return self._overrides("on_train_batch_begin") or self._overrides("on_train_batch_end")

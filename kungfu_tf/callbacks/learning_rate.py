@@ -112,9 +112,9 @@ def _check_settable(optimizer: Any, who: str) -> None:
 def number(what: str, value: Any) -> float:
     """`value` as a float, if it can be a rate."""
     try:
-        number = float(value)
+        rate = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{what} must be a number, not {value!r}") from None
-    if not math.isfinite(number) or number < 0:
+    if not math.isfinite(rate) or rate < 0:
         raise ValueError(f"{what} must be a finite number and not negative, not {value}")
-    return number
+    return rate

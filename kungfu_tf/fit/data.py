@@ -87,7 +87,7 @@ class EvenAdapter:
             warn(
                 f"the first batch is the same on all {peer.size()} peers: they seem to train on "
                 "the same data. Give each its part, with kungfu_tf.data.shard(dataset), or of "
-                "arrays x[kungfu_tf.rank() :: kungfu_tf.size()]; or shuffle differently"
+                "arrays x[kungfu_tf.rank() :: kungfu_tf.size()]"
             )
 
 

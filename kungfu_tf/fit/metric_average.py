@@ -13,8 +13,9 @@ class MetricAverageCallback(Callback):
     ended, and when its validation has, the *states* of the model's metrics are summed over the
     peers. Loss and mean metrics are then weighted by samples, and AUC, precision, recall and the
     like are exact, which an average of results would not be. What a train step returns and no
-    metric of the model has computed is averaged over the peers. Every callback sees these values,
-    wherever it stands in the list.
+    metric of the model has computed is averaged over the peers. States must add up, as those of
+    Keras' metrics do: of one that keeps a maximum the sum would be wrong. Every callback sees these
+    values, wherever it stands in the list.
 
     All peers must call `fit` with as many epochs and validations. `evaluate` outside `fit` is each
     peer's own.

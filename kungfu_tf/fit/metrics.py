@@ -13,9 +13,9 @@ from kungfu_tf import _keras, ops
 def sum_states(metrics: Iterable[Any]) -> None:
     """Gives every metric the sum over the peers of its state. Eager.
 
-    The state of Keras' metrics adds up: totals and counts, confusion matrices, sums of squares. So
-    the result is the one that a single process has for the samples of all: a mean that is weighted
-    by samples, a true AUC, precision or F1 score.
+    States must add up, as those of Keras' metrics do: totals and counts, confusion matrices, sums
+    of squares. Then the result is the one that a single process has for the samples of all: a mean
+    that is weighted by samples, a true AUC, precision or F1 score.
     """
     states = [_keras.native(v) for metric in metrics for v in metric.variables]
     sums = ops.group_all_reduce([v.read_value() for v in states], op="sum", name="fit/metrics")

@@ -12,7 +12,8 @@ class V1Optimizer(Wrapped):
 
     Programs of this age clip between `compute_gradients` and `apply_gradients`, so the gradients
     are exchanged in the first of the two. A program that gets them elsewhere (`tf.gradients`) and
-    calls only the second has them exchanged there.
+    calls only the second has them exchanged there. One that calls the first for other ends, as
+    summaries, must apply what it has returned: gradients of the same variables count as exchanged.
     """
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[Any]:

@@ -29,7 +29,7 @@ def is_private() -> bool:
 
 
 def is_within_private() -> bool:
-    """Whether it is so for now."""
+    """Whether we are within `private()`."""
     return _private.get()
 
 

@@ -165,6 +165,7 @@ def makers_with(name, options):
             assert any(name in str(error) for name in options), error
             continue
         found.append(lambda make=make: make(**options))
+    assert found or not training.is_keras_3()
     return found
 
 
