@@ -36,7 +36,8 @@ PYTHON_LAYERS: Layers = (
     {"elastic", "optimizers"},
     {"session"},
     {"fit"},
-    {"data", "initializer"},
+    {"_average", "data"},
+    {"initializer"},
     {"_callback", "_gate", "_hook", "_weight", "monitoring"},
     {"launching", "ops"},
     {"_measured", "_sharing", "peer"},
@@ -44,7 +45,7 @@ PYTHON_LAYERS: Layers = (
     {"_build"},
     {"config"},
     {"errors"},
-    {"_keras", "_ordinals", "_state", "_version", "_warn"},
+    {"_differing", "_keras", "_ordinals", "_state", "_version", "_warn"},
     {"_replace"},
 )
 # The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or

@@ -109,6 +109,8 @@ const std::vector<Variable>& Variables() {
        ParseLong<&Config::direct_bytes, 0, kMaxBytes>},
       {{"KUNGFU_ARENA_BYTES", "the most memory that a peer shares with others of its host; 0: none"},
        ParseLong<&Config::arena_bytes, 0, kMaxBytes>},
+      {{"KUNGFU_STORE_VERSIONS", "of a saved variable, how many versions are kept"},
+       ParseInt<&Config::store_versions, 1, 1 << 20>},
       {{"KUNGFU_SPIN", "auto, or microseconds at most to look on before sleeping"}, ParseSpin},
       {{"KUNGFU_COLLECTIVE_TIMEOUT", "seconds until an operation fails"}, ParseSeconds<&Config::collective_timeout>},
       {{"KUNGFU_STALL_WARNING", "seconds until it is said who is missing"}, ParseSeconds<&Config::stall_warning>},

@@ -130,6 +130,37 @@ KUNGFU_EXPORT uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done
 KUNGFU_EXPORT uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options,
                                         kungfu_done done, void* arg);
 
+/* -- The store: what one peer keeps and others ask for ------------------------------------------------------- */
+
+typedef struct {
+  const char* name;      /* 1 to kungfu_longest_name() bytes */
+  int64_t version;       /* -1: saved as the next one, from 0; asked for, the newest. They ascend */
+  int32_t dtype;         /* kungfu_dtype */
+  uint64_t shape_digest; /* kungfu_digest of the shapes: must agree between who saves and who asks */
+  const char* shapes;    /* the same for messages, "[3, 4]"; or NULL */
+} kungfu_blob;
+
+/* Keeps a copy of `send` of the spans, as one blob, and the `keep` newest versions of that name (0:
+ * KUNGFU_STORE_VERSIONS). *version is what it was saved as. Returns a status code; never waits. */
+KUNGFU_EXPORT int kungfu_save(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int keep,
+                              int64_t* version);
+/* Keeps nothing any more under names that begin with `prefix`: their versions begin anew. Returns a status code. */
+KUNGFU_EXPORT int kungfu_forget(const char* prefix);
+/* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. What is not there yet
+ * is waited for if `wait` is not 0, else it is NOT_FOUND. OUT_OF_RANGE: the version has left the window, or was left
+ * out. INVALID_ARGUMENT: it is of another dtype or other shapes there. `timeout`: seconds, 0:
+ * KUNGFU_COLLECTIVE_TIMEOUT. No other peer takes part: what fails here is an error here only. A new epoch changes
+ * nothing; where one was interrupted, what is pending fails, and what is started before the next. */
+KUNGFU_EXPORT uint64_t kungfu_request(int target, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
+                                      int wait, double timeout, int64_t* version, kungfu_done done, void* arg);
+/* Queues: what is put is taken once, in order, by whoever gets it first. blob->version is not looked at. `put` copies
+ * before it returns, and is done when fewer than `capacity` blobs are before it; `get` waits for one. Ranks are of an
+ * epoch, and so are queues: the next one begins with empty ones, and what is pending fails with CANCELLED. */
+KUNGFU_EXPORT uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int capacity,
+                                  double timeout, kungfu_done done, void* arg);
+KUNGFU_EXPORT uint64_t kungfu_get(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
+                                  double timeout, kungfu_done done, void* arg);
+
 /* The program leaves the middle of what it does with the others. What they have pending fails with `code` and
  * `message`, and what they start later in this epoch; here it fails with CANCELLED. Blocks until the others are being
  * told; not from `done`. */
@@ -140,8 +171,8 @@ KUNGFU_EXPORT void kungfu_interrupt(int code, const char* message);
  * NULL for the one in use. What is pending fails with CANCELLED. */
 KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
 
-/* The operation, if still pending, fails here and on every peer: with `code` and `message`, the cause, or if `code` is
- * 0 with CANCELLED. Does not block. */
+/* The operation, if still pending, fails here and, but for those of the store, on every peer: with `code` and
+ * `message`, the cause, or if `code` is 0 with CANCELLED. Does not block. */
 KUNGFU_EXPORT void kungfu_cancel(uint64_t operation, int code, const char* message);
 
 /* -- Waiting ------------------------------------------------------------------------------------------------ */

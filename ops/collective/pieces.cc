@@ -1,7 +1,6 @@
 #include "ops/collective/pieces.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ops/base/reduce.h"
 
@@ -21,15 +20,6 @@ void ForEachPart(const std::vector<Span>& spans, Range elements, Visit visit) {
   }
 }
 
-// Steps over pieces that are used up.
-template <typename List>
-void Advance(const List& list, size_t* piece, size_t* offset) {
-  while (*piece < list.size() && *offset == list[*piece].size) {
-    ++*piece;
-    *offset = 0;
-  }
-}
-
 }  // namespace
 
 Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size) {
@@ -46,33 +36,6 @@ Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element
     pieces.push_back({static_cast<char*>(span.recv) + first * element_size, count * element_size});
   });
   return pieces;
-}
-
-Payload AsPayload(const Pieces& pieces) {
-  Payload payload;
-  payload.reserve(pieces.size());
-  for (const MutableBytes& piece : pieces) payload.push_back({piece.data, piece.size});
-  return payload;
-}
-
-void Copy(const Payload& from, const Pieces& to) {
-  size_t from_piece = 0, from_offset = 0, to_piece = 0, to_offset = 0;
-  while (true) {
-    Advance(from, &from_piece, &from_offset);
-    Advance(to, &to_piece, &to_offset);
-    if (from_piece == from.size() || to_piece == to.size()) return;
-    const size_t size = std::min(from[from_piece].size - from_offset, to[to_piece].size - to_offset);
-    const char* source = from[from_piece].data + from_offset;
-    char* target = to[to_piece].data + to_offset;
-    if (source != target) std::memcpy(target, source, size);
-    from_offset += size;
-    to_offset += size;
-  }
-}
-
-MutableBytes CopySink::Reserve(size_t max) {
-  Advance(to_, &piece_, &offset_);
-  return {to_[piece_].data + offset_, std::min(max, to_[piece_].size - offset_)};
 }
 
 void ReduceSink::Consume(ConstBytes view) {

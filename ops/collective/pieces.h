@@ -8,7 +8,7 @@
 #include "ops/base/bytes.h"
 #include "ops/base/dtype.h"
 #include "ops/plan/partition.h"
-#include "ops/transport/transport.h"
+#include "ops/router/copy_sink.h"
 
 namespace kungfu {
 
@@ -20,29 +20,8 @@ struct Span {
 };
 
 // A range of the array, as it lies in the tensors.
-using Pieces = std::vector<MutableBytes>;
-
 Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
 Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
-Payload AsPayload(const Pieces& pieces);
-// Copies what does not lie there already.
-// REQUIRES: equal total sizes.
-void Copy(const Payload& from, const Pieces& to);
-
-// Puts what arrives into its place.
-class CopySink : public Sink {
- public:
-  explicit CopySink(Pieces to) : to_(std::move(to)) {}
-
-  MutableBytes Reserve(size_t max) override;
-  void Commit(size_t size) override { offset_ += size; }
-  void Consume(ConstBytes) override {}
-
- private:
-  const Pieces to_;
-  size_t piece_ = 0;
-  size_t offset_ = 0;  // within the piece
-};
 
 // Reduces what arrives from where the transport has it: to = left op arriving. `left` may be `to`.
 class ReduceSink : public Sink {

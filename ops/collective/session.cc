@@ -24,7 +24,8 @@ constexpr int kHandleBits = 40;
 }  // namespace
 
 Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
-                 const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure)
+                 const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure,
+                 StatusCallback interrupted)
     : loop_(loop),
       router_(router),
       peers_(peers),
@@ -39,6 +40,7 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
         return MakeGraphExecutor(loop, std::move(movement), rank, conversation);
       }),
       first_failure_(std::move(first_failure)),
+      on_interrupted_(std::move(interrupted)),
       next_handle_((static_cast<uint64_t>(epoch) << kHandleBits) + 1) {}
 
 Session::~Session() = default;
@@ -328,7 +330,9 @@ void Session::InterruptOnLoop(const Status& why) {
   if (std::exchange(gave_up_, true)) return;
   interrupted_ = true;
   TellOnLoop(InterruptId(), why);
-  BreakOnLoop(CancelledError("given up, because " + why.message()), /*tell=*/false);
+  const Status given_up = CancelledError("given up, because " + why.message());
+  BreakOnLoop(given_up, /*tell=*/false);
+  if (on_interrupted_) on_interrupted_(given_up);
 }
 
 void Session::InterruptedOnLoop(int rank, const Status& why) {
@@ -337,6 +341,7 @@ void Session::InterruptedOnLoop(int rank, const Status& why) {
   interrupters_.emplace(rank, why);
   for (const auto& [id, running] : by_id_) router_->AskOnLoop(peers_[rank], id, running->signature());
   for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+  if (on_interrupted_) on_interrupted_(why);
 }
 
 void Session::AskInterruptersOnLoop(const OperationId& id, const Signature& signature) {

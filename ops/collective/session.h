@@ -50,9 +50,11 @@ struct SessionOptions {
 class Session : public std::enable_shared_from_this<Session>, private RouterHandler {
  public:
   // All pointers must outlive it. `router` may be null for a session of one. `first_failure` (may be null) is told of
-  // the first operation that fails, unless it was cancelled here; on the loop.
+  // the first operation that fails, unless it was cancelled here, and `interrupted` (may be null) of each interruption;
+  // on the loop.
   Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
-          const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure);
+          const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure,
+          StatusCallback interrupted);
   ~Session() override;
 
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
@@ -146,6 +148,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   OperationCounters* const counters_;
   const MoverFactory movers_, graph_movers_;
   StatusCallback first_failure_;  // null once it was called
+  const StatusCallback on_interrupted_;
 
   std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
   std::atomic<bool> interrupted_{false};

@@ -83,6 +83,8 @@ Status Peer::StartSession(const PeerList& peers, int rank) {
   } else if (!config_.control.empty()) {
     KF_RETURN_IF_ERROR(StartLoop(peers, rank));
   }
+  p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), peers[rank], static_cast<uint64_t>(config_.epoch),
+                               config_.store_versions, Seconds(config_.collective_timeout), &counters_);
   SetSession(MakeSession(peers, rank, static_cast<uint32_t>(config_.epoch), *strategy), *strategy);
   if (!config_.control.empty()) {
     Control::Handlers handlers;
@@ -107,6 +109,7 @@ Status Peer::StartLoop(const PeerList& peers, int rank) {
 Status Peer::BeginOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (router_) {
+    p2p_->OpenOnLoop();
     session()->BeginOnLoop(nullptr);
     KF_RETURN_IF_ERROR(router_->ListenOnLoop());
   }
@@ -122,10 +125,12 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.silence_timeout = Seconds(config_.silence_timeout);
   options.arena = config_.direct == "off" ? nullptr : arena_;
   options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
-  return std::make_shared<Session>(loop_.get(), router_.get(), peers, rank, epoch, options, &counters_,
-                                   [this](const Status& status) {
-                                     if (control_) control_->ReportOnLoop(status.message());
-                                   });
+  const auto failed = [this](const Status& status) {
+    if (control_) control_->ReportOnLoop(status.message());
+  };
+  const auto interrupted = [this](const Status& why) { p2p_->InterruptOnLoop(why); };
+  return std::make_shared<Session>(loop_.get(), router_.get(), peers, rank, epoch, options, &counters_, failed,
+                                   interrupted);
 }
 
 std::shared_ptr<Session> Peer::session() const {
@@ -147,6 +152,8 @@ void Peer::SetSession(std::shared_ptr<Session> session, StrategyName strategy) {
 void Peer::BeginEpoch(StrategyName strategy, StatusCallback done) {
   const std::shared_ptr<Session> old = session();
   if (!router_) {
+    const auto go_over = [&] { p2p_->BeginEpoch(old->epoch() + 1); };
+    if (!RunAndWait(go_over)) go_over();
     SetSession(MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy), strategy);
     return done(OkStatus());
   }
@@ -171,6 +178,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strate
   old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
   old->WhenIdleOnLoop([this, old, strategy, done] {
     old->EndOnLoop();
+    p2p_->BeginEpoch(old->epoch() + 1);
     const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
     next->BeginOnLoop(old);
     SetSession(next, strategy);
@@ -215,6 +223,7 @@ void Peer::Shutdown() {
   auto left = std::make_shared<std::promise<void>>();
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {
+    p2p_->CloseOnLoop(CancelledError("this peer has shut down"));
     if (!router_) return left->set_value();
     session()->AbortOnLoop(CancelledError("this peer has shut down"));
     router_->CloseOnLoop(After(kGoodbye), [left] { left->set_value(); });

@@ -16,6 +16,7 @@
 #include "ops/monitor/rate_meter.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
+#include "ops/store/p2p.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport_set.h"
 
@@ -45,6 +46,9 @@ class Peer {
   StrategyName strategy() const EXCLUDES(session_mu_);
   // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.
   void Interrupt(const Status& why);
+
+  // What the peers keep for each other, whatever the epoch. To ask, take the peers of the session().
+  P2p* p2p() { return p2p_.get(); }
 
   // EventLoop::Help; where there is no loop, only calls `start`.
   void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest);
@@ -82,6 +86,7 @@ class Peer {
   std::unique_ptr<TransportSet> transports_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<Control> control_;
+  std::unique_ptr<P2p> p2p_;
 
   Mutex traffic_mu_;
   RateMeter sent_ GUARDED_BY(traffic_mu_){Clock::now()}, received_ GUARDED_BY(traffic_mu_){Clock::now()};

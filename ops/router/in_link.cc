@@ -99,6 +99,9 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
       SendNoticeOnLoop(std::move(reply), answer.message());
       return OkStatus();
     }
+    case FrameType::kPull:
+      owner_->OnPullOnLoop(peer(), header);
+      return OkStatus();
     default:
       return InvalidArgumentError("a frame of type " + std::to_string(static_cast<int>(header.type)) +
                                   " in the wrong direction");

@@ -20,6 +20,7 @@ class InLinkOwner {
   virtual void OnHeardOnLoop(const PeerId& from) = 0;
   // Returns what is to be answered.
   virtual Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) = 0;
+  virtual void OnPullOnLoop(const PeerId& from, const FrameHeader& pull) = 0;
   virtual void OnInLinkClosedOnLoop(class InLink* link, const Status& why) = 0;
 };
 
@@ -29,7 +30,8 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
 
   Connection* connection() const { return connection_.get(); }
 
-  // kAnswer; and kFail, where there is no connection of ours to this peer.
+  // kAnswer; and kFail, where there is no connection of ours to this peer, or it answers a kPull. A peer that does not
+  // read them is told no more.
   void SendNoticeOnLoop(FrameHeader header, const std::string& text);
 
   // Incoming

@@ -84,11 +84,11 @@ size_t OperationIdHash::operator()(const OperationId& id) const {
 
 std::unique_ptr<Mailbox::Mismatch> Mailbox::Open(const OperationId& id, const Signature& signature,
                                                  ConversationHandler* handler) {
-  if (id.epoch != opened_epoch_) {
+  if (id.epoch != opened_epoch_ && id.epoch != kNoEpoch) {
     opened_.clear();
     opened_epoch_ = id.epoch;
   }
-  uint64_t& opened = opened_[id.name];
+  uint64_t& opened = *OpenedOf(id);
   KF_CHECK(id.number >= opened) << id.name << " was open before";
   opened = id.number + 1;
   std::unique_ptr<Box>& box = boxes_[id];
@@ -154,9 +154,14 @@ void Mailbox::Close(const OperationId& id) {
 }
 
 void Mailbox::Refuse(const OperationId& id) {
-  uint64_t& opened = opened_[id.name];
-  if (id.epoch == opened_epoch_ && opened == id.number) ++opened;
+  uint64_t* opened = OpenedOf(id);
+  if (opened && *opened == id.number) ++*opened;
   Close(id);
+}
+
+uint64_t* Mailbox::OpenedOf(const OperationId& id) {
+  if (id.epoch == kNoEpoch) return &opened_in_none_;
+  return id.epoch == opened_epoch_ ? &opened_[id.name] : nullptr;
 }
 
 std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
@@ -173,6 +178,7 @@ std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
 }
 
 bool Mailbox::WasClosed(const OperationId& id) const {
+  if (id.epoch == kNoEpoch) return id.number < opened_in_none_ && boxes_.find(id) == boxes_.end();
   if (id.epoch != opened_epoch_) return id.epoch < opened_epoch_;
   const auto it = opened_.find(id.name);
   return it != opened_.end() && id.number < it->second && boxes_.find(id) == boxes_.end();

@@ -68,7 +68,8 @@ class Mailbox {
 
   // From now on messages of `id` are checked against `signature`. Messages that contradict it and came before are
   // reported by the returned text, with their sender.
-  // REQUIRES: `id` was never open; numbers of a name are opened in ascending order.
+  // REQUIRES: `id` was never open; numbers of a name are opened in ascending order, those outside of epochs (kNoEpoch)
+  // whatever their names.
   struct Mismatch {
     PeerId from;
     std::string difference;
@@ -128,10 +129,14 @@ class Mailbox {
   Slot* Admit(Incoming* source, const FrameHeader& header, uint64_t size);
   void Grant(Slot* slot);
 
+  // How many were opened of those that the number of `id` counts: an id below that is open or was closed. Null if
+  // `id` is of another epoch.
+  uint64_t* OpenedOf(const OperationId& id);
+
   std::unordered_map<OperationId, std::unique_ptr<Box>, OperationIdHash> boxes_;
-  // How many operations of a name were opened in the epoch: an id below that is open or was closed.
   uint32_t opened_epoch_ = 0;
-  std::unordered_map<std::string, uint64_t> opened_;
+  std::unordered_map<std::string, uint64_t> opened_;  // in the epoch, by name
+  uint64_t opened_in_none_ = 0;                       // outside of epochs, of all names
   uint64_t refused_ = 0;
 };
 

@@ -1,11 +1,20 @@
 #include "ops/router/out_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/base/logging.h"
 #include "ops/router/credit.h"
 
 namespace kungfu {
+namespace {
+
+// What waits for no credit.
+bool IsNotice(FrameType type) {
+  return type == FrameType::kFail || type == FrameType::kAsk || type == FrameType::kPull;
+}
+
+}  // namespace
 
 OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, Seconds connect_timeout,
                  OutLinkOwner* owner)
@@ -44,7 +53,9 @@ void OutLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
   if (connection_) {
     connection_->SendOnLoop(std::move(message.header), std::move(message.payload), std::move(message.done));
   } else {
-    waiting_.push_front(std::move(message));
+    const auto data = std::find_if_not(waiting_.begin(), waiting_.end(),
+                                       [](const Message& other) { return IsNotice(other.header.type); });
+    waiting_.insert(data, std::move(message));
     ConnectIfNeeded();
   }
 }
@@ -81,8 +92,7 @@ void OutLink::Drain() {
 
 // Sends or announces the message, if the credit suffices.
 bool OutLink::TrySend(Message* message) {
-  const FrameType type = message->header.type;
-  if (type == FrameType::kFail || type == FrameType::kAsk) {
+  if (IsNotice(message->header.type)) {
     connection_->SendOnLoop(std::move(message->header), std::move(message->payload), std::move(message->done));
     return true;
   }
@@ -127,7 +137,7 @@ void OutLink::Granted(const Tag& tag) {
 void OutLink::WithdrawOnLoop(const OperationId& id) {
   KF_DCHECK(loop_->InLoop());
   const auto of_operation = [&](const Message& message) {
-    return message.header.type != FrameType::kFail && IdOf(message.header.tag) == id;
+    return !IsNotice(message.header.type) && IdOf(message.header.tag) == id;
   };
   const auto withdraw = [&](auto* messages) {
     for (auto it = messages->begin(); it != messages->end();) {

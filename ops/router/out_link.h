@@ -36,13 +36,13 @@ class OutLink : public ConnectionHandler, private Sink {
 
   // Sends a message of an operation. `done` is called once its bytes are not needed any more; never inside the call.
   void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
-  // kFail and kAsk.
+  // kFail, kAsk and kPull.
   void SendNoticeOnLoop(FrameHeader header, const std::string& text);
   // What could not be sent fails with `why`. Until then it is kept, also when the connection is over: what the peer
   // sent before, over its own connection, may say more.
   // REQUIRES: closed() is not OK.
   void FailSendsOnLoop(const Status& why);
-  // Messages of `id` that were not begun are not sent: their `done` is called with kCancelled, later.
+  // Data of `id` that was not begun is not sent: their `done` is called with kCancelled, later.
   void WithdrawOnLoop(const OperationId& id);
   // Says goodbye and ends, at the latest at `deadline`. OnOutLinkClosed follows with `why`.
   void CloseOnLoop(Deadline deadline, const Status& why);

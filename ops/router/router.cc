@@ -102,6 +102,47 @@ void Router::RefuseOnLoop(const OperationId& id) {
   mailbox_.Refuse(id);
 }
 
+void Router::SetPullHandlerOnLoop(PullHandler* handler) {
+  KF_DCHECK(loop_->InLoop());
+  pulls_ = handler;
+}
+
+void Router::PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags) {
+  KF_DCHECK(loop_->InLoop());
+  FrameHeader header;
+  header.type = FrameType::kPull;
+  header.tag = {id.epoch, id.number, id.name, flags};
+  header.signature = expected;
+  LinkTo(keeper)->SendNoticeOnLoop(std::move(header), "");
+}
+
+void Router::DropPullOnLoop(const PeerId& keeper, const OperationId& id) {
+  NotifyFailureOnLoop(keeper, id, CancelledError("not wanted any more"), /*passed_on=*/true);
+}
+
+void Router::SendPulledOnLoop(const PeerId& asker, const OperationId& id, uint32_t part, const Signature& signature,
+                              Payload payload, StatusCallback done) {
+  KF_DCHECK(loop_->InLoop());
+  LinkTo(asker)->SendOnLoop({id.epoch, id.number, id.name, part}, signature, std::move(payload), std::move(done));
+}
+
+void Router::WithdrawPulledOnLoop(const PeerId& asker, const OperationId& id) {
+  KF_DCHECK(loop_->InLoop());
+  LinkTo(asker)->WithdrawOnLoop(id);
+}
+
+// Where the pull came from, which bounds what an asker can make us say.
+void Router::RefusePullOnLoop(const PeerId& asker, const OperationId& id, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  const Peer& state = peers_[asker];
+  if (state.in.empty()) return;
+  FrameHeader header;
+  header.type = FrameType::kFail;
+  header.tag = {id.epoch, id.number, id.name, 0};
+  header.code = why.code();
+  state.in.back()->SendNoticeOnLoop(std::move(header), why.message());
+}
+
 bool Router::ConnectedOnLoop(const PeerId& peer) const {
   KF_DCHECK(loop_->InLoop());
   const auto it = peers_.find(peer);
@@ -232,15 +273,27 @@ void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
     if (concerns) handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
     mailbox_.PeerLost(peer, why);
     if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
+    if (pulls_) pulls_->OnAskerLostOnLoop(peer);
   });
 }
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
   KF_DCHECK(loop_->InLoop());
   if (status.ok()) return;
+  if (tag.epoch == kNoEpoch) {
+    if (!pulls_) return;
+    return tag.part != 0 ? pulls_->OnPullDroppedOnLoop(from, IdOf(tag))
+                         : pulls_->OnPullRefusedOnLoop(from, IdOf(tag), status);
+  }
   if (handler_ && tag.epoch > epoch_ && early_.size() < kMaxEarly) early_.push_back({from, tag, status});
   if (!handler_ || tag.epoch != epoch_) return;
   handler_->OnFailOnLoop(from, IdOf(tag), status, tag.part != 0);
+}
+
+void Router::OnPullOnLoop(const PeerId& from, const FrameHeader& pull) {
+  KF_DCHECK(loop_->InLoop());
+  if (pulls_) return pulls_->OnPullOnLoop(from, pull);
+  RefusePullOnLoop(from, IdOf(pull.tag), CancelledError("this peer has left"));
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {

@@ -16,6 +16,7 @@
 #include "ops/router/in_link.h"
 #include "ops/router/mailbox.h"
 #include "ops/router/out_link.h"
+#include "ops/router/pull.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
 #include "ops/transport/transport_set.h"
@@ -70,6 +71,21 @@ class Router : public InLinkOwner, public OutLinkOwner {
   // The operation has failed here before it was opened: its messages are refused.
   void RefuseOnLoop(const OperationId& id);
 
+  // -- Outside of epochs: see pull.h --
+
+  // Pulls are refused until there is a handler, which must outlive the router or be taken back (null).
+  void SetPullHandlerOnLoop(PullHandler* handler);
+  // As asker. What comes is received by a Conversation with `id`, which was opened before.
+  void PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags);
+  void DropPullOnLoop(const PeerId& keeper, const OperationId& id);
+  // As keeper, to a peer that has asked. The bytes must stay until `done`, as in Conversation::SendOnLoop.
+  void SendPulledOnLoop(const PeerId& asker, const OperationId& id, uint32_t part, const Signature& signature,
+                        Payload payload, StatusCallback done);
+  void WithdrawPulledOnLoop(const PeerId& asker, const OperationId& id);
+  void RefusePullOnLoop(const PeerId& asker, const OperationId& id, const Status& why);
+
+  // -- The peers --
+
   // Whether there is or was a connection with the peer; when it gave a sign of life the last time; how many
   // bytes it has been sent.
   bool ConnectedOnLoop(const PeerId& peer) const;
@@ -113,6 +129,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   // InLinkOwner, OutLinkOwner
   void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) override;
   Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) override;
+  void OnPullOnLoop(const PeerId& from, const FrameHeader& pull) override;
   void OnInLinkClosedOnLoop(InLink* link, const Status& why) override;
   void OnHeardOnLoop(const PeerId& from) override;
   // OutLinkOwner
@@ -135,6 +152,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   std::vector<Early> early_;
   PeerList members_;
   RouterHandler* handler_ = nullptr;
+  PullHandler* pulls_ = nullptr;
   Mailbox mailbox_;
   std::unordered_map<PeerId, Peer, PeerIdHash> peers_;
 

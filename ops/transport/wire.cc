@@ -35,9 +35,10 @@ constexpr FrameRule kFrameRules[] = {
     {"ask", 0},
     {"answer", kMaxTextSize},
     {"bye", 0},
+    {"pull", 0},
 };
 constexpr uint8_t kNumFrameTypes = sizeof(kFrameRules) / sizeof(kFrameRules[0]);
-static_assert(kNumFrameTypes == static_cast<uint8_t>(FrameType::kBye) + 1);
+static_assert(kNumFrameTypes == static_cast<uint8_t>(FrameType::kPull) + 1);
 
 struct KindRule {
   const char* name;

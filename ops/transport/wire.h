@@ -15,6 +15,7 @@
 //   kAsk      empty                   a peer that waits: are you there, and what do you wait for?
 //   kAnswer   text (≤ 4 KiB)          to kAsk
 //   kBye      empty                   the last frame: the peer closes of its own will
+//   kPull     empty                   a peer that wants a blob of the receiver's store: see pull.h of the router
 //
 // A frame that breaks a rule of this file costs its sender the connection.
 
@@ -45,6 +46,7 @@ enum class FrameType : uint8_t {
   kAsk = 7,
   kAnswer = 8,
   kBye = 9,
+  kPull = 10,
 };
 
 enum class Kind : uint8_t {
@@ -82,6 +84,9 @@ struct Signature {
 std::string Describe(const Signature& signature);
 // How `theirs` differs from `ours`, for a person, theirs first: "12 float32 and 10 float32".
 std::string DescribeDifference(const Signature& theirs, const Signature& ours);
+
+// Stands for the epoch of what belongs to none.
+inline constexpr uint32_t kNoEpoch = 0xffffffff;
 
 // Which operation, and which of its messages from one peer to another.
 struct Tag {

@@ -30,6 +30,7 @@ class NoOwner : public InLinkOwner {
   void OnFailFrameOnLoop(const PeerId&, const Tag&, const Status&) override {}
   void OnHeardOnLoop(const PeerId&) override {}
   Status OnAskOnLoop(const PeerId&, const Tag&, const Signature&) override { return OkStatus(); }
+  void OnPullOnLoop(const PeerId&, const FrameHeader&) override {}
   void OnInLinkClosedOnLoop(InLink*, const Status&) override {}
 };
 

@@ -76,7 +76,7 @@ KF_TEST(Wire, HasAFixedLayout) {
 
 KF_TEST(Wire, RefusesUnknownValues) {
   EXPECT_CONTAINS(CheckWithByte(0, 0).message(), "type 0 is unknown");
-  EXPECT_CONTAINS(CheckWithByte(0, 10).message(), "type 10 is unknown");
+  EXPECT_CONTAINS(CheckWithByte(0, 11).message(), "type 11 is unknown");
   EXPECT_CONTAINS(CheckWithByte(1, kNumKinds).message(), "kind 9 is unknown");
   EXPECT_CONTAINS(CheckWithByte(2, kNumDTypes).message(), "dtype 15 is unknown");
   EXPECT_CONTAINS(CheckWithByte(3, '\xff').message(), "operation 255 is unknown");
@@ -98,7 +98,8 @@ KF_TEST(Wire, RefusesLengthsBeyondItsBounds) {
                         {FrameType::kFail, kMaxTextSize},
                         {FrameType::kAsk, 0},
                         {FrameType::kAnswer, kMaxTextSize},
-                        {FrameType::kBye, 0}};
+                        {FrameType::kBye, 0},
+                        {FrameType::kPull, 0}};
   for (const Case& c : cases) {
     FrameHeader header;
     header.type = c.type;

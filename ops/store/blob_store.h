@@ -1,0 +1,76 @@
+// What this peer keeps for others: versions of named blobs, of each name a window of the newest; and queues, from which
+// each blob is taken once. It does no I/O and waits for nothing.
+//
+// Saving copies, once; what is kept does not change and is shared while it is sent. Any thread.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "ops/base/bytes.h"
+#include "ops/base/mutex.h"
+#include "ops/base/status.h"
+#include "ops/store/blob.h"
+#include "ops/store/buffer_pool.h"
+
+namespace kungfu {
+
+// What somebody asks for.
+struct Query {
+  std::string name;
+  std::optional<uint64_t> version;  // none: the newest; of a queue its epoch, none: this one
+  bool takes = false;               // the next one out of a queue
+  Signature expected;
+};
+
+class BlobStore {
+ public:
+  // Keeps `window` versions of a name, unless a save says otherwise.
+  explicit BlobStore(int window) : window_(window) {}
+
+  // A copy of `bytes`. kResourceExhausted: there is no memory.
+  // REQUIRES: as many as `form` says.
+  StatusOr<std::shared_ptr<Blob>> Copy(const BlobForm& form, const Payload& bytes);
+
+  // Keeps the blob under `name`, and returns its version: without one, one more than the newest, from 0. `keep`: how
+  // many versions stay, 0 for the window. kInvalidArgument: versions ascend.
+  StatusOr<uint64_t> Save(const std::string& name, std::optional<uint64_t> version, std::shared_ptr<Blob> blob,
+                          int keep) EXCLUDES(mu_);
+
+  // Keeps nothing any more under names that begin with `prefix`: their versions begin anew.
+  void Forget(const std::string& prefix) EXCLUDES(mu_);
+
+  // kNotFound: not yet; any other error: never. Of a queue the blob is taken out.
+  StatusOr<BlobRef> Look(const Query& query) EXCLUDES(mu_);
+
+  // Puts the blob at the end of a queue and returns its number. kCancelled: the epoch has ended.
+  StatusOr<uint64_t> Push(const std::string& queue, uint64_t epoch, std::shared_ptr<Blob> blob) EXCLUDES(mu_);
+  // From now on all queues are of this epoch, and empty: its ranks may be other peers, and nobody knows how far those
+  // were that an error has ended.
+  void BeginEpoch(uint64_t epoch) EXCLUDES(mu_);
+  // How many are before it; -1 if it was taken.
+  int PositionOf(const std::string& queue, uint64_t number) const EXCLUDES(mu_);
+  // Takes it back. Returns false if somebody has taken it.
+  bool Remove(const std::string& queue, uint64_t number) EXCLUDES(mu_);
+
+ private:
+  using Queue = std::deque<BlobRef>;  // their versions are their numbers
+
+  StatusOr<BlobRef> Find(const Query& query) const REQUIRES(mu_);
+  StatusOr<BlobRef> TakeOut(const Query& query) REQUIRES(mu_);
+
+  const int window_;
+  BufferPool pool_;
+
+  mutable Mutex mu_;
+  std::unordered_map<std::string, std::deque<BlobRef>> kept_ GUARDED_BY(mu_);  // versions ascend
+  std::unordered_map<std::string, Queue> queues_ GUARDED_BY(mu_);
+  uint64_t epoch_ GUARDED_BY(mu_) = 0;  // of the queues
+  uint64_t next_number_ GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,23 @@
+// Memory that is used again: fresh pages of a large blob cost more than filling them.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace kungfu {
+
+// Any thread. What it gave may outlive it.
+class BufferPool {
+ public:
+  BufferPool();
+
+  // `size` bytes, of any content; they come back when nobody refers to them. Null if there is no memory.
+  std::shared_ptr<char> Take(uint64_t size);
+
+ private:
+  struct Spares;
+  const std::shared_ptr<Spares> spares_;
+};
+
+}  // namespace kungfu

@@ -1,0 +1,121 @@
+// From peer to peer: saving blobs for others, and asking others for theirs. It belongs to the peer and not to a
+// session: what was saved stays, and what is asked for is served, across a change of epochs. Only queues, which are
+// between ranks, end with their epoch. Where an epoch was interrupted nobody asks for anything until the next one.
+//
+// The bytes of a blob travel once, in parts of 1 MiB, from where they are kept straight to where they were asked for.
+// Serving is the event loop's work: it waits for nobody's training, and nobody's training waits for it.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ops/base/deadline.h"
+#include "ops/base/status.h"
+#include "ops/monitor/operation_counters.h"
+#include "ops/router/pull.h"
+#include "ops/router/router.h"
+#include "ops/store/blob_store.h"
+#include "ops/store/keeper.h"
+#include "ops/store/request.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+// A blob for a queue.
+struct Put {
+  std::string queue;
+  uint64_t epoch = 0;
+  BlobForm form;
+  Payload bytes;       // not needed any more when Start returns
+  int capacity = 1;    // it is done when fewer than so many are before it
+  double timeout = 0;  // seconds; 0: the store's
+  StatusCallback done;
+};
+
+// Any thread, but for methods that end in OnLoop. Callbacks run once, from the loop's thread; in a process that is
+// alone (no loop) before the call returns: there what is not there, and a queue that is full, is an error at once.
+class P2p : private PullHandler {
+ public:
+  // `loop` and `router` may be null, for a process that is alone.
+  P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, int window, Seconds timeout,
+      OperationCounters* counters);
+  ~P2p() override;
+
+  // As BlobStore::Save; copies before it returns.
+  StatusOr<uint64_t> Save(const std::string& name, std::optional<uint64_t> version, const BlobForm& form,
+                          const Payload& bytes, int keep);
+
+  // As BlobStore::Forget.
+  void Forget(const std::string& prefix) { store_.Forget(prefix); }
+
+  // What is saved here may also be asked for here. Errors: kInvalidArgument (no such rank; it is of another form
+  // there), kNotFound, kOutOfRange (the version will never be there again), kDeadlineExceeded, kUnavailable (the peer
+  // is gone), kResourceExhausted (too many requests wait there), kCancelled (of a queue: the epoch has ended; this peer
+  // has interrupted it), what another peer has interrupted the epoch with.
+  uint64_t Start(Request request);
+  // kDeadlineExceeded: nobody has made room. Then it is not in the queue.
+  uint64_t Start(Put put);
+  // Ends a request or put that is pending: with `cause`, or if that is OK with kCancelled.
+  void Cancel(uint64_t handle, const Status& cause);
+  // Whether a handle is one of ours.
+  static bool Owns(uint64_t handle) { return (handle & kHandleBit) != 0; }
+
+  void OpenOnLoop();
+  // The epoch was interrupted: what is pending here ends with `why`, and what is started before the next epoch. What
+  // was saved is served.
+  void InterruptOnLoop(const Status& why);
+  // Queues are empty; who waits for one of the last epoch is told. On the loop, if there is one.
+  void BeginEpoch(uint64_t epoch);
+  // Ends what is pending with `why`. Afterwards the router is not touched any more.
+  void CloseOnLoop(const Status& why);
+
+ private:
+  static constexpr uint64_t kHandleBit = uint64_t{1} << 63;
+
+  struct Running;
+  struct RunningPut;
+
+  void StartOnLoop(uint64_t handle, Request request);
+  bool ServedHere(const Request& request, Status* status, uint64_t* version);
+  void EndedOnLoop(uint64_t handle, const Status& status, uint64_t version);
+  void FailOnLoop(uint64_t handle, const Status& status);
+  // What is pending: all, or what has to do with queues.
+  void FailAllOnLoop(const Status& status, bool only_queues);
+  void SavedLater(const std::string& name);
+  void StartPutOnLoop(uint64_t handle, std::shared_ptr<RunningPut> put);
+  void RetryPutsOnLoop(const std::string& queue);
+  void EndPutOnLoop(uint64_t handle, const Status& status);
+  void Count(const std::string& name, const Status& status);
+  Seconds TimeoutOf(double timeout) const;
+
+  // PullHandler
+  void OnPullOnLoop(const PeerId& asker, const FrameHeader& pull) override;
+  void OnPullDroppedOnLoop(const PeerId& asker, const OperationId& id) override;
+  void OnPullRefusedOnLoop(const PeerId& keeper, const OperationId& id, const Status& why) override;
+  void OnAskerLostOnLoop(const PeerId& asker) override;
+
+  EventLoop* const loop_;
+  Router* const router_;
+  const PeerId self_;
+  const Seconds timeout_;
+  OperationCounters* const counters_;
+  std::atomic<uint64_t> next_handle_{kHandleBit};
+
+  BlobStore store_;
+  Keeper keeper_;
+
+  // The rest is the loop's.
+  Status closed_;       // not OK: nothing begins any more
+  Status interrupted_;  // not OK: nothing begins in this epoch any more
+  uint64_t next_number_ = 0;
+  std::map<uint64_t, std::shared_ptr<Running>> running_;  // by handle
+  std::map<uint64_t, std::shared_ptr<RunningPut>> puts_;
+};
+
+}  // namespace kungfu
