@@ -67,11 +67,18 @@ from kungfu_tf.ops.monitoring import (
     monitored_all_reduce,
 )
 from kungfu_tf.ops.noise_scale import global_noise_scale
+from kungfu_tf.ops.queue import new_queue
 from kungfu_tf.ops.smoothing import counter, exponential_moving_average
 from kungfu_tf.ops.spanning_tree import (
     get_neighbour_mask,
     global_minimum_spanning_tree,
     round_robin,
+)
+from kungfu_tf.ops.store import (
+    request_variable,
+    request_variable_with_template,
+    save_variable,
+    save_variables,
 )
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
@@ -98,9 +105,14 @@ __all__ = [
     "group_broadcast",
     "ingress_rates",
     "monitored_all_reduce",
+    "new_queue",
     "peer_info",
     "rank",
     "reduce",
     "reduce_scatter",
+    "request_variable",
+    "request_variable_with_template",
     "round_robin",
+    "save_variable",
+    "save_variables",
 ]

@@ -32,12 +32,16 @@ def to_tensor(value: Any, what: str) -> Any:
             f"{what}: {label(value)} is a {type(value).__name__}, and a dense tensor is needed"
         )
     tensor = tf.convert_to_tensor(value)
-    if tensor.dtype.base_dtype not in _MOVABLE:
-        raise errors.UnsupportedTypeError(
-            f"{what}: {label(value)} has dtype {tensor.dtype.name}, which cannot travel between "
-            "peers"
-        )
+    check_dtype(tensor.dtype, label(value), what)
     return tensor
+
+
+def check_dtype(dtype: tf.DType, whose: str, what: str) -> None:
+    """Raises UnsupportedTypeError unless elements of this type can travel."""
+    if dtype.base_dtype not in _MOVABLE:
+        raise errors.UnsupportedTypeError(
+            f"{what}: {whose} has dtype {dtype.name}, which cannot travel between peers"
+        )
 
 
 def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:

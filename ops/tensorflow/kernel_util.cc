@@ -15,7 +15,37 @@ const char kungfu_ops_build[] = "kungfu_ops_build:" KUNGFU_OPS_BUILD ";";
 namespace kungfu::kernels {
 namespace {
 
-// The core's number of a type out of KUNGFU_TYPES; -1, which the core refuses, for any other.
+// The position of `name` among the reductions, in the order of kungfu_reduce_op.
+absl::Status ParseReduceOp(const std::string& name, int* op) {
+  static constexpr const char* kNames[] = {"sum", "mean", "min", "max", "prod"};
+  for (int i = 0; i < 5; ++i) {
+    if (name == kNames[i]) {
+      *op = i;
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
+}
+
+// So long a TensorFlow thread does the core's work: other ops may wait for it.
+constexpr double kLongestHelp = 100e-6;
+
+// The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.
+thread_local const absl::Status* failing = nullptr;
+
+// So that every peer gets the cause, whichever of the step's operations it hears of first.
+void Stop(uint64_t operation) {
+  if (failing == nullptr) return kungfu_cancel(operation, 0, "");
+  kungfu_cancel(operation, static_cast<int>(failing->code()), std::string(failing->message()).c_str());
+}
+
+}  // namespace
+
+absl::Status ToStatus(int code, const char* message) {
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code), message);
+}
+
 int32_t ToDType(tensorflow::DataType type) {
   switch (type) {
     case tensorflow::DT_UINT8:
@@ -51,37 +81,6 @@ int32_t ToDType(tensorflow::DataType type) {
     default:
       return -1;
   }
-}
-
-// The position of `name` among the reductions, in the order of kungfu_reduce_op.
-absl::Status ParseReduceOp(const std::string& name, int* op) {
-  static constexpr const char* kNames[] = {"sum", "mean", "min", "max", "prod"};
-  for (int i = 0; i < 5; ++i) {
-    if (name == kNames[i]) {
-      *op = i;
-      return absl::OkStatus();
-    }
-  }
-  return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
-}
-
-// So long a TensorFlow thread does the core's work: other ops may wait for it.
-constexpr double kLongestHelp = 100e-6;
-
-// The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.
-thread_local const absl::Status* failing = nullptr;
-
-// So that every peer gets the cause, whichever of the step's operations it hears of first.
-void Stop(uint64_t operation) {
-  if (failing == nullptr) return kungfu_cancel(operation, 0, "");
-  kungfu_cancel(operation, static_cast<int>(failing->code()), std::string(failing->message()).c_str());
-}
-
-}  // namespace
-
-absl::Status ToStatus(int code, const char* message) {
-  if (code == 0) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(code), message);
 }
 
 int64_t RowSize(const TensorShape& shape) {

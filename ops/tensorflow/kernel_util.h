@@ -40,6 +40,9 @@ using tensorflow::shape_inference::InferenceContext;
 // The error that a code and text of the core stand for.
 absl::Status ToStatus(int code, const char* message);
 
+// The core's number of a type out of KUNGFU_TYPES; -1, which the core refuses, for any other.
+int32_t ToDType(tensorflow::DataType type);
+
 // The product of the dimensions after the first: the elements of one row. 1 for a scalar, which counts as one row.
 int64_t RowSize(const TensorShape& shape);
 int64_t RowCount(const TensorShape& shape);

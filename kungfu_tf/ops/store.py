@@ -1,0 +1,263 @@
+"""What one peer keeps and others ask for. `kungfu_tf.ops` says what all operations have in common.
+
+Unlike collectives these are operations of one peer with another: only who calls takes part. In a
+`tf.function` they run in the order of the program; in a TF1 graph, in that of its dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _keras, _lib, errors
+from kungfu_tf.ops import kernels, naming, tensors
+
+_NEXT_OR_NEWEST = -1
+
+
+@kernels.operation
+def save_variable(value: Any, *, version: Any = None, name: str | None = None) -> Any:
+    """Keeps a copy of a tensor for other peers to request.
+
+    Of each name the newest KUNGFU_STORE_VERSIONS (3) versions are kept. Waits for nobody.
+
+    Args:
+        value: A variable or tensor.
+        version: An integer scalar, greater than that of the last one saved under this name.
+            Default: the next one, from 0.
+        name: Under which it is asked for. Default: the variable's own, which may differ between
+            peers that have built different models; a tensor needs one.
+
+    Returns:
+        The version, an int64 scalar.
+
+    Raises:
+        InvalidArgumentError: If there is no name.
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.InvalidArgumentError: If a version does not ascend.
+        tf.errors.ResourceExhaustedError: If there is no memory for the copy.
+
+    Example:
+
+    ```python
+    kf.ops.save_variable(weights, version=step, name="weights")
+    kf.ops.request_variable_with_template((kf.rank() + 1) % kf.size(), weights, version=step)
+    ```
+    """
+    tag = _name_of(value, name, "save_variable")
+    return save_group([tensors.to_tensor(value, f"save_variable '{tag}'")], tag, version)
+
+
+@kernels.operation
+def save_variables(variables: Sequence[Any]) -> list[Any]:
+    """`save_variable` for each of them, under their own names.
+
+    Args:
+        variables: `tf.Variable`s or Keras variables.
+
+    Returns:
+        Their versions.
+
+    Raises:
+        UnsupportedTypeError: If a dtype cannot travel.
+        tf.errors.ResourceExhaustedError: If there is no memory for the copies.
+
+    Example:
+
+    ```python
+    kf.ops.save_variables(model.trainable_variables)
+    ```
+    """
+    return [save_variable(variable) for variable in variables]
+
+
+@kernels.operation
+def request_variable(
+    target: Any,
+    *,
+    name: str,
+    shape: Any,
+    dtype: Any,
+    version: Any = None,
+    wait: bool = True,
+    timeout: float | None = None,
+) -> Any:
+    """Returns what another peer has saved. That peer's program takes no part, and is not held up.
+
+    Args:
+        target: The rank of the peer, an integer scalar; may be this one.
+        name: Under which it was saved there.
+        shape: Its whole shape.
+        dtype: Its type.
+        version: Of which version, an integer scalar. Default: the newest.
+        wait: Whether to wait for what is not there yet.
+        timeout: Seconds until it must have come. Default: KUNGFU_COLLECTIVE_TIMEOUT.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        InvalidArgumentError: If the shape is not whole.
+        UnsupportedTypeError: If the dtype cannot travel.
+        tf.errors.NotFoundError: If it is not there and `wait` is False.
+        tf.errors.OutOfRangeError: If the version has left the window, or was left out.
+        tf.errors.InvalidArgumentError: If it has another dtype or shape there, or there is no such
+            rank.
+        tf.errors.DeadlineExceededError: If it did not come in time.
+        tf.errors.UnavailableError: If that peer is gone.
+        tf.errors.ResourceExhaustedError: If 1024 requests of this peer are waiting there already.
+
+    Example:
+
+    ```python
+    theirs = kf.ops.request_variable(0, name="step", shape=[], dtype=tf.int64)
+    ```
+    """
+    values, _ = request_group(
+        target,
+        [whole_spec(shape, dtype, f"request_variable '{name}'")],
+        name,
+        version,
+        wait=wait,
+        timeout=timeout,
+    )
+    return values[0]
+
+
+@kernels.operation
+def request_variable_with_template(
+    target: Any,
+    template: Any,
+    *,
+    version: Any = None,
+    name: str | None = None,
+    wait: bool = True,
+    timeout: float | None = None,
+) -> Any:
+    """`request_variable` for what looks like a variable of this peer.
+
+    Args:
+        target: The rank of the peer.
+        template: A variable or tensor of the same shape and dtype. It is not changed.
+        version: As for `request_variable`.
+        name: As for `save_variable`.
+        wait: As for `request_variable`.
+        timeout: As for `request_variable`.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        InvalidArgumentError: If there is no name, or the shape is not whole.
+        tf.errors.OpError: As from `request_variable`.
+
+    Example:
+
+    ```python
+    weights.assign(kf.ops.request_variable_with_template(0, weights))
+    ```
+    """
+    tag = _name_of(template, name, "request_variable_with_template")
+    return request_variable(
+        target,
+        name=tag,
+        shape=template.shape,
+        dtype=template.dtype,
+        version=version,
+        wait=wait,
+        timeout=timeout,
+    )
+
+
+def save_group(values: Sequence[Any], tag: str, version: Any = None, *, keep: int = 0) -> Any:
+    """Saves tensors of one dtype together, and keeps so many versions; returns the version."""
+    kernels.check_graph(f"save '{tag}'")
+    return _lib.load_ops().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
+
+
+def request_group(
+    target: Any,
+    specs: Sequence[tf.TensorSpec],
+    tag: str,
+    version: Any = None,
+    *,
+    wait: bool = True,
+    timeout: float | None = None,
+) -> tuple[list[Any], Any]:
+    """What was saved together, and its version."""
+    kernels.check_graph(f"request '{tag}'")
+    outputs, saved = _lib.load_ops().kungfu_request(
+        tf.cast(target, tf.int32),
+        _version(version),
+        N=len(specs),
+        **_expected(specs, tag, timeout),
+        wait=wait,
+    )
+    return list(outputs), saved
+
+
+def prefetch(
+    target: Any, specs: Sequence[tf.TensorSpec], tag: str, version: Any = None, *, wait: bool
+) -> Any:
+    """Begins a request of what was saved together, and goes on. One of a tag is under way."""
+    kernels.check_graph(f"prefetch '{tag}'")
+    return _lib.load_ops().kungfu_prefetch(
+        tf.cast(target, tf.int32), _version(version), **_expected(specs, tag, None), wait=wait
+    )
+
+
+def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
+    """What `prefetch` has brought, and its version: waits if it is still on its way.
+
+    Args:
+        otherwise: What is returned, with version −1, if there was no `prefetch`, or it has found
+            nothing.
+        tag: Of the `prefetch`.
+    """
+    kernels.check_graph(f"prefetched '{tag}'")
+    outputs, saved = _lib.load_ops().kungfu_prefetched(list(otherwise), tag=tag)
+    return list(outputs), saved
+
+
+def forget(prefix: str) -> None:
+    """Drops what this peer has saved, and each `prefetch`, under names that begin with `prefix`.
+
+    Eager. Versions begin at 0 again.
+    """
+    _lib.load_ops().kungfu_forget(prefix=prefix)
+
+
+def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:
+    """What is expected, if it can be."""
+    spec = tf.TensorSpec(shape, dtype)
+    tensors.check_dtype(spec.dtype, "what is asked for", what)
+    if not spec.shape.is_fully_defined():
+        raise errors.InvalidArgumentError(
+            f"{what}: the whole shape must be known, not {spec.shape}"
+        )
+    return spec
+
+
+def _expected(specs: Sequence[tf.TensorSpec], tag: str, timeout: float | None) -> dict[str, Any]:
+    return {
+        "T": specs[0].dtype,
+        "shapes": [spec.shape for spec in specs],
+        "tag": tag,
+        "timeout": timeout or 0.0,
+    }
+
+
+def _version(version: Any) -> Any:
+    return tf.cast(_NEXT_OR_NEWEST if version is None else version, tf.int64)
+
+
+def _name_of(value: Any, name: str | None, op: str) -> str:
+    if name:
+        return name
+    if isinstance(_keras.native(value) if hasattr(value, "value") else value, tf.Variable):
+        return _keras.name_of(value)
+    raise errors.InvalidArgumentError(
+        f"{naming.title(op, None)}: a tensor has no name that others could ask for; give name="
+    )
