@@ -44,6 +44,7 @@ from kungfu_tf.peer import size as current_cluster_size
 
 if TYPE_CHECKING:
     from kungfu_tf import callbacks, data, initializer, layers, ops, optimizers
+    from kungfu_tf._average import average_variables
     from kungfu_tf.launching import launch
     from kungfu_tf.monitoring import (
         calc_stats,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistributedGradientTape",
+    "average_variables",
     "barrier",
     "calc_stats",
     "callbacks",
@@ -89,6 +91,7 @@ __all__ = [
 # What comes when it is asked for: modules, and these out of modules.
 _MODULE_OF = {
     "DistributedGradientTape": "optimizers.tape",
+    "average_variables": "_average",
     "calc_stats": "monitoring",
     "check_interference": "monitoring",
     "launch": "launching",

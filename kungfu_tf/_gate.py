@@ -29,10 +29,7 @@ class Gate:
     Attributes:
         sources: The operations that read the batch.
         passed: The operation that fails if some peer does not go on.
-        keeps_equal: Whether all that train behind it keep the peers' variables equal.
     """
-
-    keeps_equal = True
 
     def __init__(self, number: int, sources: frozenset[Any]) -> None:
         self.sources = sources
@@ -49,14 +46,13 @@ class Gate:
 
 
 @contextlib.contextmanager
-def before(gradients: Sequence[Any], *, keeps_equal: bool) -> Iterator[None]:
+def before(gradients: Sequence[Any]) -> Iterator[None]:
     """Within it, what is added to a TF1 graph waits until all peers have their batches.
 
     Elsewhere, in functions and branches, and in a process that is alone, nothing happens.
 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None: what is computed of the batch.
-        keeps_equal: Whether what is done with them keeps the peers' variables equal.
     """
     if peer.alone() or tf.compat.v1.executing_eagerly_outside_functions():
         yield
@@ -68,7 +64,6 @@ def before(gradients: Sequence[Any], *, keeps_equal: bool) -> Iterator[None]:
         yield
         return
     gate = _at(graph, _sources_of(operations))
-    gate.keeps_equal = gate.keeps_equal and keeps_equal
     with tf.control_dependencies([gate.passed]):
         yield
 

@@ -117,6 +117,19 @@ def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:
     return result
 
 
+def of_samples(gradients: Sequence[Any]) -> list[Any]:
+    """This peer's own gradients; zeros in a step for which it has no samples and others have.
+
+    In a TF1 graph they run where this is called, within its dependencies.
+    """
+    weight = current()
+    if weight is not None:
+        return weighted(gradients, tf.where(weight > 0, tf.ones_like(weight), 0.0))
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return list(gradients)
+    return [None if g is None else _with_values(g, tf.identity(_values(g))) for g in gradients]
+
+
 def _times(value: Any, weight: Any) -> Any:
     # Of half precision, a weight would be rounded before it is used.
     wide = tf.float32 if value.dtype in (tf.float16, tf.bfloat16) else value.dtype

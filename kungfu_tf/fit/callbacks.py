@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import _keras, config, ops, peer
+from kungfu_tf._average import assign_means, average_variables, averaged_variables
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
 from kungfu_tf.fit.data import build_metrics
 from kungfu_tf.fit.monitor import MonitorCallback
 from kungfu_tf.fit.running import Fit
-from kungfu_tf.fit.saves import averages_before_saves
+from kungfu_tf.fit.saves import around_saves
 from kungfu_tf.fit.statistics import average_statistics
 from kungfu_tf.initializer import BroadcastGlobalVariablesCallback, first_step
 
@@ -93,9 +94,9 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
     writers = tuple(getattr(known, name) for name in _WRITERS if hasattr(known, name))
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers)]
     first = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
-    last = _StopTogetherAtOnce() if stops_early else _StopTogether()
-    before = averages_before_saves(fit.model, callbacks)
-    return [_First(fit), *first, *before, *mine, last]
+    last = _StopTogetherAtOnce if stops_early and fit.is_synchronous else _StopTogether
+    before, after = around_saves(fit, callbacks) if fit.is_synchronous else ([], [])
+    return [_First(fit), *first, *before, *mine, *after, last(fit)]
 
 
 def may_stop_early(callbacks: list[Any]) -> bool:
@@ -138,10 +139,22 @@ class _First(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del epoch, logs
         average_statistics(self.model)
+        if self._fit.differs:
+            self._fit.average.enter_context(average_variables(self.model))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """What each peer has trained becomes one model, before callbacks look for the last time."""
+        del logs
+        if self._fit.differs:
+            assign_means(averaged_variables(self.model), name="fit/average")
 
 
 class _StopTogether(Callback):
     """The last: all peers start in the same epoch, and stop if one does."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self._fit = fit
 
     def on_train_begin(self, logs: Any = None) -> None:
         """What BackupAndRestore found, on rank 0, holds for all. (Keras 2 asks later.)"""
@@ -158,6 +171,7 @@ class _StopTogether(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del logs
+        self._fit.average.close()
         self._agree(f"at the end of epoch {epoch + 1}")
 
     def _agree(self, when: str) -> None:

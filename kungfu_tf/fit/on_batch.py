@@ -26,6 +26,8 @@ def train_on_batch(original: Callable[..., Any], model: Any, *args: Any, **kwarg
         first_step.make_equal(model)
         return train_function(iterator)
 
+    for algorithm in algorithms:
+        algorithm.before_training()
     model.make_train_function()
     first_step.around(model, first)
     try:

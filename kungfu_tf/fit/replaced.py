@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
+from kungfu_tf._average import average_variables
 from kungfu_tf._replace import replace
 from kungfu_tf.fit import agreement, callbacks, compilation, forgotten, in_step, metrics
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
@@ -56,8 +57,10 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
         given = call.arguments["callbacks"] = callbacks.monitors_first(given)
     is_shared = _is_shared(model, given)
     averages = is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
-    fit = Fit(model, is_shared, averages, call.arguments["x"])
+    fit = _new_fit(model, is_shared, averages, call.arguments["x"])
     if fit.is_shared:
+        for algorithm in _keras.algorithms_of_model(model):
+            algorithm.before_training()
         stops_early = agreement.check(
             model,
             call.arguments,
@@ -73,6 +76,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
             call.arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
             call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
             stack.enter_context(randomness.of_this_peer())
+            stack.enter_context(fit.average)
             stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model))
         stack.enter_context(running(None if peer.alone() else fit))
@@ -97,7 +101,10 @@ def _put_back(model: Any) -> Iterator[None]:
 def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     """`fit` asks for its own evaluation; any other may be of one peer alone."""
     is_of_fit = kwargs.get("_use_cached_eval_dataset", False)
-    with running(current() if is_of_fit else None):
+    fit = current() if is_of_fit else None
+    is_average = fit is not None and fit.model is model and fit.differs
+    average = average_variables(model) if is_average else contextlib.nullcontext()
+    with running(fit), average:
         return _quietly(original, model, args, kwargs)
 
 
@@ -149,7 +156,7 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
 def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter | None:
     """What `fit` shall train on; None for other data, as that it validates on."""
     fit = current()
-    if fit is None or not fit.is_shared or fit.data is not None:
+    if fit is None or not fit.is_shared or not fit.is_synchronous or fit.data is not None:
         return None
     fit.data = EvenAdapter(adapter, dataset, fit.x, goes_on=goes_on)
     counts = not fit.data.is_even
@@ -158,6 +165,18 @@ def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter
     if counts:
         vars(fit.model)["train_step"] = counting_samples(fit.model)
     return fit.data
+
+
+def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
+    algorithms = _keras.algorithms_of_model(model)
+    return Fit(
+        model,
+        is_shared,
+        averages,
+        x,
+        is_synchronous=all(algorithm.is_synchronous for algorithm in algorithms),
+        differs=any(not algorithm.keeps_equal for algorithm in algorithms),
+    )
 
 
 def _is_shared(model: Any, given: list[Any]) -> bool:

@@ -21,6 +21,9 @@ class Fit:
         averages: Whether its metrics are those of all peers.
         x: What the program gave it to train on.
         data: What it is trained on; None until Keras has looked at it.
+        is_synchronous: Whether the peers meet in every step.
+        differs: Whether each peer trains a model of its own.
+        average: Open while the model is the average of them.
     """
 
     model: Any
@@ -28,6 +31,9 @@ class Fit:
     averages: bool
     x: Any = None
     data: EvenAdapter | None = None
+    is_synchronous: bool = True
+    differs: bool = False
+    average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
 
 _current: contextvars.ContextVar[Fit | None] = contextvars.ContextVar("fit", default=None)

@@ -1,4 +1,4 @@
-"""Saves in the middle of an epoch hold the moving statistics of all peers, too."""
+"""Saves in the middle of an epoch hold what is of all peers: moving statistics, and models."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import _keras, peer
+from kungfu_tf._average import average_variables
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
+from kungfu_tf.fit.running import Fit
 from kungfu_tf.fit.statistics import average_statistics
 
 
 class AverageBeforeSaves(Callback):
-    """Averages the moving statistics before rank 0 saves after a batch.
+    """Averages the moving statistics before rank 0 saves after a batch, and models that differ.
 
     When it will follows from how often it does, and from the batches, of which all peers have as
     many. So the peers need to speak about it once.
     """
 
-    def __init__(self, rhythms: list[_Rhythm]) -> None:
+    def __init__(self, fit: Fit, rhythms: list[_Rhythm]) -> None:
         super().__init__()
+        self._fit = fit
         self._rhythms = rhythms
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -27,13 +30,32 @@ class AverageBeforeSaves(Callback):
         due = [rhythm.saves_after(batch) for rhythm in self._rhythms]
         if any(due):
             average_statistics(self.model)
+            if self._fit.differs:
+                self._fit.average.enter_context(average_variables(self.model))
 
 
-def averages_before_saves(model: Any, callbacks: list[Any]) -> list[AverageBeforeSaves]:
-    """One, if a callback that was given to rank 0 saves after batches. All peers must call it."""
-    mine = list(_periods(model, callbacks)) if peer.is_root() else []
+class OwnModelAfterSaves(Callback):
+    """Ends the average."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self._fit = fit
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+        self._fit.average.close()
+
+
+def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[Callback]]:
+    """What runs before and after others, if one that was given to rank 0 saves after batches.
+
+    All peers must call it.
+    """
+    mine = list(_periods(fit.model, callbacks)) if peer.is_root() else []
     rhythms = [_Rhythm(abs(period), period < 0) for period in agreement.joined(mine)]
-    return [AverageBeforeSaves(rhythms)] if rhythms else []
+    if not rhythms:
+        return [], []
+    return [AverageBeforeSaves(fit, rhythms)], [OwnModelAfterSaves(fit)] if fit.differs else []
 
 
 class _Rhythm:

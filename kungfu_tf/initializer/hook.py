@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _gate, peer
+from kungfu_tf import _differing, _gate, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer.broadcast import BroadcastGlobalVariablesOp
 from kungfu_tf.initializer.equality import GraphCheck
@@ -58,9 +58,8 @@ class BroadcastGlobalVariablesHook(Hook):
         self._steps = 0
         self._check = None
         self._broadcast = BroadcastGlobalVariablesOp()
-        gates = _gate.gates_of(tf.compat.v1.get_default_graph())
-        keeps_equal = all(gate.keeps_equal for gate in gates)
-        if self._check_every and keeps_equal and not peer.alone():
+        differs = bool(_differing.of(tf.compat.v1.get_default_graph()))
+        if self._check_every and not differs and not peer.alone():
             self._check = GraphCheck(tf.compat.v1.trainable_variables())
 
     def after_create_session(self, session: Any, coord: Any) -> None:

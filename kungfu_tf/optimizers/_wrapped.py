@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import tensorflow as tf
 
-from kungfu_tf import _gate, _keras, errors, peer
+from kungfu_tf import _differing, _gate, _keras, errors, ops, peer
 from kungfu_tf._warn import warn
 from kungfu_tf.fit.running import current
 from kungfu_tf.optimizers.algorithm import Algorithm
@@ -34,9 +34,15 @@ class Wrapped(Base):
         """What is done around the update."""
         state = self.__dict__
         if "_kungfu_algorithm" not in state:
-            state["_kungfu_algorithm"] = type(self).kungfu_make_algorithm()
-        algorithm: Algorithm = state["_kungfu_algorithm"]
-        return algorithm
+            algorithm = type(self).kungfu_make_algorithm()
+            vars(algorithm)["optimizer_variables"] = lambda: _keras.shared_variables_of(self)
+            vars(algorithm)["optimizer_step"] = self._kungfu_step
+            state["_kungfu_algorithm"] = algorithm
+        return cast(Algorithm, state["_kungfu_algorithm"])
+
+    def _kungfu_step(self) -> Any:
+        with tf.init_scope():  # a legacy optimizer may have to create it
+            return getattr(self, "iterations", None)
 
     def _kungfu_exchange(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
@@ -47,10 +53,21 @@ class Wrapped(Base):
             return list(gradients)
         algorithm = self.kungfu_algorithm
         if type(algorithm).gradients is Algorithm.gradients:
-            return list(gradients)
+            return self._kungfu_finite(list(gradients))
         self._kungfu_warn_if_unknown()
-        with _gate.before(gradients, keeps_equal=algorithm.keeps_equal):
-            return algorithm.gradients(gradients, variables, step=step)
+        with _gate.before(gradients):
+            return self._kungfu_finite(algorithm.gradients(gradients, variables, step=step))
+
+    def _kungfu_finite(self, gradients: list[Any]) -> list[Any]:
+        """Where a loss scale looks at them: its decision on a step must be that of all peers.
+
+        Gradients that were exchanged are the same everywhere, and so is what it finds in them.
+        """
+        algorithm = self.kungfu_algorithm
+        is_own = algorithm.is_synchronous and not algorithm.keeps_equal
+        if not self.__dict__.get("_kungfu_scaled") or not is_own or peer.alone():
+            return gradients
+        return _all_finite_or_none(gradients, f"{algorithm.name}/all_finite")
 
     def _kungfu_warn_if_unknown(self) -> None:
         """Warns, once, in a `fit` that has not found this optimizer."""
@@ -71,12 +88,16 @@ class Wrapped(Base):
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]
     ) -> Any:
         """Returns `update()`, which applies `gradients`, with the algorithm's part around it."""
+        if scope.is_within_private():
+            return update()
         algorithm = self.kungfu_algorithm
         if tf.compat.v1.executing_eagerly_outside_functions():
             algorithm.before_update(variables)
             result = update()
             algorithm.after_update(variables)
             return result
+        if not algorithm.keeps_equal:
+            _differing.add(tf.compat.v1.get_default_graph(), variables)
         # In a TF1 graph the order of the program says nothing.
         with tf.control_dependencies([_operation(g) for g in gradients if g is not None]):
             before = algorithm.before_update(variables)
@@ -118,6 +139,24 @@ def refuse_replicas() -> None:
             "process, and a wrapped optimizer averages over processes: leave tf.distribute away "
             "and start one process for each device, as kungfu-run -np does"
         )
+
+
+def _all_finite_or_none(gradients: list[Any], name: str) -> list[Any]:
+    """The gradients, which are NaN if those of some peer are not all finite."""
+    given = [i for i, g in enumerate(gradients) if g is not None]
+    values = [tf.convert_to_tensor(getattr(gradients[i], "values", gradients[i])) for i in given]
+    finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in values])
+    everywhere = ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name)
+    factors = tf.where(tf.equal(everywhere, 1), 1.0, float("nan"))
+    result = list(gradients)
+    for i, value in zip(given, values, strict=True):
+        scaled = value * tf.cast(factors, value.dtype)
+        result[i] = (
+            tf.IndexedSlices(scaled, gradients[i].indices, gradients[i].dense_shape)
+            if isinstance(gradients[i], tf.IndexedSlices)
+            else scaled
+        )
+    return result
 
 
 def _operation(node: Any) -> Any:

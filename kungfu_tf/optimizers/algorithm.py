@@ -35,17 +35,22 @@ class Algorithm:
     3. the update itself,
     4. `after_update`.
 
-    All three are traced in a `tf.function` and run on every peer in the same steps, so each may
+    Where the optimizer itself exchanges gradients, as in Keras 2, `gradients` comes with the
+    update. All are traced in a `tf.function` and run on every peer in the same steps, so each may
     issue collectives. Variables are `tf.Variable`s, in the optimizer's order. In a TF1 graph the
-    two methods that touch variables return the operations that do it; elsewhere what they return
-    is ignored.
+    two methods that touch variables return the operations that do it; elsewhere what they return is
+    ignored.
 
     Attributes:
         keeps_equal: Whether all trainable and optimizer variables are bitwise equal on all peers
-            after every update, if they were before the first. Then it is checked.
+            after every update, if they were before the first. Then it is checked. If not, `fit`
+            validates and saves the average of the models (`average_variables`), and ends with it.
+        is_synchronous: Whether the peers meet in every step. If not, `fit` lets each take as many
+            steps as it has batches.
     """
 
     keeps_equal: ClassVar[bool] = False
+    is_synchronous: ClassVar[bool] = True
 
     @functools.cached_property
     def ordinal(self) -> int:
@@ -68,6 +73,23 @@ class Algorithm:
         `MonitorCallback` shows them.
         """
         return {}
+
+    def optimizer_variables(self) -> Sequence[Any]:
+        """The state of the optimizer that this object works for: slots, iterations, learning rate.
+
+        The wrapper says which; slots are there after the first update.
+        """
+        return []
+
+    def optimizer_step(self) -> Any:
+        """The optimizer's step, an integer variable; None if it counts none."""
+        return None
+
+    def before_training(self) -> None:
+        """What is left of an earlier training must not get into the next one.
+
+        `fit` calls it on every peer before the peers meet: no other one has begun yet.
+        """
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-
 from kungfu_tf.optimizers._wrapped import Wrapped
 
 
@@ -32,9 +30,7 @@ class Keras2Optimizer(Wrapped):
     def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
         pairs = list(grads_and_vars)
         variables = [v for _, v in pairs]
-        with tf.init_scope():  # a legacy optimizer may have to create it
-            step = self.iterations
-        gradients = self._kungfu_exchange([g for g, _ in pairs], variables, step)
+        gradients = self._kungfu_exchange([g for g, _ in pairs], variables, self._kungfu_step())
         return list(zip(gradients, variables, strict=True))
 
 

@@ -52,6 +52,7 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         )
     if inner := getattr(optimizer, "inner_optimizer", None):
         wrap(inner, make_algorithm)
+        vars(inner)["_kungfu_scaled"] = True
         mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
     if isinstance(optimizer, mixin):
         return optimizer  # made of the class of a wrapped one, around a plain one

@@ -13,6 +13,7 @@ from kungfu_tf._hook import Hook
 from kungfu_tf.initializer import BroadcastGlobalVariablesHook
 from kungfu_tf.session import agreement
 from kungfu_tf.session.agreement import Reason
+from kungfu_tf.session.average import AverageAtEnd
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
         ours.append(BroadcastGlobalVariablesHook())
     has_one_gate = len(_gate.gates_of(v1.get_default_graph())) == 1
     last = _Last(nans, stop, is_calm=has_one_gate and all(map(_is_calm, others)))
-    return [*ours, _First(last), *watched, last]
+    return [AverageAtEnd(mine), *ours, _First(last), *watched, last]
 
 
 def watch_instead(loss: Any, local: Any) -> None:

@@ -23,6 +23,8 @@ ARGUMENTS = {
     "keras_mnist.py": ["--epochs", "1", "--steps", "8"],
     "language_model.py": ["--epochs", "1", "--steps", "20", "--text", str(ROOT / "LICENSE")],
     "gradient_tape_mnist.py": ["--steps", "8"],
+    "pair_averaging_mnist.py": ["--epochs", "1", "--steps", "8"],
+    "synchronous_averaging_mnist.py": ["--epochs", "1", "--steps", "8", "--momentum", "0.5"],
     "tf1_mnist_session.py": ["--steps", "8"],
 }
 TESTED = {*ARGUMENTS, "estimator_mnist.py"}

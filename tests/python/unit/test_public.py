@@ -20,6 +20,7 @@ TESTS = Path(__file__).parents[2]
 # All that is public, and how it may be called; None: a module, or an error.
 PUBLIC = {
     "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None)",
+    "average_variables": "(model_or_variables)",
     "barrier": "(*, name='barrier')",
     "calc_stats": "()",
     "callbacks": None,
@@ -107,16 +108,28 @@ PUBLIC = {
     "ops.group_broadcast": "(values, *, root=0, name=None)",
     "ops.ingress_rates": "(*, name=None)",
     "ops.monitored_all_reduce": "(tensor, *, op='sum', name=None)",
+    "ops.new_queue": "(src, dst, *, capacity=16, timeout=None, name=None)",
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
     "ops.reduce": "(tensor, op, *, root=0, name=None)",
     "ops.reduce_scatter": "(tensor, *, op='sum', name=None)",
+    "ops.request_variable": (
+        "(target, *, name, shape, dtype, version=None, wait=True, timeout=None)"
+    ),
+    "ops.request_variable_with_template": (
+        "(target, template, *, version=None, name=None, wait=True, timeout=None)"
+    ),
     "ops.round_robin": "(mask, *, name=None)",
+    "ops.save_variable": "(value, *, version=None, name=None)",
+    "ops.save_variables": "(variables)",
+    "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
     "optimizers.Algorithm": "()",
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
         "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
     ),
     "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1)",
+    "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
+    "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0)",
     "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400, monitor=False)",
     "optimizers.wrap": "(optimizer, make_algorithm)",
 }

@@ -1,0 +1,156 @@
+"""Model averaging first, synchronous SGD afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf import _keras, errors, ops, peer
+from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
+from kungfu_tf.optimizers.synchronous_averaging import (
+    SynchronousAveraging,
+    assign,
+    check_factor,
+)
+from kungfu_tf.optimizers.wrap import wrap
+
+Optimizer = TypeVar("Optimizer")
+
+
+class AdaptiveSGD(Algorithm):
+    """SMA before a step, S-SGD from it on. `AdaptiveSGDOptimizer` says all."""
+
+    def __init__(self, change_step: int, alpha: float) -> None:
+        self.change_step = change_step
+        self._first = SynchronousAveraging(alpha)
+        self._then = SynchronousSGD()
+        self._step: Any = None
+
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
+        """Returns this peer's own, or the means."""
+        self._name_parts()
+        is_averaging = self._averages(_number_of(step))
+        given = [i for i, g in enumerate(gradients) if g is not None]
+        of_given = [gradients[i] for i in given]
+        their_variables = [variables[i] for i in given]
+
+        def part(algorithm: Algorithm) -> Callable[[], list[Any]]:
+            return lambda: algorithm.gradients(of_given, their_variables, step=step)
+
+        chosen = tf.cond(is_averaging, part(self._first), part(self._then))
+        results: list[Any] = [None] * len(gradients)
+        for i, gradient in zip(given, tf.nest.flatten(chosen), strict=True):
+            results[i] = gradient
+        return results
+
+    def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Averages the models, in the first part."""
+        if peer.alone():
+            return []
+        self._name_parts()
+        self._step = _number_of(self.optimizer_step())
+        return _assign_when(
+            self._averages(self._step),
+            variables,
+            lambda: self._first.drawn_to_the_mean(variables),
+        )
+
+    def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Makes all peers equal when the first part ends, the optimizer's variables included."""
+        if peer.alone():
+            return []
+        shared = [*variables, *map(_keras.native, self.optimizer_variables())]
+
+        def of_root() -> list[Any]:
+            values = [v.read_value() for v in shared]
+            return ops.group_broadcast(values, name=f"{self.name}/switch")
+
+        return _assign_when(tf.equal(self._step, self.change_step - 1), shared, of_root)
+
+    def _averages(self, step: Any) -> Any:
+        return tf.less(step, self.change_step)
+
+    def _name_parts(self) -> None:
+        for part in (self._first, self._then):
+            vars(part)["ordinal"] = self.ordinal
+
+
+def _number_of(step: Any) -> Any:
+    if step is None and not tf.compat.v1.executing_eagerly_outside_functions():
+        step = tf.compat.v1.train.get_global_step()
+    if step is None:
+        raise errors.InvalidArgumentError(
+            "AdaptiveSGDOptimizer needs to know the step, and this optimizer counts none: make a "
+            "global step, with tf.compat.v1.train.get_or_create_global_step(), and give it to "
+            "minimize or apply_gradients"
+        )
+    # As it is now: the update will raise it.
+    return tf.identity(tf.cast(tf.convert_to_tensor(step), tf.int64)) + 0
+
+
+def _assign_when(condition: Any, variables: Sequence[Any], make: Callable[[], Any]) -> list[Any]:
+    """Assigns the values that `make` returns, if the condition holds."""
+    if not all(hasattr(v, "handle") for v in variables):  # a branch cannot hold such a reference
+        unchanged = lambda: [v.read_value() for v in variables]  # noqa: E731
+        return assign(variables, tf.nest.flatten(tf.cond(condition, make, unchanged)))
+
+    def change() -> Any:
+        assigned = assign(variables, make())
+        if tf.compat.v1.executing_eagerly_outside_functions():
+            return tf.constant(True)
+        with tf.control_dependencies([node.op for node in assigned]):
+            return tf.constant(True)
+
+    return [tf.cond(condition, change, lambda: tf.constant(False))]
+
+
+def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
+    optimizer: Optimizer, change_step: int, *, alpha: float = 0.1
+) -> Optimizer:
+    """Makes an optimizer average models at first, and gradients from some step on.
+
+    ```
+    steps 0 .. change_step − 1:   SynchronousAveragingOptimizer(alpha)
+    then, once:                   all peers get rank 0's model and optimizer state
+    steps change_step ..:         SynchronousSGDOptimizer
+    ```
+
+    Averaging models explores with small batches while gradients are large; the mean gradient ends
+    with less noise. The step is the optimizer's own, or, of an optimizer of `tf.compat.v1.train`,
+    the global step of the graph. So a training that resumes goes on where it was.
+
+    In `fit` what the parts say of uneven data holds for them.
+
+    Source: KungFu (Mai et al., OSDI 2020).
+
+    Args:
+        optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
+        change_step: The first step of synchronous SGD.
+        alpha: As for `SynchronousAveragingOptimizer`.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer, or a number none.
+        ValueError: If it is wrapped already, or a number lies outside of its bounds.
+        InvalidArgumentError: When it is used, if there is no step to count.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.AdaptiveSGDOptimizer(keras.optimizers.SGD(0.1), change_step=1000)
+    model.compile(optimizer=optimizer, loss="mse")
+    ```
+    """
+    check_factor("alpha", alpha, includes_zero=False)
+    if isinstance(change_step, bool) or not isinstance(change_step, int):
+        raise TypeError(f"change_step is a number of steps, not {change_step!r}")
+    if change_step < 0:
+        raise ValueError(f"change_step must not be negative, as {change_step} is")
+    return wrap(optimizer, lambda: AdaptiveSGD(change_step, alpha))

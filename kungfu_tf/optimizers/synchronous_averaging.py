@@ -1,0 +1,172 @@
+"""Synchronous model averaging: everybody trains a model, and is drawn towards the average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf import _weight, ops, peer
+from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf.optimizers.buckets import mean_gradients
+from kungfu_tf.optimizers.wrap import wrap
+
+Optimizer = TypeVar("Optimizer")
+
+
+class SynchronousAveraging(Algorithm):
+    """v ← (1−α)·v + α·center, then the local gradient. `SynchronousAveragingOptimizer` says all."""
+
+    def __init__(self, alpha: float, momentum: float = 0.0) -> None:
+        self.alpha = alpha
+        self.momentum = momentum
+        self._centers: dict[Any, _Center] = {}
+
+    def before_training(self) -> None:
+        """The central model starts again as the average of the models."""
+        for center in self._centers.values():
+            center.restart()
+
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
+        """Returns this peer's own; zeros if it has run out of samples and others have not."""
+        del variables, step
+        return _weight.of_samples(gradients)
+
+    def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Moves the variables towards the center."""
+        if peer.alone():
+            return []
+        if not self.momentum:
+            return assign(variables, self.drawn_to_the_mean(variables))
+        values = [v.read_value() for v in variables]
+        center, move_on = self._center_of(variables).of_step(self._means(values, variables))
+        drawn = assign(variables, self._towards(values, center))
+        return [*drawn, *move_on(self.alpha, self.momentum)]
+
+    def drawn_to_the_mean(self, variables: Sequence[Any]) -> list[Any]:
+        """What the variables become without a central model."""
+        values = [v.read_value() for v in variables]
+        return self._towards(values, self._means(values, variables))
+
+    def _means(self, values: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        with _weight.unweighted():
+            return mean_gradients(values, variables, name=f"{self.name}/model")
+
+    def _towards(self, values: Sequence[Any], centers: Sequence[Any]) -> list[Any]:
+        pairs = zip(values, centers, strict=True)
+        return [(1 - self.alpha) * v + self.alpha * center for v, center in pairs]
+
+    def _center_of(self, variables: Sequence[Any]) -> _Center:
+        key = tuple(v.ref() for v in variables)
+        if key not in self._centers:
+            self._centers[key] = _Center(variables)
+        return self._centers[key]
+
+
+class _Center:
+    """The central model, the same on all peers, and what it was before."""
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        with tf.init_scope():
+            self._started = tf.Variable(False, trainable=False, name="kungfu_started")
+            self._now = [_zeros_like(v) for v in variables]
+            self._before = [_zeros_like(v) for v in variables]
+
+    def restart(self) -> None:
+        """In the next step it is the average of the models."""
+        self._started.assign(False)
+
+    def of_step(self, means: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The central model, and what moves it on. It starts as the average of the models."""
+        started = self._started.read_value()
+        now = [tf.where(started, z, m) for z, m in zip(self._now, means, strict=True)]
+        last = [tf.where(started, z, m) for z, m in zip(self._before, means, strict=True)]
+
+        def move(alpha: float, momentum: float) -> list[Any]:
+            pull = alpha * tf.cast(ops.cluster_size(), tf.float64)
+            following = [
+                z + tf.cast(pull, z.dtype) * (mean - z) + momentum * (z - z_before)
+                for z, z_before, mean in zip(now, last, means, strict=True)
+            ]
+            return [
+                *assign([*self._before, *self._now], [*now, *following]),
+                *assign([self._started], [tf.logical_or(started, True)]),
+            ]
+
+        return now, move
+
+
+def assign(variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """When all values are known: in a TF1 graph some may be made of what is assigned to."""
+    with tf.control_dependencies(list(values)):
+        return [v.assign(value) for v, value in zip(variables, values, strict=True)]
+
+
+def _zeros_like(variable: Any) -> tf.Variable:
+    zeros = tf.zeros(variable.shape, variable.dtype.base_dtype)
+    return tf.Variable(zeros, trainable=False, name="kungfu_center")
+
+
+def check_factor(name: str, value: float, *, includes_zero: bool) -> None:
+    """Raises unless it is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is a number, not {value!r}")
+    if not (0 <= value <= 1 and (value > 0 or includes_zero)):
+        raise ValueError(f"{name} lies between 0 and 1, not at {value}")
+
+
+def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
+    optimizer: Optimizer, *, alpha: float = 0.1, momentum: float = 0.0
+) -> Optimizer:
+    """Makes an optimizer train a model of each peer's own, drawn towards the average of all (SMA).
+
+    ```
+    c ← mean over peers of v
+    v ← (1 − alpha)·v + alpha·c
+    v ← update(v, g)                # g: of this peer's batch, at the v of before
+    ```
+
+    Small batches and a large learning rate stay what they are, however many peers there are: that
+    is what it is for. With `momentum` the center is a model of its own, as in the paper:
+
+    ```
+    v ← (1 − alpha)·v + alpha·z
+    z ← z + alpha·size·(c − z) + momentum·(z − z of the step before)
+    ```
+
+    It starts as the average of the models; alpha·size should not exceed 1. It is not saved: who
+    resumes, or calls `fit` again, starts from the average again.
+
+    Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
+    and ends with the average in the model. In `fit` peers may have different numbers of batches:
+    who has run out goes on with the averaging and gradients of zero. Optimizer state is each peer's
+    own.
+
+    Source: Koliousis et al., "CROSSBOW: Scaling Deep Learning with Small Batch Sizes on Multi-GPU
+    Servers", VLDB 2019; the first form is KungFu's (Mai et al., OSDI 2020).
+
+    Args:
+        optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
+        alpha: How far each step draws a model to the center, 0 to 1; 1 makes all models equal.
+        momentum: Of the central model, 0 to 1. 0: the center is the average.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer, or a number none.
+        ValueError: If it is wrapped already, or a number lies outside of its bounds.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.SynchronousAveragingOptimizer(keras.optimizers.SGD(0.1))
+    model.compile(optimizer=optimizer, loss="mse")
+    ```
+    """
+    check_factor("alpha", alpha, includes_zero=False)
+    check_factor("momentum", momentum, includes_zero=True)
+    return wrap(optimizer, lambda: SynchronousAveraging(alpha, momentum))

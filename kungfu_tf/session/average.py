@@ -1,0 +1,39 @@
+"""Models that differ between peers: a session ends with their average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _differing, ops, peer
+
+
+class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
+    """Gives all peers the means when the session ends, before other hooks save what there is.
+
+    Args:
+        hooks: Those of the session on this peer.
+    """
+
+    def __init__(self, hooks: Sequence[Any]) -> None:
+        saver = tf.compat.v1.train.CheckpointSaverHook
+        self._savers = [hook for hook in hooks if isinstance(hook, saver)]
+        self._assigned: Any = None
+
+    def begin(self) -> None:
+        variables = _differing.of(tf.compat.v1.get_default_graph())
+        if not variables or peer.alone():
+            return
+        values = [v.read_value() for v in variables]
+        means = ops.group_all_reduce(values, op="mean", name="session/average")
+        pairs = zip(variables, means, strict=True)
+        self._assigned = tf.group(*[v.assign(mean, read_value=False) for v, mean in pairs])
+
+    def end(self, session: Any) -> None:
+        if self._assigned is None:
+            return
+        session.run(self._assigned)
+        for saver in self._savers:  # what they have saved after the last step was of one peer
+            saver._timer.reset()
