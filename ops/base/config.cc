@@ -38,6 +38,14 @@ Status ParseTransport(const std::string& text, Config* config) {
   return OkStatus();
 }
 
+Status ParseMembership(const std::string& text, Config* config) {
+  if (text != "static" && text != "elastic" && text != "joining") {
+    return InvalidArgumentError("expected static, elastic or joining");
+  }
+  config->membership = text;
+  return OkStatus();
+}
+
 Status ParseDirect(const std::string& text, Config* config) {
   if (text != "auto" && text != "off") return InvalidArgumentError("expected auto or off");
   config->direct = text;
@@ -94,7 +102,9 @@ const std::vector<Variable>& Variables() {
   static const auto* variables = new std::vector<Variable>{
       {{"KUNGFU_SELF", "this peer, \"ip:port\"; without it the process is one of one"}, ParseText<&Config::self>},
       {{"KUNGFU_PEERS", "the session's peers in rank order, \"ip:port,…\""}, ParseText<&Config::peers>},
-      {{"KUNGFU_EPOCH", "the session's number"}, ParseInt<&Config::epoch, 0, 2147483647>},
+      {{"KUNGFU_EPOCH", "the number of that list"}, ParseInt<&Config::epoch, 0, 2147483647>},
+      {{"KUNGFU_MEMBERSHIP", "static; elastic: peers may come and go; joining: and this one is about to come"},
+       ParseMembership},
       {{"KUNGFU_JOB_ID", "the same on every peer of a job"}, ParseText<&Config::job_id>},
       {{"KUNGFU_SECRET", "what peers prove to each other"}, ParseText<&Config::secret>},
       {{"KUNGFU_SECRET_FILE", "where the secret is read from instead"}, ParseText<&Config::secret_file>},

@@ -12,13 +12,14 @@ namespace kungfu {
 
 struct Config {
   // Who and where. Without `self` the process is one of one.
-  std::string self;         // KUNGFU_SELF: this peer, "ip:port"
-  std::string peers;        // KUNGFU_PEERS: the session's peers in rank order, "ip:port,…"
-  int epoch = 0;            // KUNGFU_EPOCH: the session's number
-  std::string job_id;       // KUNGFU_JOB_ID: the same on every peer of a job
-  std::string secret;       // KUNGFU_SECRET: what peers prove to each other
-  std::string secret_file;  // KUNGFU_SECRET_FILE: where the secret is read from instead
-  std::string control;      // KUNGFU_CONTROL: path of the runner's Unix socket
+  std::string self;                   // KUNGFU_SELF: this peer, "ip:port"
+  std::string peers;                  // KUNGFU_PEERS: the session's peers in rank order, "ip:port,…"
+  int epoch = 0;                      // KUNGFU_EPOCH: the number of that list
+  std::string membership = "static";  // KUNGFU_MEMBERSHIP: static, elastic or joining
+  std::string job_id;                 // KUNGFU_JOB_ID: the same on every peer of a job
+  std::string secret;                 // KUNGFU_SECRET: what peers prove to each other
+  std::string secret_file;            // KUNGFU_SECRET_FILE: where the secret is read from instead
+  std::string control;                // KUNGFU_CONTROL: path of the runner's Unix socket
 
   // How.
   std::string strategy = "AUTO";    // KUNGFU_STRATEGY

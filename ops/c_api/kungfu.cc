@@ -102,6 +102,17 @@ uint64_t Start(Operation operation, kungfu_done done, void* arg) {
   return (*peer)->session()->Start(std::move(operation));
 }
 
+// Calls `begin` with the peer and what is to be told of the end.
+template <typename Begin>
+void WithPeer(kungfu_done done, void* arg, Begin begin) {
+  const auto end = [done, arg](const Status& status) {
+    done(arg, static_cast<int>(status.code()), status.message().c_str());
+  };
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (!peer.ok()) return end(peer.status());
+  begin(*peer, end);
+}
+
 uint64_t StartSpans(Kind kind, const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
                     void* arg) {
   Operation operation = Make(kind, options);
@@ -188,11 +199,13 @@ int kungfu_size(void) {
 }
 
 int kungfu_local_rank(void) {
-  return Ask([](kungfu::Session& session) { return session.peers().LocalRank(session.rank()); });
+  return Ask(
+      [](kungfu::Session& session) { return session.size() == 0 ? -1 : session.peers().LocalRank(session.rank()); });
 }
 
 int kungfu_local_size(void) {
-  return Ask([](kungfu::Session& session) { return session.peers().LocalSize(session.rank()); });
+  return Ask(
+      [](kungfu::Session& session) { return session.size() == 0 ? 0 : session.peers().LocalSize(session.rank()); });
 }
 
 int kungfu_host_count(void) {
@@ -200,7 +213,14 @@ int kungfu_host_count(void) {
 }
 
 int kungfu_epoch(void) {
-  return Ask([](kungfu::Session& session) { return static_cast<int>(session.epoch()); });
+  return Ask([](kungfu::Session& session) { return static_cast<int>(kungfu::VersionOf(session.epoch())); });
+}
+
+int kungfu_elastic(void) {
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (peer.ok()) return (*peer)->elastic() ? 1 : 0;
+  Report(peer.status());
+  return -1;
 }
 
 int kungfu_interrupted(void) {
@@ -332,14 +352,19 @@ uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const kungfu_blob* 
 }
 
 void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
-  const auto end = [done, arg](const Status& status) {
-    done(arg, static_cast<int>(status.code()), status.message().c_str());
-  };
-  StatusOr<Peer*> peer = kungfu::DefaultPeer();
-  if (!peer.ok()) return end(peer.status());
-  StatusOr<kungfu::StrategyName> name = strategy ? kungfu::ParseStrategy(strategy) : (*peer)->strategy();
-  if (!name.ok()) return end(name.status());
-  (*peer)->BeginEpoch(*name, end);
+  WithPeer(done, arg, [strategy](Peer* peer, const kungfu::StatusCallback& end) {
+    StatusOr<kungfu::StrategyName> name = strategy ? kungfu::ParseStrategy(strategy) : peer->strategy();
+    if (!name.ok()) return end(name.status());
+    peer->BeginEpoch(*name, end);
+  });
+}
+
+void kungfu_propose_size(int size, kungfu_done done, void* arg) {
+  WithPeer(done, arg, [size](Peer* peer, const kungfu::StatusCallback& end) { peer->Propose(size, end); });
+}
+
+void kungfu_advance(kungfu_done done, void* arg) {
+  WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->Advance(end); });
 }
 
 void kungfu_interrupt(int code, const char* message) {

@@ -33,13 +33,16 @@ KUNGFU_EXPORT const char* kungfu_last_error(void);
 KUNGFU_EXPORT int kungfu_init(void);     /* starts the peer; again: nothing */
 KUNGFU_EXPORT int kungfu_shutdown(void); /* ends it: what is pending fails with CANCELLED; afterwards: an error */
 
-/* -1 and kungfu_last_error() if the peer cannot start. */
+/* -1 and kungfu_last_error() if the peer cannot start. One that takes no part any more has rank -1 and size 0. */
 KUNGFU_EXPORT int kungfu_rank(void);
 KUNGFU_EXPORT int kungfu_size(void);
 KUNGFU_EXPORT int kungfu_local_rank(void);
 KUNGFU_EXPORT int kungfu_local_size(void);
 KUNGFU_EXPORT int kungfu_host_count(void);
+/* The number of the membership: one higher with each change of who takes part. */
 KUNGFU_EXPORT int kungfu_epoch(void);
+/* 1 if peers may come and go, else 0. */
+KUNGFU_EXPORT int kungfu_elastic(void);
 /* 1 if this epoch was interrupted, here or elsewhere; else 0. */
 KUNGFU_EXPORT int kungfu_interrupted(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
@@ -170,6 +173,13 @@ KUNGFU_EXPORT void kungfu_interrupt(int code, const char* message);
  * Operations are numbered from 0 again, so that all are in step, whatever errors went before. `strategy`: its name, or
  * NULL for the one in use. What is pending fails with CANCELLED. */
 KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
+
+/* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
+KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);
+/* Goes over to the newest membership that any peer has been told of; all call it at the same point of their work. A
+ * newcomer, a peer of one until then, asks to be taken in, and waits. Who takes no part any more gets ABORTED from all
+ * collectives that follow. What is pending in a membership that ends fails with CANCELLED. */
+KUNGFU_EXPORT void kungfu_advance(kungfu_done done, void* arg);
 
 /* The operation, if still pending, fails here and, but for those of the store, on every peer: with `code` and
  * `message`, the cause, or if `code` is 0 with CANCELLED. Does not block. */

@@ -18,8 +18,9 @@ constexpr size_t kMaxFailedEarly = 1 << 14;
 // What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
 constexpr uint64_t kMinChunk = 4 << 10, kMaxChunk = 1 << 30;
 constexpr double kMaxTimeout = 1e9;
-// Of the bits of a handle, those that count within an epoch.
+// Of the bits of a handle, those that count within an epoch, and the highest, which is not ours.
 constexpr int kHandleBits = 40;
+constexpr uint64_t kForeignBit = uint64_t{1} << 63;
 
 }  // namespace
 
@@ -41,7 +42,7 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       }),
       first_failure_(std::move(first_failure)),
       on_interrupted_(std::move(interrupted)),
-      next_handle_((static_cast<uint64_t>(epoch) << kHandleBits) + 1) {}
+      next_handle_(((static_cast<uint64_t>(epoch) << kHandleBits) & ~kForeignBit) + 1) {}
 
 Session::~Session() = default;
 
@@ -49,6 +50,11 @@ uint64_t Session::Start(Operation operation) {
   const uint64_t handle = next_handle_++;
   operation.began = Clock::now();
   counters_->Began(operation.name, operation.began);
+  if (size() == 0) {
+    const std::string why = ": this peer takes no part any more, since epoch " + std::to_string(epoch_);
+    Finish(&operation, Status(Code::kAborted, Title(operation) + why));
+    return handle;
+  }
   if (size() == 1) {
     Status status = ValidateName(operation);
     if (status.ok()) status = Validate(operation, 1);
@@ -66,8 +72,8 @@ uint64_t Session::Start(Operation operation) {
 
 void Session::Ping(Seconds timeout, Pinger::Done done) {
   std::vector<double> seconds(size(), std::numeric_limits<double>::infinity());
-  seconds[rank_] = 0;
-  if (size() == 1) return done(seconds);
+  if (size() > 0) seconds[rank_] = 0;
+  if (size() <= 1) return done(seconds);
   auto shared = std::make_shared<Pinger::Done>(std::move(done));
   const bool posted = loop_->Post([self = shared_from_this(), timeout, seconds, shared] {
     if (!self->pinger_) return (*shared)(seconds);
@@ -77,7 +83,7 @@ void Session::Ping(Seconds timeout, Pinger::Done done) {
 }
 
 void Session::Cancel(uint64_t handle, const Status& cause) {
-  if (size() == 1) return;
+  if (size() <= 1) return;
   loop_->Post([this, self = shared_from_this(), handle, cause] {
     const std::string by = " was cancelled at rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + ")";
     const Status why = cause.ok() ? CancelledError(by) : Status(cause.code(), by + ", because " + cause.message());
@@ -98,7 +104,11 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
                                         [this](int rank, const Status& why) { GiveUpOnLoop(rank, why); });
   pinger_ = std::make_unique<Pinger>(loop_, router_, peers_, rank_, epoch_);
   router_->BeginEpochOnLoop(epoch_, peers_, this);
-  AgreeOnLoop();
+  if (size() > 1) {
+    AgreeOnLoop();
+  } else {
+    OpenOnLoop();
+  }
 }
 
 // Rank 0 says which strategy is used; the message takes a star, which needs no agreement. The others knock at its door

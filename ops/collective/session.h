@@ -49,16 +49,18 @@ struct SessionOptions {
 
 class Session : public std::enable_shared_from_this<Session>, private RouterHandler {
  public:
-  // All pointers must outlive it. `router` may be null for a session of one. `first_failure` (may be null) is told of
-  // the first operation that fails, unless it was cancelled here, and `interrupted` (may be null) of each interruption;
-  // on the loop.
+  // All pointers must outlive it. `router` may be null for a session of one. Without peers it is that of a peer that
+  // takes no part (any more), with rank -1: operations fail with kAborted. `first_failure` (may be null) is told of the
+  // first operation that fails, unless it was cancelled here, and `interrupted` (may be null) of each interruption; on
+  // the loop.
   Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
           const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure,
           StatusCallback interrupted);
   ~Session() override;
 
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
-  // session of one before the call returns. Any thread; operations of one name are numbered in the order of calls.
+  // session of one, or of none, before the call returns. Any thread; operations of one name are numbered in the order
+  // of calls.
   uint64_t Start(Operation operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -17,9 +17,8 @@
 namespace kungfu {
 namespace {
 
-constexpr size_t kMaxLine = 4096;
+constexpr size_t kMaxLine = 64 << 10;
 constexpr Seconds kBeat{1};
-constexpr long kMaxRank = 1 << 24;
 
 std::string OneLine(std::string text) {
   for (char& c : text) {
@@ -35,8 +34,10 @@ timeval ToTimeval(Seconds seconds) {
 
 }  // namespace
 
-Control::Control(EventLoop* loop, std::string path, int rank, Handlers handlers)
-    : loop_(loop), path_(std::move(path)), rank_(rank), handlers_(std::move(handlers)) {}
+Control::Control(EventLoop* loop, std::string path, const PeerId& self, Handlers handlers)
+    : loop_(loop), path_(std::move(path)), self_(self), handlers_(std::move(handlers)) {}
+
+Control::~Control() = default;
 
 Status Control::OpenOnLoop(Seconds patience) {
   KF_DCHECK(loop_->InLoop());
@@ -58,7 +59,7 @@ Status Control::OpenOnLoop(Seconds patience) {
   }
   fd_ = std::move(fd);
   loop_->WatchOnLoop(fd_.get(), EPOLLIN, this);
-  Send("hello " + std::to_string(rank_) + " " + std::to_string(getpid()));
+  Send("hello " + self_.ToString() + " " + std::to_string(getpid()));
   BeatOnLoop();
   return OkStatus();
 }
@@ -68,12 +69,30 @@ void Control::ReportOnLoop(const std::string& text) {
   Send("report " + OneLine(text));
 }
 
+void Control::ReadyOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  Send("ready");
+}
+
+void Control::EnteredOnLoop(uint32_t version) {
+  KF_DCHECK(loop_->InLoop());
+  Send("entered " + std::to_string(version));
+}
+
+void Control::ProposeOnLoop(int size, StatusCallback answered) {
+  KF_DCHECK(loop_->InLoop());
+  if (fd_.get() < 0) return answered(UnavailableError("the runner is gone"));
+  questions_.push_back(std::move(answered));
+  Send("propose " + std::to_string(size));
+}
+
 void Control::CloseOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (fd_.get() < 0) return;
   loop_->CancelTimerOnLoop(beat_);
   loop_->UnwatchOnLoop(fd_.get());
   fd_.Reset();
+  for (const StatusCallback& answered : std::exchange(questions_, {})) answered(UnavailableError("the runner is gone"));
 }
 
 void Control::BeatOnLoop() {
@@ -107,18 +126,44 @@ void Control::OnEventsOnLoop(uint32_t) {
 }
 
 void Control::TakeLine(const std::string& line) {
-  std::istringstream words(line);
-  std::string command;
-  long rank = -1;
-  words >> command >> rank;
-  const bool is_rank = words && rank >= 0 && rank <= kMaxRank;
-  if (is_rank && command == "left" && words.eof()) return handlers_.peer_left(static_cast<int>(rank));
-  if (is_rank && command == "failed" && words.get() == ' ') {
-    std::string text;
-    std::getline(words, text);
-    return handlers_.peer_failed(static_cast<int>(rank), text);
-  }
+  const size_t space = line.find(' ');
+  const bool has_rest = space != std::string::npos;
+  if (Understood(line.substr(0, space), has_rest ? line.substr(space + 1) : "")) return;
   KF_LOG(WARNING) << "the runner sent a line that is not understood: " << OneLine(line.substr(0, 80));
+}
+
+bool Control::Understood(const std::string& command, const std::string& rest) {
+  if (command == "proposed") return Answered(OkStatus());
+  if (command == "refused") return Answered(FailedPreconditionError(rest));
+  const size_t space = std::min(rest.find(' '), rest.size());
+  const std::string first = rest.substr(0, space), second = rest.substr(std::min(space + 1, rest.size()));
+  if (command == "members") {
+    uint32_t version;
+    const auto [stop, error] = std::from_chars(first.data(), first.data() + first.size(), version);
+    const StatusOr<PeerList> peers = PeerList::Parse(second);
+    if (error != std::errc() || stop != first.data() + first.size() || version > kMaxVersion || !peers.ok())
+      return false;
+    handlers_.members({version, *peers});
+    return true;
+  }
+  const StatusOr<PeerId> peer = PeerId::Parse(first);
+  if (!peer.ok()) return false;
+  if (command == "left" && second.empty()) {
+    handlers_.peer_left(*peer);
+  } else if (command == "failed" && !second.empty()) {
+    handlers_.peer_failed(*peer, second);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Control::Answered(const Status& answer) {
+  if (questions_.empty()) return false;
+  const StatusCallback answered = std::move(questions_.front());
+  questions_.pop_front();
+  answered(answer);
+  return true;
 }
 
 void Control::LostOnLoop() {

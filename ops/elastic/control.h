@@ -1,20 +1,28 @@
 // The line to the runner that started this peer: a Unix socket in a private directory, lines of text.
 //
-//   peer -> runner    hello <rank> <pid>     first
-//                     alive                  every second: the process runs (a thread of ours says so, not Python)
-//                     report <text>          an error that this peer has seen
-//   runner -> peer    failed <rank> <text>   a peer of this host has failed
-//                     left <rank>            it has ended well
+//   peer -> runner    hello <peer> <pid>          first; <peer> is KUNGFU_SELF
+//                     alive                       every second: the process runs (a thread of ours says so, not Python)
+//                     report <text>               an error that this peer has seen
+//                     ready                       a newcomer asks to be taken in
+//                     entered <version>           this peer has gone over to a membership
+//                     propose <size>              asks for another number of peers; every question has its answer
+//   runner -> peer    failed <peer> <text>        a peer has failed
+//                     left <peer>                 it has ended well
+//                     members <version> <peers>   who takes part from now on
+//                     proposed | refused <text>   the answer to the oldest question
 //
-// Lines end in '\n' and have at most 4096 bytes; control characters in texts are replaced by spaces.
+// Lines end in '\n' and have at most 64 KiB; control characters in texts are replaced by spaces.
 
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
 
 #include "ops/base/deadline.h"
 #include "ops/base/status.h"
+#include "ops/elastic/membership.h"
+#include "ops/plan/peer_id.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/socket/unique_fd.h"
 
@@ -24,17 +32,24 @@ namespace kungfu {
 class Control : private FdHandler {
  public:
   struct Handlers {
-    std::function<void(int rank, const std::string& text)> peer_failed;
-    std::function<void(int rank)> peer_left;
+    std::function<void(const PeerId& peer, const std::string& text)> peer_failed;
+    std::function<void(const PeerId& peer)> peer_left;
+    std::function<void(const Membership& membership)> members;
     // The runner is gone: nobody stops this peer any more but itself.
     std::function<void()> runner_lost;
   };
 
-  Control(EventLoop* loop, std::string path, int rank, Handlers handlers);
+  Control(EventLoop* loop, std::string path, const PeerId& self, Handlers handlers);
+  ~Control() override;
 
   // Connects, within `patience`, and says hello. An error names the path.
   Status OpenOnLoop(Seconds patience);
   void ReportOnLoop(const std::string& text);
+  void ReadyOnLoop();
+  void EnteredOnLoop(uint32_t version);
+  // `answered` is called once: OK if the runner takes it up; the membership follows.
+  void ProposeOnLoop(int size, StatusCallback answered);
+  // Questions that are open fail with kUnavailable.
   void CloseOnLoop();
 
  private:
@@ -42,15 +57,18 @@ class Control : private FdHandler {
   void BeatOnLoop();
   void Send(const std::string& line);
   void TakeLine(const std::string& line);
+  bool Understood(const std::string& command, const std::string& rest);
+  bool Answered(const Status& answer);
   void LostOnLoop();
 
   EventLoop* const loop_;
   const std::string path_;
-  const int rank_;
+  const PeerId self_;
   const Handlers handlers_;
   UniqueFd fd_;  // open: connected
   std::string received_;
   EventLoop::TimerId beat_{};
+  std::deque<StatusCallback> questions_;
 };
 
 }  // namespace kungfu

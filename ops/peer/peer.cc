@@ -17,6 +17,7 @@ constexpr Seconds kGoodbye{3};
 constexpr Seconds kHello{10};
 constexpr Seconds kLook{50e-6};
 constexpr char kEpochName[] = "kungfu/epoch";
+constexpr char kAdvanceName[] = "kungfu/advance";
 
 StatusOr<std::string> SecretOf(const Config& config) {
   if (!config.secret.empty()) return config.secret;
@@ -43,7 +44,8 @@ Seconds LookOf(const Config& config, const PeerList& peers, int rank) {
 
 }  // namespace
 
-Peer::Peer(const Config& config, Arena* arena) : config_(config), arena_(arena) {}
+Peer::Peer(const Config& config, const PeerId& self, Arena* arena)
+    : config_(config), self_(self), arena_(arena), joining_(config.membership == "joining") {}
 
 Peer::~Peer() { Shutdown(); }
 
@@ -60,43 +62,75 @@ StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) 
     if (!list.ok()) return list.status().WithContext("KUNGFU_PEERS");
     peers = *list;
   }
-  const int rank = peers.RankOf(self);
-  if (rank < 0) return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
-  std::unique_ptr<Peer> peer(new Peer(config, arena));
-  KF_RETURN_IF_ERROR(peer->StartSession(peers, rank));
+  if (peers.RankOf(self) < 0) {
+    return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
+  }
+  if (config.epoch < 0 || config.epoch > static_cast<int>(kMaxVersion)) {
+    return InvalidArgumentError("KUNGFU_EPOCH " + std::to_string(config.epoch) + " is more than " +
+                                std::to_string(kMaxVersion));
+  }
+  std::unique_ptr<Peer> peer(new Peer(config, self, arena));
+  if (peer->elastic() && config.control.empty()) {
+    return InvalidArgumentError("KUNGFU_MEMBERSHIP is " + config.membership + ", but there is no KUNGFU_CONTROL");
+  }
+  KF_RETURN_IF_ERROR(peer->StartSession({static_cast<uint32_t>(config.epoch), peers}));
   return peer;
 }
 
-Status Peer::StartSession(const PeerList& peers, int rank) {
+Status Peer::StartSession(const Membership& membership) {
   StatusOr<StrategyName> strategy = ParseStrategy(config_.strategy);
   if (!strategy.ok()) return strategy.status().WithContext("KUNGFU_STRATEGY");
-  const bool alone = peers.size() == 1;
-  if (!alone) {
+  const int rank = membership.peers.RankOf(self_);
+  if (membership.peers.size() > 1 || elastic()) {
     StatusOr<std::string> secret = SecretOf(config_);
     if (!secret.ok()) return secret.status();
-    KF_RETURN_IF_ERROR(StartLoop(peers, rank));
+    KF_RETURN_IF_ERROR(StartLoop(membership.peers, rank));
     StatusOr<std::unique_ptr<TransportSet>> transports =
-        TransportSet::Make(loop_.get(), {peers[rank], config_.job_id, *secret}, config_.transport, config_.socket_dir);
+        TransportSet::Make(loop_.get(), {self_, config_.job_id, *secret}, config_.transport, config_.socket_dir);
     if (!transports.ok()) return transports.status();
     transports_ = std::move(*transports);
-    router_ = std::make_unique<Router>(loop_.get(), transports_.get(), Seconds(config_.connect_timeout));
+    router_ = std::make_unique<Router>(loop_.get(), transports_.get(), Seconds(config_.connect_timeout), elastic());
   } else if (!config_.control.empty()) {
-    KF_RETURN_IF_ERROR(StartLoop(peers, rank));
+    KF_RETURN_IF_ERROR(StartLoop(membership.peers, rank));
   }
-  p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), peers[rank], static_cast<uint64_t>(config_.epoch),
-                               config_.store_versions, Seconds(config_.collective_timeout), &counters_);
-  SetSession(MakeSession(peers, rank, static_cast<uint32_t>(config_.epoch), *strategy), *strategy);
-  if (!config_.control.empty()) {
-    Control::Handlers handlers;
-    handlers.peer_failed = [this](int failed, const std::string& text) { session()->PeerFailedOnLoop(failed, text); };
-    handlers.peer_left = [this](int left) { session()->PeerLeftOnLoop(left); };
-    handlers.runner_lost = [this] { session()->AbortOnLoop(UnavailableError("the launcher is gone")); };
-    control_ = std::make_unique<Control>(loop_.get(), config_.control, rank, std::move(handlers));
-  }
+  const uint32_t epoch = FirstEpoch(membership.version);
+  p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, config_.store_versions,
+                               Seconds(config_.collective_timeout), &counters_);
+  newest_version_ = membership.version;
+  SetSession(MakeSession(membership.peers, rank, epoch, *strategy), *strategy);
   if (!loop_) return OkStatus();
+  if (!config_.control.empty()) {
+    announcements_ = std::make_unique<Announcements>(loop_.get(), membership);
+    OpenControl();
+  }
   Status status;
   RunAndWait([&] { status = BeginOnLoop(); });
   return status;
+}
+
+void Peer::OpenControl() {
+  Control::Handlers handlers;
+  handlers.peer_failed = [this](const PeerId& peer, const std::string& text) {
+    const int rank = session()->peers().RankOf(peer);
+    if (rank >= 0) {
+      session()->PeerFailedOnLoop(rank, text);
+    } else if (router_) {
+      router_->GiveUpOnLoop(peer, UnavailableError(text));
+    }
+  };
+  handlers.peer_left = [this](const PeerId& peer) {
+    const int rank = session()->peers().RankOf(peer);
+    if (rank >= 0) session()->PeerLeftOnLoop(rank);
+  };
+  handlers.members = [this](const Membership& membership) {
+    announcements_->AnnounceOnLoop(membership);
+    newest_version_ = announcements_->newest().version;
+  };
+  handlers.runner_lost = [this] {
+    session()->AbortOnLoop(UnavailableError("the launcher is gone"));
+    announcements_->FailOnLoop(UnavailableError("the launcher is gone"));
+  };
+  control_ = std::make_unique<Control>(loop_.get(), config_.control, self_, std::move(handlers));
 }
 
 Status Peer::StartLoop(const PeerList& peers, int rank) {
@@ -151,38 +185,97 @@ void Peer::SetSession(std::shared_ptr<Session> session, StrategyName strategy) {
 
 void Peer::BeginEpoch(StrategyName strategy, StatusCallback done) {
   const std::shared_ptr<Session> old = session();
+  if (VersionOf(old->epoch() + 1) != VersionOf(old->epoch())) {
+    return done(Status(Code::kResourceExhausted, "these peers have begun more epochs than can be counted"));
+  }
   if (!router_) {
     const auto go_over = [&] { p2p_->BeginEpoch(old->epoch() + 1); };
     if (!RunAndWait(go_over)) go_over();
     SetSession(MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy), strategy);
     return done(OkStatus());
   }
-  if (old->interrupted()) {
-    loop_->Post([this, old, strategy, done = std::move(done)] { GoOverOnLoop(old, strategy, done); });
+  const auto go_over = [this, old, strategy, done] {
+    GoOverOnLoop(old, old->peers(), old->epoch() + 1, strategy, done);
+  };
+  if (old->interrupted() || old->size() == 1) {
+    if (!loop_->Post(go_over)) done(CancelledError("a new epoch: this peer has shut down"));
     return;
   }
   Operation meet;
   meet.kind = Kind::kBarrier;
   meet.name = kEpochName;
   meet.shape_digest = static_cast<uint64_t>(strategy);
-  meet.done = [this, old, strategy, done = std::move(done)](const Status& status) {
+  meet.done = [strategy, done, go_over](const Status& status) {
     if (!status.ok()) return done(status.WithContext(std::string("a new epoch with strategy ") + Name(strategy)));
-    GoOverOnLoop(old, strategy, done);
+    go_over();
   };
   old->Start(std::move(meet));
 }
 
+void Peer::Propose(int size, StatusCallback answered) {
+  if (!elastic()) {
+    return answered(FailedPreconditionError("the peers of this job do not change: start it with kungfu-run -w"));
+  }
+  if (!loop_->Post([this, size, answered] { control_->ProposeOnLoop(size, answered); })) {
+    answered(CancelledError("this peer has shut down"));
+  }
+}
+
+void Peer::Advance(StatusCallback done) {
+  const std::shared_ptr<Session> old = session();
+  if (!elastic()) return done(OkStatus());
+  const auto on_loop = [this, done](const std::function<void()>& task) {
+    if (!loop_->Post(task)) done(CancelledError("this peer has shut down"));
+  };
+  if (joining_) {
+    return on_loop([this, old, done] {
+      control_->ReadyOnLoop();
+      GoOverWhenKnownOnLoop(old, VersionOf(old->epoch()) + 1, done);
+    });
+  }
+  auto newest = std::make_shared<uint64_t>(newest_version_);
+  Operation ask;
+  ask.kind = Kind::kAllReduce;
+  ask.name = kAdvanceName;
+  ask.dtype = DType::kUint64;
+  ask.op = ReduceOp::kMax;
+  ask.spans = {{newest.get(), newest.get(), 1}};
+  ask.done = [this, old, newest, done, on_loop](const Status& status) {
+    if (!status.ok() || *newest <= VersionOf(old->epoch())) return done(status);
+    on_loop([this, old, newest, done] { GoOverWhenKnownOnLoop(old, static_cast<uint32_t>(*newest), done); });
+  };
+  old->Start(std::move(ask));
+}
+
+void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  const Seconds patience(config_.collective_timeout);
+  announcements_->WhenKnownOnLoop(
+      version, patience, [this, old, version, done](const StatusOr<Membership>& membership) {
+        if (!membership.ok()) return done(membership.status());
+        if (!joining_ && membership->version != version) {
+          return done(InternalError("the runner announced membership " + std::to_string(membership->version) +
+                                    " before all peers had entered " + std::to_string(version)));
+        }
+        GoOverOnLoop(old, membership->peers, FirstEpoch(membership->version), strategy(), done);
+      });
+}
+
 // Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
-void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strategy, const StatusCallback& done) {
+void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
+                        StrategyName strategy, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
-  old->WhenIdleOnLoop([this, old, strategy, done] {
+  old->WhenIdleOnLoop([this, old, peers, epoch, strategy, done] {
     old->EndOnLoop();
-    p2p_->BeginEpoch(old->epoch() + 1);
-    const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
-    next->BeginOnLoop(old);
+    p2p_->BeginEpoch(epoch);
+    const int rank = peers.RankOf(self_);
+    const std::shared_ptr<Session> next = MakeSession(rank < 0 ? PeerList() : peers, rank, epoch, strategy);
+    next->BeginOnLoop(joining_ ? nullptr : old);
     SetSession(next, strategy);
-    done(OkStatus());
+    if (rank >= 0) joining_ = false;
+    if (control_ && VersionOf(epoch) != VersionOf(old->epoch())) control_->EnteredOnLoop(VersionOf(epoch));
+    done(router_->ListenOnLoop());
   });
 }
 
@@ -223,6 +316,7 @@ void Peer::Shutdown() {
   auto left = std::make_shared<std::promise<void>>();
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {
+    if (announcements_) announcements_->FailOnLoop(CancelledError("this peer has shut down"));
     p2p_->CloseOnLoop(CancelledError("this peer has shut down"));
     if (!router_) return left->set_value();
     session()->AbortOnLoop(CancelledError("this peer has shut down"));
@@ -232,6 +326,7 @@ void Peer::Shutdown() {
   RunAndWait([this] {
     if (control_) control_->CloseOnLoop();
     control_.reset();
+    announcements_.reset();
     if (router_) session()->EndOnLoop();
     router_.reset();
     transports_.reset();

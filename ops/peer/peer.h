@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "ops/base/status.h"
 #include "ops/collective/session.h"
 #include "ops/elastic/control.h"
+#include "ops/elastic/membership.h"
 #include "ops/memory/arena.h"
 #include "ops/monitor/operation_counters.h"
 #include "ops/monitor/rate_meter.h"
@@ -44,6 +46,18 @@ class Peer {
   // ends fails with kCancelled. Any thread.
   void BeginEpoch(StrategyName strategy, StatusCallback done);
   StrategyName strategy() const EXCLUDES(session_mu_);
+
+  // Asks the runner for another number of peers; `answered` is told whether it takes that up. Where nobody can change
+  // the membership: kFailedPrecondition. Any thread.
+  void Propose(int size, StatusCallback answered);
+  // Goes over to the newest membership that any peer has been told of; all call it at the same point of their work, and
+  // go over together. A newcomer, which is a peer of one until then, asks to be taken in, and waits. `done` is called
+  // once, later or at once. With OK: session() is that of the newest membership, the old one if there is no other; of
+  // no peers (kAborted for all that follows) if this peer takes no part any more. What is pending in a session that
+  // ends fails with kCancelled. Any thread.
+  void Advance(StatusCallback done);
+  // Whether memberships may change.
+  bool elastic() const { return config_.membership != "static"; }
   // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.
   void Interrupt(const Status& why);
 
@@ -65,17 +79,21 @@ class Peer {
   std::vector<PeerTraffic> TrafficByRank() EXCLUDES(traffic_mu_);
 
  private:
-  Peer(const Config& config, Arena* arena);
-  Status StartSession(const PeerList& peers, int rank);
+  Peer(const Config& config, const PeerId& self, Arena* arena);
+  Status StartSession(const Membership& membership);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy);
-  void GoOverOnLoop(const std::shared_ptr<Session>& old, StrategyName strategy, const StatusCallback& done);
+  void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch, StrategyName strategy,
+                    const StatusCallback& done);
+  void GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done);
   void SetSession(std::shared_ptr<Session> session, StrategyName strategy) EXCLUDES(session_mu_);
   Status StartLoop(const PeerList& peers, int rank);
+  void OpenControl();
   Status BeginOnLoop();
   // Runs `task` on the loop and waits for it. Returns false if the loop has ended.
   bool RunAndWait(const std::function<void()>& task);
 
   const Config config_;
+  const PeerId self_;
   Arena* const arena_;
   OperationCounters counters_;
 
@@ -87,6 +105,9 @@ class Peer {
   std::unique_ptr<Router> router_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<P2p> p2p_;
+  std::unique_ptr<Announcements> announcements_;  // the loop's
+  std::atomic<uint32_t> newest_version_{0};       // that was announced
+  std::atomic<bool> joining_{false};              // a newcomer that was not taken in yet
 
   Mutex traffic_mu_;
   RateMeter sent_ GUARDED_BY(traffic_mu_){Clock::now()}, received_ GUARDED_BY(traffic_mu_){Clock::now()};

@@ -12,6 +12,8 @@ namespace {
 constexpr Seconds kLastWords{1};
 // A peer opens one; a second may come before the end of the first was seen.
 constexpr size_t kMaxInLinks = 2;
+// Who is known and no member: more than this many are not let in.
+constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
 
@@ -22,8 +24,8 @@ void Add(const Connection& connection, Traffic* traffic) {
 
 }  // namespace
 
-Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout)
-    : loop_(loop), transports_(transports), connect_timeout_(connect_timeout) {}
+Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout, bool open)
+    : loop_(loop), transports_(transports), connect_timeout_(connect_timeout), open_(open) {}
 
 Router::~Router() = default;
 
@@ -36,13 +38,16 @@ Status Router::ListenOnLoop() {
 
 void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler) {
   KF_DCHECK(loop_->InLoop());
+  const PeerList before = std::exchange(members_, peers);
   epoch_ = epoch;
-  members_ = peers;
   handler_ = handler;
   mailbox_.DropBefore(epoch);
   for (const PeerId& peer : members_.peers()) {
     const auto state = peers_.find(peer);
     if (state != peers_.end() && !state->second.lost.ok()) TellOfLoss(peer, state->second.lost);
+  }
+  for (const PeerId& peer : before.peers()) {
+    if (members_.RankOf(peer) < 0) PartFrom(peer);
   }
   std::vector<Early> early;
   early.swap(early_);
@@ -51,8 +56,9 @@ void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandl
 
 ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
   const PeerId peer = connection->remote();
+  const bool let_in = members_.RankOf(peer) >= 0 || (open_ && peers_.size() < members_.size() + kMaxGuests);
   Peer& state = peers_[peer];
-  if (closing_ || members_.RankOf(peer) < 0 || !state.lost.ok() || state.in.size() >= kMaxInLinks) {
+  if (closing_ || !let_in || state.parted || !state.lost.ok() || state.in.size() >= kMaxInLinks) {
     KF_LOG(WARNING) << "refused a connection of " << peer.ToString();
     return nullptr;
   }
@@ -215,6 +221,8 @@ void Router::FinishCloseIfIdle() {
 RouterTotals Router::TotalsOnLoop() const {
   KF_DCHECK(loop_->InLoop());
   RouterTotals totals;
+  totals.bytes_sent = forgotten_.sent;
+  totals.bytes_received = forgotten_.received;
   totals.refused_frames = mailbox_.refused();
   for (const auto& [id, peer] : peers_) {
     const Traffic traffic = TrafficOnLoop(id);
@@ -250,10 +258,14 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
   } else if (closing_ && !out_open) {
     Lost(peer);
   } else if (out_open || !state.in.empty()) {
-    AfterOnLoop(kLastWords, [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
+    AfterOnLoop(kLastWords, [this, peer, why = state.why] {
+      if (peers_.count(peer) != 0) GiveUpOnLoop(peer, why);
+    });
   } else if (why.code() == Code::kPermissionDenied) {
     // It keeps knocking at our door, at longer and longer intervals: we stay until it has been refused, too.
-    AfterOnLoop(2 * kLastWords, [this, peer] { Lost(peer); });
+    AfterOnLoop(2 * kLastWords, [this, peer] {
+      if (peers_.count(peer) != 0) Lost(peer);
+    });
   } else {
     Lost(peer);
   }
@@ -268,13 +280,30 @@ void Router::Lost(const PeerId& peer) {
 
 void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
   LaterOnLoop([this, peer, why = lost] {
+    if (peers_.count(peer) == 0) return;
     // The reason first: what fails for it is then not taken for news.
     const bool concerns = handler_ && !closing_ && members_.RankOf(peer) >= 0;
     if (concerns) handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
     mailbox_.PeerLost(peer, why);
     if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
     if (pulls_) pulls_->OnAskerLostOnLoop(peer);
+    const Peer& state = peers_[peer];
+    if (!state.parted) return;
+    forgotten_.sent += state.past.sent;
+    forgotten_.received += state.past.received;
+    peers_.erase(peer);
   });
+}
+
+void Router::PartFrom(const PeerId& peer) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  Peer& state = found->second;
+  state.parted = true;
+  const bool out_open = state.out && state.out->closed().ok();
+  for (const auto& link : state.in) link->connection()->CloseOnLoop(After(kLastWords));
+  if (out_open) state.out->CloseOnLoop(After(kLastWords), CancelledError("the peer takes no part any more"));
+  if (!out_open && state.in.empty()) TellOfLoss(peer, UnavailableError("the peer takes no part any more"));
 }
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
@@ -286,7 +315,7 @@ void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status&
                          : pulls_->OnPullRefusedOnLoop(from, IdOf(tag), status);
   }
   if (handler_ && tag.epoch > epoch_ && early_.size() < kMaxEarly) early_.push_back({from, tag, status});
-  if (!handler_ || tag.epoch != epoch_) return;
+  if (!handler_ || tag.epoch != epoch_ || members_.RankOf(from) < 0) return;
   handler_->OnFailOnLoop(from, IdOf(tag), status, tag.part != 0);
 }
 
@@ -298,13 +327,14 @@ void Router::OnPullOnLoop(const PeerId& from, const FrameHeader& pull) {
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
-  if (!handler_) return Status(Code::kNotFound, "has no session");
+  if (!handler_ || members_.RankOf(from) < 0) return Status(Code::kNotFound, "has no session with the asker");
   return handler_->OnAskOnLoop(from, IdOf(tag), theirs);
 }
 
 void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) {
   KF_DCHECK(loop_->InLoop());
-  if (handler_ && tag.epoch == epoch_) handler_->OnAnswerOnLoop(from, IdOf(tag), answer);
+  const bool concerns = handler_ && tag.epoch == epoch_ && members_.RankOf(from) >= 0;
+  if (concerns) handler_->OnAnswerOnLoop(from, IdOf(tag), answer);
 }
 
 void Router::OnHeardOnLoop(const PeerId& from) {
@@ -316,6 +346,7 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const PeerId peer = link->peer();
   Add(*link->connection(), &peers_[peer].past);
+  const bool parted = peers_[peer].parted;
   auto& links = peers_[peer].in;
   const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
   // A client that gave up before it had read our verdict has a connection to nobody, and tries again: what has brought
@@ -325,7 +356,7 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   std::shared_ptr<InLink> old = std::move(*it);
   links.erase(it);
   loop_->Post([old] {});
-  if (was_link) LinkClosed(peer, why);
+  if (was_link || parted) LinkClosed(peer, why);
   FinishCloseIfIdle();
 }
 

@@ -52,15 +52,17 @@ struct RouterTotals {
 
 class Router : public InLinkOwner, public OutLinkOwner {
  public:
-  // The loop and the transports must outlive it.
-  Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout);
+  // The loop and the transports must outlive it. `open`: peers that are not members yet may connect, too; what they
+  // send waits for the epoch that they are members of.
+  Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout, bool open = false);
   ~Router() override;
 
   // Starts to accept connections.
   // REQUIRES: an epoch was begun.
   Status ListenOnLoop();
   // From now on messages of `epoch` between `peers` are routed; those of older epochs are refused. A peer that began
-  // it earlier may have sent some already: they are waiting. The handler hears of members that were lost before.
+  // it earlier may have sent some already: they are waiting. The handler hears of members that were lost before. Who
+  // was a member and is none any more is taken leave of, and forgotten.
   // REQUIRES: epochs ascend; no operation of an older epoch is open.
   void BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler);
 
@@ -109,8 +111,9 @@ class Router : public InLinkOwner, public OutLinkOwner {
     Status why;   // of the first connection that ended; a reason goes before a goodbye
     Status lost;  // not OK: all are over
     Clock::time_point last_heard{};
-    uint64_t sent = 0;  // bytes, when it was looked
-    Traffic past;       // over connections that have ended
+    uint64_t sent = 0;    // bytes, when it was looked
+    Traffic past;         // over connections that have ended
+    bool parted = false;  // a member of an epoch that is over
 
     bool has_left() const { return why.code() == Code::kCancelled; }
   };
@@ -123,6 +126,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void LinkClosed(const PeerId& peer, const Status& why);
   void Lost(const PeerId& peer);
   void TellOfLoss(const PeerId& peer, const Status& why);
+  void PartFrom(const PeerId& peer);
   void FinishCloseIfIdle();
   static bool HasOutConnection(const Peer& peer);
 
@@ -140,6 +144,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   EventLoop* const loop_;
   TransportSet* const transports_;
   const Seconds connect_timeout_;
+  const bool open_;
 
   // A notice of an epoch that has not begun here.
   struct Early {
@@ -158,6 +163,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   bool closing_ = false;
   std::function<void()> closed_;
+  Traffic forgotten_;  // with peers that are not members any more
 };
 
 }  // namespace kungfu

@@ -62,18 +62,24 @@ class FakeRunner {
 
 struct Fixture {
   FakeRunner runner{8};
-  std::promise<std::pair<int, std::string>> failed;
-  std::promise<int> left;
+  std::promise<std::pair<std::string, std::string>> failed;
+  std::promise<std::string> left, members;
   std::promise<void> lost;
   const std::unique_ptr<EventLoop> loop = NewLoop();
   std::unique_ptr<Control> control;
 
   explicit Fixture(const std::string& path = "") {
     Control::Handlers handlers;
-    handlers.peer_left = [this](int rank) { left.set_value(rank); };
-    handlers.peer_failed = [this](int rank, const std::string& text) { failed.set_value({rank, text}); };
+    handlers.peer_left = [this](const PeerId& peer) { left.set_value(peer.ToString()); };
+    handlers.peer_failed = [this](const PeerId& peer, const std::string& text) {
+      failed.set_value({peer.ToString(), text});
+    };
+    handlers.members = [this](const Membership& membership) {
+      members.set_value(std::to_string(membership.version) + " " + membership.peers.ToString());
+    };
     handlers.runner_lost = [this] { lost.set_value(); };
-    control = std::make_unique<Control>(loop.get(), path.empty() ? runner.path() : path, 3, std::move(handlers));
+    control = std::make_unique<Control>(loop.get(), path.empty() ? runner.path() : path,
+                                        *PeerId::Parse("127.0.0.1:10003"), std::move(handlers));
   }
   ~Fixture() {
     OnLoop([this] { control.reset(); });
@@ -99,7 +105,7 @@ KF_TEST(Control, SaysHelloAndStaysAlive) {
   Fixture f;
   EXPECT_OK(f.Open());
   f.runner.Accept();
-  EXPECT_EQ(f.runner.Hear(), "hello 3 " + std::to_string(getpid()));
+  EXPECT_EQ(f.runner.Hear(), "hello 127.0.0.1:10003 " + std::to_string(getpid()));
   EXPECT_EQ(f.runner.Hear(), "alive");
   EXPECT_EQ(f.runner.Hear(), "alive");
   f.OnLoop([&] { f.control->ReportOnLoop("all_reduce 'x'\nfrom rank 2"); });
@@ -113,10 +119,11 @@ KF_TEST(Control, HearsOfFailuresInPieces) {
   Fixture f;
   EXPECT_OK(f.Open());
   f.runner.Accept();
-  f.runner.Say("nonsense\nfailed\nfailed x gone\nfailed 3\nfailed -1 gone\nfailed 99999999999 gone\nfailed 2 killed ");
+  f.runner.Say("nonsense\nfailed\nfailed x gone\nfailed 3\nfailed 127.0.0.1:99999 gone\nfailed 127.0.0.1:10002\n");
+  f.runner.Say("failed 127.0.0.1:10002 killed ");
   f.runner.Say("by SIGKILL\n");
-  const auto [rank, text] = f.failed.get_future().get();
-  EXPECT_EQ(rank, 2);
+  const auto [peer, text] = f.failed.get_future().get();
+  EXPECT_EQ(peer, "127.0.0.1:10002");
   EXPECT_EQ(text, "killed by SIGKILL");
   f.OnLoop([&] { f.control->CloseOnLoop(); });
 }
@@ -125,9 +132,40 @@ KF_TEST(Control, HearsOfPeersThatEndedWell) {
   Fixture f;
   EXPECT_OK(f.Open());
   f.runner.Accept();
-  f.runner.Say("left\nleft x\nleft 3 gone\nleft 2\n");
-  EXPECT_EQ(f.left.get_future().get(), 2);
+  f.runner.Say("left\nleft x\nleft 127.0.0.1:10002 gone\nleft 127.0.0.1:10002\n");
+  EXPECT_EQ(f.left.get_future().get(), "127.0.0.1:10002");
   f.OnLoop([&] { f.control->CloseOnLoop(); });
+}
+
+KF_TEST(Control, HearsWhoTakesPart) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  f.runner.Say(
+      "members\nmembers 1\nmembers x 127.0.0.1:1\nmembers 99999 127.0.0.1:1\nmembers 1 127.0.0.1:1,127.0.0.1:1\n");
+  f.runner.Say("members 2 127.0.0.1:10003,127.0.0.1:10004\n");
+  EXPECT_EQ(f.members.get_future().get(), "2 127.0.0.1:10003,127.0.0.1:10004");
+  f.OnLoop([&] { f.control->CloseOnLoop(); });
+}
+
+KF_TEST(Control, QuestionsAreAnsweredInTheirOrder) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  std::promise<Status> answers[3];
+  f.OnLoop([&] {
+    for (std::promise<Status>& answer : answers) {
+      f.control->ProposeOnLoop(3, [&answer](const Status& status) { answer.set_value(status); });
+    }
+  });
+  f.runner.Say("proposed\nrefused 2 slots are all there are\n");
+  EXPECT_OK(answers[0].get_future().get());
+  const Status refused = answers[1].get_future().get();
+  EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+  EXPECT_EQ(refused.message(), "2 slots are all there are");
+  f.runner.HangUp();
+  EXPECT_EQ(answers[2].get_future().get().code(), Code::kUnavailable);
+  f.lost.get_future().wait();
 }
 
 KF_TEST(Control, NoticesThatTheRunnerIsGone) {
@@ -142,7 +180,7 @@ KF_TEST(Control, ALineWithoutEndIsNotBelieved) {
   Fixture f;
   EXPECT_OK(f.Open());
   f.runner.Accept();
-  f.runner.Say(std::string(10000, 'x'));
+  f.runner.Say(std::string(100000, 'x'));
   f.lost.get_future().wait();
 }
 

@@ -1,0 +1,61 @@
+// Who takes part, and what the runner has said of it.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+
+#include "ops/base/deadline.h"
+#include "ops/base/status.h"
+#include "ops/plan/peer_list.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+// A list of peers, and its number among all lists of the job. A peer that has left does not come back: a newcomer has a
+// name that nobody had before.
+struct Membership {
+  uint32_t version = 0;
+  PeerList peers;
+};
+
+// The peers of one membership may go through several sessions (another strategy, a fresh start after an error), of
+// which nobody outside knows: a membership has a range of epochs, and begins with the first.
+constexpr int kEpochBits = 18;
+constexpr uint32_t kMaxVersion = (1u << (32 - kEpochBits)) - 1;
+constexpr uint32_t FirstEpoch(uint32_t version) { return version << kEpochBits; }
+constexpr uint32_t VersionOf(uint32_t epoch) { return epoch >> kEpochBits; }
+
+// The newest membership that was announced, and who waits for one. Lives on the event loop's thread.
+class Announcements {
+ public:
+  using Known = std::function<void(const StatusOr<Membership>& membership)>;
+
+  // The loop must outlive it. `current`: what is known from the start.
+  Announcements(EventLoop* loop, const Membership& current) : loop_(loop), newest_(current) {}
+  ~Announcements();
+
+  const Membership& newest() const { return newest_; }
+  void AnnounceOnLoop(const Membership& membership);
+  // Calls `known` once, at once or later, with a membership that is not older than `version`; with kDeadlineExceeded
+  // if none was announced within `patience`.
+  void WhenKnownOnLoop(uint32_t version, Seconds patience, Known known);
+  // Nothing will be announced any more.
+  void FailOnLoop(const Status& why);
+
+ private:
+  struct Waiting {
+    uint32_t version;
+    EventLoop::TimerId timer;
+    Known known;
+  };
+  void Finish(std::list<Waiting>::iterator waiting, const StatusOr<Membership>& membership);
+
+  EventLoop* const loop_;
+  Membership newest_;
+  Status failed_;  // not OK: nothing will be announced
+  std::list<Waiting> waiting_;
+};
+
+}  // namespace kungfu

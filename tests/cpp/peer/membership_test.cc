@@ -1,0 +1,302 @@
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/peer/peer.h"
+#include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+// The runner of a job whose peers are named by letters: it tells them who takes part.
+class Job {
+ public:
+  Job() {
+    char directory[] = "/tmp/kungfu-test-XXXXXX";
+    directory_ = mkdtemp(directory);
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, ControlPath().c_str(), sizeof(address.sun_path) - 1);
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 || listen(listener_, 64) != 0) {
+      std::abort();
+    }
+  }
+  ~Job() {
+    while (!peers_.empty()) Stop(peers_.begin()->first);
+    close(listener_);
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Starts a peer: a newcomer, or one of `members` from the start.
+  void Start(char name, const std::string& members = "") {
+    if (members.empty()) ++starts_[name];
+    Config config;
+    config.self = NameOf(name);
+    config.peers = members.empty() ? config.self : NamesOf(members);
+    config.membership = members.empty() ? "joining" : "elastic";
+    config.epoch = version_;
+    config.job_id = "test";
+    config.secret = "a secret of the test";
+    config.transport = "unix";
+    config.socket_dir = directory_;
+    config.control = ControlPath();
+    config.collective_timeout = 30;
+    config.log_level = 3;
+    StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config);
+    if (!peer.ok()) Fail(__FILE__, __LINE__, peer.status().ToString());
+    peers_[name] = std::move(*peer);
+    lines_[name] = accept(listener_, nullptr, nullptr);
+  }
+  void StartMembers(const std::string& members) {
+    for (const char name : members) Start(name, members);
+  }
+  void Stop(char name) {
+    peers_[name]->Shutdown();
+    peers_.erase(name);
+    close(lines_[name]);
+    lines_.erase(name);
+  }
+
+  // The next membership; it is only told to some of the peers, who then know.
+  void Announce(const std::string& members, const std::string& told) {
+    ++version_;
+    Repeat(members, told);
+  }
+  void Announce(const std::string& members) { Announce(members, Names()); }
+  void Repeat(const std::string& members, const std::string& told) {
+    for (const char name : told) {
+      std::promise<void> heard;
+      peer(name)->Propose(1, [&heard](const Status&) { heard.set_value(); });
+      HearQuestion(name);
+      Say(name, "members " + std::to_string(version_) + " " + NamesOf(members) + "\nproposed\n");
+      heard.get_future().wait();
+    }
+  }
+  void Say(char name, const std::string& line) {
+    if (send(lines_[name], line.data(), line.size(), MSG_NOSIGNAL) < 0) Fail(__FILE__, __LINE__, "send");
+  }
+
+  void HearQuestion(char name) {
+    std::string heard;
+    char c;
+    while (heard.find("propose") == std::string::npos && recv(lines_[name], &c, 1, 0) == 1) heard += c;
+  }
+
+  Peer* peer(char name) { return peers_[name].get(); }
+  std::string Names() const {
+    std::string names;
+    for (const auto& [name, peer] : peers_) names += name;
+    return names;
+  }
+
+  std::future<Status> Advance(char name) {
+    auto promise = std::make_shared<std::promise<Status>>();
+    peer(name)->Advance([promise](const Status& status) { promise->set_value(status); });
+    return promise->get_future();
+  }
+  void ExpectAllAdvance(const std::string& names) {
+    std::vector<std::future<Status>> futures;
+    for (const char name : names) futures.push_back(Advance(name));
+    for (auto& future : futures) EXPECT_OK(Wait(&future));
+  }
+  // Each contributes 1.
+  void ExpectSum(const std::string& names) {
+    std::vector<float> values(names.size(), 1);
+    std::vector<std::future<Status>> futures;
+    for (size_t i = 0; i < names.size(); ++i) {
+      Operation operation = MakeOperation(Kind::kAllReduce, "sum");
+      operation.spans = {{&values[i], &values[i], 1}};
+      auto promise = std::make_shared<std::promise<Status>>();
+      operation.done = [promise](const Status& status) { promise->set_value(status); };
+      peer(names[i])->session()->Start(std::move(operation));
+      futures.push_back(promise->get_future());
+    }
+    for (auto& future : futures) EXPECT_OK(Wait(&future));
+    EXPECT_TRUE(values == std::vector<float>(names.size(), static_cast<float>(names.size())));
+  }
+
+ private:
+  std::string ControlPath() const { return directory_ + "/control"; }
+  // No port is ever bound: the names are those of Unix sockets. Each start has one of its own.
+  std::string NameOf(char name) {
+    return "127.0.0.1:" + std::to_string(1000 + static_cast<unsigned char>(name) + 256 * starts_[name]);
+  }
+  std::string NamesOf(const std::string& names) {
+    std::string text;
+    for (const char name : names) text += (text.empty() ? "" : ",") + NameOf(name);
+    return text;
+  }
+
+  std::string directory_;
+  int listener_;
+  int version_ = 0;
+  std::map<char, std::unique_ptr<Peer>> peers_;
+  std::map<char, int> lines_, starts_;
+};
+
+int NumEntries(const char* path) {
+  DIR* directory = opendir(path);
+  int count = 0;
+  while (readdir(directory)) ++count;
+  closedir(directory);
+  return count;
+}
+
+KF_TEST(Membership, WithoutNewsNothingChanges) {
+  Job job;
+  job.StartMembers("ab");
+  const std::shared_ptr<Session> before = job.peer('a')->session();
+  job.ExpectAllAdvance("ab");
+  EXPECT_TRUE(job.peer('a')->session() == before);
+  job.ExpectSum("ab");
+}
+
+KF_TEST(Membership, OneGrowsToFourAndTwoOfThemStay) {
+  Job job;
+  job.StartMembers("a");
+  job.ExpectSum("a");
+  for (const char name : std::string("bcd")) job.Start(name);
+  job.ExpectSum("b");  // a newcomer is a peer of one
+  job.Announce("abcd");
+  job.ExpectAllAdvance("abcd");
+  job.ExpectSum("abcd");
+  EXPECT_EQ(VersionOf(job.peer('d')->session()->epoch()), 1u);
+  job.Announce("bd");
+  job.ExpectAllAdvance("abcd");
+  job.ExpectSum("bd");
+  EXPECT_EQ(job.peer('b')->session()->rank(), 0);
+  for (const char name : std::string("ac")) {
+    EXPECT_EQ(job.peer(name)->session()->rank(), -1);
+    EXPECT_EQ(job.peer(name)->session()->size(), 0);
+    std::future<Status> late = job.Advance(name);
+    EXPECT_EQ(Wait(&late).code(), Code::kAborted);
+    job.Stop(name);
+  }
+  job.ExpectSum("bd");
+  job.ExpectAllAdvance("bd");
+}
+
+// Who has not heard of it yet waits until it has.
+KF_TEST(Membership, ThatOneHasHeardOfIsThatOfAll) {
+  Job job;
+  job.StartMembers("abc");
+  job.Announce("ab", "b");
+  std::future<Status> a = job.Advance('a'), b = job.Advance('b'), c = job.Advance('c');
+  EXPECT_OK(Wait(&b));
+  job.Repeat("ab", "ac");
+  EXPECT_OK(Wait(&a));
+  EXPECT_OK(Wait(&c));
+  job.ExpectSum("ab");
+  EXPECT_EQ(job.peer('c')->session()->size(), 0);
+}
+
+KF_TEST(Membership, ANewcomerThatDiesBeforeItIsTakenInIsNotMissed) {
+  Job job;
+  job.StartMembers("ab");
+  job.Start('c');
+  std::future<Status> never = job.Advance('c');
+  job.Stop('c');
+  EXPECT_FALSE(Wait(&never).ok());
+  job.Start('d');
+  job.Announce("abd");
+  job.ExpectAllAdvance("abd");
+  job.ExpectSum("abd");
+}
+
+KF_TEST(Membership, OneThatIsTakenInAndDeadIsAnErrorOfAll) {
+  Job job;
+  job.StartMembers("ab");
+  job.Announce("abc");
+  for (const char name : std::string("ab")) job.Say(name, "failed 127.0.0.1:1099 killed by SIGKILL\n");
+  job.ExpectAllAdvance("ab");
+  Operation operation = MakeOperation(Kind::kBarrier, "all");
+  std::promise<Status> ended;
+  operation.done = [&ended](const Status& status) { ended.set_value(status); };
+  job.peer('a')->session()->Start(std::move(operation));
+  const Status status = ended.get_future().get();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_CONTAINS(status.message(), "killed by SIGKILL");
+}
+
+KF_TEST(Membership, StrategiesChangeInBetween) {
+  Job job;
+  job.StartMembers("ab");
+  const auto ring = [&](const std::string& names) {
+    std::vector<std::future<Status>> futures;
+    for (const char name : names) {
+      auto promise = std::make_shared<std::promise<Status>>();
+      job.peer(name)->BeginEpoch(StrategyName::kRing, [promise](const Status& status) { promise->set_value(status); });
+      futures.push_back(promise->get_future());
+    }
+    for (auto& future : futures) EXPECT_OK(Wait(&future));
+  };
+  ring("ab");
+  job.Start('c');
+  job.Announce("abc");
+  job.ExpectAllAdvance("abc");
+  ring("abc");
+  job.Announce("a");
+  job.ExpectAllAdvance("abc");
+  ring("a");
+  job.ExpectSum("a");
+}
+
+KF_TEST(Membership, ChangesAHundredTimesAndNothingIsLeftBehind) {
+  Job job;
+  job.StartMembers("a");
+  int descriptors = 0, threads = 0;
+  for (int round = 0; round < 100; ++round) {
+    const char first = static_cast<char>('b' + round % 8), second = static_cast<char>('j' + round % 8);
+    job.Start(first);
+    job.Start(second);
+    const std::string members = {'a', first, second};
+    job.Announce(members);
+    job.ExpectAllAdvance(members);
+    job.ExpectSum(members);
+    job.Announce("a");
+    job.ExpectAllAdvance(members);
+    job.Stop(first);
+    job.Stop(second);
+    job.ExpectSum("a");
+    if (round == 10) descriptors = NumEntries("/proc/self/fd"), threads = NumEntries("/proc/self/task");
+  }
+  EXPECT_LE(NumEntries("/proc/self/fd"), descriptors + 8);  // of connections that are taking leave
+  EXPECT_EQ(NumEntries("/proc/self/task"), threads);
+}
+
+KF_TEST(Membership, AProposalIsAnsweredByTheRunner) {
+  Job job;
+  job.StartMembers("a");
+  std::promise<Status> answered;
+  job.peer('a')->Propose(3, [&answered](const Status& status) { answered.set_value(status); });
+  job.HearQuestion('a');
+  job.Say('a', "refused there are 2 slots\n");
+  const Status status = answered.get_future().get();
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "there are 2 slots");
+}
+
+KF_TEST(Membership, ThatDoesNotChangeKnowsNoProposal) {
+  Cluster cluster(2);
+  Status proposed, advanced = InternalError("not called");
+  cluster.peer(0)->Propose(3, [&proposed](const Status& status) { proposed = status; });
+  EXPECT_EQ(proposed.code(), Code::kFailedPrecondition);
+  EXPECT_CONTAINS(proposed.message(), "kungfu-run -w");
+  cluster.peer(0)->Advance([&advanced](const Status& status) { advanced = status; });
+  EXPECT_OK(advanced);
+}
+
+}  // namespace
+}  // namespace kungfu::testing
