@@ -26,6 +26,8 @@ from kungfu_tf import _lib, config, errors
 __all__ = [
     "alone",
     "barrier",
+    "detached",
+    "elastic",
     "epoch",
     "host_count",
     "init",
@@ -34,7 +36,9 @@ __all__ = [
     "local_rank",
     "local_size",
     "name_of",
+    "propose_new_size",
     "rank",
+    "resize",
     "run_on_root",
     "shutdown",
     "size",
@@ -50,11 +54,8 @@ def launched() -> bool:
 
 
 def alone() -> bool:
-    """Whether this process is one of one for ever, so that programs can leave out all exchange.
-
-    Membership is static: whoever was launched alone stays alone.
-    """
-    return not launched() or size() == 1
+    """Whether this process is one of one for ever, so that programs can leave out all exchange."""
+    return not launched() or (size() == 1 and not elastic())
 
 
 def init() -> None:
@@ -78,6 +79,67 @@ def shutdown() -> None:
     up to 3 seconds for the other peers to take leave.
     """
     _lib.check(_lib.core().kungfu_shutdown())
+
+
+def elastic() -> bool:
+    """Whether peers may come and go: `kungfu-run -w`."""
+    return bool(_number("kungfu_elastic"))
+
+
+def detached() -> bool:
+    """Whether this peer takes no part any more: the job has become smaller without it.
+
+    Its rank is -1, its size 0, and collectives raise AbortedError. It should end, with code 0.
+    """
+    return size() == 0
+
+
+def propose_new_size(n: int) -> None:
+    """Asks the launcher for another number of peers, and goes on.
+
+    Newcomers are started, and boot while the others train. When they are ready, all peers go over at
+    their next `resize`. What was proposed last counts. To make the job smaller those with the highest
+    ranks leave.
+
+    Args:
+        n: How many, from 1 to the slots of `kungfu-run -H`.
+
+    Raises:
+        FailedPreconditionError: If there are not as many slots, or the job was not started with
+            `kungfu-run -w`.
+        UnavailableError: If the launcher is gone.
+    """
+    start = _lib.core().kungfu_propose_size
+    _Call().run(lambda done, number: start(n, done, number))
+
+
+def resize(n: int | None = None) -> bool:
+    """Goes over to the newest list of peers, if there is a newer one than this peer's.
+
+    All peers call it at the same point of their work, such as the end of a step: they go over
+    together, or none does. A newcomer calls it once before it takes part, and waits until it is taken
+    in. Operations of before are over; ranks and sizes may be others. Whoever has come knows nothing
+    of the training yet: broadcast the variables and the step from rank 0, which always is a peer
+    that was there before.
+
+    Args:
+        n: How many peers there should be; rank 0 proposes it (`propose_new_size`). They have come at
+            a later call: nobody waits for them.
+
+    Returns:
+        Whether the peers are others now.
+
+    Raises:
+        FailedPreconditionError: As from `propose_new_size`, on rank 0.
+        AbortedError: If this peer is detached.
+        UnavailableError: If a peer or the launcher is gone.
+        DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+    """
+    if n is not None and n != size() and is_root():
+        propose_new_size(n)
+    before = epoch()
+    _Call().run(lambda done, number: _lib.core().kungfu_advance(done, number))
+    return epoch() != before
 
 
 def rank() -> int:

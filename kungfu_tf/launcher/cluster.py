@@ -2,7 +2,9 @@
 
 import dataclasses
 import ipaddress
+import itertools
 import os
+from collections.abc import Set
 
 from kungfu_tf.launcher import hosts as hosts_module
 from kungfu_tf.launcher import ports
@@ -32,6 +34,7 @@ class Cluster:
 
     peers: tuple[Peer, ...]
     here: IPAddress
+    slots: int
     reservation: ports.Reservation = dataclasses.field(compare=False)
 
     @property
@@ -46,6 +49,21 @@ class Cluster:
     def peer_list(self) -> str:
         """As in KUNGFU_PEERS."""
         return ",".join(str(peer) for peer in self.peers)
+
+
+def one_more(cluster: Cluster, options: Options, rank: int, slots: Set[int]) -> Peer:
+    """A newcomer on this host, at a port that no peer of the job had before.
+
+    Args:
+        rank: Its number.
+        slots: Those of this host that are taken.
+
+    Raises:
+        LaunchError: there is no port left.
+    """
+    port = cluster.reservation.take_another(options.port_range)
+    slot = next(slot for slot in itertools.count() if slot not in slots)
+    return Peer(rank, cluster.here, port, slot, slot)
 
 
 def plan(options: Options) -> Cluster:
@@ -95,12 +113,13 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
         numbers = list(range(first, first + most))
         reservation.take(numbers[: next((n for host, n in used if host.address == here), 0)])
     places = [Place(host.address, numbers[i], None) for host, count in used for i in range(count)]
-    return Cluster(_ranked(places), here, reservation)
+    return Cluster(_ranked(places), here, slots, reservation)
 
 
 def _plan_places(options: Options, places: list[Place]) -> Cluster:
-    np = options.np or len(places)
-    if np > len(places):
+    slots = len(places)
+    np = options.np or slots
+    if np > slots:
         raise LaunchError(f"-np {np} is more than the {len(places)} peers of -P")
     places = places[:np]
     addresses = list(dict.fromkeys(place.address for place in places))
@@ -108,7 +127,7 @@ def _plan_places(options: Options, places: list[Place]) -> Cluster:
     here = hosts_module.find_self(addresses, self_address=options.self_address, nic=options.nic)
     reservation = ports.Reservation(here)
     reservation.take([place.port for place in places if place.address == here])
-    return Cluster(_ranked(places), here, reservation)
+    return Cluster(_ranked(places), here, slots, reservation)
 
 
 def _ranked(places: list[Place]) -> tuple[Peer, ...]:

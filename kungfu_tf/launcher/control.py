@@ -1,12 +1,17 @@
 """The control connection between the runner and each of its peers, over a Unix socket.
 
-UTF-8 lines that end in a newline and have at most 4096 bytes before it:
+UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is its KUNGFU_SELF:
 
-  peer -> runner   hello <rank> <pid>     first of all, within 5 s
-                   alive                  every second
-                   report <text>          an error that this peer saw
-  runner -> peer   failed <rank> <text>   that peer's process has failed
-                   left <rank>            that peer's process has ended well
+  peer -> runner   hello <peer> <pid>          first of all, within 5 s
+                   alive                       every second
+                   report <text>               an error that this peer saw
+                   ready                       a newcomer asks to be taken in
+                   entered <version>           this peer has gone over to a membership
+                   propose <size>              asks for another number of peers
+  runner -> peer   failed <peer> <text>        that peer's process has failed
+                   left <peer>                 that peer's process has ended well
+                   members <version> <peers>   who takes part from now on
+                   proposed | refused <text>   the answer to the oldest question
 
 Before a correct hello nothing is believed. Whatever else arrives costs its sender the connection,
 and nobody else anything.
@@ -19,16 +24,31 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from kungfu_tf.launcher.connections import Connection, Connections
 
-LONGEST_LINE = 4096
+LONGEST_LINE = 64 << 10
 HELLO_DEADLINE = 5.0
 MOST_STRANGERS = 64
 MOST_REPORTS = 8
 
-_HELLO = re.compile(r"hello ([0-9]{1,7}) ([0-9]{1,10})")
+_HELLO = re.compile(r"hello ([^ ]{1,64}) ([0-9]{1,10})")
+_NUMBER = re.compile(r"[0-9]{1,7}")
+
+
+class Handler(Protocol):
+    """Who decides on the membership. `rank`: the peer's number in this runner."""
+
+    def ready(self, rank: int) -> None:
+        """A newcomer can be taken in."""
+
+    def entered(self, rank: int, version: int) -> None:
+        """A peer has gone over to a membership."""
+
+    def propose(self, rank: int, size: int) -> str | None:
+        """A peer asks for so many peers. Returns why not, or None."""
 
 
 @dataclasses.dataclass
@@ -46,7 +66,7 @@ class ControlServer:
 
     Args:
         path: of the socket, in a directory that only this user may enter.
-        ranks: of this host; a hello of any other is refused.
+        peers: their names by their ranks, of this host; a hello of any other is refused.
         selector: of the event loop; a key's data is called with the events of its file.
         hello_deadline: seconds.
     """
@@ -54,14 +74,18 @@ class ControlServer:
     def __init__(
         self,
         path: str,
-        ranks: Iterable[int],
+        peers: Mapping[int, str],
         selector: selectors.BaseSelector,
         *,
+        handler: Handler | None = None,
         hello_deadline: float = HELLO_DEADLINE,
     ) -> None:
-        self.contacts = {rank: Contact() for rank in ranks}
+        self.contacts = {rank: Contact() for rank in peers}
+        self._names = dict(peers)
+        self._handler = handler
         self._ranks: dict[Connection, int] = {}
         self._announced: list[tuple[int, bytes]] = []
+        self._members: dict[int, bytes] = {}  # the newest line about them, by who was told
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(128)
@@ -75,13 +99,26 @@ class ControlServer:
             admit=lambda accepted: _user_of(accepted) in (os.geteuid(), 0),
         )
 
+    def add(self, rank: int, name: str) -> None:
+        """Expects the hello of one more peer."""
+        self.contacts[rank] = Contact()
+        self._names[rank] = name
+
     def announce(self, rank: int, text: str) -> None:
         """Tells every other peer, also one that connects later, that `rank` has failed."""
-        self._announce(rank, f"failed {rank} {_one_line(text)}")
+        self._announce(rank, f"failed {self._names[rank]} {_one_line(text)}")
 
     def announce_left(self, rank: int) -> None:
         """Tells them that `rank` has ended well: who still waits for it does so in vain."""
-        self._announce(rank, f"left {rank}")
+        self._announce(rank, f"left {self._names[rank]}")
+
+    def announce_members(self, version: int, peers: Sequence[str], told: Iterable[int]) -> None:
+        """Tells some peers, also where they connect later, who takes part."""
+        line = f"members {version} {','.join(peers)}\n".encode()
+        self._members |= dict.fromkeys(told, line)
+        for connection, rank in list(self._ranks.items()):
+            if self._members.get(rank) == line:
+                self._connections.send(connection, line)
 
     def _announce(self, rank: int, text: str) -> None:
         line = text.encode()[:LONGEST_LINE].decode(errors="ignore").encode() + b"\n"
@@ -123,29 +160,46 @@ class ControlServer:
     def _handle(self, connection: Connection, line: str) -> bool:
         if connection not in self._ranks:
             return self._hello(connection, line)
-        contact = self.contacts[self._ranks[connection]]
+        rank = self._ranks[connection]
+        contact = self.contacts[rank]
         contact.heard = time.monotonic()
         if line == "alive":
             return True
         command, space, text = line.partition(" ")
-        if command != "report" or not space:
+        if command == "report" and space:
+            if len(contact.reports) < MOST_REPORTS:
+                contact.reports.append(_one_line(text))
+            return True
+        return self._handler is not None and self._membership(connection, rank, command, text)
+
+    def _membership(self, connection: Connection, rank: int, command: str, text: str) -> bool:
+        """False if it is none of the lines about it."""
+        assert self._handler is not None
+        if command == "ready" and not text:
+            self._handler.ready(rank)
+        elif command == "entered" and _NUMBER.fullmatch(text):
+            self._handler.entered(rank, int(text))
+        elif command == "propose" and _NUMBER.fullmatch(text.removeprefix("-")):
+            refusal = self._handler.propose(rank, int(text))
+            answer = "proposed" if refusal is None else f"refused {_one_line(refusal)}"
+            self._connections.send(connection, answer.encode() + b"\n")
+        else:
             return False
-        if len(contact.reports) < MOST_REPORTS:
-            contact.reports.append(_one_line(text))
         return True
 
     def _hello(self, connection: Connection, line: str) -> bool:
         match = _HELLO.fullmatch(line)
-        if match is None:
+        known = [rank for rank, name in self._names.items() if match and name == match[1]]
+        if not known or self.contacts[known[0]].connected:
             return False
-        rank = int(match[1])
-        contact = self.contacts.get(rank)
-        if contact is None or contact.connected:
-            return False
+        rank = known[0]
+        contact = self.contacts[rank]
         self._ranks[connection] = rank
         connection.known = True
         contact.connected, contact.heard, contact.lost = True, time.monotonic(), None
         self._tell(connection, self._announced)
+        if rank in self._members:
+            self._connections.send(connection, self._members[rank])
         return True
 
     def _tell(self, connection: Connection, news: Sequence[tuple[int, bytes]]) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from kungfu_tf import config, errors
+from kungfu_tf.launcher import placement
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
 from kungfu_tf.launcher.errors import LaunchError
@@ -26,6 +27,18 @@ class Job:
     inherited: Sequence[int] = ()
 
 
+def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """As `of_peer`, for one that joins a job of which this is the membership's version."""
+    gpus = placement.place((peer,), placement.visible_gpus(environ))
+    result = of_peer(peer, dataclasses.replace(job, placement=gpus), environ)
+    newcomer = {
+        "KUNGFU_PEERS": str(peer),
+        "KUNGFU_EPOCH": str(version),
+        "KUNGFU_MEMBERSHIP": "joining",
+    }
+    return result | newcomer
+
+
 def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The launcher's environment and what makes this process a peer.
 
@@ -40,6 +53,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_SELF=str(peer),
         KUNGFU_PEERS=job.cluster.peer_list,
         KUNGFU_EPOCH="0",
+        KUNGFU_MEMBERSHIP="elastic" if options.watch else "static",
         KUNGFU_JOB_ID=job.credentials.job_id,
         KUNGFU_SECRET=job.credentials.secret,
         KUNGFU_SOCKET_DIR=job.directory.path,

@@ -26,7 +26,6 @@ STRATEGIES = (
 )
 
 NOT_IN_THIS_VERSION = (
-    "w",
     "k",
     "config-server",
     "builtin-config-port",
@@ -64,6 +63,7 @@ class Options:
     logdir: str | None = None
     allow_nvlink: bool = False
     insecure: bool = False
+    watch: bool = False
 
 
 def _text(value: str) -> str:
@@ -180,6 +180,14 @@ FLAGS = (
         "NAME",
         _strategy,
         f"how collectives travel: {', '.join(STRATEGIES)} (default $KUNGFU_STRATEGY, or AUTO)",
+    ),
+    Flag(
+        "w",
+        "watch",
+        "",
+        _switch,
+        "the job may change its size while it runs: peers are started and leave as the program asks"
+        " for it, up to the slots of -H; on one host",
     ),
     Flag("timeout", "timeout", "T", _duration, "end the whole job after 90, 1.5s, 1h30m; code 124"),
     Flag("delay", "delay", "T", _duration, "time between the starts of two peers (default 0)"),

@@ -5,15 +5,18 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kungfu_tf.launcher import cluster as clusters
 from kungfu_tf.launcher import environment, process, summary, sweeper
+from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.control import ControlServer
 from kungfu_tf.launcher.debug import DebugServer
 from kungfu_tf.launcher.environment import Job
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.guard import Guard
+from kungfu_tf.launcher.membership import Actions, Membership
 from kungfu_tf.launcher.output import Output
 from kungfu_tf.launcher.pipes import Pipes
 from kungfu_tf.launcher.process import PeerProcess
@@ -52,9 +55,14 @@ class JobLoop:
         self._grace = environment.grace_period(environ)
         self._selector = selectors.PollSelector()
         self._pipes = Pipes(output, self._selector)
-        self._unstarted = list(job.cluster.local_peers)
+        self._peers = list(job.cluster.local_peers)
+        self._unstarted = list(self._peers)
+        self._membership = self._start_membership() if job.options.watch else None
         self._control = ControlServer(
-            job.directory.control, [peer.rank for peer in self._unstarted], self._selector
+            job.directory.control,
+            {peer.rank: str(peer) for peer in self._unstarted},
+            self._selector,
+            handler=self._membership,
         )
         self._debug = self._start_debug_server()
         self._processes: dict[int, PeerProcess] = {}
@@ -121,7 +129,7 @@ class JobLoop:
     def _start_due(self) -> None:
         while self._unstarted and time.monotonic() >= self._next_start:
             peer = self._unstarted.pop(0)
-            env = environment.of_peer(peer, self._job, self._environ)
+            env = self._environment_of(peer)
             try:
                 started = PeerProcess(
                     peer,
@@ -140,6 +148,39 @@ class JobLoop:
             if self._job.options.verbose:
                 self._output.say(f"rank {peer.rank} is {peer}, pid {started.pid}")
             self._next_start = time.monotonic() + self._job.options.delay
+
+    def _environment_of(self, peer: Peer) -> dict[str, str]:
+        if self._membership is None or peer in self._job.cluster.peers:
+            return environment.of_peer(peer, self._job, self._environ)
+        version = self._membership.version
+        return environment.of_newcomer(peer, version, self._job, self._environ)
+
+    def _start_membership(self) -> Membership:
+        ranks = [peer.rank for peer in self._peers]
+        actions = Actions(self._add, self._dismiss, self._publish, self._output.say)
+        return Membership(ranks, self._job.cluster.slots, actions)
+
+    def _add(self) -> int:
+        """One more peer, which is to join."""
+        ended = {rank for rank, entry in self._processes.items() if not entry.running}
+        taken = {peer.slot for peer in self._peers if peer.rank not in ended}
+        cluster, options = self._job.cluster, self._job.options
+        peer = clusters.one_more(cluster, options, len(self._peers), taken)
+        self._peers.append(peer)
+        self._unstarted.append(peer)
+        self._output.add(peer.rank, f"[{peer.rank}] ")
+        self._control.add(peer.rank, str(peer))
+        return peer.rank
+
+    def _dismiss(self, rank: int) -> None:
+        """Ends a newcomer that is not needed."""
+        self._unstarted = [peer for peer in self._unstarted if peer.rank != rank]
+        if rank in self._processes:
+            self._stopped.add(rank)
+            self._processes[rank].signal(signal.SIGTERM)
+
+    def _publish(self, version: int, members: Sequence[int], told: Sequence[int]) -> None:
+        self._control.announce_members(version, [str(self._peers[rank]) for rank in members], told)
 
     def _start_debug_server(self) -> DebugServer | None:
         port = self._job.options.debug_port
@@ -213,6 +254,12 @@ class JobLoop:
         self._control.drain(entry.peer.rank)
         entry.record_end(status, time.monotonic())
         self._guard.forget(entry.pid)
+        if self._membership is not None and self._stop is None:
+            if self._membership.awaits(entry.peer.rank):
+                self._stopped.add(entry.peer.rank)  # how it ended concerns nobody
+            lost = self._membership.ended(entry.peer.rank, well=not entry.failed)
+            if entry.failed and not lost:
+                return
         if entry.failed and entry.peer.rank not in self._stopped:
             self._control.announce(entry.peer.rank, process.describe(entry.code or 0))
             if self._stop is None:
@@ -253,7 +300,7 @@ class JobLoop:
         """What -debug-port shows."""
         now = time.monotonic()
         peers = []
-        for peer in self._job.cluster.local_peers:
+        for peer in self._peers:
             entry, contact = self._processes.get(peer.rank), self._control.contacts[peer.rank]
             peers.append(
                 {
@@ -266,7 +313,8 @@ class JobLoop:
                     "reports": len(contact.reports),
                 }
             )
-        return {"seconds": now - self._began, "size": len(self._job.cluster.peers), "peers": peers}
+        size = len(self._membership.members if self._membership else self._job.cluster.peers)
+        return {"seconds": now - self._began, "size": size, "peers": peers}
 
     def _conclude(self) -> int:
         outcomes = self.outcomes

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kungfu_tf.launcher import cluster as clusters
 from kungfu_tf.launcher import credentials, environment, flags, placement, rundir
-from kungfu_tf.launcher.cluster import Cluster
+from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.guard import Guard
@@ -60,8 +60,13 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
         LaunchError: It cannot be started; what was started has ended.
     """
     cluster = clusters.plan(options)
+    if options.watch and cluster.several_hosts:
+        raise LaunchError("-w: on one host only, in this version")
     output = Output(
-        _prefixes(cluster), quiet=options.quiet, logfile=options.logfile, logdir=options.logdir
+        {peer.rank: _prefix(cluster, peer) for peer in cluster.local_peers},
+        quiet=options.quiet,
+        logfile=options.logfile,
+        logdir=options.logdir,
     )
     if not cluster.local_peers:
         output.say(f"no peer of this job belongs on {cluster.here}: nothing to do")
@@ -86,10 +91,8 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
         cluster.reservation.close()
 
 
-def _prefixes(cluster: Cluster) -> dict[int, str]:
-    if cluster.several_hosts:
-        return {peer.rank: f"[{peer.address}:{peer.rank}] " for peer in cluster.local_peers}
-    return {peer.rank: f"[{peer.rank}] " for peer in cluster.local_peers}
+def _prefix(cluster: Cluster, peer: Peer) -> str:
+    return f"[{peer.address}:{peer.rank}] " if cluster.several_hosts else f"[{peer.rank}] "
 
 
 def _open_standard_descriptors() -> None:

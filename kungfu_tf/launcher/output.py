@@ -5,7 +5,6 @@ import math
 import os
 import re
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from kungfu_tf.launcher.errors import LaunchError
@@ -87,22 +86,31 @@ class Output:
         logdir: str | None = None,
         descriptors: tuple[int, int] = (1, 2),
     ) -> None:
-        self._prefixes = prefixes
         self._quiet = quiet
         self._screens = _screens(*descriptors)
         self._log = None if logfile is None else Screen(_log_sink(Path(logfile)))
-        self._raw = {} if logdir is None else _raw_sinks(Path(logdir), list(prefixes))
-        self._assemblers = {
-            (rank, stream): LineAssembler() for rank in prefixes for stream in STREAMS
-        }
-        self._last: dict[int, collections.deque[str]] = {
-            rank: collections.deque(maxlen=_LAST_LINES) for rank in prefixes
-        }
-        logs = [*self._raw.values(), *([] if self._log is None else [self._log.sink])]
-        screens = {id(screen.sink): screen.sink for screen in self._screens.values()}
+        self._folder = None if logdir is None else Path(logdir)
+        self._prefixes: dict[int, str] = {}
+        self._raw: dict[tuple[int, str], Sink] = {}
+        self._assemblers: dict[tuple[int, str], LineAssembler] = {}
+        self._last: dict[int, collections.deque[str]] = {}
         self._broken_logs: set[int] = set()
-        self._logs = logs
-        self.sinks = [*screens.values(), *logs]
+        self._logs = [] if self._log is None else [self._log.sink]
+        screens = {id(screen.sink): screen.sink for screen in self._screens.values()}
+        self.sinks = [*screens.values(), *self._logs]
+        for rank, prefix in prefixes.items():
+            self.add(rank, prefix)
+
+    def add(self, rank: int, prefix: str) -> None:
+        """One more peer, with what its lines begin with."""
+        self._prefixes[rank] = prefix
+        self._last[rank] = collections.deque(maxlen=_LAST_LINES)
+        raw = {} if self._folder is None else _raw_sinks(self._folder, rank)
+        for stream in STREAMS:
+            self._assemblers[rank, stream] = LineAssembler()
+        self._raw |= raw
+        self._logs += raw.values()
+        self.sinks += raw.values()
 
     def feed(self, rank: int, stream: str, data: bytes) -> None:
         """Bytes that a peer has written; empty: the stream has ended."""
@@ -165,15 +173,13 @@ def _screens(stdout: int, stderr: int) -> dict[str, Screen]:
     return {"stdout": screen, "stderr": screen if same else Screen(err)}
 
 
-def _raw_sinks(folder: Path, ranks: Sequence[int]) -> dict[tuple[int, str], Sink]:
+def _raw_sinks(folder: Path, rank: int) -> dict[tuple[int, str], Sink]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LaunchError(f"-logdir: cannot make '{folder}': {error.strerror}") from None
     return {
-        (rank, stream): _log_sink(folder / f"rank-{rank}.{stream}.log")
-        for rank in ranks
-        for stream in STREAMS
+        (rank, stream): _log_sink(folder / f"rank-{rank}.{stream}.log") for stream in STREAMS
     }
 
 

@@ -39,6 +39,18 @@ class Reservation:
             )
         return taken
 
+    def take_another(self, port_range: tuple[int, int]) -> int:
+        """Reserves one more port of a range, which this launcher has not had before.
+
+        Raises:
+            LaunchError: there is none.
+        """
+        first, last = port_range
+        for port in range(first, last + 1):
+            if self._try(port) is None:
+                return port
+        raise LaunchError(f"-port-range {first}-{last}: no port is left on {self._address}")
+
     def take(self, ports: list[int]) -> None:
         """Reserves exactly these ports.
 

@@ -28,7 +28,7 @@ import socket
 runner = socket.socket(socket.AF_UNIX)
 runner.settimeout(30)
 runner.connect(os.environ["KUNGFU_CONTROL"])
-runner.sendall(f"hello {rank} {os.getpid()}\\n".encode())
+runner.sendall(f"hello {peers[rank]} {os.getpid()}\\n".encode())
 """
 )
 
@@ -134,7 +134,7 @@ sys.exit(1)
 
 def test_garbage_on_the_control_socket_changes_nothing(kungfu_run: "Jobs") -> None:
     program = """
-for garbage in (b"exit\\n", b"update 9\\n", b"hello 77 1\\n", b"\\xff" * 9000, b"report x\\n"):
+for garbage in (b"exit\\n", b"update 9\\n", b"hello 77 1\\n", b"\\xff" * 90000, b"report x\\n"):
     stranger = socket.socket(socket.AF_UNIX)
     stranger.settimeout(30)
     stranger.connect(os.environ["KUNGFU_CONTROL"])

@@ -14,6 +14,7 @@ from kungfu_tf.launcher import control
 from kungfu_tf.launcher.control import ControlServer
 
 DEADLINE = 20.0
+NAMES = {rank: f"127.0.0.1:1000{rank}" for rank in (4, 5, 6)}
 
 
 class Runner:
@@ -22,7 +23,7 @@ class Runner:
     def __init__(self, path: Path, **options: float) -> None:
         self.path = str(path / "control.sock")
         self.selector = selectors.PollSelector()
-        self.server = ControlServer(self.path, [4, 5, 6], self.selector, **options)
+        self.server = ControlServer(self.path, NAMES, self.selector, **options)
 
     def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + DEADLINE
@@ -39,7 +40,7 @@ class Runner:
         return peer
 
     def hello(self, rank: int) -> socket.socket:
-        peer = self.connect(f"hello {rank} {os.getpid()}\n".encode())
+        peer = self.connect(f"hello {NAMES[rank]} {os.getpid()}\n".encode())
         self.until(lambda: self.server.contacts[rank].connected)
         return peer
 
@@ -86,7 +87,7 @@ def test_a_peer_says_who_it_is_that_it_lives_and_what_it_saw(runner: Runner) -> 
 def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Runner) -> None:
     with runner.hello(4) as failed, runner.hello(5) as other, runner.connect() as stranger:
         runner.server.announce(4, "killed by SIGKILL")
-        assert other.recv(4096) == b"failed 4 killed by SIGKILL\n"
+        assert other.recv(4096) == b"failed 127.0.0.1:10004 killed by SIGKILL\n"
         for uninformed in (failed, stranger):
             uninformed.setblocking(False)
             with pytest.raises(BlockingIOError):
@@ -96,22 +97,24 @@ def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Ru
             told = b""
             while told.count(b"\n") < 2:
                 told += late.recv(4096)
-            assert told == b"failed 4 killed by SIGKILL\nfailed 5 exit code 1\n"
+            assert told == (
+                b"failed 127.0.0.1:10004 killed by SIGKILL\nfailed 127.0.0.1:10005 exit code 1\n"
+            )
 
 
 def test_the_others_are_told_who_has_ended_well(runner: Runner) -> None:
     with runner.hello(4), runner.hello(5) as other:
         runner.server.announce_left(4)
-        assert other.recv(4096) == b"left 4\n"
+        assert other.recv(4096) == b"left 127.0.0.1:10004\n"
 
 
 def test_an_announcement_is_one_line_of_bounded_length(runner: Runner) -> None:
     with runner.hello(5) as peer:
-        runner.server.announce(4, "one\ntwo " + "é" * 5000)
+        runner.server.announce(4, "one\ntwo " + "é" * 50000)
         line = b""
         while not line.endswith(b"\n"):
             line += peer.recv(4096)
-    assert line.startswith(b"failed 4 one two ")
+    assert line.startswith(b"failed 127.0.0.1:10004 one two ")
     assert len(line) <= control.LONGEST_LINE + 1
     line.decode()
 
@@ -119,14 +122,14 @@ def test_an_announcement_is_one_line_of_bounded_length(runner: Runner) -> None:
 @pytest.mark.parametrize(
     "opening",
     [
-        b"hello 7 1\n",  # not of this host
-        b"hello -5 1\n",
-        b"hello 5\n",
-        b"hello 5 1 2\n",
-        b"hello 99999999999999999999 1\n",
+        b"hello 127.0.0.1:10007 1\n",  # not of this host
+        b"hello 5 1\n",
+        b"hello 127.0.0.1:10005\n",
+        b"hello 127.0.0.1:10005 1 2\n",
+        b"hello " + b"1" * 100 + b" 1\n",
         b"alive\n",
         b"report before hello\n",
-        b"failed 5 forged\n",
+        b"failed 127.0.0.1:10005 forged\n",
         b"update everything\n",
         b"exit\n",
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -152,9 +155,10 @@ def test_whoever_begins_wrongly_is_dropped_and_believed_nothing(
     [
         b"exit\n",
         b"update 1\n",
-        b"failed 4 forged\n",
-        b"hello 5 1\n",
+        b"failed 127.0.0.1:10004 forged\n",
+        b"hello 127.0.0.1:10005 1\n",
         b"report\n",
+        b"ready\n",
         b"\xff\n",
         b"\n",
         b"report " + b"x" * control.LONGEST_LINE + b"\n",
@@ -175,7 +179,9 @@ def test_a_peer_that_breaks_the_protocol_loses_its_connection_only(
 
 
 def test_nobody_takes_the_place_of_a_peer_that_is_connected(runner: Runner) -> None:
-    with runner.hello(5) as peer, runner.connect(b"hello 5 1\nreport forged\n") as impostor:
+    with runner.hello(5) as peer, runner.connect(
+        b"hello 127.0.0.1:10005 1\nreport forged\n"
+    ) as impostor:
         assert runner.is_closed(impostor)
         peer.sendall(b"report mine\n")
         runner.until(lambda: runner.server.contacts[5].reports)

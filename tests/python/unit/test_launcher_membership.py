@@ -1,0 +1,140 @@
+"""What a runner decides when its job changes size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kungfu_tf.launcher import membership
+from kungfu_tf.launcher.membership import Actions, Membership
+
+
+def _list(ranks: Sequence[int]) -> str:
+    return ",".join(map(str, ranks))
+
+
+class Job:
+    """Notes what is done; processes are numbers."""
+
+    def __init__(self, size: int, slots: int) -> None:
+        self.done: list[str] = []
+        self._next = size
+        actions = Actions(self._start, self._stop, self._publish, lambda _text: None)
+        self.membership = Membership(range(size), slots, actions)
+
+    def _start(self) -> int:
+        self._next += 1
+        self.done.append(f"start {self._next - 1}")
+        return self._next - 1
+
+    def _stop(self, rank: int) -> None:
+        self.done.append(f"stop {rank}")
+
+    def _publish(self, version: int, members: Sequence[int], told: Sequence[int]) -> None:
+        self.done.append(f"{version}: {_list(members)} to {_list(told)}")
+
+    def take(self) -> list[str]:
+        done, self.done = self.done, []
+        return done
+
+    def all_enter(self, *ranks: int) -> None:
+        for rank in ranks:
+            self.membership.entered(rank, self.membership.version)
+
+
+def test_newcomers_boot_before_they_are_taken_in() -> None:
+    job = Job(1, slots=4)
+    assert job.membership.propose(0, 3) is None
+    assert job.take() == ["start 1", "start 2"]
+    job.membership.ready(2)
+    assert job.take() == []
+    job.membership.ready(1)
+    assert job.take() == ["1: 0,1,2 to 0"]
+    job.membership.entered(0, 1)
+    assert job.take() == ["1: 0,1,2 to 1,2"]
+
+
+def test_the_first_ones_stay() -> None:
+    job = Job(4, slots=4)
+    assert job.membership.propose(3, 2) is None
+    assert job.take() == ["1: 0,1 to 0,1,2,3"]
+
+
+def test_a_change_is_over_when_all_have_entered_it() -> None:
+    job = Job(3, slots=4)
+    job.membership.propose(0, 2)
+    job.membership.propose(0, 1)
+    job.membership.propose(0, 4)
+    assert job.take() == ["1: 0,1 to 0,1,2"]
+    job.all_enter(0, 1)
+    job.membership.entered(2, 0)
+    assert job.take() == []
+    job.membership.ended(2, well=True)  # as one that has left does
+    assert job.take() == ["start 3", "start 4"]
+
+
+def test_what_was_proposed_last_counts() -> None:
+    job = Job(1, slots=4)
+    job.membership.propose(0, 4)
+    assert job.take() == ["start 1", "start 2", "start 3"]
+    job.membership.propose(0, 2)
+    assert job.take() == ["stop 3", "stop 2"]
+    job.membership.ready(1)
+    assert job.take() == ["1: 0,1 to 0"]
+    assert not job.membership.ended(3, well=False)
+
+
+def test_a_proposal_can_be_taken_back() -> None:
+    job = Job(2, slots=4)
+    job.membership.propose(0, 3)
+    job.membership.propose(0, 2)
+    assert job.take() == ["start 2", "stop 2"]
+
+
+def test_without_a_newcomer_that_dies_the_others_go_on() -> None:
+    job = Job(1, slots=4)
+    job.membership.propose(0, 3)
+    job.membership.ready(1)
+    assert not job.membership.ended(2, well=False)
+    assert job.take() == ["start 1", "start 2", "1: 0,1 to 0"]
+
+
+def test_a_member_that_dies_is_a_loss() -> None:
+    job = Job(2, slots=2)
+    assert job.membership.ended(1, well=False)
+
+
+def test_a_job_that_ends_changes_no_more() -> None:
+    job = Job(2, slots=4)
+    assert not job.membership.ended(1, well=True)
+    assert job.membership.propose(0, 3) == "the job is ending"
+    assert job.take() == []
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_job_that_ends_dismisses_its_newcomers(ready: bool) -> None:
+    job = Job(1, slots=2)
+    job.membership.propose(0, 2)
+    if ready:
+        job.membership.ready(1)
+    assert job.membership.awaits(1)
+    job.membership.ended(0, well=True)
+    assert job.take()[-1] == "stop 1"
+
+
+@pytest.mark.parametrize(("size", "why"), [(0, "at least one"), (-1, "at least"), (5, "4 slots")])
+def test_sizes_that_cannot_be_are_refused(size: int, why: str) -> None:
+    job = Job(2, slots=4)
+    refusal = job.membership.propose(0, size)
+    assert refusal is not None and why in refusal
+    assert job.take() == []
+
+
+def test_there_is_an_end_to_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "MOST_VERSIONS", 1)
+    job = Job(2, slots=2)
+    assert job.membership.propose(0, 1) is None
+    job.all_enter(0, 1)
+    refusal = job.membership.propose(0, 2)
+    assert refusal is not None and "as often as it can" in refusal
