@@ -101,6 +101,7 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
         if left:
             used.append((host, min(left, host.slots)))
             left -= used[-1][1]
+    _check_watch(options, len(used))
     first, last = options.port_range
     most = max(count for _, count in used)
     if most > last - first + 1:
@@ -123,11 +124,17 @@ def _plan_places(options: Options, places: list[Place]) -> Cluster:
         raise LaunchError(f"-np {np} is more than the {len(places)} peers of -P")
     places = places[:np]
     addresses = list(dict.fromkeys(place.address for place in places))
+    _check_watch(options, len(addresses))
     hosts_module.check_reachable(addresses)
     here = hosts_module.find_self(addresses, self_address=options.self_address, nic=options.nic)
     reservation = ports.Reservation(here)
     reservation.take([place.port for place in places if place.address == here])
     return Cluster(_ranked(places), here, slots, reservation)
+
+
+def _check_watch(options: Options, hosts: int) -> None:
+    if options.watch and hosts > 1:
+        raise LaunchError(f"-w: on one host only in this version, not on {hosts}")
 
 
 def _ranked(places: list[Place]) -> tuple[Peer, ...]:

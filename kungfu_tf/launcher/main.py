@@ -60,8 +60,6 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
         LaunchError: It cannot be started; what was started has ended.
     """
     cluster = clusters.plan(options)
-    if options.watch and cluster.several_hosts:
-        raise LaunchError("-w: on one host only, in this version")
     output = Output(
         {peer.rank: _prefix(cluster, peer) for peer in cluster.local_peers},
         quiet=options.quiet,

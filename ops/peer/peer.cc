@@ -157,7 +157,8 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.timeout = Seconds(config_.collective_timeout);
   options.stall_warning = Seconds(config_.stall_warning);
   options.silence_timeout = Seconds(config_.silence_timeout);
-  options.arena = config_.direct == "off" ? nullptr : arena_;
+  // A newcomer would come too late to put its tensors there.
+  options.arena = config_.direct == "off" || elastic() ? nullptr : arena_;
   options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
   const auto failed = [this](const Status& status) {
     if (control_) control_->ReportOnLoop(status.message());

@@ -1,0 +1,121 @@
+"""Jobs that change their size while they run (kungfu-run -w)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
+
+PYTHON = (sys.executable, "-c")
+WATCH = ("-w", "-H", "127.0.0.1:4")
+
+# Goes through the sizes of PLAN, one membership each.
+PROGRAM = """
+import os, sys
+import kungfu_tf as kf
+def go_over(size):
+    if not kf.resize(size):
+        return
+    try:
+        kf.barrier()
+    except kf.errors.AbortedError as error:
+        print("detached:", kf.detached(), kf.rank(), kf.size(), kf.local_rank(), error, flush=True)
+        sys.exit()
+    print("epoch", kf.epoch(), "rank", kf.rank(), "of", kf.size(), flush=True)
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
+    go_over(None)
+while kf.epoch() < len(PLAN):
+    kf.barrier()
+    go_over(PLAN[kf.epoch()])
+"""
+
+
+def test_a_job_grows_and_shrinks(kungfu_run: Jobs) -> None:
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, "PLAN = [4, 2, 3, 1]" + PROGRAM)
+    assert launch.wait() == 0, launch.err
+    lines = launch.out.splitlines()
+    # In brackets the number of the process: the fifth came when two had left.
+    for line in ("[0] epoch 1 rank 0 of 4", "[1] epoch 2 rank 1 of 2", "[0] epoch 4 rank 0 of 1"):
+        assert line in lines
+    assert sum("of 3" in line for line in lines) == 2 + ("[4] epoch 3 rank 2 of 3" in lines)
+    detached = [line for line in lines if "detached: True -1 0 -1 barrier" in line]
+    assert len(detached) == 4
+    assert "from now on 3 peers" in launch.err
+
+
+def test_without_a_newcomer_that_dies_the_others_go_on(kungfu_run: Jobs) -> None:
+    program = """
+import os
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining" and not os.path.exists("died"):
+    open("died", "w").close()
+    os._exit(3)
+PLAN = [2]
+"""
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program + PROGRAM)
+    assert launch.wait() == 0, launch.err
+    assert "newcomer 1 has ended before it was taken in" in launch.err
+    assert "[2] epoch 1 rank 1 of 2" in launch.out
+
+
+def test_a_job_that_ends_dismisses_its_newcomers(kungfu_run: Jobs) -> None:
+    program = """
+import os
+import kungfu_tf as kf
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
+    kf.resize()
+kf.propose_new_size(3)
+"""
+    launch = kungfu_run(*WATCH, "-np", "2", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+
+
+def test_a_member_that_dies_ends_the_job(kungfu_run: Jobs) -> None:
+    start, loop = PROGRAM.split("while", 1)
+    dies = "if kf.rank() == 1: os._exit(7)\n"
+    program = "PLAN = [2, 2]" + start + dies + "while" + loop
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program)
+    assert launch.wait() == 7
+    assert "failed first: exit code 7" in launch.err
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [("0", "at least one"), ("-3", "at least one"), ("5", "5 peers: there are 4 slots")],
+)
+def test_sizes_that_cannot_be_are_errors(kungfu_run: Jobs, size: str, why: str) -> None:
+    program = f"""
+import kungfu_tf as kf
+try:
+    kf.propose_new_size({size})
+except kf.errors.FailedPreconditionError as error:
+    print(error)
+assert not kf.resize()
+"""
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert why in launch.out
+
+
+def test_without_w_there_is_nobody_to_ask(kungfu_run: Jobs) -> None:
+    program = """
+import kungfu_tf as kf
+assert not kf.resize() and not kf.detached()
+try:
+    kf.propose_new_size(2)
+except kf.errors.FailedPreconditionError as error:
+    print(error)
+"""
+    launch = kungfu_run("-np", "1", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert "start it with kungfu-run -w" in launch.out
+
+
+def test_several_hosts_cannot_change_yet(kungfu_run: Jobs) -> None:
+    hosts = ("-np", "2", "-H", "127.0.0.1:1,127.0.0.2:1", "-self", "127.0.0.1")
+    launch = kungfu_run("-w", *hosts, *PYTHON, "", KUNGFU_SECRET="correct horse battery staple")
+    assert launch.wait() == 2
+    assert "-w: on one host only" in launch.err
