@@ -97,9 +97,9 @@ def detached() -> bool:
 def propose_new_size(n: int) -> None:
     """Asks the launcher for another number of peers, and goes on.
 
-    Newcomers are started, and boot while the others train. When they are ready, all peers go over at
-    their next `resize`. What was proposed last counts. To make the job smaller those with the highest
-    ranks leave.
+    Newcomers are started, and boot while the others train. When they are ready, all peers go over
+    at their next `resize`. What was proposed last counts. To make the job smaller those with the
+    highest ranks leave.
 
     Args:
         n: How many, from 1 to the slots of `kungfu-run -H`.
@@ -117,14 +117,14 @@ def resize(n: int | None = None) -> bool:
     """Goes over to the newest list of peers, if there is a newer one than this peer's.
 
     All peers call it at the same point of their work, such as the end of a step: they go over
-    together, or none does. A newcomer calls it once before it takes part, and waits until it is taken
-    in. Operations of before are over; ranks and sizes may be others. Whoever has come knows nothing
-    of the training yet: broadcast the variables and the step from rank 0, which always is a peer
-    that was there before.
+    together, or none does. A newcomer calls it once before it takes part, and waits until it is
+    taken in. Operations of before are over; ranks and sizes may be others. Whoever has come knows
+    nothing of the training yet: broadcast the variables and the step from rank 0, which always is a
+    peer that was there before.
 
     Args:
-        n: How many peers there should be; rank 0 proposes it (`propose_new_size`). They have come at
-            a later call: nobody waits for them.
+        n: How many peers there should be; rank 0 proposes it (`propose_new_size`). They have come
+            at a later call: nobody waits for them.
 
     Returns:
         Whether the peers are others now.

@@ -178,9 +178,7 @@ def _raw_sinks(folder: Path, rank: int) -> dict[tuple[int, str], Sink]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LaunchError(f"-logdir: cannot make '{folder}': {error.strerror}") from None
-    return {
-        (rank, stream): _log_sink(folder / f"rank-{rank}.{stream}.log") for stream in STREAMS
-    }
+    return {(rank, stream): _log_sink(folder / f"rank-{rank}.{stream}.log") for stream in STREAMS}
 
 
 def _log_sink(path: Path) -> Sink:

@@ -179,9 +179,10 @@ def test_a_peer_that_breaks_the_protocol_loses_its_connection_only(
 
 
 def test_nobody_takes_the_place_of_a_peer_that_is_connected(runner: Runner) -> None:
-    with runner.hello(5) as peer, runner.connect(
-        b"hello 127.0.0.1:10005 1\nreport forged\n"
-    ) as impostor:
+    with (
+        runner.hello(5) as peer,
+        runner.connect(b"hello 127.0.0.1:10005 1\nreport forged\n") as impostor,
+    ):
         assert runner.is_closed(impostor)
         peer.sendall(b"report mine\n")
         runner.until(lambda: runner.server.contacts[5].reports)
