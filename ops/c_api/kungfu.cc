@@ -219,7 +219,7 @@ int kungfu_epoch(void) {
 int kungfu_elastic(void) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (peer.ok()) return (*peer)->elastic() ? 1 : 0;
-  Report(peer.status());
+  SetLastError(peer.status());
   return -1;
 }
 
