@@ -67,7 +67,9 @@ import os
 import kungfu_tf as kf
 if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
     kf.resize()
-kf.propose_new_size(3)
+elif kf.is_root():
+    kf.propose_new_size(3)
+kf.barrier()
 """
     launch = kungfu_run(*WATCH, "-np", "2", *PYTHON, program)
     assert launch.wait() == 0, launch.err
