@@ -288,7 +288,7 @@ void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
     if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
     if (pulls_) pulls_->OnAskerLostOnLoop(peer);
     const Peer& state = peers_[peer];
-    if (!state.parted) return;
+    if (!state.parted || closing_) return;  // a close waits for connections that are not over
     forgotten_.sent += state.past.sent;
     forgotten_.received += state.past.received;
     peers_.erase(peer);
