@@ -35,7 +35,8 @@ def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None
     variables = self._trainable_variables if trainable_variables is None else trainable_variables
     grads, variables = list(grads), list(variables)
     if isinstance(inner, Keras3Optimizer) and not inner.kungfu_accumulates():
-        with _scale.within(_keras.native(self.dynamic_scale)):
+        scale = _keras.native(self.dynamic_scale) if self.built else self.initial_scale
+        with _scale.within(scale):
             grads = inner.kungfu_gradients(grads, variables)
         with inner.kungfu_exchanged():
             return original(self, grads, trainable_variables)
