@@ -38,8 +38,9 @@ def fit(model, dataset, batch):
 
 
 def values_of(model):
-    """Its weights and the state of its optimizer."""
-    variables = [*model.weights, *_keras.variables_of(model.optimizer)]
+    """Its weights and the state of its optimizer, without the learning rate on Keras 2."""
+    state = model.optimizer.variables
+    variables = [*model.weights, *(state() if callable(state) else state)]
     return [_keras.native(v).numpy() for v in variables]
 
 
