@@ -113,7 +113,7 @@ def propose_new_size(n: int) -> None:
     _Call().run(lambda done, number: start(n, done, number))
 
 
-def resize(n: int | None = None) -> bool:
+def resize(*, n: int | None = None) -> bool:
     """Goes over to the newest list of peers, if there is a newer one than this peer's.
 
     All peers call it at the same point of their work, such as the end of a step: they go over

@@ -18,7 +18,7 @@ PROGRAM = """
 import os, sys
 import kungfu_tf as kf
 def go_over(size):
-    if not kf.resize(size):
+    if not kf.resize(n=size):
         return
     try:
         kf.barrier()

@@ -35,7 +35,7 @@ def train(sample: tf.Tensor) -> tf.Tensor:
 
 def resize(size: int | None) -> None:
     """And gives newcomers what the others have."""
-    if kf.resize(size) and not kf.detached():
+    if kf.resize(n=size) and not kf.detached():
         kf.initializer.broadcast_variables([weights, steps])
 
 

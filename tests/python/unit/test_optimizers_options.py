@@ -113,7 +113,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         model = Late()
         model.compile("sgd")
         assert model.jit_compile
-        with running(Fit(model, is_shared=True)):
+        with running(Fit(model, is_shared=True, averages=False)):
             assert not made_to_compile(model)
 
     def test_models_that_are_not_compiled_still_predict(company):
