@@ -1,6 +1,7 @@
 #include "tests/cpp/collective/cluster.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -98,6 +99,14 @@ Status Wait(std::future<Status>* future) {
   // Its buffers may still be in use: there is no way to go on.
   Fail(__FILE__, __LINE__, "an operation did not end");
   std::abort();
+}
+
+int NumEntries(const char* path) {
+  DIR* directory = opendir(path);
+  int count = 0;
+  while (readdir(directory)) ++count;
+  closedir(directory);
+  return count;
 }
 
 void ExpectAllOk(const std::vector<Status>& statuses) {

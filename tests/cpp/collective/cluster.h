@@ -53,6 +53,8 @@ class Cluster {
 
 // The result; fails the test after a minute or two.
 Status Wait(std::future<Status>* future);
+// How many entries a folder has, such as /proc/self/fd.
+int NumEntries(const char* path);
 void ExpectAllOk(const std::vector<Status>& statuses);
 
 Operation MakeOperation(Kind kind, const std::string& name, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::kSum,

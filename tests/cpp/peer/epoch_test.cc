@@ -1,5 +1,3 @@
-#include <dirent.h>
-
 #include <future>
 #include <memory>
 #include <string>
@@ -43,14 +41,6 @@ void OnLoop(Cluster* cluster, int rank, std::function<void()> inside) {
   Operation unnamed = MakeOperation(Kind::kBarrier, "");  // an error, at once
   unnamed.done = [inside = std::move(inside)](const Status&) { inside(); };
   cluster->session(rank)->Start(std::move(unnamed));
-}
-
-int NumEntries(const char* path) {
-  DIR* directory = opendir(path);
-  int count = 0;
-  while (readdir(directory)) ++count;
-  closedir(directory);
-  return count;
 }
 
 KF_TEST(Epoch, PeersThatAnErrorLeftOutOfStepAreInStep) {

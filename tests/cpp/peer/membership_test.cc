@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -145,14 +144,6 @@ class Job {
   std::map<char, std::unique_ptr<Peer>> peers_;
   std::map<char, int> lines_, starts_;
 };
-
-int NumEntries(const char* path) {
-  DIR* directory = opendir(path);
-  int count = 0;
-  while (readdir(directory)) ++count;
-  closedir(directory);
-  return count;
-}
 
 KF_TEST(Membership, WithoutNewsNothingChanges) {
   Job job;
