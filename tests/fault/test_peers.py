@@ -251,7 +251,8 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 try:
     AllReduce("never", 10 + rank * 0).wait() if rank == 0 else signal.pause()
 except errors.UnavailableError as error:
-    open("error", "w").write(str(error))
+    open("error.part", "w").write(str(error))
+    os.replace("error.part", "error")
 """
     launch = kungfu_run("-np", "2", *python(program))
     launch.until_printed("ready", times=2)
