@@ -1,9 +1,9 @@
 """The gate before an exchange of gradients in a TF1 graph: does every peer have a batch?
 
 A peer whose data end does so in the middle of `session.run`, where the others already wait for its
-gradients. So before a graph exchanges any, when its batch is there, the peers ask each other
-whether all go on. Who has none votes no, outside of the graph; then the step ends everywhere before
-it has changed anything.
+gradients. So before a graph exchanges any, when its batch is there, the peers wait for each other
+there. Who has none interrupts them (`session.ending`); then the step ends everywhere before it has
+changed anything.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context as eager
 
 from kungfu_tf import ops, peer
 
@@ -28,21 +26,13 @@ class Gate:
 
     Attributes:
         sources: The operations that read the batch.
-        passed: The operation that fails if some peer does not go on.
+        passed: The operation that is done when all peers have theirs.
     """
 
     def __init__(self, number: int, sources: frozenset[Any]) -> None:
         self.sources = sources
-        self._name = f"session/gate/{number}"
         with tf.control_dependencies(list(sources)), tf.device("CPU:0"):
-            stops = ops.all_reduce(tf.constant(0, tf.uint8), op="max", name=self._name)
-            message = [tf.constant("kungfu_tf: not all peers go on")]
-            self.passed = tf.raw_ops.Assert(condition=tf.equal(stops, 0), data=message)
-
-    def vote_no(self) -> None:
-        """Instead of a run that passes the gate: none of the other peers' runs does."""
-        with eager.eager_mode():
-            ops.all_reduce(np.uint8(1), op="max", name=self._name)
+            self.passed = ops.barrier(name=f"session/gate/{number}")
 
 
 @contextlib.contextmanager

@@ -10,8 +10,10 @@ import enum
 import threading
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
 from kungfu_tf import ops, peer
@@ -95,6 +97,21 @@ def of_root(values: Iterable[int]) -> list[int]:
     with eager.eager_mode():
         sent = ops.broadcast(np.array(list(values), np.int64), name="session/of_root")
     return [int(value) for value in sent.numpy()]
+
+
+def cause(error: Any) -> Any:
+    """Why a collective has failed, of which it is only known that some peer gave it up.
+
+    That peer's own step has failed, so it will interrupt the epoch: this one waits for that.
+    """
+    if not isinstance(error, tf.errors.CancelledError):
+        return error
+    try:
+        with eager.eager_mode():
+            ops.barrier(name="session/cause")
+    except tf.errors.OpError as told:
+        return told
+    return error
 
 
 def explained(all_reasons: list[Reason]) -> str:

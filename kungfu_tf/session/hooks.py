@@ -65,8 +65,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
     if not any(isinstance(hook, BroadcastGlobalVariablesHook) for hook in ours):
         ours.append(BroadcastGlobalVariablesHook())
-    has_one_gate = len(_gate.gates_of(v1.get_default_graph())) == 1
-    last = _Last(nans, stop, is_calm=has_one_gate and all(map(_is_calm, others)))
+    last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
     return [AverageAtEnd(mine), *ours, _First(last), *watched, last]
 
 
@@ -125,8 +124,8 @@ class _First(tf.compat.v1.train.SessionRunHook):
 class _Last(tf.compat.v1.train.SessionRunHook):
     """After the program's hooks: a step is done when those of all peers are.
 
-    Where the hooks of all peers are calm the gate is enough: who stops votes there, when it closes
-    the session.
+    Where the hooks of all peers are calm the gate is enough: there the others wait for one that
+    stops, until it closes the session.
     """
 
     def __init__(self, nans: list[_Nan], stop: Stop, is_calm: bool) -> None:

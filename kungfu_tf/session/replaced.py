@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +19,9 @@ from tensorflow.python.training import monitored_session as monitored
 from kungfu_tf import _gate, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf._replace import replace
-from kungfu_tf.fit import in_step
-from kungfu_tf.session import agreement, first_run, kept, scope
+from kungfu_tf.session import agreement, ending, first_run, kept, scope
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.hooks import Stop, arranged
-
-_log = logging.getLogger(__name__)
 
 _ESTIMATOR = "tensorflow_estimator"
 
@@ -52,36 +48,18 @@ def _run(
     original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any
 ) -> Any:
     """A step that some peer has no data for ends on all peers before it has changed anything."""
-    gates = _gate.gates_of(session.graph)
-    if not gates or scope.is_private():
+    if not _gate.gates_of(session.graph) or scope.is_private():
         return original(session, fetches, *args, **kwargs)
     first_run.make_equal(session, fetches)
     try:
         return original(session, fetches, *args, **kwargs)
-    except tf.errors.OutOfRangeError:
-        reached = _gate.gates_reached(session.graph, fetches)
-        if not reached:
+    except tf.errors.OpError as error:
+        if not _gate.gates_reached(session.graph, fetches):
             raise
-        _end(session, reached, Reason.END_OF_DATA)
-        raise
-    except tf.errors.InvalidArgumentError as error:
-        if error.op not in [gate.passed for gate in gates]:
+        of_all = ending.error_of_all(session, error)
+        if of_all is error:
             raise
-    message = _end(session, [], Reason.NONE)
-    raise tf.errors.OutOfRangeError(None, None, f"all peers stop: {message}")
-
-
-def _end(session: Any, gates: list[_gate.Gate], reason: Reason) -> str:
-    """Ends a step, or the session, on all peers; returns what stops them."""
-    for gate in gates:
-        gate.vote_no()
-    session._kungfu_ended = True
-    reasons = agreement.reasons(reason)
-    peer.begin_epoch()  # in the step that has ended some have issued more operations than others
-    message = agreement.explained(reasons)
-    if Reason.NONE in reasons and peer.is_root():
-        _log.warning("all peers stop before this step: %s", message)
-    return message
+    raise of_all
 
 
 def _create(
@@ -138,14 +116,12 @@ def _close(original: Callable[..., Any], session: Any, exception_type: Any = Non
     if stop is None or session._tf_sess() is None:
         original(session, exception_type)
         return
-    if (error := sys.exc_info()[1]) is not None and exception_type is not None:
-        in_step.tell("the session", error)
     raw = session._tf_sess()
-    gates = _gate.gates_of(raw.graph)
+    if (error := sys.exc_info()[1]) is not None and exception_type is not None:
+        ending.tell(raw, error)
     is_agreed = stop.is_agreed or hasattr(raw, "_kungfu_ended")
-    # Of several gates it is unknown before which the others wait.
-    if exception_type is None and not is_agreed and len(gates) == 1:
-        _end(raw, gates, Reason.LEFT)
+    if exception_type is None and not is_agreed and _gate.gates_of(raw.graph):
+        ending.end(raw, Reason.LEFT)
     try:
         original(session, exception_type)
     finally:

@@ -255,26 +255,67 @@ def case_a_method_that_lets_models_differ_is_not_checked():
     assert not kf.ops.consensus(np.array([training.digest(values)]))
 
 
-def case_a_plain_session():
-    """It starts equal by itself; each epoch ends for all where the first has no more data."""
+@each(own=["nothing", "of the batch", "of the step", "both"])
+def case_a_plain_session(own):
+    """It starts equal by itself; each epoch ends for all where the first has no more data.
+
+    However many collectives of the program's own a step has: none is in the others' way.
+    """
     network = Network(batches_of([3, 2, 4][kf.rank()], kf.rank()), distributed())
+    fetches = [network.train]
     with network.graph.as_default(), v1.Session() as session:
+        if own in ("of the batch", "both"):
+            fetches.append(kf.ops.all_reduce(network.loss, op="mean", name="loss"))
+        if own in ("of the step", "both"):
+            fetches.append(kf.ops.all_reduce(network.step, name="step"))
         kf.ops.broadcast(tf.constant(0.1))  # of something else
         session.run(v1.global_variables_initializer())
         network.graph.finalize()
-        for _ in range(2):
+        for _ in range(4):
             session.run(network.iterator.initializer)
             with logged("kungfu_tf") as lines:
                 while True:
                     try:
-                        session.run(network.train)
+                        session.run(fetches)
                     except tf.errors.OutOfRangeError as error:
                         end = str(error)
                         break
             assert kf.rank() == 1 or ("rank 1" in end and "no more data" in end), end
             assert len(lines) == (1 if kf.is_root() else 0)
         values = network.values(session)
-    assert step_of(values) == 4
+    assert step_of(values) == 8
+    assert_equal(values)
+
+
+def case_an_error_in_a_step_of_a_plain_session():
+    """All hear of it, and can go on."""
+    network = Network(batches_of(3, kf.rank()), distributed())
+    with network.graph.as_default(), v1.Session() as session:
+        is_wrong = tf.logical_and(tf.equal(network.step, 1), kf.rank() == 1)
+        loss = tf.where(is_wrong, np.float64("nan"), network.loss)
+        fetches = [network.train, tf.debugging.check_numerics(loss, "the loss is odd")]
+        fetches.append(kf.ops.all_reduce(network.step, name="step"))
+        session.run([v1.global_variables_initializer(), network.iterator.initializer])
+        session.run(fetches)
+        text = raised_by(tf.errors.InvalidArgumentError, session.run, fetches)
+        assert "the loss is odd" in text and ("rank 1" in text or kf.rank() == 1), text
+        session.run([v1.global_variables_initializer(), network.iterator.initializer])
+        session.run(fetches)
+
+
+def case_two_batches_in_a_step():
+    """Two optimizers, each with data of its own: who leaves the session is missed by nobody."""
+    network = Network(batches_of(9, kf.rank()), distributed())
+    with network.graph.as_default():
+        numbers = tf.data.Dataset.from_tensor_slices(np.arange(9.0) + kf.rank())
+        other = v1.get_variable("other", [1], tf.float64)
+        number = v1.data.make_one_shot_iterator(numbers).get_next()
+        both = [network.train, distributed().minimize(tf.square(other - number), var_list=[other])]
+    with monitored(network) as session:
+        for _ in range([5, 3, 4][kf.rank()]):
+            session.run(both)
+            values = network.values(session)
+    assert step_of(values) == 3
     assert_equal(values)
 
 
