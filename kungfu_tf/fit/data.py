@@ -14,6 +14,7 @@ from kungfu_tf import _keras, _weight, ops, peer
 from kungfu_tf._warn import warn
 from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in, step_on
 from kungfu_tf.data.even import UNKNOWN, agree, prolong
+from kungfu_tf.fit import trackers
 from kungfu_tf.initializer import first_step
 
 _SHOWN = 100  # samples
@@ -112,7 +113,7 @@ def counting_samples(model: Any) -> Callable[[Any], Any]:
 
     def step(data: Any) -> Any:
         count = samples_of(data)
-        with _weight.samples(count):
+        with _weight.samples(count), trackers.counting(model):
             return step_on(model, count, lambda: train_step(stand_in(data, count)))
 
     step.kungfu_counts = train_step  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ import tensorflow as tf
 from kungfu_tf import _keras, peer
 from kungfu_tf._average import average_variables
 from kungfu_tf._replace import replace
-from kungfu_tf.fit import agreement, callbacks, compilation, forgotten, in_step, metrics
+from kungfu_tf.fit import agreement, callbacks, compilation, forgotten, in_step, metrics, trackers
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.on_batch import train_on_batch
@@ -35,6 +35,7 @@ def _install(package: _keras.Package) -> None:
         base = package.private("trainers.trainer").Trainer
         epoch_iterator = package.private("backend.tensorflow.trainer").TFEpochIterator
         compilation.install(package)
+        trackers.install(package)
         replace(base, "_get_metrics_result_or_logs", _results)
         replace(epoch_iterator, "__init__", _epoch_iterator)
     else:
@@ -104,7 +105,9 @@ def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: An
     fit = current() if is_of_fit else None
     is_average = fit is not None and fit.model is model and fit.differs
     average = average_variables(model) if is_average else contextlib.nullcontext()
-    with running(fit), average:
+    is_of_all = fit is not None and fit.model is model and fit.averages
+    validation = trackers.validating(model) if is_of_all else contextlib.nullcontext()
+    with running(fit), average, validation:
         return _quietly(original, model, args, kwargs)
 
 

@@ -23,6 +23,8 @@ JOBS = [
             "the_same_data",
             "statistics",
             "embedding",
+            "losses_of_several_outputs",
+            "a_tracker_of_the_programs_own",
             "arrays_and_an_unknown_length",
         ],
     },
@@ -193,6 +195,78 @@ def case_embedding():
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
     run = fitted(model(optimizer), **as_argument("arrays", *peers[kf.rank()]))
     check(run, fitted(model(keras.optimizers.SGD(0.1)), x=dataset()))
+
+
+def case_losses_of_several_outputs():
+    """Each output's, in training and validation, is that of one process."""
+    peers = parts(UNEVEN)
+
+    def both(dataset):
+        return dataset.map(lambda x, y: (x, {"p": y, "q": 1 - y}))
+
+    def run(optimizer, dataset, validation):
+        keras.utils.set_random_seed(11)
+        inputs = keras.layers.Input((training.FEATURES,))
+        outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in ("p", "q")}
+        model = keras.Model(inputs, outputs)
+        model.compile(optimizer, {"p": "mse", "q": "mae"}, loss_weights={"p": 1.0, "q": 0.5})
+        return fitted(model, x=both(dataset), validation_data=both(validation))
+
+    mine, whole = peers[kf.rank()], tuple(map(np.concatenate, zip(*peers, strict=True)))
+    slices = tf.data.Dataset.from_tensor_slices
+    ours = run(
+        SynchronousSGDOptimizer(keras.optimizers.SGD(0.05)),
+        slices(mine).batch(BATCH),
+        slices(mine).batch(BATCH),
+    )
+    alone = run(
+        keras.optimizers.SGD(0.05), single_dataset(peers), slices(whole).batch(len(whole[0]))
+    )
+    assert {"p_loss", "q_loss", "val_p_loss", "val_q_loss"} <= set(alone[0])
+    check(ours, alone)
+
+
+class Tracked(keras.Model):
+    """Trains and reports in a way of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1, kernel_initializer="zeros")
+        self.tracker = keras.metrics.Mean(name="tracked")
+
+    def call(self, x):
+        return self.dense(x)
+
+    @property
+    def metrics(self):
+        return [self.tracker]
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x) - y))
+        variables = self.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        self.tracker.update_state(loss)
+        return {"tracked": self.tracker.result()}
+
+
+def case_a_tracker_of_the_programs_own():
+    """A mean of the batches' losses counts each batch as one process does."""
+    peers, runs = parts(UNEVEN), []
+    for optimizer, data in (
+        (
+            SynchronousSGDOptimizer(keras.optimizers.SGD(0.05)),
+            as_argument("tf.data", *peers[kf.rank()]),
+        ),
+        (keras.optimizers.SGD(0.05), {"x": single_dataset(peers)}),
+    ):
+        model = Tracked()
+        model(np.zeros([1, training.FEATURES]))
+        model.compile(optimizer)
+        runs.append(fitted(model, **data))
+    check(*runs)
 
 
 @each(shared=[True, False], shuffle=[True, False])
