@@ -455,14 +455,18 @@ void Session::DieOnLoop(const Status& why, bool passed_on) {
 
 // A peer that left owes nothing but to operations that still await it. One that died ends the session, and all peers
 // hear of it from the first that notices: who fails as a consequence, and leaves, is then not taken for the cause.
-void Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
+Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
   KF_DCHECK(loop_->InLoop());
-  const Status status = why.WithContext("rank " + std::to_string(peers_.RankOf(peer)) + " (" + peer.ToString() + ")");
-  if (left) {
-    if (broken_.ok()) broken_ = status;
-  } else {
+  const int rank = peers_.RankOf(peer);
+  const Status status = why.WithContext("rank " + std::to_string(rank) + " (" + peer.ToString() + ")");
+  if (!left) {
     DieOnLoop(status, /*passed_on=*/false);
+    return why;
   }
+  // Who has interrupted the epoch and then left has said why.
+  const auto interrupter = interrupters_.find(rank);
+  if (broken_.ok()) broken_ = interrupter == interrupters_.end() ? status : interrupter->second;
+  return interrupter == interrupters_.end() ? why : interrupter->second;
 }
 
 }  // namespace kungfu

@@ -139,7 +139,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) override;
   Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) override;
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) override;
-  void OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) override;
+  Status OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) override;
 
   EventLoop* const loop_;
   Router* const router_;

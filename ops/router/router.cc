@@ -279,11 +279,11 @@ void Router::Lost(const PeerId& peer) {
 }
 
 void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
-  LaterOnLoop([this, peer, why = lost] {
+  LaterOnLoop([this, peer, why = lost]() mutable {
     if (peers_.count(peer) == 0) return;
     // The reason first: what fails for it is then not taken for news.
     const bool concerns = handler_ && !closing_ && members_.RankOf(peer) >= 0;
-    if (concerns) handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
+    if (concerns) why = handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
     mailbox_.PeerLost(peer, why);
     if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
     if (pulls_) pulls_->OnAskerLostOnLoop(peer);

@@ -33,8 +33,9 @@ class RouterHandler {
   // has not begun, with a text that says what this peer does instead.
   virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) = 0;
-  // Nothing will come from or reach this peer any more. `left`: it said goodbye.
-  virtual void OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
+  // Nothing will come from or reach this peer any more. `left`: it said goodbye. Returns what those fail with that await
+  // something of it.
+  virtual Status OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
 };
 
 // Bytes to and from one peer, over connections that are and that were.

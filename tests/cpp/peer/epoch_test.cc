@@ -188,6 +188,20 @@ KF_TEST(Epoch, WhatHadBegunIsCompleted) {
   }
 }
 
+KF_TEST(Epoch, WhoInterruptsAndLeavesHasSaidWhy) {
+  Cluster cluster(2);
+  ExpectSum(&cluster, "connected");
+  std::future<Status> pending = cluster.Start(0, MakeOperation(Kind::kBarrier, "step"));
+  cluster.peer(1)->Interrupt(Status(Code::kAborted, "the disk of rank 1 is full"));
+  cluster.Stop(1);
+  std::future<Status> later = cluster.Start(0, MakeOperation(Kind::kBarrier, "next"));
+  for (std::future<Status>* operation : {&pending, &later}) {
+    const Status told = Wait(operation);
+    EXPECT_EQ(told.code(), Code::kAborted);
+    EXPECT_CONTAINS(told.message(), "the disk of rank 1 is full");
+  }
+}
+
 // All leave, one after the other, and are in the same epoch afterwards.
 KF_TEST(Epoch, InterruptionsByAllAreOne) {
   Cluster cluster(3);

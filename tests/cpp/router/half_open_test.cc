@@ -48,7 +48,10 @@ class Listener : private RouterHandler {
     return OkStatus();
   }
   void OnAnswerOnLoop(const PeerId&, const OperationId&, const Status&) override { Hear("answer"); }
-  void OnPeerLostOnLoop(const PeerId&, const Status&, bool) override { Hear("lost"); }
+  Status OnPeerLostOnLoop(const PeerId&, const Status& why, bool) override {
+    Hear("lost");
+    return why;
+  }
 
   Guarded<std::vector<std::string>> heard_{{}};
   const std::unique_ptr<EventLoop> loop_ = NewLoop();
