@@ -186,8 +186,8 @@ class _StopTogether(Callback):
 
 
 class _StopTogetherAtOnce(_StopTogether):
-    """Also after a batch."""
+    """Also after a batch, which is called what Keras' callbacks call it: the first is 0."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del logs
-        self._agree(f"after batch {batch + 1} of epoch {self._epoch + 1}")
+        self._agree(f"after batch {batch} of epoch {self._epoch + 1}")

@@ -61,10 +61,22 @@ def build(model: Any, iterator: Any) -> Any:
 
 
 def make_equal(model: Any) -> None:
-    """Gives all peers rank 0's weights and optimizer state, and each its own random numbers."""
+    """Gives all peers rank 0's weights and optimizer state, and each its own random numbers.
+
+    Raises:
+        tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
+    """
     optimizers = _keras.optimizers_of(model)
     states = [v for optimizer in optimizers for v in _keras.variables_of(optimizer)]
-    broadcast_variables([*model.weights, *states])
+    try:
+        broadcast_variables([*model.weights, *states])
+    except tf.errors.InvalidArgumentError as error:
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "the peers' models are not the same, or their optimizers: of weights and optimizer "
+            f"state all need as many, of the same shapes, in the same order: {error.message}",
+        ) from None
     randomness.separate(model)
 
 

@@ -58,12 +58,17 @@ def describe(outcomes: Sequence[Outcome]) -> str:
         lines += _reports(first)
         if first.last_lines:
             lines.append("  its last lines:")
-            lines += [f"  | {line}" for line in first.last_lines]
+            lines += [f"  | {line}" for line in _told_once(first.last_lines)]
     for outcome in outcomes:
         if outcome is not first:
             lines.append(_other(outcome))
             lines += _reports(outcome)
     return "\n".join(lines)
+
+
+def _told_once(lines: Sequence[str]) -> list[str]:
+    """Without what only marks places, and without frames that a traceback names again."""
+    return list(dict.fromkeys(line for line in lines if line.strip(" ^~")))
 
 
 def _cause(code: int) -> str:

@@ -45,7 +45,7 @@ void HostMeeting::StartOnLoop() {
     const auto fits = [](uint64_t count) { return count == sizeof(DirectEndpoint); };
     return std::all_of(counts.begin(), counts.end(), fits) ? endpoints_.data() : nullptr;
   };
-  run_(Gather("kungfu/host", &mine_, sizeof(mine_), allocate, [this](const Status& status) {
+  run_(Gather("kungfu/the meeting of the host's peers", &mine_, sizeof(mine_), allocate, [this](const Status& status) {
     if (!status.ok()) return std::exchange(met_, nullptr)(status);
     OpenOnLoop();
   }));
@@ -61,10 +61,11 @@ void HostMeeting::OpenOnLoop() {
     verdicts_.resize(std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
     return verdicts_.data();
   };
-  run_(Gather("kungfu/host/verdict", verdict_.data(), verdict_.size(), allocate, [this](const Status& status) {
-    if (!status.ok()) return std::exchange(met_, nullptr)(status);
-    JudgeOnLoop();
-  }));
+  run_(Gather("kungfu/the verdict of the host's peers", verdict_.data(), verdict_.size(), allocate,
+              [this](const Status& status) {
+                if (!status.ok()) return std::exchange(met_, nullptr)(status);
+                JudgeOnLoop();
+              }));
 }
 
 void HostMeeting::JudgeOnLoop() {

@@ -1,5 +1,6 @@
 #include "ops/collective/operation.h"
 
+#include <cstring>
 #include <numeric>
 
 namespace kungfu {
@@ -17,6 +18,8 @@ bool IsRagged(Kind kind) {
 }  // namespace
 
 std::string Title(const Operation& operation) {
+  const size_t own = std::strlen(kOwnPrefix);
+  if (operation.name.compare(0, own, kOwnPrefix) == 0) return operation.name.substr(own);
   return std::string(Name(operation.kind)) + " '" + operation.name + "'";
 }
 

@@ -34,11 +34,16 @@ struct Operation {
   Allocate allocate;                  // all_gather, gather, reduce_scatter, all_to_all
   int* equal = nullptr;               // consensus
 
+  bool of_session = false;  // its own: a failure is that of what waits for it
+
   Clock::time_point began{};  // when the session was given it
   StatusCallback done;
 };
 
-// "all_reduce 'conv1'"
+// What names of the core's own operations begin with. The rest says what they are for.
+constexpr char kOwnPrefix[] = "kungfu/";
+
+// "all_reduce 'conv1'"; of the core's own, what they are for.
 std::string Title(const Operation& operation);
 uint64_t TotalCount(const Operation& operation);
 // What the peers of an operation must have in common.

@@ -12,7 +12,7 @@
 namespace kungfu {
 namespace {
 
-constexpr char kAgreementName[] = "kungfu/session";
+constexpr char kAgreementName[] = "kungfu/the start of the session";
 // Failures of operations that have not begun here: more than this many are not remembered.
 constexpr size_t kMaxFailedEarly = 1 << 14;
 // What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
@@ -123,6 +123,7 @@ void Session::AgreeOnLoop() {
   Operation agree;
   agree.kind = Kind::kBroadcast;
   agree.name = kAgreementName;
+  agree.of_session = true;
   agree.dtype = DType::kUint8;
   agree.spans = {{&proposal_, &proposal_, sizeof(proposal_)}};
   agree.done = [this](const Status& status) { AgreedOnLoop(status); };
@@ -156,6 +157,7 @@ void Session::AgreedOnLoop(const Status& status) {
 void Session::MeetOnLoop() {
   KF_DCHECK(loop_->InLoop());
   const auto run = [this](Operation operation) {
+    operation.of_session = true;
     const OperationId id = NumberOnLoop(operation.name);
     RunOnLoop(next_handle_++, id, std::move(operation));
   };
@@ -288,7 +290,7 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
 
 void Session::FinishOnLoop(Operation* operation, const Status& status) {
   KF_DCHECK(loop_->InLoop());
-  if (!status.ok() && status.code() != Code::kCancelled && first_failure_) {
+  if (!status.ok() && status.code() != Code::kCancelled && !operation->of_session && first_failure_) {
     std::exchange(first_failure_, nullptr)(status);
   }
   Finish(operation, status);

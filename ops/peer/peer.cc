@@ -16,8 +16,8 @@ constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
 constexpr Seconds kLook{50e-6};
-constexpr char kEpochName[] = "kungfu/epoch";
-constexpr char kAdvanceName[] = "kungfu/advance";
+constexpr char kEpochName[] = "kungfu/the change of epochs";
+constexpr char kAdvanceName[] = "kungfu/the next membership";
 
 StatusOr<std::string> SecretOf(const Config& config) {
   if (!config.secret.empty()) return config.secret;

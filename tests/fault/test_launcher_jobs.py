@@ -1,9 +1,12 @@
 """Jobs that end well, fail, are interrupted or time out."""
 
+import contextlib
 import json
 import os
+import random
 import re
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -278,13 +281,27 @@ def test_the_secret_is_on_no_command_line(kungfu_run: "Jobs") -> None:
     assert launch.wait() == 143
 
 
+def free_ports(addresses: tuple[str, ...], count: int) -> int:
+    """The first of so many successive ports that nobody uses at any of the addresses."""
+    for _ in range(100):
+        first = random.randrange(10_000, 32_000)
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                for address in addresses:
+                    stack.enter_context(socket.create_server((address, port)))
+            return first
+    raise AssertionError("no free ports")
+
+
 def test_two_hosts(kungfu_run: "Jobs") -> None:
+    addresses = ("127.0.0.2", "127.0.0.3")
+    port = free_ports(addresses, 2)
     program = "print(' '.join(os.environ['KUNGFU_' + n] for n in ('JOB_ID', 'SECRET', 'PEERS')))"
-    hosts = ("-H", "127.0.0.2:2,127.0.0.3:2", "-np", "3", "-port-range", "10900-10999")
+    hosts = ("-H", "127.0.0.2:2,127.0.0.3:2", "-np", "3", "-port-range", f"{port}-{port + 1}")
     secret = {"KUNGFU_SECRET": "correct horse battery staple"}
     launches = [
         kungfu_run(*hosts, "-self", address, *PYTHON, RANK + program, **secret)
-        for address in ("127.0.0.2", "127.0.0.3")
+        for address in addresses
     ]
     assert [launch.wait() for launch in launches] == [0, 0]
     assert len(launches[0].out.splitlines()) == 2
@@ -292,7 +309,7 @@ def test_two_hosts(kungfu_run: "Jobs") -> None:
     prefixes, rests = zip(*(line.split(" ", 1) for line in lines), strict=True)
     assert sorted(prefixes) == ["[127.0.0.2:0]", "[127.0.0.2:1]", "[127.0.0.3:2]"]
     assert len(set(rests)) == 1
-    assert "127.0.0.2:10900,127.0.0.2:10901,127.0.0.3:10900" in rests[0]
+    assert f"127.0.0.2:{port},127.0.0.2:{port + 1},127.0.0.3:{port}" in rests[0]
 
 
 def test_two_hosts_without_a_secret_are_refused(kungfu_run: "Jobs") -> None:

@@ -154,3 +154,21 @@ def case_before_the_first_callback():
     assert "KUNGFU_VERBOSE" in text, text
     model.fit(*mine(), 2, verbose=0)
     assert kf.ops.consensus(training.digest(training.values_of(model.weights)))
+
+
+@each(differs=["width", "depth", "optimizer"])
+def case_other_models_on_other_peers(differs):
+    """The message says that they differ, on all peers."""
+    is_other = kf.rank() == FAILS
+    keras.utils.set_random_seed(3)
+    widths = [4 + is_other] if differs == "width" else [4] * (1 + (is_other and differs == "depth"))
+    hidden = [keras.layers.Dense(width) for width in widths]
+    first = keras.layers.Input((training.FEATURES,))
+    model = keras.Sequential([first, *hidden, keras.layers.Dense(1)])
+    momentum = 0.9 if is_other and differs == "optimizer" else 0.0
+    model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1, momentum=momentum)), "mse")
+    text = raised_by(tf.errors.OpError, lambda: model.fit(*mine(), 2, verbose=0))
+    assert "models are not the same" in text, text
+    same = compiled()
+    same.fit(*mine(), 2, verbose=0)
+    assert kf.ops.consensus(training.digest(training.values_of(same.weights)))

@@ -67,6 +67,22 @@ def test_the_summary_names_rank_host_pid_cause_last_lines_and_what_the_others_sa
     ]
 
 
+def test_of_a_traceback_that_is_told_twice_only_what_is_new_is_shown() -> None:
+    frames = ['  File "train.py", line 3, in gen', "    yield 1 / zero", "          ~~^~~~~~", ""]
+    traceback = ["Traceback (most recent call last):", *frames, "ZeroDivisionError: by zero"]
+    failed = dataclasses.replace(
+        ended(1, 1, gone=1.0), last_lines=("", *traceback, "", "Detected at node", *traceback)
+    )
+    lines = summary.describe([failed]).splitlines()
+    assert [line.removeprefix("  | ") for line in lines[2:]] == [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in gen',
+        "    yield 1 / zero",
+        "ZeroDivisionError: by zero",
+        "Detected at node",
+    ]
+
+
 def test_codes_are_those_of_shells() -> None:
     assert (process.exit_code(3), process.exit_code(-9)) == (3, 137)
     assert process.describe(3) == "exit code 3"
