@@ -109,7 +109,7 @@ class Wrapped(Base):
 
 
 class WrappedInside(Base):
-    """Mixed into the class of an optimizer that scales the loss for a wrapped one inside it.
+    """Mixed into the class of an optimizer that leaves the update to wrapped ones inside it.
 
     One that is made anew from the class (`from_config`) has a wrapped one inside, too.
     """

@@ -69,10 +69,10 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     wrap `model.optimizer` again, which keeps its state.
 
     With `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is
-    adapted as well, one byte in each step. (Those of a MultiOptimizer that is wrapped as a whole
-    travel in each step.) The steps of an update count alike, however many samples each has, as in
-    one process. What a quantised layer writes down of the numbers it has seen is the largest over
-    the peers.
+    adapted as well, one byte in each step. (Of a MultiOptimizer that makes optimizers with other
+    steps while it is built, all travel in each step.) The steps of an update count alike, however
+    many samples each has, as in one process. What a quantised layer writes down of the numbers it
+    has seen is the largest over the peers.
 
     Args:
         optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Of nested optimizers

@@ -31,7 +31,8 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
             `tf.compat.v1.train`; or a name or config that `tf.keras.optimizers.get` makes one of.
             One that delegates (loss scale, several optimizers) is given whole: wrap the outermost.
-            The algorithm works inside a loss scale, in the steps that are not skipped.
+            The algorithm works inside a loss scale, in the steps that are not skipped; and, if one
+            of several optimizers gathers gradients over steps, in each of them, when it updates.
         make_algorithm: Called once for each optimizer of the new class.
 
     Raises:
@@ -52,8 +53,14 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         )
     if inner := getattr(optimizer, "inner_optimizer", None):
         wrap(inner, make_algorithm)
-        vars(inner)["_kungfu_scaled"] = True
+        for part in _keras.parts_of(inner):
+            vars(part)["_kungfu_scaled"] = True
         mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
+    parts = getattr(optimizer, "optimizers", [])
+    if any(getattr(part, "gradient_accumulation_steps", None) for part in parts):
+        for part in parts:
+            wrap(part, make_algorithm)
+        mixin = Keras3WrappedInside
     if isinstance(optimizer, mixin):
         return optimizer  # made of the class of a wrapped one, around a plain one
     cls = _keras.subclass(

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 import training
 from harness import each
-from sessions import assert_equal, logged, own_directory
-from support import raised_by
+from sessions import assert_equal, own_directory
+from support import logged, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer

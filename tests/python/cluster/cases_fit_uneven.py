@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 import training
 from harness import each
+from support import operations_done
 
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
@@ -142,9 +143,9 @@ def case_even_after_uneven():
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
     ours, alone = model_of(optimizer), model_of(keras.optimizers.SGD(0.1))
     for counts in ([8, 8, 8], UNEVEN, [8, 8, 8]):
-        before = training.operations()
+        before = operations_done()
         run = fitted(ours, **as_argument("arrays", *parts(counts)[kf.rank()]))
-        done = training.operations() - before
+        done = operations_done() - before
         check(run, fitted(alone, x=single_dataset(parts(counts))))
         if counts != UNEVEN:
             ours_alone = done

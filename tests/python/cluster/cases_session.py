@@ -14,8 +14,8 @@ import sessions
 import tensorflow as tf
 import training
 from harness import each
-from sessions import Network, assert_equal, batches_of, distributed, logged, monitored, train
-from support import raised_by
+from sessions import Network, assert_equal, batches_of, distributed, monitored, train
+from support import logged, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf.optimizers import Algorithm, wrap
@@ -115,13 +115,15 @@ def case_rank_0_prints():
         v1.train.StepCounterHook(every_n_steps=1),
     ]
     for verbosity in ("root", "all"):
-        os.environ["KUNGFU_VERBOSE"] = verbosity
         network = Network(batches_of(3, kf.rank()), distributed())
-        with logged("tensorflow") as lines:
-            train(network, *hooks(network))
+        os.environ["KUNGFU_VERBOSE"] = verbosity
+        try:
+            with logged("tensorflow") as lines:
+                train(network, *hooks(network))
+        finally:
+            del os.environ["KUNGFU_VERBOSE"]
         printed = [sum(what in line for line in lines) for what in ("loss = ", "global_step/sec")]
         assert printed == ([3, 2] if kf.is_root() or verbosity == "all" else [0, 0]), lines
-    del os.environ["KUNGFU_VERBOSE"]
 
 
 def case_a_hook_stops_all():

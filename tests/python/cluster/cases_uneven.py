@@ -7,7 +7,7 @@ import sessions
 import tensorflow as tf
 import training
 from harness import each
-from support import raised_by
+from support import operations_done, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf import _keras, _lib, _weight
@@ -145,7 +145,7 @@ def questions(length):
 def case_tape(model, length):
     make_model = MODELS[model]
     expected = single(make_model, lambda: optimizers.SGD(0.05))
-    before = training.operations()
+    before = operations_done()
     model, optimizer = built(make_model(), optimizers.SGD(0.05))
     dataset = kf.data.even(mine(length))
 
@@ -158,7 +158,7 @@ def case_tape(model, length):
     assert len(run.weights) == steps
     # Slices travel as two operations, and both comparisons are one each.
     of_a_step = 1 + (1 if make_model is training.dense_model else 3)
-    assert training.operations() - before == 1 + questions(length) + steps * of_a_step + 2
+    assert operations_done() - before == 1 + questions(length) + steps * of_a_step + 2
 
 
 def case_optimizer():
@@ -200,9 +200,9 @@ def case_batches_of_one_size_have_the_plain_mean():
     for wrapper in (lambda step: step, counted):
         optimizer = SynchronousSGDOptimizer(optimizers.Adam(0.01))
         model, _ = built(training.dense_model(), optimizer)
-        before = training.operations()
+        before = operations_done()
         runs.append(train(model, lambda: dataset, wrapper(step_of(model, optimizer))))
-        counts.append(training.operations() - before)
+        counts.append(operations_done() - before)
     assert runs[0].weights == runs[1].weights
     steps = 4 * EPOCHS
     assert counts == [steps, 2 * steps]

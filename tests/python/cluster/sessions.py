@@ -7,7 +7,6 @@ folder that it is given, which only rank 0 may use.
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -105,23 +104,6 @@ def own_directory() -> Iterator[Path]:
         yield Path(name)
         files = [path.name for path in Path(name).rglob("*")]
         assert bool(files) == (kf.rank() == 0), files
-
-
-@contextlib.contextmanager
-def logged(name: str) -> Iterator[list[str]]:
-    """What a logger, and those below it, say."""
-    lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield lines
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
 
 
 def main(directory: str, steps: int) -> None:

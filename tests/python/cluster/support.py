@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -77,3 +80,20 @@ def raised_by(error, function, *args) -> str:
     except error as caught:
         return str(caught)
     raise AssertionError(f"{error.__name__} was not raised")
+
+
+@contextlib.contextmanager
+def logged(name: str) -> Iterator[list[str]]:
+    """What a logger, and those below it, say."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -103,18 +103,9 @@ def completed(optimizer: Any) -> list[int]:
     """How often each bucket of a wrapped optimizer was reduced."""
     [algorithm] = _keras.algorithms_of(optimizer)
     counts: list[int] = []
-    while count := _lib.core().kungfu_completed(
-        f"{algorithm.name}/gradients/{len(counts)}".encode()
-    ):
+    while count := _lib.completed(f"{algorithm.name}/gradients/{len(counts)}"):
         counts.append(count)
     return counts
-
-
-def operations() -> int:
-    """Of any kind, completed in this process."""
-    statistics = _lib.Statistics()
-    _lib.core().kungfu_get_statistics(statistics)
-    return int(statistics.operations)
 
 
 # -- Keras
