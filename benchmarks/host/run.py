@@ -28,19 +28,28 @@ Commands = dict[str, list[str]]
 
 def core(programs: Path, peers: int) -> Commands:
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", str(peers)]
-    program = str(programs / "host_core")
+    program = [str(programs / "host_core"), "REPORT"]
     return {
-        f"core, {memory} memory": [*launcher, program, "REPORT", memory]
-        for memory in ("shared", "ordinary")
+        "core, shared memory": [*launcher, *program, "shared"],
+        "core, ordinary memory": [*launcher, *program, "ordinary"],
+        "core, TCP": ["env", "KUNGFU_TRANSPORT=tcp", *launcher, *program, "ordinary"],
     }
 
 
 def limits(programs: Path, peers: int) -> Commands:
-    """The loops spin: they make sense where each process has a core."""
+    """They make sense where each process has a core; some of them spin."""
     if peers != 2 or peers > len(os.sched_getaffinity(0)):
         return {}
-    program = str(programs / "host_limits")
-    return {f"limit, {kind}": [program, "REPORT", kind] for kind in ("zero-copy", "copy-in")}
+    kinds = {"host_limits": ("zero-copy", "copy-in"), "host_loopback": ("one-way", "both-ways")}
+    return {
+        f"{program.removeprefix('host_').removesuffix('s')}, {kind}": [
+            str(programs / program),
+            "REPORT",
+            kind,
+        ]
+        for program, of_program in kinds.items()
+        for kind in of_program
+    }
 
 
 def mpi(directories: list[str], scratch: Path, peers: int) -> Commands:

@@ -22,6 +22,7 @@ STRATEGIES = (
     "BINARY_TREE",
     "BINARY_TREE_STAR",
     "MULTI_BINARY_TREE_STAR",
+    "HIERARCHY",
     "AUTO",
 )
 

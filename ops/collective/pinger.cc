@@ -10,32 +10,35 @@ namespace kungfu {
 namespace {
 
 constexpr char kName[] = "kungfu/ping";
-constexpr int kQuestions = 4;
+constexpr int kTimes = 4;
 
 }  // namespace
 
-void Pinger::PingOnLoop(Deadline deadline, Done done) {
+void Pinger::PingOnLoop(const Questions& questions, Deadline deadline, Done done) {
   KF_DCHECK(loop_->InLoop());
   const size_t size = peers_.size();
   const uint64_t number = next_++;
   Round& round = rounds_.emplace_back();
   round.number = number;
+  round.questions = questions;
   round.best.assign(size, std::numeric_limits<double>::infinity());
   round.best[rank_] = 0;
-  round.left.assign(size, kQuestions);
-  round.left[rank_] = 0;
+  round.left.assign(size, 0);
   round.asked.resize(size);
-  round.waiting = static_cast<int>(size) - 1;
+  round.waiting = static_cast<int>(questions.ranks.size());
   round.done = std::move(done);
-  round.timer = loop_->RunAtOnLoop(deadline, [this, number] { Finish(number); });
-  for (int rank = 0; rank < static_cast<int>(size); ++rank) {
-    if (rank != rank_) Ask(&round, rank);
+  round.timer = loop_->RunAtOnLoop(round.waiting > 0 ? deadline : Clock::now(), [this, number] { Finish(number); });
+  for (const int rank : questions.ranks) {
+    round.left[rank] = kTimes * questions.at_once;
+    Ask(&round, rank);
   }
 }
 
 void Pinger::Ask(Round* round, int rank) {
   round->asked[rank] = Clock::now();
-  router_->AskOnLoop(peers_[rank], {epoch_, round->number, kName}, Signature{});
+  for (int i = 0; i < round->questions.at_once; ++i) {
+    router_->AskOnLoop(peers_[rank], {epoch_, round->number, kName}, Signature{}, round->questions.filler);
+  }
 }
 
 bool Pinger::OnAnswerOnLoop(const PeerId& from, const OperationId& id) {
@@ -45,8 +48,9 @@ bool Pinger::OnAnswerOnLoop(const PeerId& from, const OperationId& id) {
   const auto round =
       std::find_if(rounds_.begin(), rounds_.end(), [&](const Round& one) { return one.number == id.number; });
   if (rank < 0 || round == rounds_.end() || round->left[rank] == 0) return true;
+  if (--round->left[rank] % round->questions.at_once != 0) return true;
   round->best[rank] = std::min(round->best[rank], SecondsSince(round->asked[rank]));
-  if (--round->left[rank] > 0) {
+  if (round->left[rank] > 0) {
     Ask(&*round, rank);
   } else if (--round->waiting == 0) {
     Finish(round->number);

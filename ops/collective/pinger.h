@@ -1,4 +1,4 @@
-// Measures how long a question to each other peer takes until its answer is here. Both are handled by the event loops,
+// Measures how long a question to other peers takes until its answer is here. Both are handled by the event loops,
 // so it is what a small message of a collective takes.
 
 #pragma once
@@ -17,15 +17,20 @@ namespace kungfu {
 // Lives on the event loop's thread.
 class Pinger {
  public:
-  // Seconds for each rank: 0 for this one, infinity for who has not answered in time.
+  // Seconds for each rank: 0 for this one, infinity for who was not asked, or has not answered in time.
   using Done = std::function<void(const std::vector<double>& seconds)>;
+  struct Questions {
+    std::vector<int> ranks;  // who is asked, each for itself
+    int at_once = 1;         // so many, one behind the other; the time is that until the last answer
+    size_t filler = 0;       // bytes that each carries along
+  };
 
   Pinger(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch)
       : loop_(loop), router_(router), peers_(peers), rank_(rank), epoch_(epoch) {}
 
-  // Asks each peer several times, one question after the other, and keeps the shortest time: the first may have to open
-  // the connection. Rounds may overlap.
-  void PingOnLoop(Deadline deadline, Done done);
+  // Asks several times, when the last time is over, and keeps the shortest: the first may have to open the connection.
+  // Rounds may overlap.
+  void PingOnLoop(const Questions& questions, Deadline deadline, Done done);
   // Takes an answer; false: it is not to a question of ours.
   bool OnAnswerOnLoop(const PeerId& from, const OperationId& id);
   // Ends what is under way with what there is.
@@ -34,8 +39,9 @@ class Pinger {
  private:
   struct Round {
     uint64_t number;
+    Questions questions;
     std::vector<double> best;
-    std::vector<int> left;  // questions to each rank that have no answer yet
+    std::vector<int> left;  // answers that each rank still has to give
     std::vector<Clock::time_point> asked;
     int waiting;  // ranks that have some left
     EventLoop::TimerId timer;

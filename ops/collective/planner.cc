@@ -10,8 +10,6 @@
 namespace kungfu {
 namespace {
 
-// Smaller tensors are not cut.
-constexpr uint64_t kMinChunkBytes = 64 << 10;
 // On one host, up to so many peers are reached directly; beyond, a tree keeps the connections few.
 constexpr int kDirectPeers = 8;
 
@@ -21,10 +19,15 @@ uint64_t Sum(const std::vector<uint64_t>& counts) { return std::accumulate(count
 
 }  // namespace
 
-Routes::Routes(StrategyName name, const PeerList& peers, int rank, uint64_t chunk_bytes)
-    : rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
-  for (GraphPair& pair : MakeStrategy(name, peers)) {
-    lanes_.push_back({Share(std::move(pair.reduce)), Share(std::move(pair.broadcast))});
+Routes::Routes(const Choice& choice, const PeerList& peers, int rank, uint64_t chunk_bytes)
+    : choice_(choice), rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
+  for (const Choice::Entry& entry : choice.entries) {
+    const StrategyName name = static_cast<StrategyName>(entry.strategy);
+    if (name == StrategyName::kAuto || lanes_.count(name) != 0) continue;
+    std::vector<Lane>& lanes = lanes_[name];
+    for (GraphPair& pair : MakeStrategy(name, peers)) {
+      lanes.push_back({Share(std::move(pair.reduce)), Share(std::move(pair.broadcast))});
+    }
   }
   rooted_.resize(size_);
 }
@@ -93,7 +96,7 @@ StatusOr<std::unique_ptr<Movement>> Plan::Next() {
 void Plan::AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
                      const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
                      bool sends, bool receives) {
-  for (Range range : Chunks(elements.size(), element(), 1, kMinChunkBytes, routes_->chunk_bytes())) {
+  for (Range range : Chunks(elements.size(), element(), 1, kLeastChunkBytes, routes_->chunk_bytes())) {
     range.begin += elements.begin;
     range.end += elements.begin;
     Chunk chunk;
@@ -112,7 +115,7 @@ void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
   if (from == rank_ || to == rank_) {
     AddChunks(movement, nullptr, routes_->Edge(from, to), {block}, {0, block.count}, from == rank_, to == rank_);
   } else {
-    const uint64_t chunks = NumChunks(block.count, element(), 1, kMinChunkBytes, routes_->chunk_bytes());
+    const uint64_t chunks = NumChunks(block.count, element(), 1, kLeastChunkBytes, routes_->chunk_bytes());
     next_part_ += static_cast<uint32_t>(2 * chunks);
   }
 }
@@ -122,9 +125,10 @@ void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
 void Plan::PlanAllReduce() {
   stages_.push_back([this](Movement* movement) {
     movement->all_reduce = true;
-    const auto& lanes = routes_->lanes();
-    const std::vector<Range> ranges = Chunks(TotalCount(*operation_), element(), static_cast<int>(lanes.size()),
-                                             kMinChunkBytes, routes_->chunk_bytes());
+    const uint64_t count = TotalCount(*operation_);
+    const std::vector<Routes::Lane>& lanes = routes_->LanesFor(count * element());
+    const std::vector<Range> ranges =
+        Chunks(count, element(), static_cast<int>(lanes.size()), kLeastChunkBytes, routes_->chunk_bytes());
     uint64_t first = 0;
     for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);
     for (size_t i = 0; i < ranges.size(); ++i) {

@@ -7,12 +7,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "ops/base/hmac.h"
 #include "ops/collective/mover.h"
 #include "ops/collective/operation.h"
+#include "ops/plan/cost.h"
 #include "ops/plan/peer_list.h"
 #include "ops/plan/strategy.h"
 
@@ -21,8 +23,7 @@ namespace kungfu {
 // The graphs of a session, made once.
 class Routes {
  public:
-  // `name` must not be AUTO.
-  Routes(StrategyName name, const PeerList& peers, int rank, uint64_t chunk_bytes);
+  Routes(const Choice& choice, const PeerList& peers, int rank, uint64_t chunk_bytes);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -32,18 +33,20 @@ class Routes {
     std::shared_ptr<const Graph> reduce;
     std::shared_ptr<const Graph> broadcast;
   };
-  const std::vector<Lane>& lanes() const { return lanes_; }
+  // Those of the strategy for so many bytes.
+  const std::vector<Lane>& LanesFor(uint64_t bytes) const { return lanes_.at(choice_.For(bytes)); }
   // From `root` to all, and back.
   const Lane& Rooted(int root);
   // The one edge from -> to.
   std::shared_ptr<const Graph> Edge(int from, int to) const;
 
  private:
+  const Choice choice_;
   const int rank_;
   const int size_;
   const uint64_t chunk_bytes_;
   const std::vector<int> host_of_rank_;
-  std::vector<Lane> lanes_;
+  std::map<StrategyName, std::vector<Lane>> lanes_;
   std::vector<std::unique_ptr<Lane>> rooted_;
 };
 

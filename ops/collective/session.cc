@@ -12,11 +12,6 @@
 namespace kungfu {
 namespace {
 
-constexpr char kAgreementName[] = "kungfu/the start of the session";
-// Failures of operations that have not begun here: more than this many are not remembered.
-constexpr size_t kMaxFailedEarly = 1 << 14;
-// What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
-constexpr uint64_t kMinChunk = 4 << 10, kMaxChunk = 1 << 30;
 constexpr double kMaxTimeout = 1e9;
 // Of the bits of a handle, those that count within an epoch, and the highest, which is not ours.
 constexpr int kHandleBits = 40;
@@ -77,7 +72,11 @@ void Session::Ping(Seconds timeout, Pinger::Done done) {
   auto shared = std::make_shared<Pinger::Done>(std::move(done));
   const bool posted = loop_->Post([self = shared_from_this(), timeout, seconds, shared] {
     if (!self->pinger_) return (*shared)(seconds);
-    self->pinger_->PingOnLoop(After(timeout), std::move(*shared));
+    Pinger::Questions questions;
+    for (int rank = 0; rank < self->size(); ++rank) {
+      if (rank != self->rank_) questions.ranks.push_back(rank);
+    }
+    self->pinger_->PingOnLoop(questions, After(timeout), std::move(*shared));
   });
   if (!posted) (*shared)(seconds);
 }
@@ -111,71 +110,48 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
   }
 }
 
-// Rank 0 says which strategy is used; the message takes a star, which needs no agreement. The others knock at its door
-// meanwhile: so both sides learn at once if they cannot come together, e.g. for different secrets.
+// Until it is known which strategy is used messages take a star. The others knock at rank 0's door meanwhile: so both
+// sides learn at once if they cannot come together, e.g. for different secrets.
 void Session::AgreeOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  const StrategyName wanted = options_.strategy == StrategyName::kAuto ? Choose(peers_) : options_.strategy;
-  const bool direct = options_.arena != nullptr && options_.strategy == StrategyName::kAuto &&
-                      peers_.HostCount() == 1 && size() <= DirectGroup::kMostPeers;
-  proposal_ = {static_cast<uint64_t>(wanted), options_.chunk_bytes, direct, options_.direct_bytes};
-  routes_ = std::make_unique<Routes>(StrategyName::kStar, peers_, rank_, options_.chunk_bytes);
-  Operation agree;
-  agree.kind = Kind::kBroadcast;
-  agree.name = kAgreementName;
-  agree.of_session = true;
-  agree.dtype = DType::kUint8;
-  agree.spans = {{&proposal_, &proposal_, sizeof(proposal_)}};
-  agree.done = [this](const Status& status) { AgreedOnLoop(status); };
-  if (rank_ != 0) router_->AskOnLoop(peers_[0], AgreementId(), SignatureOf(agree));
-  const OperationId id = NumberOnLoop(agree.name);
-  RunOnLoop(next_handle_++, id, std::move(agree));
-}
-
-void Session::AgreedOnLoop(const Status& status) {
-  KF_DCHECK(loop_->InLoop());
-  if (!status.ok()) {
-    if (broken_.ok()) broken_ = status.WithContext("the peers have not come together");
-  } else if (proposal_.strategy == 0 || proposal_.strategy >= static_cast<uint64_t>(kNumStrategies) ||
-             proposal_.chunk_bytes < kMinChunk || proposal_.chunk_bytes > kMaxChunk) {
-    broken_ = InternalError("rank 0 uses strategy number " + std::to_string(proposal_.strategy) + " with chunks of " +
-                            std::to_string(proposal_.chunk_bytes) + " bytes, which cannot be done here");
-  } else {
-    const StrategyName chosen = static_cast<StrategyName>(proposal_.strategy);
-    if (options_.strategy != StrategyName::kAuto && options_.strategy != chosen) {
-      KF_LOG(WARNING) << "strategy " << Name(chosen) << " of rank 0 is used, not " << Name(options_.strategy)
-                      << " of rank " << rank_;
-    }
-    if (rank_ == 0) KF_LOG(INFO) << "strategy " << Name(chosen) << " for " << peers_.ToString();
-    routes_ = std::make_unique<Routes>(chosen, peers_, rank_, proposal_.chunk_bytes);
-    chosen_ = chosen;
-    if (proposal_.direct != 0) return MeetOnLoop();
-  }
-  OpenOnLoop();
-}
-
-void Session::MeetOnLoop() {
-  KF_DCHECK(loop_->InLoop());
+  routes_ = std::make_unique<Routes>(Choice::Of(StrategyName::kStar), peers_, rank_, options_.chunk_bytes);
   const auto run = [this](Operation operation) {
     operation.of_session = true;
     const OperationId id = NumberOnLoop(operation.name);
+    if (!broken_.ok()) failed_early_.emplace(id, broken_);
+    if (rank_ != 0 && id == AgreementId()) router_->AskOnLoop(peers_[0], id, SignatureOf(operation));
     RunOnLoop(next_handle_++, id, std::move(operation));
   };
-  meeting_ = std::make_unique<HostMeeting>(loop_, options_.arena, rank_, size(), run,
-                                           [this](StatusOr<std::unique_ptr<DirectGroup>> group) {
-                                             if (group.ok()) direct_ = std::move(*group);
-                                             if (!group.ok() && broken_.ok()) broken_ = group.status();
-                                             meeting_.reset();
-                                             OpenOnLoop();
-                                           });
-  meeting_->StartOnLoop();
+  Agreement::Means means;
+  means.strategy = options_.strategy;
+  means.chunk_bytes = options_.chunk_bytes;
+  means.arena = options_.arena;
+  means.direct_bytes = options_.direct_bytes;
+  if (previous_ && previous_->peers_.peers() == peers_.peers()) means.measured = previous_->terms_.measured;
+  agreement_ =
+      std::make_unique<Agreement>(loop_, pinger_.get(), peers_, rank_, means, run,
+                                  [this](StatusOr<Agreement::Terms> terms) { AgreedOnLoop(std::move(terms)); });
+  agreement_->StartOnLoop();
+}
+
+void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
+  KF_DCHECK(loop_->InLoop());
+  if (terms.ok()) {
+    terms_ = std::move(*terms);
+    routes_ = std::make_unique<Routes>(terms_.choice, peers_, rank_, terms_.chunk_bytes);
+    chosen_ = terms_.choice.Last();
+  } else if (broken_.ok()) {
+    broken_ = terms.status();
+  }
+  agreement_.reset();
+  OpenOnLoop();
 }
 
 std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conversation) {
   uint64_t bytes = 0;
   for (const Chunk& chunk : movement.chunks) bytes += TotalSize(chunk.send);
-  if (direct_ && movement.all_reduce && bytes >= proposal_.direct_bytes) {
-    return MakeDirectMover(loop_, direct_.get(), std::move(movement), conversation, graph_movers_, counters_);
+  if (terms_.direct && movement.all_reduce && bytes >= terms_.direct_bytes) {
+    return MakeDirectMover(loop_, terms_.direct.get(), std::move(movement), conversation, graph_movers_, counters_);
   }
   return graph_movers_(std::move(movement), rank_, conversation);
 }
@@ -303,88 +279,6 @@ void Session::Finish(Operation* operation, const Status& status) {
   done(status);
 }
 
-void Session::PeerFailedOnLoop(int rank, const std::string& text) {
-  if (IsOtherOnLoop(rank)) GiveUpOnLoop(rank, UnavailableError(text));
-}
-
-void Session::PeerLeftOnLoop(int rank) {
-  if (!IsOtherOnLoop(rank) || !router_ || router_->ConnectedOnLoop(peers_[rank])) return;
-  router_->GiveUpOnLoop(peers_[rank], CancelledError("the peer has left"));
-}
-
-bool Session::IsOtherOnLoop(int rank) const {
-  KF_DCHECK(loop_->InLoop());
-  if (rank >= 0 && rank < size() && rank != rank_) return true;
-  KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
-  return false;
-}
-
-// All hear of it, the peer itself, too, if it is only slow.
-void Session::GiveUpOnLoop(int rank, const Status& why) {
-  KF_DCHECK(loop_->InLoop());
-  DieOnLoop(why.WithContext("rank " + std::to_string(rank) + " (" + peers_[rank].ToString() + ")"), false);
-  router_->GiveUpOnLoop(peers_[rank], why);
-}
-
-void Session::AbortOnLoop(const Status& why) {
-  KF_DCHECK(loop_->InLoop());
-  BreakOnLoop(why, /*tell=*/true);
-}
-
-// The failure of the agreement stands for that of the session.
-OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
-
-// Nor is it a name that the interruption could share with an operation.
-OperationId Session::InterruptId() const { return {epoch_, 1, kAgreementName}; }
-
-void Session::InterruptOnLoop(const Status& why) {
-  KF_DCHECK(loop_->InLoop());
-  if (std::exchange(gave_up_, true)) return;
-  interrupted_ = true;
-  TellOnLoop(InterruptId(), why);
-  const Status given_up = CancelledError("given up, because " + why.message());
-  BreakOnLoop(given_up, /*tell=*/false);
-  if (on_interrupted_) on_interrupted_(given_up);
-}
-
-void Session::InterruptedOnLoop(int rank, const Status& why) {
-  KF_DCHECK(loop_->InLoop());
-  interrupted_ = true;
-  interrupters_.emplace(rank, why);
-  for (const auto& [id, running] : by_id_) router_->AskOnLoop(peers_[rank], id, running->signature());
-  for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
-  if (on_interrupted_) on_interrupted_(why);
-}
-
-void Session::AskInterruptersOnLoop(const OperationId& id, const Signature& signature) {
-  KF_DCHECK(loop_->InLoop());
-  for (const auto& [rank, why] : interrupters_) router_->AskOnLoop(peers_[rank], id, signature);
-}
-
-void Session::FailOnLoop(const OperationId& id, const Status& status) {
-  KF_DCHECK(loop_->InLoop());
-  const auto running = by_id_.find(id);
-  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
-  if (running != by_id_.end()) {
-    running->second->FailOnLoop(status.WithContext(running->second->title()), /*tell=*/true);
-  } else if (waiting) {
-    DropWaitingOnLoop(waiting, status.WithContext(Title(waiting->operation)), /*tell=*/true);
-  }
-}
-
-// The first reason stays; what is pending ends in any case.
-void Session::BreakOnLoop(const Status& why, bool tell) {
-  KF_DCHECK(loop_->InLoop());
-  if (broken_.ok()) broken_ = why;
-  while (!waiting_.empty()) {
-    const Waiting* waiting = &waiting_.front();
-    DropWaitingOnLoop(waiting, why.WithContext(Title(waiting->operation)), tell);
-  }
-  for (const auto& [handle, running] : running_) {
-    running->FailOnLoop(why.WithContext(running->title()), tell);
-  }
-}
-
 void Session::WhenIdleOnLoop(std::function<void()> idle) {
   KF_DCHECK(loop_->InLoop());
   if (running_.empty()) return idle();
@@ -395,32 +289,11 @@ void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ended_ = true;
   watch_.reset();
+  agreement_.reset();
   if (pinger_) pinger_->CloseOnLoop();
   pinger_.reset();
-  direct_.reset();
+  terms_.direct.reset();
   previous_.reset();
-}
-
-// What is heard at first hand is passed on: who told us may be gone before it has reached the others.
-void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
-  KF_DCHECK(loop_->InLoop());
-  const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
-  const Status told(status.code(), status.message() + teller);
-  const auto running = by_id_.find(id);
-  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
-  if (id == AgreementId()) {
-    DieOnLoop(told, /*passed_on=*/true);
-  } else if (id == InterruptId()) {
-    InterruptedOnLoop(peers_.RankOf(from), told);
-  } else if (running != by_id_.end()) {
-    if (!passed_on && !running->second->failed()) TellOnLoop(id, told, /*passed_on=*/true);
-    running->second->FailOnLoop(told, /*tell=*/false);
-  } else if (waiting) {
-    if (!passed_on) TellOnLoop(id, told, /*passed_on=*/true);
-    DropWaitingOnLoop(waiting, told, /*tell=*/false);
-  } else if (!Numbered(id) && failed_early_.size() < kMaxFailedEarly) {
-    failed_early_.emplace(id, told);
-  }
 }
 
 // Whether the operation has been called here.
@@ -446,29 +319,6 @@ void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const St
   if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
   const auto interrupter = interrupters_.find(peers_.RankOf(from));
   if (interrupter != interrupters_.end() && !answer.ok()) FailOnLoop(id, interrupter->second);
-}
-
-void Session::DieOnLoop(const Status& why, bool passed_on) {
-  KF_DCHECK(loop_->InLoop());
-  if (!dead_) TellOnLoop(AgreementId(), why, passed_on);
-  dead_ = true;
-  BreakOnLoop(why, /*tell=*/false);
-}
-
-// A peer that left owes nothing but to operations that still await it. One that died ends the session, and all peers
-// hear of it from the first that notices: who fails as a consequence, and leaves, is then not taken for the cause.
-Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
-  KF_DCHECK(loop_->InLoop());
-  const int rank = peers_.RankOf(peer);
-  const Status status = why.WithContext("rank " + std::to_string(rank) + " (" + peer.ToString() + ")");
-  if (!left) {
-    DieOnLoop(status, /*passed_on=*/false);
-    return why;
-  }
-  // Who has interrupted the epoch and then left has said why.
-  const auto interrupter = interrupters_.find(rank);
-  if (broken_.ok()) broken_ = interrupter == interrupters_.end() ? status : interrupter->second;
-  return interrupter == interrupters_.end() ? why : interrupter->second;
 }
 
 }  // namespace kungfu

@@ -7,7 +7,7 @@
 // A session is one epoch. What changes for all (who takes part, along which graphs) changes with the next one, whose
 // numbers start at 0 again. Owned by shared pointers: who has begun an operation may hold on to a session that is over.
 //
-// Before the first operation the peers agree on the strategy: rank 0 chooses, and tells the others.
+// Before the first operation the peers come together (agreement.h).
 
 #pragma once
 
@@ -21,8 +21,7 @@
 #include <unordered_map>
 
 #include "ops/base/deadline.h"
-#include "ops/collective/direct_group.h"
-#include "ops/collective/host_meeting.h"
+#include "ops/collective/agreement.h"
 #include "ops/collective/operation.h"
 #include "ops/collective/pinger.h"
 #include "ops/collective/planner.h"
@@ -70,7 +69,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   // returns. Any thread; other peers need not do the same.
   void Ping(Seconds timeout, Pinger::Done done);
 
-  // kAuto as long as the peers have not agreed on one. Any thread.
+  // kAuto as long as the peers have not agreed on one; where several share the work that of the largest tensors. Any
+  // thread.
   StrategyName strategy() const { return chosen_; }
   int rank() const { return rank_; }
   int size() const { return peers_.size(); }
@@ -110,8 +110,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
 
   void StartOnLoop(uint64_t handle, Operation operation);
   void AgreeOnLoop();
-  void AgreedOnLoop(const Status& status);
-  void MeetOnLoop();
+  void AgreedOnLoop(StatusOr<Agreement::Terms> terms);
   void OpenOnLoop();
   std::unique_ptr<Mover> MakeMover(Movement movement, Conversation* conversation);
   void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
@@ -157,15 +156,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::atomic<StrategyName> chosen_{StrategyName::kAuto};
 
   // The rest is the loop's.
-  struct Proposal {
-    uint64_t strategy = 0;
-    uint64_t chunk_bytes = 0;
-    uint64_t direct = 0;  // the peers of one host try to use each other's memory
-    uint64_t direct_bytes = 0;
-  };
-  Proposal proposal_;
-  std::unique_ptr<HostMeeting> meeting_;
-  std::unique_ptr<DirectGroup> direct_;
+  std::unique_ptr<Agreement> agreement_;  // under way
+  Agreement::Terms terms_;
   bool agreed_ = false;
   std::list<Waiting> waiting_;
 

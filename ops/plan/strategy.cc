@@ -9,23 +9,36 @@ namespace kungfu {
 namespace {
 
 constexpr const char* kNames[kNumStrategies] = {
-    "AUTO", "STAR", "MULTI_STAR", "RING", "CLIQUE", "TREE", "BINARY_TREE", "BINARY_TREE_STAR", "MULTI_BINARY_TREE_STAR",
+    "AUTO",
+    "STAR",
+    "MULTI_STAR",
+    "RING",
+    "CLIQUE",
+    "TREE",
+    "BINARY_TREE",
+    "BINARY_TREE_STAR",
+    "MULTI_BINARY_TREE_STAR",
+    "HIERARCHY",
 };
 
-// Costs of all-reducing n bytes over p peers on h hosts, l of them on each. A step is one message's way; bytes are
-// those that leave the busiest peer; connections are the peers that the busiest one talks to. Where there are several
-// pairs, each carries an equal share of a tensor's chunks; a tensor of one chunk travels over the first alone. Figures
-// of binary trees are bounds, the others are exact.
+// Costs of all-reducing n bytes over p peers on h hosts, l of them on each, in the order of the hosts. A step is one
+// message's way; bytes are those that leave the busiest peer, and the busiest host; connections are the peers that the
+// busiest one talks to. Where there are several pairs, each carries an equal share of a tensor's chunks; a tensor of
+// one chunk travels over one of them. Figures of binary trees are bounds, the others are exact.
 //
-//                            pairs   steps           bytes               connections
-//   STAR                     1       2               n(p-1)              p-1
-//   MULTI_STAR               h       2               n(p+h-2)/h          p-1
-//   RING                     p       2(p-1)          2n(p-1)/p           2
-//   CLIQUE                   p       2               2n(p-1)/p           p-1
-//   TREE                     1       4               n(l+h-2)            l+h-2
-//   BINARY_TREE              1       2 log2 p        3n                  3
-//   BINARY_TREE_STAR         1       2(1 + log2 h)   n(l+2)              l+2
-//   MULTI_BINARY_TREE_STAR   h       2(1 + log2 h)   n(l-1) + 2n(h-1)/h  l+h-2
+//                            pairs   steps           bytes               between hosts   connections
+//   STAR                     1       2               n(p-1)              n(p-l)          p-1
+//   MULTI_STAR               h       2               n(p+h-2)/h          2nl(h-1)/h      p-1
+//   RING                     p       2(p-1)          2n(p-1)/p           2n(p-1)/p       2
+//   CLIQUE                   p       2               2n(p-1)/p           2nl(h-1)/h      p-1
+//   TREE                     1       4               n(l+h-2)            n(h-1)          l+h-2
+//   BINARY_TREE              1       2 log2 p        3n                  3nl             3
+//   BINARY_TREE_STAR         1       2(1 + log2 h)   n(l+2)              3n              l+2
+//   MULTI_BINARY_TREE_STAR   h       2(1 + log2 h)   n(l-1) + 2n(h-1)/h  2n(h-1)/h       l+h-2
+//   HIERARCHY                p       4               2n(p-1)/p           2n(h-1)/h       l+h-2
+//
+// Nothing gets by with less than 2n(p-1)/p and 2n(h-1)/h (Patarasuk and Yuan, 2009). In HIERARCHY each peer of a host
+// carries an even part of what crosses: 2n(h-1)/p.
 
 // The way up is the way down turned around.
 GraphPair UpAndDown(Graph broadcast) {
@@ -62,10 +75,6 @@ const char* Name(StrategyName name) {
   return kNames[index];
 }
 
-StrategyName Choose(const PeerList& peers) {
-  return peers.HostCount() > 1 ? StrategyName::kMultiBinaryTreeStar : StrategyName::kClique;
-}
-
 Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
   const int size = peers.size();
   const std::vector<int> hosts = peers.HostOfRanks();
@@ -97,6 +106,9 @@ Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
       break;
     case StrategyName::kMultiBinaryTreeStar:
       for (int master : MastersOf(hosts)) strategy.push_back(UpAndDown(HostBinaryTree(hosts, master)));
+      break;
+    case StrategyName::kHierarchy:
+      for (int root = 0; root < size; ++root) strategy.push_back(UpAndDown(CounterpartStar(hosts, root)));
       break;
   }
   return strategy;

@@ -14,7 +14,7 @@ namespace kungfu {
 
 // Values cross processes: append only.
 enum class StrategyName : uint8_t {
-  kAuto = 0,
+  kAuto = 0,                 // whatever is fastest: see cost.h
   kStar = 1,                 // one star, root 0
   kMultiStar = 2,            // one pair per host: a star from the host's master
   kRing = 3,                 // p pairs: a chain from each rank
@@ -23,17 +23,15 @@ enum class StrategyName : uint8_t {
   kBinaryTree = 6,           // one binary tree over all ranks
   kBinaryTreeStar = 7,       // star within hosts, binary tree between masters
   kMultiBinaryTreeStar = 8,  // the same, one pair per host as root
+  kHierarchy = 9,            // p pairs: star within hosts, star between those of one place on each host
 };
-inline constexpr int kNumStrategies = 9;
+inline constexpr int kNumStrategies = 10;
 
 using Strategy = std::vector<GraphPair>;
 
 // "RING" or "ring"; an error that lists the names.
 StatusOr<StrategyName> ParseStrategy(const std::string& text);
 const char* Name(StrategyName name);
-
-// What AUTO means for these peers: CLIQUE on one host, MULTI_BINARY_TREE_STAR over several.
-StrategyName Choose(const PeerList& peers);
 
 // REQUIRES: name is not kAuto, peers are not empty. The cost of each for n bytes and p peers is stated in strategy.cc.
 Strategy MakeStrategy(StrategyName name, const PeerList& peers);

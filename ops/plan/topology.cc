@@ -1,5 +1,6 @@
 #include "ops/plan/topology.h"
 
+#include <algorithm>
 #include <string>
 
 #include "ops/base/logging.h"
@@ -49,16 +50,21 @@ Graph TreeOverAll(int size, int root, FatherOfPlace father_of_place) {
   return GraphOf(fathers);
 }
 
-Graph TreeOverHosts(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
+// A star within each host from its master, and a tree between the masters from `root`, which is one of them.
+Graph TreeOverHosts(const std::vector<int>& host_of_rank, const std::vector<int>& master_of_host, int root,
+                    FatherOfPlace father_of_place) {
   const int size = static_cast<int>(host_of_rank.size());
-  KF_CHECK(0 <= root && root < size) << "root " << root << " of " << size;
-  std::vector<int> master_of_host = MastersOf(host_of_rank);
-  master_of_host[host_of_rank[root]] = root;
-
   std::vector<int> fathers(size);
   for (int rank = 0; rank < size; ++rank) fathers[rank] = master_of_host[host_of_rank[rank]];
   LinkTree(master_of_host, host_of_rank[root], father_of_place, &fathers);
   return GraphOf(fathers);
+}
+
+Graph TreeOverMasters(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
+  KF_CHECK(0 <= root && root < static_cast<int>(host_of_rank.size())) << "root " << root;
+  std::vector<int> master_of_host = MastersOf(host_of_rank);
+  master_of_host[host_of_rank[root]] = root;
+  return TreeOverHosts(host_of_rank, master_of_host, root, father_of_place);
 }
 
 }  // namespace
@@ -101,11 +107,24 @@ std::vector<int> MastersOf(const std::vector<int>& host_of_rank) {
 }
 
 Graph HostStar(const std::vector<int>& host_of_rank, int root) {
-  return TreeOverHosts(host_of_rank, root, FatherInStar);
+  return TreeOverMasters(host_of_rank, root, FatherInStar);
 }
 
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root) {
-  return TreeOverHosts(host_of_rank, root, FatherInBinaryTree);
+  return TreeOverMasters(host_of_rank, root, FatherInBinaryTree);
+}
+
+Graph CounterpartStar(const std::vector<int>& host_of_rank, int root) {
+  KF_CHECK(0 <= root && root < static_cast<int>(host_of_rank.size())) << "root " << root;
+  std::vector<std::vector<int>> ranks_of_host(MastersOf(host_of_rank).size());
+  for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+    ranks_of_host[host_of_rank[rank]].push_back(static_cast<int>(rank));
+  }
+  const std::vector<int>& neighbours = ranks_of_host[host_of_rank[root]];
+  const size_t place = std::find(neighbours.begin(), neighbours.end(), root) - neighbours.begin();
+  std::vector<int> counterparts;
+  for (const std::vector<int>& ranks : ranks_of_host) counterparts.push_back(ranks[place % ranks.size()]);
+  return TreeOverHosts(host_of_rank, counterparts, root, FatherInStar);
 }
 
 }  // namespace kungfu

@@ -90,15 +90,8 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
       reading_text_ = true;
       text_.clear();
       break;
-    case FrameType::kAsk: {
-      const Status answer = owner_->OnAskOnLoop(peer(), header.tag, header.signature);
-      FrameHeader reply;
-      reply.type = FrameType::kAnswer;
-      reply.tag = header.tag;
-      reply.code = answer.code();
-      SendNoticeOnLoop(std::move(reply), answer.message());
-      return OkStatus();
-    }
+    case FrameType::kAsk:
+      break;
     case FrameType::kPull:
       owner_->OnPullOnLoop(peer(), header);
       return OkStatus();
@@ -115,10 +108,21 @@ void InLink::OnFrameEndOnLoop(Connection*, const FrameHeader& header) {
   KF_DCHECK(loop_->InLoop());
   if (header.type == FrameType::kFail) {
     owner_->OnFailFrameOnLoop(peer(), header.tag, Status(header.code, text_));
+  } else if (header.type == FrameType::kAsk) {
+    Answer(header);
   } else if (slot_) {
     target_ = nullptr;
     mailbox_->Arrived(std::exchange(slot_, nullptr));
   }
+}
+
+void InLink::Answer(const FrameHeader& question) {
+  const Status answer = owner_->OnAskOnLoop(peer(), question.tag, question.signature);
+  FrameHeader reply;
+  reply.type = FrameType::kAnswer;
+  reply.tag = question.tag;
+  reply.code = answer.code();
+  SendNoticeOnLoop(std::move(reply), answer.message());
 }
 
 void InLink::OnClosedOnLoop(Connection*, const Status& why) {

@@ -51,6 +51,8 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
   void Commit(size_t size) override;
   void Consume(ConstBytes view) override;
 
+  void Answer(const FrameHeader& question);
+
   Status Charge(uint64_t cost);
 
   EventLoop* const loop_;

@@ -42,10 +42,10 @@ void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, S
   Drain();
 }
 
-void OutLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
+void OutLink::SendNoticeOnLoop(FrameHeader header, std::string text) {
   KF_DCHECK(loop_->InLoop());
   if (!closed_.ok()) return;
-  auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
+  auto kept = std::make_shared<std::string>(std::move(text));
   Message message;
   message.header = std::move(header);
   if (!kept->empty()) message.payload = {{kept->data(), kept->size()}};
@@ -116,6 +116,8 @@ bool OutLink::TrySend(Message* message) {
 
 void OutLink::Send(FrameType type, Message* message) {
   message->header.type = type;
+  ++messages_sent_;
+  payload_sent_ += message->size;
   connection_->SendOnLoop(std::move(message->header), std::move(message->payload),
                           [self = self_, done = std::move(message->done)](const Status& status) {
                             if (status.ok() || !*self) return done(status);

@@ -36,8 +36,8 @@ class OutLink : public ConnectionHandler, private Sink {
 
   // Sends a message of an operation. `done` is called once its bytes are not needed any more; never inside the call.
   void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
-  // kFail, kAsk and kPull.
-  void SendNoticeOnLoop(FrameHeader header, const std::string& text);
+  // kFail, kAsk and kPull. `text`: no longer than that of such a frame may be.
+  void SendNoticeOnLoop(FrameHeader header, std::string text);
   // What could not be sent fails with `why`. Until then it is kept, also when the connection is over: what the peer
   // sent before, over its own connection, may say more.
   // REQUIRES: closed() is not OK.
@@ -51,6 +51,9 @@ class OutLink : public ConnectionHandler, private Sink {
   bool connected() const { return connection_ != nullptr; }
   const Status& closed() const { return closed_; }
   const Connection* connection() const { return connection_.get(); }
+  // Of operations; announcements do not count, nor do headers.
+  uint64_t messages_sent() const { return messages_sent_; }
+  uint64_t payload_sent() const { return payload_sent_; }
 
   // ConnectionHandler
   Status OnFrameOnLoop(Connection* connection, const FrameHeader& header, Sink** sink) override;
@@ -97,6 +100,7 @@ class OutLink : public ConnectionHandler, private Sink {
   std::list<Message> announced_;        // for a grant
   std::vector<StatusCallback> unsent_;  // of messages that the connection did not take
   uint64_t outstanding_ = 0;            // cost of what the receiver has not released
+  uint64_t messages_sent_ = 0, payload_sent_ = 0;
   std::string text_;
 };
 

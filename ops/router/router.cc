@@ -90,17 +90,17 @@ void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, cons
   if (!connected && !state.in.empty()) {
     state.in.back()->SendNoticeOnLoop(std::move(header), status.message());
   } else {
-    LinkTo(peer)->SendNoticeOnLoop(std::move(header), status.message());
+    LinkTo(peer)->SendNoticeOnLoop(std::move(header), status.message().substr(0, kMaxTextSize));
   }
 }
 
-void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours) {
+void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours, size_t filler) {
   KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kAsk;
   header.tag = {id.epoch, id.number, id.name, 0};
   header.signature = ours;
-  LinkTo(peer)->SendNoticeOnLoop(std::move(header), "");
+  LinkTo(peer)->SendNoticeOnLoop(std::move(header), std::string(filler, '\0'));
 }
 
 void Router::RefuseOnLoop(const OperationId& id) {
@@ -241,6 +241,10 @@ Traffic Router::TrafficOnLoop(const PeerId& id) const {
   Traffic traffic = peer.past;
   if (HasOutConnection(peer)) Add(*peer.out->connection(), &traffic);
   for (const auto& link : peer.in) Add(*link->connection(), &traffic);
+  if (peer.out) {
+    traffic.messages_sent = peer.out->messages_sent();
+    traffic.payload_sent = peer.out->payload_sent();
+  }
   return traffic;
 }
 

@@ -33,15 +33,17 @@ class RouterHandler {
   // has not begun, with a text that says what this peer does instead.
   virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) = 0;
-  // Nothing will come from or reach this peer any more. `left`: it said goodbye. Returns what those fail with that await
-  // something of it.
+  // Nothing will come from or reach this peer any more. `left`: it said goodbye. Returns what those fail with that
+  // await something of it.
   virtual Status OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
 };
 
-// Bytes to and from one peer, over connections that are and that were.
+// To and from one peer, over connections that are and that were.
 struct Traffic {
-  uint64_t sent = 0;
+  uint64_t sent = 0;  // bytes
   uint64_t received = 0;
+  uint64_t messages_sent = 0;  // of operations
+  uint64_t payload_sent = 0;   // bytes of those, without headers
 };
 
 struct RouterTotals {
@@ -69,7 +71,8 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   // Tells `peer` that the operation has failed / asks what has become of it.
   void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on);
-  void AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours);
+  // `filler`: bytes that the question carries for nothing but the time they take, at most kMaxEagerSize.
+  void AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours, size_t filler = 0);
 
   // The operation has failed here before it was opened: its messages are refused.
   void RefuseOnLoop(const OperationId& id);

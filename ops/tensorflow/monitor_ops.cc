@@ -139,23 +139,6 @@ class SquaredNormKernel : public OpKernel {
  private:
   static constexpr int64_t kPiece = 1 << 16;
 
-  static int32_t ToDType(tensorflow::DataType type) {
-    switch (type) {
-      case tensorflow::DT_HALF:
-        return KUNGFU_FLOAT16;
-      case tensorflow::DT_BFLOAT16:
-        return KUNGFU_BFLOAT16;
-      case tensorflow::DT_DOUBLE:
-        return KUNGFU_FLOAT64;
-      case tensorflow::DT_COMPLEX64:
-        return KUNGFU_COMPLEX64;
-      case tensorflow::DT_COMPLEX128:
-        return KUNGFU_COMPLEX128;
-      default:
-        return KUNGFU_FLOAT32;
-    }
-  }
-
   tensorflow::DataType type_;
 };
 

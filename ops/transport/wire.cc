@@ -32,7 +32,7 @@ constexpr FrameRule kFrameRules[] = {
     {"bulk", kMaxBulkSize},
     {"credit", 0},
     {"fail", kMaxTextSize},
-    {"ask", 0},
+    {"ask", kMaxEagerSize},
     {"answer", kMaxTextSize},
     {"bye", 0},
     {"pull", 0},

@@ -33,6 +33,11 @@ std::vector<int> FreePorts(int count) {
   return ports;
 }
 
+std::string HostOf(int rank, int size, const ClusterOptions& options) {
+  if (options.hosts > 1) return "127.0.0." + std::to_string(1 + rank * options.hosts / size);
+  return options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
+}
+
 }  // namespace
 
 Cluster::Cluster(int size, const ClusterOptions& options) {
@@ -41,8 +46,8 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
   std::string peers;
   std::vector<std::string> names;
   for (const int port : FreePorts(size)) {
-    names.push_back((options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]") + ":" +
-                    std::to_string(port));
+    const std::string host = HostOf(static_cast<int>(names.size()), size, options);
+    names.push_back(host + ":" + std::to_string(port));
     peers += (peers.empty() ? "" : ",") + names.back();
   }
   for (int rank = 0; rank < size; ++rank) {

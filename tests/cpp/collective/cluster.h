@@ -19,6 +19,7 @@ struct ClusterOptions {
   std::string strategy = "AUTO";
   std::string transport = "shm";  // unix, tcp
   std::string host = "127.0.0.1";
+  int hosts = 1;  // more: addresses of the loopback, from 127.0.0.1 on, with equally many peers on each
   double timeout = 60;
   double stall_warning = 10;
   double silence_timeout = 60;

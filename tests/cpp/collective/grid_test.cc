@@ -55,8 +55,10 @@ std::vector<Case> MakeCases(int size) {
   return cases;
 }
 
-void RunGrid(const char* strategy, int size) {
+void RunGrid(const char* strategy, int size, int hosts = 1) {
   ClusterOptions options;
+  options.transport = "auto";
+  options.hosts = hosts;
   options.strategy = strategy;
   options.chunk_bytes = 64 << 10;  // several chunks for the larger tensors
   Cluster cluster(size, options);
@@ -76,8 +78,8 @@ void RunGrid(const char* strategy, int size) {
     for (int rank = 0; rank < size; ++rank) {
       if (one.recv[rank] != expected) {
         Fail(__FILE__, __LINE__,
-             std::string(strategy) + " " + std::to_string(size) + " peers, rank " + std::to_string(rank) + ": " +
-                 one.name());
+             std::string(strategy) + " " + std::to_string(size) + " peers on " + std::to_string(hosts) +
+                 " hosts, rank " + std::to_string(rank) + ": " + one.name());
       }
     }
   }
@@ -97,7 +99,24 @@ GRID(TREE)
 GRID(BINARY_TREE)
 GRID(BINARY_TREE_STAR)
 GRID(MULTI_BINARY_TREE_STAR)
+GRID(HIERARCHY)
 GRID(AUTO)
+
+// With as many peers on each host, and with one less on some.
+#define GRID_OVER_HOSTS(strategy)                \
+  KF_TEST(GridOverHosts, strategy) {             \
+    for (const int size : {4, 5, 6, 8}) {        \
+      RunGrid(#strategy, size, 2);               \
+      if (size > 4) RunGrid(#strategy, size, 3); \
+    }                                            \
+  }
+
+GRID_OVER_HOSTS(MULTI_STAR)
+GRID_OVER_HOSTS(TREE)
+GRID_OVER_HOSTS(BINARY_TREE_STAR)
+GRID_OVER_HOSTS(MULTI_BINARY_TREE_STAR)
+GRID_OVER_HOSTS(HIERARCHY)
+GRID_OVER_HOSTS(AUTO)
 
 }  // namespace
 }  // namespace kungfu::testing

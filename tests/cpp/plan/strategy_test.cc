@@ -10,29 +10,18 @@
 #include <vector>
 
 #include "tests/cpp/plan/edges.h"
+#include "tests/cpp/plan/layouts.h"
+#include "tests/cpp/plan/stated_costs.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
 namespace {
 
+using testing::Cost;
 using testing::NumEdges;
+using testing::PeersOnEqualHosts;
+using testing::PeersOnHosts;
 using Ranks = std::vector<int>;
-
-PeerList PeersOnHosts(const std::vector<int>& host_of_rank) {
-  std::vector<PeerId> peers;
-  for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
-    const StatusOr<HostAddress> host = HostAddress::Parse("10.0.0." + std::to_string(host_of_rank[rank] + 1));
-    peers.push_back({*host, static_cast<uint16_t>(10000 + rank)});
-  }
-  return PeerList(peers);
-}
-
-PeerList PeersOnEqualHosts(int hosts, int peers_per_host) {
-  std::vector<int> host_of_rank(hosts * peers_per_host);
-  for (size_t rank = 0; rank < host_of_rank.size(); ++rank)
-    host_of_rank[rank] = static_cast<int>(rank) / peers_per_host;
-  return PeersOnHosts(host_of_rank);
-}
 
 // `size` peers spread over hosts in several ways.
 std::vector<PeerList> LayoutsOf(int size) {
@@ -134,6 +123,7 @@ KF_TEST(Strategy, PairsStartWhereTheyShould) {
   EXPECT_TRUE(roots(StrategyName::kBinaryTree) == (Ranks{0}));
   EXPECT_TRUE(roots(StrategyName::kBinaryTreeStar) == (Ranks{0}));
   EXPECT_TRUE(roots(StrategyName::kMultiBinaryTreeStar) == (Ranks{0, 2, 4}));
+  EXPECT_TRUE(roots(StrategyName::kHierarchy) == (Ranks{0, 1, 2, 3, 4, 5}));
 }
 
 KF_TEST(Strategy, RingsGoOneWay) {
@@ -148,11 +138,12 @@ KF_TEST(Strategy, RingsGoOneWay) {
   }
 }
 
-// Between hosts only masters talk.
+// Between hosts only one peer of each talks.
 KF_TEST(Strategy, HierarchicalStrategiesCrossHostsOnceEachWay) {
   const PeerList peers = PeersOnHosts({0, 1, 0, 1, 2, 2, 2, 3});
   const std::vector<int> hosts = peers.HostOfRanks();
-  for (StrategyName name : {StrategyName::kTree, StrategyName::kBinaryTreeStar, StrategyName::kMultiBinaryTreeStar}) {
+  for (StrategyName name : {StrategyName::kTree, StrategyName::kBinaryTreeStar, StrategyName::kMultiBinaryTreeStar,
+                            StrategyName::kHierarchy}) {
     for (const GraphPair& pair : MakeStrategy(name, peers)) {
       int crossings = 0;
       for (int rank = 0; rank < peers.size(); ++rank) {
@@ -163,13 +154,12 @@ KF_TEST(Strategy, HierarchicalStrategiesCrossHostsOnceEachWay) {
   }
 }
 
-struct Cost {
-  double pairs, steps, bytes, connections;  // bytes in units of the tensor
-};
-
-Cost Measure(const Strategy& strategy, int size) {
-  Cost cost = {static_cast<double>(strategy.size()), 0, 0, 0};
-  std::vector<size_t> sent(size);
+Cost Measure(const Strategy& strategy, const PeerList& peers) {
+  const int size = peers.size();
+  const std::vector<int> hosts = peers.HostOfRanks();
+  Cost cost;
+  cost.pairs = static_cast<double>(strategy.size());
+  std::vector<size_t> sent(size), left_host(peers.HostCount());
   std::vector<std::set<int>> talks_to(size);
   for (const GraphPair& pair : strategy) {
     const int root = RootOf(pair.reduce);
@@ -180,6 +170,7 @@ Cost Measure(const Strategy& strategy, int size) {
         const Ranks& successors = graph->Successors(rank);
         const Ranks& predecessors = graph->Predecessors(rank);
         sent[rank] += successors.size();
+        for (const int to : successors) left_host[hosts[rank]] += hosts[rank] != hosts[to];
         talks_to[rank].insert(successors.begin(), successors.end());
         talks_to[rank].insert(predecessors.begin(), predecessors.end());
       }
@@ -189,11 +180,14 @@ Cost Measure(const Strategy& strategy, int size) {
     cost.bytes = std::max(cost.bytes, static_cast<double>(sent[rank]) / strategy.size());
     cost.connections = std::max<double>(cost.connections, talks_to[rank].size());
   }
+  for (const size_t left : left_host) {
+    cost.between_hosts = std::max(cost.between_hosts, static_cast<double>(left) / strategy.size());
+  }
   return cost;
 }
 
-void ExpectCost(StrategyName name, const PeerList& peers, const Cost& stated, bool bytes_are_a_bound = false) {
-  const Cost measured = Measure(MakeStrategy(name, peers), peers.size());
+void ExpectCost(StrategyName name, const PeerList& peers, const Cost& stated) {
+  const Cost measured = Measure(MakeStrategy(name, peers), peers);
   const auto expect = [&](bool holds, const char* what, double is, double should_be) {
     if (holds) return;
     testing::Fail(__FILE__, __LINE__,
@@ -201,16 +195,13 @@ void ExpectCost(StrategyName name, const PeerList& peers, const Cost& stated, bo
                       std::to_string(peers.LocalSize(0)) + ": " + what + " " + std::to_string(is) + ", stated " +
                       std::to_string(should_be));
   };
-  const auto near = [](double a, double b) { return std::abs(a - b) < 1e-9; };
+  const auto near = [&](double a, double b) { return stated.bound ? a <= b : std::abs(a - b) < 1e-9; };
   expect(measured.pairs == stated.pairs, "pairs", measured.pairs, stated.pairs);
   expect(measured.steps == stated.steps, "steps", measured.steps, stated.steps);
-  if (bytes_are_a_bound) {
-    expect(measured.bytes <= stated.bytes, "bytes", measured.bytes, stated.bytes);
-    expect(measured.connections <= stated.connections, "connections", measured.connections, stated.connections);
-  } else {
-    expect(near(measured.bytes, stated.bytes), "bytes", measured.bytes, stated.bytes);
-    expect(measured.connections == stated.connections, "connections", measured.connections, stated.connections);
-  }
+  expect(near(measured.bytes, stated.bytes), "bytes", measured.bytes, stated.bytes);
+  expect(near(measured.between_hosts, stated.between_hosts), "between hosts", measured.between_hosts,
+         stated.between_hosts);
+  expect(near(measured.connections, stated.connections), "connections", measured.connections, stated.connections);
 }
 
 // The table in strategy.cc, for h hosts of l peers.
@@ -219,24 +210,30 @@ KF_TEST(Strategy, CostsWhatItsTableSays) {
     int hosts, peers_per_host;
   };
   for (const Shape& shape : {Shape{2, 2}, {3, 2}, {2, 4}, {4, 2}, {5, 3}, {8, 8}, {16, 16}, {4, 64}, {64, 4}}) {
-    const double h = shape.hosts, l = shape.peers_per_host, p = h * l;
     const PeerList peers = PeersOnEqualHosts(shape.hosts, shape.peers_per_host);
-    const double log_p = std::floor(std::log2(p)), log_h = std::floor(std::log2(h));
-    ExpectCost(StrategyName::kStar, peers, {1, 2, p - 1, p - 1});
-    ExpectCost(StrategyName::kMultiStar, peers, {h, 2, (p + h - 2) / h, p - 1});
-    ExpectCost(StrategyName::kRing, peers, {p, 2 * (p - 1), 2 * (p - 1) / p, 2});
-    ExpectCost(StrategyName::kClique, peers, {p, 2, 2 * (p - 1) / p, p - 1});
-    ExpectCost(StrategyName::kTree, peers, {1, 4, l + h - 2, l + h - 2});
-    ExpectCost(StrategyName::kBinaryTree, peers, {1, 2 * log_p, 3, 3}, true);
-    ExpectCost(StrategyName::kBinaryTreeStar, peers, {1, 2 * (1 + log_h), l + 2, l + 2}, true);
-    ExpectCost(StrategyName::kMultiBinaryTreeStar, peers, {h, 2 * (1 + log_h), l - 1 + 2 * (h - 1) / h, l + h - 2});
+    for (const StrategyName name : AllStrategies()) {
+      ExpectCost(name, peers, testing::StatedCost(name, shape.hosts, shape.peers_per_host));
+    }
   }
 }
 
-KF_TEST(Strategy, AutoIsCliqueOnOneHostAndTreesOverSeveral) {
-  EXPECT_EQ(Choose(PeersOnEqualHosts(1, 1)), StrategyName::kClique);
-  EXPECT_EQ(Choose(PeersOnEqualHosts(1, 4)), StrategyName::kClique);
-  EXPECT_EQ(Choose(PeersOnEqualHosts(2, 1)), StrategyName::kMultiBinaryTreeStar);
+// Each peer of a host carries an equal part of what crosses, to and from its counterparts.
+KF_TEST(Strategy, InAHierarchyAllPeersShareTheWayBetweenHosts) {
+  constexpr int kHosts = 3, kPeers = 4;
+  const PeerList peers = PeersOnEqualHosts(kHosts, kPeers);
+  std::vector<int> crossings(peers.size());
+  for (const GraphPair& pair : MakeStrategy(StrategyName::kHierarchy, peers)) {
+    for (const Graph* graph : {&pair.reduce, &pair.broadcast}) {
+      for (int from = 0; from < peers.size(); ++from) {
+        for (const int to : graph->Successors(from)) {
+          if (from / kPeers == to / kPeers) continue;
+          EXPECT_EQ(from % kPeers, to % kPeers);
+          ++crossings[from];
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(crossings == std::vector<int>(peers.size(), 2 * (kHosts - 1)));
 }
 
 KF_TEST(Strategy, NamesAreParsedInAnyCase) {

@@ -96,7 +96,7 @@ KF_TEST(Wire, RefusesLengthsBeyondItsBounds) {
                         {FrameType::kBulk, kMaxBulkSize},
                         {FrameType::kCredit, 0},
                         {FrameType::kFail, kMaxTextSize},
-                        {FrameType::kAsk, 0},
+                        {FrameType::kAsk, kMaxEagerSize},
                         {FrameType::kAnswer, kMaxTextSize},
                         {FrameType::kBye, 0},
                         {FrameType::kPull, 0}};

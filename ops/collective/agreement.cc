@@ -1,0 +1,122 @@
+#include "ops/collective/agreement.h"
+
+#include <string>
+#include <utility>
+
+#include "ops/base/logging.h"
+
+namespace kungfu {
+namespace {
+
+constexpr char kChoiceName[] = "kungfu/the choice of a strategy";
+// What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
+constexpr uint64_t kMinChunk = 4 << 10, kMaxChunk = 1 << 30;
+
+}  // namespace
+
+Agreement::Agreement(EventLoop* loop, Pinger* pinger, const PeerList& peers, int rank, const Means& means, Run run,
+                     Agreed agreed)
+    : loop_(loop),
+      pinger_(pinger),
+      peers_(peers),
+      rank_(rank),
+      means_(means),
+      run_(std::move(run)),
+      agreed_(std::move(agreed)) {}
+
+Agreement::~Agreement() = default;
+
+void Agreement::TellOnLoop(const std::string& name, void* data, size_t size, StatusCallback done) {
+  KF_DCHECK(loop_->InLoop());
+  Operation tell;
+  tell.kind = Kind::kBroadcast;
+  tell.name = name;
+  tell.dtype = DType::kUint8;
+  tell.spans = {{data, data, size}};
+  tell.done = std::move(done);
+  run_(std::move(tell));
+}
+
+// Two peers have no choice.
+void Agreement::StartOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  const bool wants_auto = means_.strategy == StrategyName::kAuto;
+  proposal_.choice = !wants_auto       ? Choice::Of(means_.strategy)
+                     : means_.measured ? *means_.measured
+                                       : Choice::Of(StrategyName::kClique);
+  proposal_.measures = wants_auto && !means_.measured && peers_.size() > 2;
+  proposal_.chunk_bytes = means_.chunk_bytes;
+  proposal_.direct =
+      wants_auto && means_.arena != nullptr && peers_.HostCount() == 1 && peers_.size() <= DirectGroup::kMostPeers;
+  proposal_.direct_bytes = means_.direct_bytes;
+  TellOnLoop(kAgreementName, &proposal_, sizeof(proposal_), [this](const Status& status) { ProposedOnLoop(status); });
+}
+
+void Agreement::ProposedOnLoop(const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  if (!status.ok()) return FailOnLoop(status);
+  if (proposal_.chunk_bytes < kMinChunk || proposal_.chunk_bytes > kMaxChunk) {
+    return EndOnLoop(InternalError("rank 0 uses chunks of " + std::to_string(proposal_.chunk_bytes) +
+                                   " bytes, which cannot be done here"));
+  }
+  if (proposal_.measures == 0) return ChosenOnLoop();
+  if (rank_ == 0) return MeasureOnLoop();
+  TellChoiceOnLoop();
+}
+
+void Agreement::MeasureOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  probe_ = std::make_unique<LinkProbe>(pinger_, peers_, rank_);
+  probe_->StartOnLoop([this](const LinkCosts& costs) {
+    proposal_.choice = Choose(peers_, proposal_.chunk_bytes, costs);
+    TellChoiceOnLoop();
+  });
+}
+
+void Agreement::TellChoiceOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  TellOnLoop(kChoiceName, &proposal_.choice, sizeof(proposal_.choice), [this](const Status& status) {
+    if (!status.ok()) return FailOnLoop(status);
+    ChosenOnLoop();
+  });
+}
+
+void Agreement::ChosenOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  const Choice& choice = proposal_.choice;
+  if (!choice.IsValid()) return EndOnLoop(InternalError("rank 0 uses a strategy that is not known here"));
+  if (means_.strategy != StrategyName::kAuto && means_.strategy != choice.Last()) {
+    KF_LOG(WARNING) << "strategy " << choice.ToString() << " of rank 0 is used, not " << Name(means_.strategy)
+                    << " of rank " << rank_;
+  }
+  if (rank_ == 0) KF_LOG(INFO) << "strategy " << choice.ToString() << " for " << peers_.ToString();
+  terms_.choice = choice;
+  terms_.measured = proposal_.measures != 0 ? choice : means_.measured;
+  terms_.chunk_bytes = proposal_.chunk_bytes;
+  terms_.direct_bytes = proposal_.direct_bytes;
+  if (proposal_.direct != 0) return MeetOnLoop();
+  EndOnLoop(std::move(terms_));
+}
+
+void Agreement::MeetOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  meeting_ = std::make_unique<HostMeeting>(loop_, means_.arena, rank_, peers_.size(), run_,
+                                           [this](StatusOr<std::unique_ptr<DirectGroup>> group) {
+                                             if (!group.ok()) return EndOnLoop(group.status());
+                                             terms_.direct = std::move(*group);
+                                             EndOnLoop(std::move(terms_));
+                                           });
+  meeting_->StartOnLoop();
+}
+
+void Agreement::FailOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  EndOnLoop(why.WithContext("the peers have not come together"));
+}
+
+void Agreement::EndOnLoop(StatusOr<Terms> terms) {
+  KF_DCHECK(loop_->InLoop());
+  std::exchange(agreed_, nullptr)(std::move(terms));
+}
+
+}  // namespace kungfu

@@ -1,0 +1,92 @@
+// How the peers of a session come together before its first operation: rank 0 says by what strategy, in what chunks and
+// in whose memory data travel. Where the strategy is AUTO it first measures what messages cost (link_probe.h), once all
+// are there, while the others wait for its choice: so all choose the same.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "ops/base/status.h"
+#include "ops/collective/direct_group.h"
+#include "ops/collective/host_meeting.h"
+#include "ops/collective/link_probe.h"
+#include "ops/collective/operation.h"
+#include "ops/collective/pinger.h"
+#include "ops/memory/arena.h"
+#include "ops/plan/cost.h"
+#include "ops/plan/peer_list.h"
+#include "ops/plan/strategy.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+// The name of its first operation.
+inline constexpr char kAgreementName[] = "kungfu/the start of the session";
+
+// Lives on the event loop's thread.
+class Agreement {
+ public:
+  // What this peer brings. Of all but the arena rank 0's counts.
+  struct Means {
+    StrategyName strategy = StrategyName::kAuto;
+    uint64_t chunk_bytes = 0;
+    Arena* arena = nullptr;  // null: it does not take part in a direct group
+    uint64_t direct_bytes = 0;
+    std::optional<Choice> measured;  // by these peers before
+  };
+  // What holds for all.
+  struct Terms {
+    Choice choice;
+    std::optional<Choice> measured;  // what AUTO means for these peers, if it is known
+    uint64_t chunk_bytes = 0;
+    uint64_t direct_bytes = 0;
+    std::unique_ptr<DirectGroup> direct;  // null: there is none
+  };
+  // Runs an operation between the peers, which needs no strategy.
+  using Run = std::function<void(Operation operation)>;
+  // An error: the peers have not come together. May destroy the agreement.
+  using Agreed = std::function<void(StatusOr<Terms> terms)>;
+
+  // `loop`, `pinger` and `peers` must outlive it.
+  Agreement(EventLoop* loop, Pinger* pinger, const PeerList& peers, int rank, const Means& means, Run run,
+            Agreed agreed);
+  ~Agreement();
+
+  void StartOnLoop();
+
+ private:
+  // As it lies in memory on all peers.
+  struct Proposal {
+    Choice choice;
+    uint64_t measures = 0;  // another choice follows
+    uint64_t chunk_bytes = 0;
+    uint64_t direct = 0;  // the peers of one host try to use each other's memory
+    uint64_t direct_bytes = 0;
+  };
+
+  void TellOnLoop(const std::string& name, void* data, size_t size, StatusCallback done);
+  void ProposedOnLoop(const Status& status);
+  void MeasureOnLoop();
+  void TellChoiceOnLoop();
+  void ChosenOnLoop();
+  void MeetOnLoop();
+  void FailOnLoop(const Status& why);
+  void EndOnLoop(StatusOr<Terms> terms);
+
+  EventLoop* const loop_;
+  Pinger* const pinger_;
+  const PeerList& peers_;
+  const int rank_;
+  const Means means_;
+  const Run run_;
+  Agreed agreed_;  // null once it was called
+
+  Proposal proposal_;
+  std::unique_ptr<LinkProbe> probe_;
+  std::unique_ptr<HostMeeting> meeting_;
+  Terms terms_;
+};
+
+}  // namespace kungfu

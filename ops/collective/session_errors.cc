@@ -1,0 +1,144 @@
+// How a session fails: errors that this peer finds or is told of, peers that are lost, epochs that are interrupted.
+
+#include <string>
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/collective/session.h"
+
+namespace kungfu {
+namespace {
+
+// Failures of operations that have not begun here: more than this many are not remembered.
+constexpr size_t kMaxFailedEarly = 1 << 14;
+
+}  // namespace
+
+void Session::PeerFailedOnLoop(int rank, const std::string& text) {
+  if (IsOtherOnLoop(rank)) GiveUpOnLoop(rank, UnavailableError(text));
+}
+
+void Session::PeerLeftOnLoop(int rank) {
+  if (!IsOtherOnLoop(rank) || !router_ || router_->ConnectedOnLoop(peers_[rank])) return;
+  router_->GiveUpOnLoop(peers_[rank], CancelledError("the peer has left"));
+}
+
+bool Session::IsOtherOnLoop(int rank) const {
+  KF_DCHECK(loop_->InLoop());
+  if (rank >= 0 && rank < size() && rank != rank_) return true;
+  KF_LOG(WARNING) << "the runner tells of rank " << rank << ", which is no other peer of this session";
+  return false;
+}
+
+// All hear of it, the peer itself, too, if it is only slow.
+void Session::GiveUpOnLoop(int rank, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  DieOnLoop(why.WithContext("rank " + std::to_string(rank) + " (" + peers_[rank].ToString() + ")"), false);
+  router_->GiveUpOnLoop(peers_[rank], why);
+}
+
+void Session::AbortOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  BreakOnLoop(why, /*tell=*/true);
+}
+
+// The failure of the agreement stands for that of the session.
+OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
+
+// Nor is it a name that the interruption could share with an operation.
+OperationId Session::InterruptId() const { return {epoch_, 1, kAgreementName}; }
+
+void Session::InterruptOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  if (std::exchange(gave_up_, true)) return;
+  interrupted_ = true;
+  TellOnLoop(InterruptId(), why);
+  const Status given_up = CancelledError("given up, because " + why.message());
+  BreakOnLoop(given_up, /*tell=*/false);
+  if (on_interrupted_) on_interrupted_(given_up);
+}
+
+void Session::InterruptedOnLoop(int rank, const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  interrupted_ = true;
+  interrupters_.emplace(rank, why);
+  for (const auto& [id, running] : by_id_) router_->AskOnLoop(peers_[rank], id, running->signature());
+  for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+  if (on_interrupted_) on_interrupted_(why);
+}
+
+void Session::AskInterruptersOnLoop(const OperationId& id, const Signature& signature) {
+  KF_DCHECK(loop_->InLoop());
+  for (const auto& [rank, why] : interrupters_) router_->AskOnLoop(peers_[rank], id, signature);
+}
+
+void Session::FailOnLoop(const OperationId& id, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  const auto running = by_id_.find(id);
+  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
+  if (running != by_id_.end()) {
+    running->second->FailOnLoop(status.WithContext(running->second->title()), /*tell=*/true);
+  } else if (waiting) {
+    DropWaitingOnLoop(waiting, status.WithContext(Title(waiting->operation)), /*tell=*/true);
+  }
+}
+
+// The first reason stays; what is pending ends in any case.
+void Session::BreakOnLoop(const Status& why, bool tell) {
+  KF_DCHECK(loop_->InLoop());
+  if (broken_.ok()) broken_ = why;
+  while (!waiting_.empty()) {
+    const Waiting* waiting = &waiting_.front();
+    DropWaitingOnLoop(waiting, why.WithContext(Title(waiting->operation)), tell);
+  }
+  for (const auto& [handle, running] : running_) {
+    running->FailOnLoop(why.WithContext(running->title()), tell);
+  }
+}
+
+// What is heard at first hand is passed on: who told us may be gone before it has reached the others.
+void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
+  const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
+  const Status told(status.code(), status.message() + teller);
+  const auto running = by_id_.find(id);
+  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
+  if (id == AgreementId()) {
+    DieOnLoop(told, /*passed_on=*/true);
+  } else if (id == InterruptId()) {
+    InterruptedOnLoop(peers_.RankOf(from), told);
+  } else if (running != by_id_.end()) {
+    if (!passed_on && !running->second->failed()) TellOnLoop(id, told, /*passed_on=*/true);
+    running->second->FailOnLoop(told, /*tell=*/false);
+  } else if (waiting) {
+    if (!passed_on) TellOnLoop(id, told, /*passed_on=*/true);
+    DropWaitingOnLoop(waiting, told, /*tell=*/false);
+  } else if (!Numbered(id) && failed_early_.size() < kMaxFailedEarly) {
+    failed_early_.emplace(id, told);
+  }
+}
+
+void Session::DieOnLoop(const Status& why, bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
+  if (!dead_) TellOnLoop(AgreementId(), why, passed_on);
+  dead_ = true;
+  BreakOnLoop(why, /*tell=*/false);
+}
+
+// A peer that left owes nothing but to operations that still await it. One that died ends the session, and all peers
+// hear of it from the first that notices: who fails as a consequence, and leaves, is then not taken for the cause.
+Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
+  KF_DCHECK(loop_->InLoop());
+  const int rank = peers_.RankOf(peer);
+  const Status status = why.WithContext("rank " + std::to_string(rank) + " (" + peer.ToString() + ")");
+  if (!left) {
+    DieOnLoop(status, /*passed_on=*/false);
+    return why;
+  }
+  // Who has interrupted the epoch and then left has said why.
+  const auto interrupter = interrupters_.find(rank);
+  if (broken_.ok()) broken_ = interrupter == interrupters_.end() ? status : interrupter->second;
+  return interrupter == interrupters_.end() ? why : interrupter->second;
+}
+
+}  // namespace kungfu

@@ -1,0 +1,173 @@
+#include "ops/plan/cost.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/plan/partition.h"
+
+namespace kungfu {
+namespace {
+
+constexpr int kMostConnections = 64;
+constexpr double kWorthAChange = 0.9;
+constexpr uint64_t kSmallest = 1 << 10, kLargest = 64 << 20;
+
+// Where two cost the same the first one is taken.
+constexpr StrategyName kCandidates[] = {
+    StrategyName::kClique,         StrategyName::kHierarchy,  StrategyName::kRing, StrategyName::kMultiBinaryTreeStar,
+    StrategyName::kBinaryTreeStar, StrategyName::kBinaryTree, StrategyName::kTree, StrategyName::kMultiStar,
+    StrategyName::kStar,
+};
+
+double Busy(const LinkCost& link, double bytes) { return link.overhead + bytes * link.per_byte; }
+
+// The rank that has no way on.
+int RootOf(const Graph& reduce) {
+  int rank = 0;
+  while (!reduce.Successors(rank).empty()) rank = reduce.Successors(rank)[0];
+  return rank;
+}
+
+}  // namespace
+
+CostModel::CostModel(Strategy strategy, const PeerList& peers, uint64_t chunk_bytes)
+    : strategy_(std::move(strategy)),
+      host_of_rank_(peers.HostOfRanks()),
+      chunk_bytes_(chunk_bytes),
+      sends_(peers.size()),
+      receives_(peers.size()),
+      leaving_(peers.HostCount()) {
+  std::vector<std::set<int>> talks_to(peers.size());
+  for (const GraphPair& pair : strategy_) {
+    for (const Graph* graph : {&pair.reduce, &pair.broadcast}) {
+      for (int from = 0; from < peers.size(); ++from) {
+        for (const int to : graph->Successors(from)) {
+          const bool crosses = host_of_rank_[from] != host_of_rank_[to];
+          ++(crosses ? sends_[from].remote : sends_[from].local);
+          ++(crosses ? receives_[to].remote : receives_[to].local);
+          leaving_[host_of_rank_[from]] += crosses;
+          talks_to[from].insert(to);
+          talks_to[to].insert(from);
+        }
+      }
+    }
+  }
+  for (const std::set<int>& others : talks_to) connections_ = std::max(connections_, static_cast<int>(others.size()));
+}
+
+double CostModel::Ready(const Graph& reduce, int rank, const LinkCosts& costs, uint64_t bytes) const {
+  double now = 0;
+  for (const int child : reduce.Predecessors(rank)) {
+    const LinkCost& link = Of(costs, child, rank);
+    now = std::max(now, Ready(reduce, child, costs, bytes) + link.latency) + Busy(link, static_cast<double>(bytes));
+  }
+  return now;
+}
+
+double CostModel::Spread(const Graph& broadcast, int rank, double start, const LinkCosts& costs, uint64_t bytes) const {
+  double now = start, last = start;
+  for (const int target : broadcast.Successors(rank)) {
+    const LinkCost& link = Of(costs, rank, target);
+    now += Busy(link, static_cast<double>(bytes));
+    last = std::max(last, Spread(broadcast, target, now + link.latency, costs, bytes));
+  }
+  return last;
+}
+
+double CostModel::Path(const GraphPair& pair, const LinkCosts& costs, uint64_t bytes) const {
+  const int root = RootOf(pair.reduce);
+  return Spread(pair.broadcast, root, Ready(pair.reduce, root, costs, bytes), costs, bytes);
+}
+
+double CostModel::Round(const LinkCosts& costs, double bytes) const {
+  double round = 0;
+  for (const auto* by_rank : {&sends_, &receives_}) {
+    for (const Messages& messages : *by_rank) {
+      const double busy = messages.local * Busy(costs.local, bytes) + messages.remote * Busy(costs.remote, bytes);
+      round = std::max(round, busy);
+    }
+  }
+  for (const int leaving : leaving_) round = std::max(round, leaving * bytes * costs.remote.per_byte);
+  return round;
+}
+
+double CostModel::Seconds(uint64_t bytes, const LinkCosts& costs) const {
+  const int pairs = static_cast<int>(strategy_.size());
+  const uint64_t chunks = NumChunks(bytes, 1, pairs, kLeastChunkBytes, chunk_bytes_);
+  const uint64_t chunk = bytes / chunks;
+  double path = 0;
+  for (const GraphPair& pair : strategy_) path = std::max(path, Path(pair, costs, chunk));
+  const double round = Round(costs, static_cast<double>(chunk));
+  const double rounds = static_cast<double>(chunks) / pairs;
+  return rounds <= 1 ? std::max(path, round * rounds) : std::max(path, round) + round * (rounds - 1);
+}
+
+Choice Choice::Of(StrategyName name) {
+  Choice choice;
+  choice.entries[0].strategy = static_cast<uint64_t>(name);
+  return choice;
+}
+
+StrategyName Choice::For(uint64_t bytes) const {
+  int i = 0;
+  while (i + 1 < kMost && entries[i + 1].strategy != 0 && bytes >= entries[i + 1].from) ++i;
+  return static_cast<StrategyName>(entries[i].strategy);
+}
+
+StrategyName Choice::Last() const { return For(~uint64_t{0}); }
+
+bool Choice::IsValid() const {
+  for (int i = 0; i < kMost; ++i) {
+    if (entries[i].strategy >= static_cast<uint64_t>(kNumStrategies)) return false;
+    if (i == 0 && (entries[i].from != 0 || entries[i].strategy == 0)) return false;
+    if (i > 0 && entries[i].strategy != 0 && (entries[i - 1].strategy == 0 || entries[i].from <= entries[i - 1].from)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string Choice::ToString() const {
+  std::string text;
+  for (const Entry& entry : entries) {
+    if (entry.strategy == 0) break;
+    if (!text.empty()) text += ", from " + std::to_string(entry.from) + " bytes ";
+    text += Name(static_cast<StrategyName>(entry.strategy));
+  }
+  return text;
+}
+
+Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs) {
+  if (peers.size() <= 2) return Choice::Of(StrategyName::kClique);
+  struct Candidate {
+    StrategyName name;
+    CostModel model;
+  };
+  std::vector<Candidate> candidates;
+  for (const StrategyName name : kCandidates) {
+    CostModel model(MakeStrategy(name, peers), peers, chunk_bytes);
+    if (model.connections() <= kMostConnections) candidates.push_back({name, std::move(model)});
+  }
+  Choice choice;
+  int used = 0;
+  for (uint64_t bytes = kSmallest; bytes <= kLargest && used < Choice::kMost; bytes *= 2) {
+    const Candidate* best = nullptr;
+    double least = 0, current = 0;
+    for (const Candidate& candidate : candidates) {
+      const double seconds = candidate.model.Seconds(bytes, costs);
+      if (used > 0 && candidate.name == choice.Last()) current = seconds;
+      if (best == nullptr || seconds < least) {
+        best = &candidate;
+        least = seconds;
+      }
+    }
+    if (used > 0 && least > current * kWorthAChange) continue;
+    choice.entries[used] = {used == 0 ? 0 : bytes, static_cast<uint64_t>(best->name)};
+    ++used;
+  }
+  return choice;
+}
+
+}  // namespace kungfu

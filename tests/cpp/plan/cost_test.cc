@@ -1,0 +1,123 @@
+#include "ops/plan/cost.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/cpp/plan/layouts.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu {
+namespace {
+
+using testing::PeersOnEqualHosts;
+
+constexpr uint64_t kChunk = 1 << 20;
+
+double SecondsOf(StrategyName name, const PeerList& peers, uint64_t bytes, const LinkCosts& costs) {
+  return CostModel(MakeStrategy(name, peers), peers, kChunk).Seconds(bytes, costs);
+}
+
+void ExpectNear(double is, double should_be) {
+  if (std::abs(is - should_be) <= 1e-9 * should_be) return;
+  testing::Fail(__FILE__, __LINE__, std::to_string(is) + " s, not " + std::to_string(should_be));
+}
+
+// The closed forms of the header, where a tensor is one chunk: 15 peers make a binary tree of depth 3.
+KF_TEST(Cost, OfOneChunkIsItsPath) {
+  const PeerList peers = PeersOnEqualHosts(1, 15);
+  const LinkCosts costs{{30e-6, 4e-6, 1e-9}, {}};
+  for (const uint64_t bytes : {0, 1000, 60000}) {
+    const double w = 4e-6 + 1e-9 * static_cast<double>(bytes);
+    ExpectNear(SecondsOf(StrategyName::kStar, peers, bytes, costs), 2 * 30e-6 + 2 * 14 * w);
+    ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 2 * 30e-6 + 2 * 14 * w);
+    ExpectNear(SecondsOf(StrategyName::kRing, peers, bytes, costs), 2 * 14 * (30e-6 + w));
+    ExpectNear(SecondsOf(StrategyName::kBinaryTree, peers, bytes, costs), 2 * 3 * (30e-6 + 2 * w));
+  }
+}
+
+// Without latency and overhead only bytes count: what the busiest peer has to send.
+KF_TEST(Cost, OfManyChunksIsItsBytes) {
+  const PeerList peers = PeersOnEqualHosts(1, 4);
+  const LinkCosts costs{{0, 0, 1e-9}, {}};
+  const uint64_t bytes = 1024 * kChunk;
+  const double n = 1e-9 * static_cast<double>(bytes), chunk = 1e-9 * kChunk;
+  ExpectNear(SecondsOf(StrategyName::kRing, peers, bytes, costs), 2 * n * 3 / 4);
+  ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 2 * n * 3 / 4);
+  ExpectNear(SecondsOf(StrategyName::kStar, peers, bytes, costs), 3 * n + 3 * chunk);
+}
+
+// The peers of a host share its way out.
+KF_TEST(Cost, BetweenHostsIsWhatLeavesTheHost) {
+  const PeerList peers = PeersOnEqualHosts(4, 8);
+  const LinkCosts costs{{0, 0, 0}, {0, 0, 1e-9}};
+  const uint64_t bytes = 1024 * kChunk;
+  const double n = 1e-9 * static_cast<double>(bytes);
+  ExpectNear(SecondsOf(StrategyName::kHierarchy, peers, bytes, costs), 2 * n * 3 / 4);
+  ExpectNear(SecondsOf(StrategyName::kRing, peers, bytes, costs), 2 * n * 31 / 32);
+  ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 8 * 2 * n * 3 / 4);
+}
+
+std::string Chosen(const PeerList& peers, const LinkCosts& costs) {
+  const Choice choice = Choose(peers, kChunk, costs);
+  EXPECT_TRUE(choice.IsValid());
+  return choice.ToString();
+}
+
+KF_TEST(Choice, OfFewPeersOnOneHostIsAClique) {
+  EXPECT_EQ(Chosen(PeersOnEqualHosts(1, 1), {}), "CLIQUE");
+  EXPECT_EQ(Chosen(PeersOnEqualHosts(1, 2), {}), "CLIQUE");
+  EXPECT_EQ(Chosen(PeersOnEqualHosts(1, 4), {}), "CLIQUE");
+}
+
+// A star is done after 2 latency + 28w, the tree after 6 latency + 12w. The tree is faster by a tenth if w > 4.2/13.2
+// latency: with 1 ns per byte and 40 µs from 12728 bytes on, so at the next power of two. In tensors of many chunks
+// each root of the clique has some, and bytes decide.
+KF_TEST(Choice, CrossesOverWhereTheFormulasSay) {
+  const PeerList peers = PeersOnEqualHosts(1, 15);
+  const Choice choice = Choose(peers, kChunk, {{40e-6, 0, 1e-9}, {}});
+  EXPECT_TRUE(choice.For(0) == StrategyName::kClique);
+  EXPECT_TRUE(choice.For((16 << 10) - 1) == StrategyName::kClique);
+  EXPECT_TRUE(choice.For(16 << 10) == StrategyName::kBinaryTree);
+  EXPECT_TRUE(choice.For(64 << 10) == StrategyName::kBinaryTree);
+  EXPECT_TRUE(choice.For(64 << 20) == StrategyName::kClique);
+}
+
+// What is slow decides: latency favours few steps, bytes between hosts the hierarchy.
+KF_TEST(Choice, OverHostsFollowsTheSlowerLink) {
+  const PeerList peers = PeersOnEqualHosts(4, 8);
+  EXPECT_TRUE(Choose(peers, kChunk, {{1e-6, 1e-6, 0.1e-9}, {50e-6, 5e-6, 1e-9}}).Last() == StrategyName::kHierarchy);
+  EXPECT_TRUE(Choose(peers, kChunk, {{50e-6, 1e-7, 1e-12}, {50e-6, 1e-7, 1e-12}}).For(0) == StrategyName::kClique);
+}
+
+KF_TEST(Choice, GivesNoPeerTooManyConnections) {
+  for (const PeerList& peers : {PeersOnEqualHosts(1, 128), PeersOnEqualHosts(16, 8)}) {
+    const Choice choice = Choose(peers, kChunk, {});
+    for (const Choice::Entry& entry : choice.entries) {
+      if (entry.strategy == 0) break;
+      const CostModel model(MakeStrategy(static_cast<StrategyName>(entry.strategy), peers), peers, kChunk);
+      EXPECT_TRUE(model.connections() <= 64);
+    }
+  }
+}
+
+KF_TEST(Choice, ThatIsNoneIsNotValid) {
+  Choice choice = Choice::Of(StrategyName::kRing);
+  EXPECT_TRUE(choice.IsValid());
+  EXPECT_EQ(choice.ToString(), "RING");
+  choice.entries[1] = {1000, static_cast<uint64_t>(StrategyName::kTree)};
+  EXPECT_TRUE(choice.IsValid());
+  EXPECT_EQ(choice.ToString(), "RING, from 1000 bytes TREE");
+  choice.entries[2] = {1000, static_cast<uint64_t>(StrategyName::kStar)};
+  EXPECT_FALSE(choice.IsValid());
+  choice.entries[2] = {2000, static_cast<uint64_t>(kNumStrategies)};
+  EXPECT_FALSE(choice.IsValid());
+  EXPECT_FALSE(Choice::Of(StrategyName::kAuto).IsValid());
+  choice = Choice::Of(StrategyName::kRing);
+  choice.entries[2] = {2000, static_cast<uint64_t>(StrategyName::kTree)};
+  EXPECT_FALSE(choice.IsValid());
+}
+
+}  // namespace
+}  // namespace kungfu
