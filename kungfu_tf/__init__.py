@@ -46,7 +46,17 @@ from kungfu_tf.peer import rank as current_rank
 from kungfu_tf.peer import size as current_cluster_size
 
 if TYPE_CHECKING:
-    from kungfu_tf import callbacks, data, initializer, layers, ops, optimizers
+    from kungfu_tf import (
+        callbacks,
+        data,
+        hooks,
+        initializer,
+        layers,
+        ops,
+        optimizers,
+        policy,
+        variables,
+    )
     from kungfu_tf._average import average_variables
     from kungfu_tf.launching import launch
     from kungfu_tf.monitoring import (
@@ -72,6 +82,7 @@ __all__ = [
     "detached",
     "epoch",
     "errors",
+    "hooks",
     "host_count",
     "init",
     "initializer",
@@ -83,6 +94,7 @@ __all__ = [
     "log_stats",
     "ops",
     "optimizers",
+    "policy",
     "print_strategy_stats",
     "propose_new_size",
     "rank",
@@ -92,6 +104,7 @@ __all__ = [
     "shutdown",
     "size",
     "uid",
+    "variables",
 ]
 
 # What comes when it is asked for: modules, and these out of modules.

@@ -183,6 +183,13 @@ def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
                 yield layer, native(variable)
 
 
+def innermost(optimizer: Any) -> Any:
+    """Of one that scales the loss, the optimizer inside."""
+    while getattr(optimizer, "inner_optimizer", None) is not None:
+        optimizer = optimizer.inner_optimizer
+    return optimizer
+
+
 def build(optimizer: Any, variables: list[Any]) -> None:
     """Creates the slots for `variables`, unless they exist."""
     if hasattr(optimizer, "_create_all_weights"):  # Keras 2, legacy

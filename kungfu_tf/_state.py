@@ -49,6 +49,12 @@ def variable(value: Any, dtype: Any, name: str) -> Any:
         return ResourceVariable(value, trainable=False, dtype=dtype, name=f"kungfu/{name}")
 
 
+def shared_by_key() -> dict[str, Any]:
+    """The variables that are found by a key, of the program around this place."""
+    known: dict[str, Any] = _by_key.get()
+    return known
+
+
 def of_call(op: str, name: str | None, make: Callable[[], Any]) -> Any:
     """The state of an operation that is called here.
 
@@ -80,6 +86,9 @@ def _kept_by(graph: Any) -> dict[State, Any]:
     return kept[0]
 
 
+NOISE_SCALE = "noise_scale"  # a key
+
+_by_key = State(dict)
 _KEY = ("kungfu_states",)  # what is called by a tuple is not exported
 _lock = threading.Lock()
 _named: dict[tuple[str, str | None], State] = {}

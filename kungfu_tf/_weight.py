@@ -35,14 +35,22 @@ def weight_of(samples: Any) -> Any:
     Args:
         samples: An integer scalar, how many samples the batch of this peer has.
     """
+    return _weight_among(samples, total_of(samples))
+
+
+def total_of(samples: Any) -> Any:
+    """How many samples the batches of all peers have, an int64 scalar."""
+    return ops.all_reduce(tf.cast(samples, tf.int64), op="sum", name="samples")
+
+
+def _weight_among(samples: Any, total: Any) -> Any:
     mine = tf.cast(samples, tf.int64)
-    total = ops.all_reduce(mine, op="sum", name="samples")
     share = tf.cast(mine * tf.cast(ops.cluster_size(), tf.int64), tf.float64)
     return tf.math.divide_no_nan(share, tf.cast(total, tf.float64))
 
 
 @contextlib.contextmanager
-def samples(count: Any) -> Iterator[None]:
+def samples(count: Any) -> Iterator[Any]:
     """Within it gradients are averaged over samples: those of this peer's batch, and the others'.
 
     Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
@@ -53,12 +61,16 @@ def samples(count: Any) -> Iterator[None]:
 
     Args:
         count: An integer scalar tensor; 0 if this peer has run out of batches.
+
+    Yields:
+        How many samples the batches of all peers have.
     """
     if peer.alone():
-        yield
+        yield tf.cast(count, tf.int64)
         return
-    with within(weight_of(count)):
-        yield
+    total = total_of(count)
+    with within(_weight_among(count, total)):
+        yield total
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@
       InternalError             a bug of ours
       UnavailableError          a peer is gone
       DivergenceError           the peers' variables are no longer equal
+      PolicyError               a policy raised
       PeerFailedError           a process that `launch` has started failed
       LibraryError              the native library is missing, or does not fit, or cannot be built
 
@@ -34,6 +35,7 @@ __all__ = [
     "LibraryError",
     "PeerFailedError",
     "PermissionDeniedError",
+    "PolicyError",
     "ResourceExhaustedError",
     "UnavailableError",
     "UnimplementedError",
@@ -119,6 +121,10 @@ class DivergenceError(KungfuError):
     """Variables that all peers should have the same values of differ: which, and on which ranks."""
 
     code = 15
+
+
+class PolicyError(KungfuError):
+    """A policy raised: the message names it, and its error is the cause."""
 
 
 class PeerFailedError(KungfuError):

@@ -32,12 +32,12 @@ CPP_LAYERS: Layers = (
 PYTHON_LAYERS: Layers = (
     {"compat", "info"},
     {"__init__"},
-    {"callbacks", "hooks", "layers", "policy"},
+    {"callbacks", "hooks", "layers"},
     {"elastic", "optimizers"},
     {"session"},
     {"fit"},
-    {"_average", "data"},
-    {"initializer"},
+    {"_average", "data", "policy"},
+    {"initializer", "variables"},
     {"_callback", "_gate", "_hook", "_weight", "monitoring"},
     {"launching", "ops"},
     {"_measured", "_sharing", "peer"},
@@ -45,6 +45,7 @@ PYTHON_LAYERS: Layers = (
     {"_build"},
     {"config"},
     {"errors"},
+    {"_batch"},
     {"_differing", "_keras", "_ordinals", "_state", "_version", "_warn"},
     {"_replace"},
 )

@@ -5,6 +5,7 @@ from kungfu_tf.callbacks.learning_rate_warmup import LearningRateWarmupCallback
 from kungfu_tf.callbacks.scaled_rate import scale_learning_rate
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.monitor import MonitorCallback
+from kungfu_tf.fit.policies import PolicyCallback
 from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "LearningRateWarmupCallback",
     "MetricAverageCallback",
     "MonitorCallback",
+    "PolicyCallback",
     "scale_learning_rate",
 ]

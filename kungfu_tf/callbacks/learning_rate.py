@@ -81,10 +81,7 @@ class LearningRateCallback(Callback):
                 f"{type(self).__name__}: the model has {len(optimizers) or 'no'} optimizers. Give "
                 f"each its rate when it is made, by {_INSTEAD}"
             )
-        optimizer = optimizers[0]
-        while getattr(optimizer, "inner_optimizer", None) is not None:
-            optimizer = optimizer.inner_optimizer
-        return optimizer
+        return _keras.innermost(optimizers[0])
 
     def _set(self, rate: float | None) -> None:
         if rate is not None:

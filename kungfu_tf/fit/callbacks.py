@@ -15,6 +15,7 @@ from kungfu_tf._callback import Callback
 from kungfu_tf.fit import agreement
 from kungfu_tf.fit.data import build_metrics
 from kungfu_tf.fit.monitor import MonitorCallback
+from kungfu_tf.fit.policies import PolicyCallback
 from kungfu_tf.fit.running import Fit
 from kungfu_tf.fit.saves import around_saves
 from kungfu_tf.fit.statistics import average_statistics
@@ -52,6 +53,12 @@ def has_ours(callbacks: list[Any]) -> bool:
 def has_any_of_ours(callbacks: list[Any]) -> bool:
     """Whether the program averages by itself, or is told elsewhere that it does not."""
     return any(isinstance(c, Callback) for c in callbacks)
+
+
+def first_batch_size(callbacks: list[Any]) -> int | None:
+    """That of a PolicyCallback: 0 if it leaves that to the data. None if there is none."""
+    sizes = [c.first_batch_size for c in callbacks if isinstance(c, PolicyCallback)]
+    return sizes[0] if sizes else None
 
 
 def prints() -> bool:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import _keras, _weight, ops, peer
+from kungfu_tf import _batch, _keras, _weight, ops, peer
 from kungfu_tf._warn import warn
 from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in, step_on
 from kungfu_tf.data.even import UNKNOWN, agree, prolong
+from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.fit import trackers
 from kungfu_tf.initializer import first_step
 
@@ -28,16 +29,31 @@ class EvenAdapter:
         dataset: What it has made.
         x: What the program gave.
         goes_on: Whether an epoch may begin in the middle of a pass through the data.
+        batch_size: What to begin with, if it may change; 0: what the data have. Else None.
 
     Attributes:
+        sizes: Of the batches, if they may change.
+        samples: How many all peers have trained on, if they may change.
         is_even: Whether the batches of all peers are known to be of one size in every step.
     """
 
     def __init__(
-        self, adapter: Any, dataset: tf.data.Dataset, x: Any = None, *, goes_on: bool = False
+        self,
+        adapter: Any,
+        dataset: tf.data.Dataset,
+        x: Any = None,
+        *,
+        goes_on: bool = False,
+        batch_size: int | None = None,
     ) -> None:
         self._adapter = adapter
         known = _Known.of(adapter)
+        self.sizes, self.samples = None, None
+        if batch_size is not None:
+            self.sizes = Sizes(batch_size or known.batch_size or _first_size(dataset, x))
+            self.samples = tf.Variable(0, trainable=False, dtype=tf.int64)
+            once = dataset if known.cardinality is None else dataset.take(known.cardinality)
+            dataset, known = rebatched(once, self.sizes), _Known(None, None, None)
         plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
         self.is_even = plan.is_even
         self._length = known.cardinality
@@ -82,7 +98,7 @@ class EvenAdapter:
     def warn_if_all_have_the_same(self) -> None:
         """Warns once if the first batch of all peers was the same. All must have trained on one."""
         digest = np.array(self._first_batch[:1], np.int64)
-        if len(digest) == 0:  # nothing that can be told apart, on all peers
+        if len(digest) == 0 or peer.size() == 1:  # nothing that can be told apart, on all peers
             return
         if bool(ops.consensus(digest, name="fit/first_batch")) and peer.is_root():
             warn(
@@ -107,17 +123,31 @@ def build_metrics(model: Any, element_spec: Any) -> None:
     model.reset_metrics()
 
 
-def counting_samples(model: Any) -> Callable[[Any], Any]:
+def counting_samples(model: Any, data: EvenAdapter) -> Callable[[Any], Any]:
     """The model's train step, averaging over samples. A batch without any leaves no trace in it."""
     train_step = getattr(model.train_step, "kungfu_counts", model.train_step)
+    sizes, trained = data.sizes, data.samples
+    first = sizes.newest if sizes else 1
 
     def step(data: Any) -> Any:
         count = samples_of(data)
-        with _weight.samples(count), trackers.counting(model):
+        with _weight.samples(count) as total, trackers.counting(model):
+            if trained is not None:
+                trained.assign_add(total)
+                _batch.factor.get().assign(tf.cast(count, tf.float64) / first)
             return step_on(model, count, lambda: train_step(stand_in(data, count)))
 
     step.kungfu_counts = train_step  # type: ignore[attr-defined]
     return step
+
+
+def _first_size(dataset: tf.data.Dataset, x: Any) -> int:
+    """How many samples the first batch has."""
+    if not isinstance(x, tf.data.Dataset):  # looking into it would take something away
+        raise ValueError(
+            "PolicyCallback: how large the batches are is not known: give it batch_size=..."
+        )
+    return int(samples_of(next(iter(dataset))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,6 +59,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     is_shared = _is_shared(model, given)
     averages = is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
     fit = _new_fit(model, is_shared, averages, call.arguments["x"])
+    fit.batch_size = callbacks.first_batch_size(given)
     if fit.is_shared:
         for algorithm in _keras.algorithms_of_model(model):
             algorithm.before_training()
@@ -80,7 +81,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
             stack.enter_context(fit.average)
             stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model))
-        stack.enter_context(running(None if peer.alone() else fit))
+        stack.enter_context(running(fit if fit.is_shared or not peer.alone() else None))
         return original(*call.args, **call.kwargs)
 
 
@@ -161,12 +162,14 @@ def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter
     fit = current()
     if fit is None or not fit.is_shared or not fit.is_synchronous or fit.data is not None:
         return None
-    fit.data = EvenAdapter(adapter, dataset, fit.x, goes_on=goes_on)
+    size = fit.batch_size
+    fit.data = EvenAdapter(adapter, dataset, fit.x, goes_on=goes_on, batch_size=size)
     counts = not fit.data.is_even
-    if getattr(getattr(fit.model, "train_function", None), "kungfu_counts", None) != counts:
+    made_for = getattr(getattr(fit.model, "train_function", None), "kungfu_counts", None)
+    if made_for != counts or size is not None:
         fit.model.train_function = None  # it was made of another step
     if counts:
-        vars(fit.model)["train_step"] = counting_samples(fit.model)
+        vars(fit.model)["train_step"] = counting_samples(fit.model, fit.data)
     return fit.data
 
 
@@ -184,7 +187,7 @@ def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
 
 def _is_shared(model: Any, given: list[Any]) -> bool:
     if peer.alone():
-        return False
+        return callbacks.first_batch_size(given) is not None
     is_custom = callbacks.has_ours(given) and _keras.has_own_train_step(model)
     return is_custom or bool(_keras.algorithms_of_model(model))
 

@@ -23,6 +23,7 @@ class Fit:
         data: What it is trained on; None until Keras has looked at it.
         is_synchronous: Whether the peers meet in every step.
         differs: Whether each peer trains a model of its own.
+        batch_size: What training begins with, if policies may change it; 0: what the data have.
         average: Open while the model is the average of them.
     """
 
@@ -33,6 +34,7 @@ class Fit:
     data: EvenAdapter | None = None
     is_synchronous: bool = True
     differs: bool = False
+    batch_size: int | None = None
     average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
 

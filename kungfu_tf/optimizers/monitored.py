@@ -35,7 +35,7 @@ class MonitoredSGD(SynchronousSGD):
             raise ValueError(f"monitor_interval must be positive, not {interval}")
         self.what = what
         self.interval = interval
-        self._published = _state.State(lambda: _state.variable(float("nan"), tf.float32, what))
+        self._published = _state.State(lambda: _published(what))
         self._steps = _state.State(lambda: _state.variable(-1, tf.int64, f"{what}/steps"))
 
     @property
@@ -84,6 +84,13 @@ class MonitoredSGD(SynchronousSGD):
             return is_even
         count = tf.convert_to_tensor(self._steps.get().assign_add(1))
         return is_even & tf.equal(count % self.interval, 0)
+
+
+def _published(what: str) -> Any:
+    """Programs find it by its name; of several optimizers, that of the last."""
+    variable = _state.variable(float("nan"), tf.float32, what)
+    _state.shared_by_key()[what] = variable
+    return variable
 
 
 class Norms:

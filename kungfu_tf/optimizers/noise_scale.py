@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import _state, ops
+from kungfu_tf import _batch, _state, ops
 from kungfu_tf.ops import noise_scale
 from kungfu_tf.ops.smoothing import check_alpha
 from kungfu_tf.optimizers.monitored import MonitoredSGD
@@ -27,7 +27,7 @@ class GradientNoiseScale(MonitoredSGD):
 
     def measure(self, own: Any, mean: Any) -> Any:
         """The smoothed noise scale after this step."""
-        small = tf.cast(self.device_batch_size, tf.float64)
+        small = tf.cast(self.device_batch_size, tf.float64) * _batch.factor.get()
         big = small * tf.cast(ops.cluster_size(), tf.float64)
         smoothed = self._smoothed.get()
         return noise_scale.update(smoothed, own, mean, small, big, alpha=self.alpha)
@@ -64,7 +64,8 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.
         device_batch_size: How many samples make one update of this peer: its batch, times the
-            steps of an update if gradients are accumulated.
+            steps of an update if gradients are accumulated; if a policy changes it, that which
+            training begins with.
         monitor_interval: Every how many updates it is measured.
         alpha: The weight of the past, 0 ≤ α < 1.
 

@@ -63,8 +63,8 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     others = [hook for hook in mine if not isinstance(hook, Hook)]
     watched = [_Nan(h) if isinstance(h, v1.train.NanTensorHook) else h for h in others]
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
-    if not any(isinstance(hook, BroadcastGlobalVariablesHook) for hook in ours):
-        ours.append(BroadcastGlobalVariablesHook())
+    equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
+    ours = [*(equal or [BroadcastGlobalVariablesHook()]), *(h for h in ours if h not in equal)]
     last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
     return [AverageAtEnd(mine), *ours, _First(last), *watched, last]
 

@@ -1,0 +1,83 @@
+"""Batches whose size changes while somebody trains on them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# As many are usually read ahead, at most. Who reads less waits as well: runs can be repeated.
+_AHEAD = 6
+
+
+class Sizes:
+    """How large the batches of a pipeline are. Any thread.
+
+    Args:
+        first: The size that they begin with.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.newest = first
+        self._lock = threading.Lock()
+        self._changes = [(0, first)]  # from which batch of the pass on, and how large
+        self._begun = -1
+
+    def begin(self, batch: int) -> int:
+        """The size of a batch that is about to be filled, by its number in a pass."""
+        with self._lock:
+            if batch == 0:
+                self._changes = [(0, self.newest)]
+            self._begun = batch
+        return self.of(batch)
+
+    def of(self, batch: int) -> int:
+        """The size of a batch that has begun."""
+        with self._lock:
+            return next(size for first, size in reversed(self._changes) if first <= batch)
+
+    def change(self, size: int, taken: int, newest_of_all: Callable[[int], int]) -> None:
+        """Makes batches that no peer has begun yet this large, however far each reads ahead.
+
+        Args:
+            size: The new size.
+            taken: How many batches of the pass have been trained on.
+            newest_of_all: Of the numbers that all peers call it with, the largest.
+        """
+        with self._lock:  # meanwhile nothing is begun here
+            newest = newest_of_all(max(self._begun, taken + _AHEAD - 1))
+            self._changes.append((newest + 1, size))
+            self.newest = size
+
+
+def rebatched(dataset: tf.data.Dataset, sizes: Sizes) -> tf.data.Dataset:
+    """The same samples in the same order, in batches as large as `sizes` says.
+
+    Args:
+        dataset: Of batches, of dense tensors of one shape.
+        sizes: Of this dataset alone.
+    """
+
+    def begin(batch: Any) -> Any:
+        return tf.numpy_function(lambda n: np.int64(sizes.begin(int(n))), [batch], tf.int64)
+
+    def number(state: Any, sample: Any) -> Any:
+        batch, left = state
+        batch = tf.where(tf.equal(left, 0), batch + 1, batch)
+        left = tf.cond(tf.equal(left, 0), lambda: begin(batch), lambda: left)
+        left = tf.ensure_shape(left, [])
+        return (batch, left - 1), (batch, sample)
+
+    def size(batch: Any) -> Any:
+        found = tf.numpy_function(lambda n: np.int64(sizes.of(int(n))), [batch], tf.int64)
+        return tf.ensure_shape(found, [])
+
+    numbered = dataset.unbatch().scan((np.int64(-1), np.int64(0)), number)
+    return numbered.group_by_window(
+        key_func=lambda batch, sample: batch,
+        reduce_func=lambda batch, window: window.batch(size(batch)).map(lambda _, samples: samples),
+        window_size_func=size,
+    )

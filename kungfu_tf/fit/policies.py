@@ -1,0 +1,166 @@
+"""Policies in Keras' `fit`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kungfu_tf import _batch, _keras, errors
+from kungfu_tf._callback import Callback
+from kungfu_tf.fit.running import Fit, current
+from kungfu_tf.policy.base import BasePolicy
+from kungfu_tf.policy.policies import Policies, newest_of_all
+from kungfu_tf.policy.training import Training
+
+
+class PolicyCallback(Callback):
+    """Calls policies while `fit` trains, and does what they want.
+
+    The model's optimizer must be a synchronous one of `kungfu_tf.optimizers` where there are
+    several peers: they all do the same at the same step, as rank 0's policies want it. That costs
+    one exchange of a few numbers in each step. `fit` reads the samples of its data one by one and
+    makes batches of them itself; they must be dense, and of one shape.
+
+    Args:
+        policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on
+            every peer, in the same order.
+        batch_size: How many samples a batch of one peer has at first. Default: as many as the data
+            that `fit` is given; of generators it must be said.
+        on_error: What happens if a policy raises: "stop": `fit` ends with
+            `kungfu_tf.errors.PolicyError`, which names it, and so on all peers; "continue": it is
+            logged, and training goes on without that policy.
+
+    Raises:
+        TypeError: If a policy is none.
+        ValueError: If an argument is out of range; in `fit`, if the batch size must be said.
+        FailedPreconditionError: In `fit`, if the peers do not train together, step by step.
+        PolicyError: In `fit`, as said above.
+
+    Example:
+
+    ```python
+    policy = kf.policy.NoiseScaleBatchSizePolicy(1024)
+    model.fit(dataset, callbacks=[kf.callbacks.PolicyCallback([policy])])
+    ```
+    """
+
+    def __init__(
+        self,
+        policies: Iterable[BasePolicy],
+        *,
+        batch_size: int | None = None,
+        on_error: str = "stop",
+    ) -> None:
+        super().__init__()
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"PolicyCallback: batch_size is a positive integer, not {batch_size}")
+        self.first_batch_size = batch_size or 0
+        self._policies = Policies(policies, on_error)
+        self._training: _FitTraining | None = None
+        self._began = 0.0
+        self._first = 0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        del logs
+        fit = current()
+        if fit is None or not fit.is_shared or not fit.is_synchronous:
+            raise errors.FailedPreconditionError(
+                "PolicyCallback: the peers do not train this model together, step by step. Compile "
+                "it with a synchronous optimizer of kungfu_tf.optimizers"
+            )
+        self._training = _FitTraining(fit)
+        self._call("before_train")
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        training = self._get()
+        training.epoch, training.taken = epoch, 0
+        self._call("before_epoch")
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        del logs
+        self._policies.call("before_step", self._get())
+        self._first, self._began = batch, time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """`batch` is the last of an execution, which may have several steps."""
+        del logs
+        training = self._get()
+        training.step_time = time.perf_counter() - self._began
+        training.taken = batch + 1
+        training.step += batch + 1 - self._first
+        self._call("after_step")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """The logs tell what the next epoch begins with."""
+        del epoch
+        training = self._get()
+        self._call("after_epoch")
+        if logs is not None:
+            logs["batch_size"] = training.batch_size
+
+    def on_train_end(self, logs: Any = None) -> None:
+        del logs
+        self._call("after_train")
+        _batch.factor.get().assign(1.0)
+        self._training = None
+
+    def _get(self) -> _FitTraining:
+        assert self._training is not None, "fit has begun"
+        return self._training
+
+    def _call(self, method: str) -> None:
+        training = self._get()
+        training.look()
+        self._policies.call(method, training)
+        self._policies.agree(training)
+
+
+class _FitTraining(Training):
+    """A `fit`.
+
+    Attributes:
+        taken: How many batches of the epoch have been trained on.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self.taken = 0
+        self._model = fit.model
+        assert fit.data is not None and fit.data.sizes is not None, "there is a PolicyCallback"
+        self._sizes = fit.data.sizes
+        self._samples: Any = fit.data.samples
+
+    @property
+    def batch_size(self) -> int:
+        return self._sizes.newest
+
+    @property
+    def learning_rate(self) -> float:
+        return float(np.asarray(self._optimizer().learning_rate))
+
+    def measured(self) -> dict[str, Any]:
+        algorithms = _keras.algorithms_of_model(self._model)
+        return {name: v.numpy() for a in algorithms for name, v in a.metrics.items()}
+
+    def change_batch_size(self, size: int) -> None:
+        self._sizes.change(size, self.taken, newest_of_all)
+
+    def change_learning_rate(self, rate: float) -> None:
+        self._optimizer().learning_rate = rate
+
+    def end(self) -> None:
+        self._model.stop_training = True
+
+    def look(self) -> None:
+        """Learns how far the training is."""
+        self.trained_samples = int(self._samples.numpy())
+
+    def _optimizer(self) -> Any:
+        optimizers = _keras.optimizers_of(self._model)
+        if len(optimizers) != 1:
+            raise ValueError(f"the model has {len(optimizers) or 'no'} optimizers, not one")
+        return _keras.innermost(optimizers[0])

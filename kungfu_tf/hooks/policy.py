@@ -1,0 +1,189 @@
+"""Policies in sessions and Estimators."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _batch, _gate, errors, variables
+from kungfu_tf._hook import Hook
+from kungfu_tf.policy.base import BasePolicy
+from kungfu_tf.policy.policies import Policies
+from kungfu_tf.policy.training import Training
+from kungfu_tf.variables import GraphKeys
+
+v1 = tf.compat.v1
+
+
+class PolicyHook(Hook, tf.compat.v1.train.SessionRunHook):
+    """Calls policies while a session trains, and does what they want.
+
+    The program reads its batches as large as the variable of the batch size says, which it gets by
+    `kungfu_tf.variables.get_or_create_batch_size` before it makes the hook. If policies shall
+    change the learning rate, the optimizer must be made with the variable
+    `kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)`. The hook counts in
+    samples of all peers: an epoch begins and ends where their number says so, and training stops
+    after the last.
+
+    Args:
+        policies: As for `kungfu_tf.callbacks.PolicyCallback`.
+        epoch_size: How many samples an epoch has, of all peers together.
+        epoch_num: How many epochs there are.
+        init_batch_size: The batch of one peer, at first.
+        on_error: As for `kungfu_tf.callbacks.PolicyCallback`.
+
+    Raises:
+        TypeError: If a policy is none.
+        ValueError: If a number is not positive, or `on_error` something else.
+        PolicyError: In a run, if a policy raises and that ends the training.
+
+    Example:
+
+    ```python
+    policy = kf.policy.ScheduledBatchSizePolicy("32:100,64:100")
+    hook = kf.hooks.PolicyHook([policy], epoch_size=60_000, epoch_num=2, init_batch_size=32)
+    with tf.compat.v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        while not session.should_stop():
+            session.run(train_op)
+    ```
+    """
+
+    def __init__(
+        self,
+        policies: Iterable[BasePolicy],
+        epoch_size: int,
+        epoch_num: int,
+        init_batch_size: int,
+        *,
+        on_error: str = "stop",
+    ) -> None:
+        super().__init__()
+        if min(epoch_size, epoch_num, init_batch_size) < 1:
+            raise ValueError(
+                "PolicyHook: epoch_size, epoch_num and init_batch_size are positive, not "
+                f"{epoch_size}, {epoch_num} and {init_batch_size}"
+            )
+        self._policies = Policies(policies, on_error)
+        self._epoch_size = epoch_size
+        self._epoch_num = epoch_num
+        self._first = init_batch_size
+        self._training: Any = None
+        self._began = 0.0
+        self._is_trained = False
+
+    def begin(self) -> None:
+        self._training = _SessionTraining(self._first)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """A session that was restored goes on in its epoch."""
+        del coord
+        training = self._training
+        training.session = session
+        training.know()
+        training.epoch = min(training.trained_samples // self._epoch_size, self._epoch_num - 1)
+        self._call("before_train")
+        self._call("before_epoch")
+
+    def before_run(self, run_context: Any) -> None:
+        fetches = run_context.original_args.fetches
+        graph = run_context.session.graph
+        gates = _gate.gates_of(graph)
+        self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
+        if self._is_trained:
+            self._policies.call("before_step", self._training)
+            self._began = time.perf_counter()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        del run_values
+        if not self._is_trained:
+            return
+        training = self._training
+        training.step_time = time.perf_counter() - self._began
+        training.step += 1
+        training.trained_samples += training.batch_size * training.size
+        self._call("after_step")
+        while training.trained_samples >= (training.epoch + 1) * self._epoch_size:
+            self._call("after_epoch")
+            if training.epoch + 1 == self._epoch_num:
+                training.end()
+                break
+            training.epoch += 1
+            self._call("before_epoch")
+        training.tell()
+        if training.has_ended:
+            run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        del session
+        self._call("after_train")
+
+    def _call(self, method: str) -> None:
+        self._policies.call(method, self._training)
+        self._policies.agree(self._training)
+
+
+class _SessionTraining(Training):
+    """A session; made while its graph is."""
+
+    def __init__(self, batch_size: int) -> None:
+        super().__init__()
+        self.session: Any = None
+        self.has_ended = False
+        self._first = batch_size
+        self._keys = [GraphKeys.BATCH_SIZE, GraphKeys.TRAINED_SAMPLES]
+        variables.get_or_create_batch_size(batch_size)
+        variables.get_or_create_global_variable(GraphKeys.TRAINED_SAMPLES)
+        known = [GraphKeys.LEARNING_RATE, GraphKeys.GRADIENT_NOISE_SCALE, "gradient_variance"]
+        self._variables = {key: variables.get_global_variable(key) for key in self._keys}
+        for key in known:
+            try:
+                self._variables[key] = variables.get_global_variable(key)
+            except KeyError:
+                continue
+        self._values: dict[str, Any] = {}
+        self._set = {key: variables.create_setter(v) for key, v in self._variables.items()}
+        self._set_factor = variables.create_setter(_batch.factor.get())
+
+    def know(self) -> None:
+        """Reads what the session has."""
+        self._values = self.session.run(self._variables)
+        self.trained_samples = int(self._values[GraphKeys.TRAINED_SAMPLES])
+
+    def tell(self) -> None:
+        """Writes down how far it has come, and reads what was measured."""
+        self._set[GraphKeys.TRAINED_SAMPLES](self.trained_samples, session=self.session)
+        self.know()
+
+    @property
+    def batch_size(self) -> int:
+        return int(self._values[GraphKeys.BATCH_SIZE])
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self._values[self._rate()])
+
+    def measured(self) -> dict[str, Any]:
+        return self._values
+
+    def change_batch_size(self, size: int) -> None:
+        self._set[GraphKeys.BATCH_SIZE](size, session=self.session)
+        self._set_factor(size / self._first, session=self.session)
+        self._values[GraphKeys.BATCH_SIZE] = size
+
+    def change_learning_rate(self, rate: float) -> None:
+        self._set[self._rate()](rate, session=self.session)
+        self._values[self._rate()] = rate
+
+    def end(self) -> None:
+        self.has_ended = True
+
+    def _rate(self) -> str:
+        if GraphKeys.LEARNING_RATE not in self._variables:
+            raise errors.FailedPreconditionError(
+                "PolicyHook: the learning rate is no variable of kungfu_tf. Make one with "
+                "kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)"
+            )
+        return GraphKeys.LEARNING_RATE

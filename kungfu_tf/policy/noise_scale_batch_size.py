@@ -1,0 +1,75 @@
+"""The batch follows the noise in the gradients."""
+
+from __future__ import annotations
+
+from kungfu_tf.policy.batch_size import BatchSizePolicy
+from kungfu_tf.policy.training import Training
+
+
+class NoiseScaleBatchSizePolicy(BatchSizePolicy):
+    """Doubles or halves the batch, towards the gradient noise scale (McCandlish et al., 2018).
+
+    Below the noise scale a batch twice as large makes steps that are nearly twice as good; above it
+    the samples are wasted. It grows while a model learns, and the batch with it:
+
+    ```
+    every `interval` steps, with b the batch of each of n peers and s the noise scale:
+    if s / n ≥ 2·b: b ← 2·b        # at most max_batch_size
+    if s / n ≤ b/2: b ← b/2        # at least min_batch_size
+    learning rate ← learning rate · new b / old b       # or its square root, or not
+    ```
+
+    Train with `MonitorGradientNoiseScaleOptimizer`, on at least two peers; otherwise nothing
+    happens.
+
+    Args:
+        max_batch_size: Of one peer.
+        min_batch_size: The same.
+        interval: How many steps a measurement has to settle.
+        scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and its like) or "none".
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    ```python
+    policy = kf.policy.NoiseScaleBatchSizePolicy(1024)
+    model.fit(dataset, callbacks=[kf.callbacks.PolicyCallback([policy])])
+    ```
+    """
+
+    def __init__(
+        self,
+        max_batch_size: int,
+        *,
+        min_batch_size: int = 1,
+        interval: int = 100,
+        scale_learning_rate: str = "linear",
+    ) -> None:
+        super().__init__(scale_learning_rate=scale_learning_rate)
+        if not 1 <= min_batch_size <= max_batch_size:
+            raise ValueError(
+                "NoiseScaleBatchSizePolicy: batch sizes are from 1 up, not from "
+                f"{min_batch_size!r} to {max_batch_size!r}"
+            )
+        if interval < 1:
+            raise ValueError(
+                f"NoiseScaleBatchSizePolicy: interval is a number of steps, not {interval!r}"
+            )
+        self.max_batch_size = max_batch_size
+        self.min_batch_size = min_batch_size
+        self.interval = interval
+        self._since = 0
+
+    def after_step(self, training: Training) -> None:
+        """Looks at the noise scale, if it is time."""
+        scale = training.noise_scale
+        if scale is None or training.step - self._since < self.interval:
+            return
+        self._since = training.step
+        size, wanted = training.batch_size, scale / training.size
+        if wanted >= 2 * size:
+            self.change(training, min(2 * size, self.max_batch_size))
+        elif wanted <= size / 2:
+            self.change(training, max(size // 2, self.min_batch_size))

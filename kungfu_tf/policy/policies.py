@@ -1,0 +1,104 @@
+"""Calls the policies of a training, and does what they want, on all peers alike."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from kungfu_tf import errors, ops, peer
+from kungfu_tf.policy.base import BasePolicy
+from kungfu_tf.policy.training import Training
+
+_log = logging.getLogger(__name__)
+
+
+class Policies:
+    """Some, in an order that is the same on all peers.
+
+    Args:
+        policies: As many on every peer.
+        on_error: What happens if one raises: "stop" ends the training with PolicyError, and so on
+            all peers; "continue" leaves that policy out from then on, everywhere, and says so.
+
+    Raises:
+        TypeError: If something is not a BasePolicy.
+        ValueError: If `on_error` is something else, or there are too many to be told apart.
+    """
+
+    def __init__(self, policies: Iterable[BasePolicy], on_error: str) -> None:
+        self._policies = dict(enumerate(policies))
+        for policy in self._policies.values():
+            if not isinstance(policy, BasePolicy):
+                raise TypeError(f"not a kungfu_tf.policy.BasePolicy: {policy!r}")
+        if on_error not in ("stop", "continue"):
+            raise ValueError(f"on_error is 'stop' or 'continue', not {on_error!r}")
+        if len(self._policies) > _MOST:
+            raise ValueError(f"{len(self._policies)} policies are more than {_MOST}")
+        self._on_error = on_error
+        self._failed = 0  # a bit for each
+
+    def call(self, method: str, training: Training) -> None:
+        """Calls a method of each.
+
+        Raises:
+            PolicyError: If one raises, and that ends the training.
+        """
+        for number, policy in self._policies.items():
+            if self._failed >> number & 1:
+                continue
+            try:
+                getattr(policy, method)(training)
+            except Exception as error:
+                what = f"{type(policy).__name__}.{method}: {type(error).__name__}: {error}"
+                if self._on_error == "stop":
+                    raise errors.PolicyError(what) from error
+                self._failed |= 1 << number
+                _log.exception("rank %d goes on without a policy: %s", peer.rank(), what)
+
+    def agree(self, training: Training) -> None:
+        """Does what rank 0's policies want. All peers call it after the same call.
+
+        Args:
+            training: What they have been called with.
+        """
+        rows = _of_all([*_wishes(training), self._failed])
+        for failed in rows[:, -1]:
+            self._failed |= int(failed)
+        self._policies = {n: p for n, p in self._policies.items() if not self._failed >> n & 1}
+        size, rate, stops, _ = rows[0]
+        if not math.isnan(size):
+            training.change_batch_size(int(size))
+        if not math.isnan(rate):
+            training.change_learning_rate(float(rate))
+        if stops:
+            training.end()
+        training.wanted_batch_size = training.wanted_learning_rate = None
+        training.wants_to_stop = False
+
+
+_MOST = 32
+
+
+def newest_of_all(number: int) -> int:
+    """The largest that a peer has. All must call it."""
+    return int(_of_all([number]).max())
+
+
+def _wishes(training: Training) -> list[float]:
+    size, rate = training.wanted_batch_size, training.wanted_learning_rate
+    wished = [math.nan if value is None else float(value) for value in (size, rate)]
+    return [*wished, float(training.wants_to_stop)]
+
+
+def _of_all(numbers: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """A row of each peer."""
+    mine = np.array(numbers, np.float64)
+    if peer.alone():
+        return mine[np.newaxis]
+    from tensorflow.python.eager import context
+
+    with context.eager_mode():
+        return np.asarray(ops.all_gather(mine, name="policies"))

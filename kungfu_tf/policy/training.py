@@ -1,0 +1,116 @@
+"""What policies see of a training, and what they can change in it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kungfu_tf import _measured, monitoring, peer
+
+
+class Training:
+    """A training that is under way.
+
+    What a policy asks for is done when all policies have been called, as rank 0's want it: peers
+    may measure different things and still do the same.
+
+    Attributes:
+        epoch: Which one, from 0.
+        step: How many steps have been made.
+        trained_samples: Of all peers.
+        step_time: Seconds that the last step took on this peer.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.step = 0
+        self.trained_samples = 0
+        self.step_time = 0.0
+        self.wanted_batch_size: int | None = None
+        self.wanted_learning_rate: float | None = None
+        self.wants_to_stop = False
+
+    @property
+    def size(self) -> int:
+        """The number of peers."""
+        return peer.size()
+
+    @property
+    def batch_size(self) -> int:
+        """How many samples a batch of one peer has."""
+        raise NotImplementedError
+
+    @property
+    def learning_rate(self) -> float:
+        """That of the optimizer."""
+        raise NotImplementedError
+
+    @property
+    def noise_scale(self) -> float | None:
+        """In samples, the same on all peers, if the optimizer is one that measures it.
+
+        That is `MonitorGradientNoiseScaleOptimizer`. None until there is a value.
+        """
+        return self._metric("noise_scale")
+
+    @property
+    def gradient_variance(self) -> float | None:
+        """The same, of `MonitorGradientVarianceOptimizer`."""
+        return self._metric("gradient_variance")
+
+    @property
+    def throughput(self) -> float:
+        """Of this peer's monitored operations, as `kungfu_tf.calc_stats` says it."""
+        return monitoring.calc_stats()
+
+    @property
+    def egress_rates(self) -> list[float]:
+        """Bytes per second to each peer, by rank."""
+        return [one.egress_rate for one in _measured.traffic()]
+
+    def set_batch_size(self, size: int) -> None:
+        """Changes the batches of each peer, those that no peer has begun to read yet.
+
+        Args:
+            size: How many samples each has.
+
+        Raises:
+            ValueError: If that is not a positive integer.
+        """
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"a batch size is a positive integer, not {size!r}")
+        self.wanted_batch_size = size
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Changes the learning rate from the next step on.
+
+        Raises:
+            ValueError: If it is not a finite number, or negative.
+        """
+        if not math.isfinite(rate) or rate < 0:
+            raise ValueError(f"a learning rate is finite and not negative, not {rate!r}")
+        self.wanted_learning_rate = float(rate)
+
+    def stop(self) -> None:
+        """Ends the training, on all peers."""
+        self.wants_to_stop = True
+
+    def measured(self) -> dict[str, Any]:
+        """What the optimizers have measured, by name; NaN is no value."""
+        raise NotImplementedError
+
+    def change_batch_size(self, size: int) -> None:
+        """Does what all peers have agreed on."""
+        raise NotImplementedError
+
+    def change_learning_rate(self, rate: float) -> None:
+        """The same."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """The same."""
+        raise NotImplementedError
+
+    def _metric(self, name: str) -> float | None:
+        value = float(self.measured().get(name, math.nan))
+        return None if math.isnan(value) else value

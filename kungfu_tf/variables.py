@@ -1,0 +1,218 @@
+"""Training state that policies, hooks and programs share: variables that are found by a key.
+
+In a TF1 graph they belong to the graph, and are initialised, saved and restored with its other
+global variables. In eager code they belong to the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _state
+
+__all__ = [
+    "GraphKeys",
+    "create_global_variable",
+    "create_setter",
+    "eval_batch_size",
+    "eval_global_variable",
+    "eval_gradient_noise_scale",
+    "get_batch_size",
+    "get_global_variable",
+    "get_or_create_batch_size",
+    "get_or_create_global_variable",
+]
+
+
+class GraphKeys:
+    """What the variables are found by."""
+
+    BATCH_SIZE = "batch_size"
+    LEARNING_RATE = "learning_rate"
+    TRAINED_SAMPLES = "trained_samples"
+    GRADIENT_NOISE_SCALE = _state.NOISE_SCALE
+
+
+def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -> Any:
+    """Creates the variable that is found by a key.
+
+    Args:
+        key: One of `GraphKeys`, or a name of your own.
+        value: What it holds at first.
+        dtype: Of its elements.
+
+    Returns:
+        A variable that is not trained.
+
+    Raises:
+        ValueError: If there is one already.
+
+    Example:
+
+    ```python
+    patience = kf.variables.create_global_variable("patience", value=3)
+    ```
+    """
+    known = _known()
+    if key in known:
+        raise ValueError(f"there is a global variable '{key}' already")
+    with tf.init_scope():
+        known[key] = _state.variable(value, tf.as_dtype(dtype), key)
+    return known[key]
+
+
+def get_global_variable(key: str) -> Any:
+    """Returns the variable that is found by a key.
+
+    Raises:
+        KeyError: If there is none.
+
+    Example:
+
+    ```python
+    samples = kf.variables.get_global_variable(kf.variables.GraphKeys.TRAINED_SAMPLES)
+    ```
+    """
+    known = _known()
+    if key not in known:
+        raise KeyError(f"there is no global variable '{key}', only {sorted(known) or 'none'}")
+    return known[key]
+
+
+def get_or_create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -> Any:
+    """Returns the variable that is found by a key, and creates it if there is none.
+
+    Args:
+        key: As for `create_global_variable`, like the rest.
+        value: If it is created.
+        dtype: If it is created.
+
+    Example:
+
+    ```python
+    seen = kf.variables.get_or_create_global_variable("seen")
+    ```
+    """
+    known = _known()
+    return known[key] if key in known else create_global_variable(key, value=value, dtype=dtype)
+
+
+def eval_global_variable(key: str, *, session: Any = None) -> Any:
+    """Returns the value that the variable has now.
+
+    Args:
+        key: Of the variable.
+        session: In a TF1 graph, the session that has the value.
+
+    Raises:
+        KeyError: If there is no such variable.
+
+    Example:
+
+    ```python
+    print(kf.variables.eval_global_variable("seen"))
+    ```
+    """
+    variable = get_global_variable(key)
+    return variable.numpy() if session is None else session.run(variable)
+
+
+def get_or_create_batch_size(value: int) -> Any:
+    """Returns the variable of the batch size of one peer, and creates it if there is none.
+
+    Args:
+        value: What training begins with.
+
+    Example:
+
+    ```python
+    size = kf.variables.get_or_create_batch_size(32)
+    ```
+    """
+    return get_or_create_global_variable(GraphKeys.BATCH_SIZE, value=value)
+
+
+def get_batch_size() -> Any:
+    """Returns the variable of the batch size of one peer.
+
+    Raises:
+        KeyError: If there is none.
+
+    Example:
+
+    ```python
+    rows = data[: kf.variables.get_batch_size()]
+    ```
+    """
+    return get_global_variable(GraphKeys.BATCH_SIZE)
+
+
+def eval_batch_size(*, session: Any = None) -> int:
+    """Returns the batch size of one peer.
+
+    Args:
+        session: As for `eval_global_variable`.
+
+    Raises:
+        KeyError: If there is none.
+
+    Example:
+
+    ```python
+    batch = rows[: kf.variables.eval_batch_size(session=session)]
+    ```
+    """
+    return int(eval_global_variable(GraphKeys.BATCH_SIZE, session=session))
+
+
+def eval_gradient_noise_scale(*, session: Any = None) -> float:
+    """Returns the gradient noise scale, NaN until there is a value.
+
+    Args:
+        session: As for `eval_global_variable`.
+
+    Raises:
+        KeyError: If no optimizer measures it. (It is there when the training operation, or the
+            train function, has been made.)
+
+    Example:
+
+    ```python
+    print(kf.variables.eval_gradient_noise_scale(session=session))
+    ```
+    """
+    return float(eval_global_variable(GraphKeys.GRADIENT_NOISE_SCALE, session=session))
+
+
+def create_setter(variable: Any) -> Callable[..., None]:
+    """Makes a function that gives a variable a value, also when its TF1 graph is finalized.
+
+    Args:
+        variable: Of any kind.
+
+    Returns:
+        To be called with the value, and in a TF1 graph with `session=`.
+
+    Example:
+
+    ```python
+    set_batch_size = kf.variables.create_setter(kf.variables.get_batch_size())
+    set_batch_size(64)
+    ```
+    """
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return lambda value, session=None: variable.assign(value)
+    given = tf.compat.v1.placeholder(variable.dtype, variable.shape)
+    assigned = variable.assign(given, read_value=False)
+
+    def set_value(value: Any, session: Any) -> None:
+        session.run(assigned, {given: value})
+
+    return set_value
+
+
+def _known() -> dict[str, Any]:
+    return _state.shared_by_key()
