@@ -33,6 +33,7 @@ PUBLIC = {
     "detached": "()",
     "epoch": "()",
     "errors": None,
+    "hooks": None,
     "host_count": "()",
     "init": "()",
     "initializer": None,
@@ -44,6 +45,7 @@ PUBLIC = {
     "log_stats": "()",
     "ops": None,
     "optimizers": None,
+    "policy": None,
     "print_strategy_stats": "()",
     "propose_new_size": "(n)",
     "rank": "()",
@@ -53,6 +55,7 @@ PUBLIC = {
     "shutdown": "()",
     "size": "()",
     "uid": "()",
+    "variables": None,
     "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
     "callbacks.LearningRateScheduleCallback": (
         "(initial_lr, multiplier, *, start_epoch=0, end_epoch=None, "
@@ -63,6 +66,7 @@ PUBLIC = {
     ),
     "callbacks.MetricAverageCallback": "()",
     "callbacks.MonitorCallback": ("(*, log_dir=None, port=None, address='127.0.0.1', token=None)"),
+    "callbacks.PolicyCallback": "(policies, *, batch_size=None, on_error='stop')",
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.shard": "(dataset, *, remainder='drop')",
@@ -77,10 +81,12 @@ PUBLIC = {
     "errors.LibraryError": None,
     "errors.PeerFailedError": None,
     "errors.PermissionDeniedError": None,
+    "errors.PolicyError": None,
     "errors.ResourceExhaustedError": None,
     "errors.UnavailableError": None,
     "errors.UnimplementedError": None,
     "errors.UnsupportedTypeError": None,
+    "hooks.PolicyHook": ("(policies, epoch_size, epoch_num, init_batch_size, *, on_error='stop')"),
     "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
     "initializer.BroadcastGlobalVariablesHook": "(*, check_every=1000)",
     "initializer.BroadcastGlobalVariablesOp": "()",
@@ -135,6 +141,22 @@ PUBLIC = {
     "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0)",
     "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400, monitor=False)",
     "optimizers.wrap": "(optimizer, make_algorithm)",
+    "policy.BasePolicy": "()",
+    "policy.NoiseScaleBatchSizePolicy": (
+        "(max_batch_size, *, min_batch_size=1, interval=100, scale_learning_rate='linear')"
+    ),
+    "policy.ScheduledBatchSizePolicy": "(schedule, *, scale_learning_rate='none')",
+    "policy.Training": "()",
+    "variables.GraphKeys": "()",
+    "variables.create_global_variable": "(key, *, value=0, dtype=tf.int64)",
+    "variables.create_setter": "(variable)",
+    "variables.eval_batch_size": "(*, session=None)",
+    "variables.eval_global_variable": "(key, *, session=None)",
+    "variables.eval_gradient_noise_scale": "(*, session=None)",
+    "variables.get_batch_size": "()",
+    "variables.get_global_variable": "(key)",
+    "variables.get_or_create_batch_size": "(value)",
+    "variables.get_or_create_global_variable": "(key, *, value=0, dtype=tf.int64)",
 }
 
 MODULES = [kf, *(module for name in kf.__all__ if inspect.ismodule(module := getattr(kf, name)))]

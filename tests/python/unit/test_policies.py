@@ -1,0 +1,209 @@
+"""What policies decide, of trainings that only say what they see; and a `fit` of one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf.data.rebatch import Sizes, rebatched
+from kungfu_tf.policy.policies import Policies
+
+keras = tf.keras
+
+
+class Told(kf.policy.Training):
+    """A training that is what it is told to be."""
+
+    def __init__(self, batch_size: int = 8, noise_scale: float | None = None) -> None:
+        super().__init__()
+        self._batch_size, self._rate, self._noise_scale = batch_size, 1.0, noise_scale
+        self.has_ended = False
+
+    @property
+    def batch_size(self) -> int:
+        return self._batch_size
+
+    @property
+    def learning_rate(self) -> float:
+        return self._rate
+
+    def measured(self) -> dict[str, Any]:
+        return {} if self._noise_scale is None else {"noise_scale": self._noise_scale}
+
+    def change_batch_size(self, size: int) -> None:
+        self._batch_size = size
+
+    def change_learning_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    def end(self) -> None:
+        self.has_ended = True
+
+    def go(self, policies: Policies) -> None:
+        """One step."""
+        self.step += 1
+        policies.call("after_step", self)
+        policies.agree(self)
+
+
+@pytest.mark.parametrize(
+    ("noise_scale", "sizes"),
+    [
+        (None, [8, 8, 8]),
+        (float("nan"), [8, 8, 8]),
+        (1e9, [16, 32, 40]),
+        (float("inf"), [16, 32, 40]),
+        (17.0, [16, 16, 16]),
+        (15.9, [8, 8, 8]),
+        (4.1, [8, 8, 8]),
+        (4.0, [4, 4, 4]),
+        (0.0, [4, 3, 3]),
+    ],
+)
+def test_the_batch_follows_the_noise_scale(noise_scale: float | None, sizes: list[int]) -> None:
+    policy = kf.policy.NoiseScaleBatchSizePolicy(40, min_batch_size=3, interval=5)
+    policies, training = Policies([policy], "stop"), Told(8, noise_scale)
+    found = []
+    for step in range(1, 16):
+        before = training.batch_size
+        training.go(policies)
+        assert training.batch_size == before or step % 5 == 0
+        assert training.learning_rate == training.batch_size / 8
+        found += [training.batch_size] * (step % 5 == 0)
+    assert found == sizes
+
+
+@pytest.mark.parametrize(("scaling", "rate"), [("linear", 4.0), ("sqrt", 2.0), ("none", 1.0)])
+def test_the_learning_rate_follows_the_batch(scaling: str, rate: float) -> None:
+    policy = kf.policy.ScheduledBatchSizePolicy("8:2,32:3", scale_learning_rate=scaling)
+    policies, training = Policies([policy], "stop"), Told()
+    sizes = []
+    for _ in range(7):
+        training.go(policies)
+        sizes.append(training.batch_size)
+    assert sizes == [8, 32, 32, 32, 32, 32, 32]  # the step after the second is the first with 32
+    assert training.learning_rate == rate
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        ("", "at character 1, ''"),
+        ("4:5,8", "at character 5, '8': that is not size:steps"),
+        ("4:5,8:x", "at character 5, '8:x'"),
+        ("0:5", "sizes and steps begin with 1"),
+        ("4:0", "sizes and steps begin with 1"),
+        ("4:-1", "that is not size:steps"),
+    ],
+)
+def test_a_schedule_that_cannot_be_understood(schedule: str, text: str) -> None:
+    with pytest.raises(ValueError, match="schedule") as caught:
+        kf.policy.ScheduledBatchSizePolicy(schedule)
+    assert text in str(caught.value)
+
+
+def test_arguments_out_of_range() -> None:
+    policy, training = kf.policy.NoiseScaleBatchSizePolicy, Told()
+    for wrong in (
+        lambda: policy(0),
+        lambda: policy(4, min_batch_size=8),
+        lambda: policy(4, interval=0),
+        lambda: policy(4, scale_learning_rate="cubic"),
+        lambda: training.set_batch_size(0),
+        lambda: training.set_batch_size(2.5),  # type: ignore[arg-type]
+        lambda: training.set_learning_rate(-1.0),
+        lambda: training.set_learning_rate(float("nan")),
+        lambda: kf.callbacks.PolicyCallback([], batch_size=0),
+        lambda: kf.callbacks.PolicyCallback([], on_error="ignore"),
+        lambda: kf.hooks.PolicyHook([], 10, 0, 4),
+    ):
+        with pytest.raises(ValueError):
+            wrong()
+    with pytest.raises(TypeError, match="BasePolicy"):
+        kf.callbacks.PolicyCallback([policy])  # type: ignore[list-item]
+
+
+def test_who_raises_is_named_and_others_go_on() -> None:
+    class Fails(kf.policy.BasePolicy):
+        def after_step(self, training: kf.policy.Training) -> None:
+            training.set_learning_rate(0.5)
+            raise OSError("no thermometer")
+
+    class Stops(kf.policy.BasePolicy):
+        def after_step(self, training: kf.policy.Training) -> None:
+            training.stop()
+
+    with pytest.raises(kf.errors.PolicyError, match=r"Fails\.after_step: OSError: no"):
+        Told().go(Policies([Fails()], "stop"))
+    training, policies = Told(), Policies([Fails(), Stops()], "continue")
+    training.go(policies)
+    assert training.has_ended
+    training.set_learning_rate(2.0)
+    training.go(policies)
+    assert training.learning_rate == 2.0
+
+
+def test_batches_that_change_while_they_are_read() -> None:
+    sizes = Sizes(3)
+    dataset = rebatched(tf.data.Dataset.range(40).batch(7), sizes)
+    for first in (3, 5):
+        batches = []
+        for taken, batch in enumerate(dataset, start=1):
+            batches.append(batch.numpy())
+            if taken == 1:
+                sizes.change(5, taken, lambda begun: begun)
+        assert np.concatenate(batches).tolist() == list(range(40))
+        lengths = [len(batch) for batch in batches]
+        assert lengths[0] == first and set(lengths[:-1]) == {first, 5}
+    assert sizes.newest == 5
+
+
+def test_nested_samples() -> None:
+    data = {"a": np.arange(12).reshape(6, 2), "b": (np.arange(6.0), np.array([b"x"] * 6))}
+    dataset = tf.data.Dataset.from_tensor_slices(data).batch(4)
+    [whole] = list(rebatched(dataset, Sizes(6)))
+    np.testing.assert_array_equal(whole["a"], data["a"])
+    np.testing.assert_array_equal(whole["b"][0], data["b"][0])
+
+
+def test_a_process_that_is_alone() -> None:
+    """It changes its batches as several do."""
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    policy = kf.policy.ScheduledBatchSizePolicy("4:2,16:1")
+    history = model.fit(
+        np.ones((160, 2)),
+        np.ones((160, 1)),
+        4,
+        verbose=0,
+        callbacks=[kf.callbacks.PolicyCallback([policy])],
+    ).history
+    assert history["batch_size"] == [16]
+
+
+def test_shared_variables() -> None:
+    keys, variables = kf.variables.GraphKeys, kf.variables
+    with pytest.raises(KeyError, match="there is no global variable 'patience'"):
+        variables.get_global_variable("patience")
+    patience = variables.create_global_variable("patience", value=3)
+    with pytest.raises(ValueError, match="already"):
+        variables.create_global_variable("patience")
+    assert variables.get_or_create_global_variable("patience", value=9) is patience
+    variables.create_setter(patience)(7)
+    assert variables.eval_global_variable("patience") == 7
+    for value in (32, 64):
+        assert int(variables.get_or_create_batch_size(value)) == 32
+    assert variables.eval_batch_size() == int(variables.get_batch_size()) == 32
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with pytest.raises(KeyError):
+            variables.eval_gradient_noise_scale(session=session)
+        size = variables.create_global_variable(keys.BATCH_SIZE, value=8)
+        set_size = variables.create_setter(size)
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert variables.eval_batch_size(session=session) == 8
+        set_size(16, session=session)
+        assert variables.eval_batch_size(session=session) == 16
