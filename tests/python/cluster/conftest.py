@@ -7,6 +7,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness.plugin import pytest_configure, pytest_pycollect_makemodule
+from harness.plugin import (
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_pycollect_makemodule,
+    pytest_runtest_teardown,
+)
 
-__all__ = ["pytest_configure", "pytest_pycollect_makemodule"]
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_pycollect_makemodule",
+    "pytest_runtest_teardown",
+]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.collect import Job
 from harness.launch import environment
 
 PROGRAM = Path(__file__).with_name("repeatable.py")
@@ -16,13 +15,10 @@ PEERS = 4
 def run(directory: Path) -> list[str]:
     """What each rank has written."""
     directory.mkdir()
-    job = Job(PROGRAM, np=PEERS, id="repeatable", env={}, flags=[], timeout=120, cases=[])
     flags = ["-np", str(PEERS), "-strategy", "BINARY_TREE"]
     command = [sys.executable, "-m", "kungfu_tf.launcher", *flags]
     command += [sys.executable, str(PROGRAM), str(directory)]
-    done = subprocess.run(
-        command, env=environment(job), capture_output=True, text=True, timeout=job.timeout
-    )
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return [(directory / str(rank)).read_text() for rank in range(PEERS)]
 

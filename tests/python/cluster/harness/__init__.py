@@ -1,4 +1,4 @@
-"""One launched job runs many cases.
+"""One launched job runs many cases of many modules.
 
 A module `cases_<topic>.py` in this folder holds functions `case_<what>()`. Each runs on every peer
 of a job at the same time, and passes if it raises on none of them; what it observes it asserts,
@@ -15,7 +15,8 @@ pytest collects `cases_<topic>.py::<job>::sum[float32]` without importing the mo
 of `each` and `JOBS` are literals, or names of literals of the same module. `-k` selects as usual.
 
 JOBS      for each job: `np`; and where wanted `env`, `flags` of the launcher, `id` (default
-          "np<np>"), `cases` (a list of names; default all). A value of `env` that is None is unset.
+          "np<np>"), `cases` (a list of names; default all), `alone`. A value of `env` that is None
+          is unset.
 TIMEOUT   seconds for one case, default 100. A job that takes longer is ended, and the failure
           shows where each of its peers stood.
 
@@ -24,9 +25,12 @@ NEEDS_KERAS
           with the Keras of its own. Default True.
 NEEDS     the name of a package, where there are configurations without it: not collected there.
 
-A job is launched with the interpreter and the environment of pytest at its first case, serves all
-selected cases in order, and must then end with code 0. A case that fails ends its job, so that it
-cannot spoil others; the next one has a fresh job (three times, then the rest of the module fails).
+Modules that ask for the same np, env and flags share one job, one after the other: it starts with
+the interpreter and the environment of pytest at the first case, and must end with code 0 after the
+last. Each module finds Keras as if it were the first, with float32 and no names taken; one that
+changes what cannot be changed back says `"alone": True`. A case that fails ends its job, so that
+it cannot spoil others; the next one has a fresh job (three times, then the rest of the module
+fails).
 """
 
 from __future__ import annotations

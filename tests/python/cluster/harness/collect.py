@@ -15,8 +15,10 @@ from typing import Any
 class Case:
     """One call of one function of a module of cases."""
 
+    module: Path
     function: str
     arguments: dict[str, Any]
+    timeout: float
 
     @property
     def name(self) -> str:
@@ -27,15 +29,21 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
-    """How a module wants to be launched."""
+class Launch:
+    """How peers are started. Cases that want the same share them."""
 
-    module: Path
     np: int
-    id: str
     env: dict[str, str | None]
     flags: list[str]
-    timeout: float
+    alone: Path | None  # the module that shares its peers with no other
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Cases of a module, in the order of the file, and how their peers are started."""
+
+    id: str
+    launch: Launch
     cases: list[Case]
 
 
@@ -47,7 +55,7 @@ def read_jobs(module: Path) -> list[Job]:
     """
     tree = ast.parse(module.read_text(), filename=str(module))
     literals: dict[str, Any] = {}
-    cases: list[Case] = []
+    functions: list[ast.FunctionDef] = []
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
@@ -55,29 +63,31 @@ def read_jobs(module: Path) -> list[Job]:
             except ValueError:
                 continue  # an ordinary assignment
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("case_"):
-            cases += _cases_of(node, literals)
+            functions.append(node)
     if os.environ.get("TF_USE_LEGACY_KERAS") == "1" and not literals.get("NEEDS_KERAS", True):
         return []
     if "NEEDS" in literals and importlib.util.find_spec(literals["NEEDS"]) is None:
         return []
     if "JOBS" not in literals:
         raise ValueError(f"{module.name}: JOBS is missing or no literal")
-    return [
-        _job(module, cases, literals.get("TIMEOUT", 100), **declared)
-        for declared in literals["JOBS"]
+    cases = [
+        Case(module, function.name, arguments, literals.get("TIMEOUT", 100))
+        for function in functions
+        for arguments in _calls_of(function, literals)
     ]
+    return [_job(module, cases, **declared) for declared in literals["JOBS"]]
 
 
 def _job(
     module: Path,
     all_cases: list[Case],
-    timeout: float,
     *,
     np: int,
     id: str | None = None,
     env: dict[str, str | None] | None = None,
     flags: list[str] | None = None,
     cases: list[str] | None = None,
+    alone: bool = False,
 ) -> Job:
     unknown = set(cases or ()) - {case.function.removeprefix("case_") for case in all_cases}
     if unknown:
@@ -85,10 +95,13 @@ def _job(
     chosen = [
         case for case in all_cases if cases is None or case.function.removeprefix("case_") in cases
     ]
-    return Job(module, np, id or f"np{np}", env or {}, flags or [], timeout, chosen)
+    return Job(
+        id or f"np{np}", Launch(np, env or {}, flags or [], module if alone else None), chosen
+    )
 
 
-def _cases_of(node: ast.FunctionDef, literals: dict[str, Any]) -> list[Case]:
+def _calls_of(node: ast.FunctionDef, literals: dict[str, Any]) -> list[dict[str, Any]]:
+    """The arguments of each case that a function makes."""
     parameters: dict[str, Any] = {}
     for decorator in node.decorator_list:
         if not (isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "each"):
@@ -97,7 +110,7 @@ def _cases_of(node: ast.FunctionDef, literals: dict[str, Any]) -> list[Case]:
             assert keyword.arg is not None, f"line {decorator.lineno}: each(**…) is no literal"
             parameters[keyword.arg] = _evaluate(keyword.value, literals)
     return [
-        Case(node.name, dict(zip(parameters, values, strict=True)))
+        dict(zip(parameters, values, strict=True))
         for values in itertools.product(*parameters.values())
     ]
 

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import kungfu_tf
 from harness.channel import Channel, Closed
-from harness.collect import Case, Job
+from harness.collect import Case, Launch
 
 START_TIMEOUT = 150.0
 END_TIMEOUT = 60.0
@@ -28,8 +29,8 @@ class CaseFailed(Exception):
     """What pytest shows of a case that failed."""
 
 
-def environment(job: Job) -> dict[str, str]:
-    """pytest's own, with what makes many peers on a small machine well-behaved."""
+def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
+    """pytest's own, with what makes many peers on a small machine well-behaved, and `changes`."""
     result = {
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
@@ -42,7 +43,7 @@ def environment(job: Job) -> dict[str, str]:
     }
     package = str(Path(kungfu_tf.__file__).resolve().parents[1])
     result["PYTHONPATH"] = os.pathsep.join(filter(None, [package, result.get("PYTHONPATH")]))
-    for name, value in job.env.items():
+    for name, value in (changes or {}).items():
         if value is None:
             result.pop(name, None)
         else:
@@ -51,27 +52,27 @@ def environment(job: Job) -> dict[str, str]:
 
 
 class RunningJob:
-    """The peers of one job, ready to run cases.
+    """The peers of one job, ready to run cases of any module.
 
     Raises:
         CaseFailed: they did not come up.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
         self._directory = Path(tempfile.mkdtemp(prefix="kungfu-cases-"))
         self._output = (self._directory / "output").open("w+b")
         self._channels: dict[int, Channel] = {}
         command = [
-            *[sys.executable, "-m", "kungfu_tf.launcher", "-np", str(job.np), *job.flags],
-            *[sys.executable, str(RUNNER), str(job.module), str(self._hub)],
+            *[sys.executable, "-m", "kungfu_tf.launcher", "-np", str(launch.np), *launch.flags],
+            *[sys.executable, str(RUNNER), str(self._hub)],
         ]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(str(self._hub))
-            listener.listen(job.np)
+            listener.listen(launch.np)
             self._process = subprocess.Popen(
                 command,
-                env=environment(job),
+                env=environment(launch.env),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
@@ -93,21 +94,21 @@ class RunningJob:
         """Waits until all peers have said their ranks."""
         deadline = time.monotonic() + START_TIMEOUT
         connections = []
-        while len(connections) < self.job.np:
+        while len(connections) < self.launch.np:
             listener.settimeout(1.0)
             with contextlib.suppress(TimeoutError):
                 connections.append(Channel(listener.accept()[0]))
             if self._process.poll() is not None:
                 raise CaseFailed("the job ended at once")
             if time.monotonic() > deadline:
-                raise CaseFailed(f"{len(connections)} of {self.job.np} peers came")
+                raise CaseFailed(f"{len(connections)} of {self.launch.np} peers came")
         for channel in connections:
             try:
                 hello = channel.receive(max(1.0, deadline - time.monotonic()))
             except (Closed, TimeoutError) as error:
                 raise CaseFailed(f"a peer did not start: {error!r}") from error
             self._channels[hello["rank"]] = channel
-        if sorted(self._channels) != list(range(self.job.np)):
+        if sorted(self._channels) != list(range(self.launch.np)):
             raise CaseFailed(f"the peers' ranks are {sorted(self._channels)}")
 
     def run(self, case: Case) -> None:
@@ -116,11 +117,12 @@ class RunningJob:
         Raises:
             CaseFailed: with the traceback of each rank where it failed.
         """
-        deadline = time.monotonic() + self.job.timeout
+        deadline = time.monotonic() + case.timeout
         request = {
+            "path": str(case.module),
             "function": case.function,
             "arguments": case.arguments,
-            "timeout": self.job.timeout,
+            "timeout": case.timeout,
         }
         failures = []
         for rank, channel in self._channels.items():
@@ -134,7 +136,7 @@ class RunningJob:
                 if reply["failure"]:
                     failures.append(f"rank {rank}:\n{reply['failure']}")
             except TimeoutError:
-                failures.append(f"rank {rank}: no result after {self.job.timeout} s")
+                failures.append(f"rank {rank}: no result after {case.timeout} s")
             except Closed:
                 failures.append(f"rank {rank} ended in the middle of it")
         if failures:
@@ -162,7 +164,8 @@ class RunningJob:
         self._output.seek(0)
         output = self._output.read().decode(errors="replace")
         self._clean()
-        return CaseFailed(f"{what}\n-- output of job {self.job.id} --\n{output[-SHOWN_OUTPUT:]}")
+        job = f"the job of {self.launch.np} peers"
+        return CaseFailed(f"{what}\n-- output of {job} --\n{output[-SHOWN_OUTPUT:]}")
 
     def _kill(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -1,4 +1,4 @@
-"""Makes pytest items of cases, and shares one job among those of a module."""
+"""Makes pytest items of cases, and shares one job among those that want the same peers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,39 @@ from typing import Any
 
 import pytest
 
-from harness.collect import Case, Job, read_jobs
+from harness.collect import Case, Job, Launch, read_jobs
 from harness.launch import CaseFailed, RunningJob
 
-MOST_LAUNCHES = 3
+MOST_FAILURES = 3
+
+
+class SharedJob:
+    """The one job that is running, or none."""
+
+    def __init__(self) -> None:
+        self._running: RunningJob | None = None
+
+    def run(self, launch: Launch, case: Case) -> None:
+        """Starts the job if none is running. A case that fails ends it.
+
+        Raises:
+            CaseFailed: with the traceback of each rank where it failed.
+        """
+        running, self._running = self._running or RunningJob(launch), None
+        running.run(case)
+        self._running = running
+
+    def end(self) -> None:
+        """
+        Raises:
+            CaseFailed: the job did not end with code 0.
+        """
+        running, self._running = self._running, None
+        if running is not None:
+            running.close()
+
+
+SHARED = pytest.StashKey[SharedJob]()
 
 
 class CasesFile(pytest.File):
@@ -23,32 +52,25 @@ class CasesFile(pytest.File):
 
 
 class JobCollector(pytest.Collector):
-    """One way to launch a module, and the job that is running for it."""
+    """The cases of a module that run with the same peers."""
 
     def __init__(self, *, job: Job, **rest: Any) -> None:
         super().__init__(**rest)
         self.job = job
-        self.running: RunningJob | None = None
-        self.launches = 0
+        self.failures = 0
 
     def collect(self) -> Iterator[pytest.Item]:
         for case in self.job.cases:
             yield CaseItem.from_parent(self, name=case.name, case=case)
 
     def run(self, case: Case) -> None:
-        if self.running is None:
-            if self.launches == MOST_LAUNCHES:
-                raise CaseFailed(f"not run: {MOST_LAUNCHES} cases before it failed in this job")
-            self.launches += 1
-            self.running = RunningJob(self.job)
-        running, self.running = self.running, None
-        running.run(case)
-        self.running = running
-
-    def teardown(self) -> None:
-        running, self.running = self.running, None
-        if running is not None:
-            running.close()
+        if self.failures == MOST_FAILURES:
+            raise CaseFailed(f"not run: {MOST_FAILURES} cases before it failed in this job")
+        try:
+            self.config.stash[SHARED].run(self.job.launch, case)
+        except CaseFailed:
+            self.failures += 1
+            raise
 
 
 class CaseItem(pytest.Item):
@@ -58,9 +80,17 @@ class CaseItem(pytest.Item):
         super().__init__(**rest)
         self.case = case
 
-    def runtest(self) -> None:
+    @property
+    def collector(self) -> JobCollector:
         assert isinstance(self.parent, JobCollector)
-        self.parent.run(self.case)
+        return self.parent
+
+    @property
+    def launch(self) -> Launch:
+        return self.collector.job.launch
+
+    def runtest(self) -> None:
+        self.collector.run(self.case)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, CaseFailed):
@@ -73,6 +103,7 @@ class CaseItem(pytest.Item):
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("python_files", "cases_*.py")
+    config.stash[SHARED] = SharedJob()
 
 
 def pytest_pycollect_makemodule(
@@ -81,3 +112,25 @@ def pytest_pycollect_makemodule(
     if module_path.name.startswith("cases_"):
         return CasesFile.from_parent(parent, path=module_path)
     return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Brings together what shares a job; everything else stays where it is."""
+    slots = [slot for slot, item in enumerate(items) if isinstance(item, CaseItem)]
+    cases = [item for item in items if isinstance(item, CaseItem)]
+    launches: list[Launch] = []
+    for item in cases:
+        if item.launch not in launches:
+            launches.append(item.launch)
+    cases.sort(key=lambda item: launches.index(item.launch))
+    for slot, item in zip(slots, cases, strict=True):
+        items[slot] = item
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends the job after the last case that shares it."""
+    if not isinstance(item, CaseItem):
+        return
+    if not isinstance(nextitem, CaseItem) or nextitem.launch != item.launch:
+        item.config.stash[SHARED].end()

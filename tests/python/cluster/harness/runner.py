@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib.util
 import os
 import socket
@@ -28,34 +29,62 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def run_case(module: ModuleType, function: str, arguments: dict[str, object]) -> str | None:
+def forget(module: ModuleType) -> None:
+    """Brings Keras back to what it was before `module`."""
+    del sys.modules[module.__name__]
+    if "tensorflow" in sys.modules:
+        import tensorflow as tf
+
+        tf.keras.backend.clear_session()
+        tf.keras.backend.set_floatx("float32")
+    gc.collect()
+
+
+class Modules:
+    """The module whose cases are run, one at a time."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._module: ModuleType | None = None
+
+    def at(self, path: Path) -> ModuleType:
+        if self._module is None or path != self._path:
+            if self._module is not None:
+                forget(self._module)
+            self._path, self._module = path, load(path)
+        return self._module
+
+
+def run_case(
+    modules: Modules, path: str, function: str, arguments: dict[str, object]
+) -> str | None:
     """None if the case passed, else its traceback."""
     try:
-        getattr(module, function)(**arguments)
+        getattr(modules.at(Path(path)), function)(**arguments)
     except BaseException:
         return traceback.format_exc()
     return None
 
 
 def main() -> None:
-    path, hub = sys.argv[1:]
+    [hub] = sys.argv[1:]
     warnings.filterwarnings("error", module=r"kungfu_tf")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(IDLE_TIMEOUT)
     connection.connect(hub)
     channel = Channel(connection)
 
-    module = load(Path(path))
-    # Only now: a module may set what TensorFlow reads when it is imported.
     import kungfu_tf as kf
 
+    modules = Modules()
     channel.send({"rank": kf.rank(), "pid": os.getpid()}, IDLE_TIMEOUT)
     try:
         while True:
             request = channel.receive(IDLE_TIMEOUT)
+            timeout = request.pop("timeout")
             # A little before pytest gives up, so that its report shows where this peer stands.
-            faulthandler.dump_traceback_later(max(1.0, request["timeout"] - 5.0))
-            failure = run_case(module, request["function"], request["arguments"])
+            faulthandler.dump_traceback_later(max(1.0, timeout - 5.0))
+            failure = run_case(modules, **request)
             faulthandler.cancel_dump_traceback_later()
             channel.send({"failure": failure}, IDLE_TIMEOUT)
     except Closed:
