@@ -13,6 +13,14 @@
 
 namespace kungfu::testing {
 
+// Under a sanitizer everything is many times slower: what shows nothing more there than without is left to the plain
+// run.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 int Register(const char* name, std::function<void()> body);
 // Counts a failure of the running test. Any thread.
 void Fail(const char* file, int line, const std::string& message);
