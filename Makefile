@@ -5,7 +5,6 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
-.NOTPARALLEL:
 
 export PYTHONPATH := $(CURDIR)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -89,7 +88,7 @@ $(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
 # -- Tests ----------------------------------------------------------------------------------------------------------
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
 
-TESTS_PYTHON := test-tf-2.21 test-legacy-keras test-tf-2.15
+TESTS_PYTHON := test-tf-2.21 test-tf-2.15 test-legacy-keras
 .PHONY: test test-python test-summary test-cpp test-cpp-address test-cpp-thread $(TESTS_PYTHON)
 test: test-cpp test-python test-summary
 test-python: $(TESTS_PYTHON)
@@ -104,7 +103,7 @@ define test_cpp
 @$(3) $(TF_2_21)/bin/ctest --test-dir $(1) --output-on-failure | tee build/$@.log
 endef
 
-test-cpp: $(TF_2_21)/.ready
+test-cpp: core
 	$(call test_cpp,build/core)
 
 test-cpp-address: $(TF_2_21)/.ready

@@ -1,7 +1,7 @@
 """Trains one model twice, by one process and by all peers, and says how the results differ.
 
-Both trainings happen in every peer of a job: the one of the single process on whole batches, with a
-plain optimizer; that of all peers on this peer's rows of the same batches.
+Both trainings happen in one job: that of the single process on whole batches, with a plain
+optimizer; that of all peers on this peer's rows of the same batches.
 """
 
 from __future__ import annotations
@@ -177,8 +177,20 @@ def fit_single(
     """`model.fit` as a program without kungfu_tf has it."""
     model.compile(optimizer, "mse", **options)
     before = values_of(model.trainable_variables)
-    model.fit(dataset, epochs=epochs, verbose=0)
+    on_one_peer(model, lambda: model.fit(dataset, epochs=epochs, verbose=0))
     return Run(before, values_of(model.trainable_variables), [], [])
+
+
+def on_one_peer(model: Any, train: Callable[[], Any]) -> None:
+    """Rank 0 trains; all have the model that comes of it. It costs the machine once, not n times.
+
+    A model that has no variables yet is trained by each peer.
+    """
+    is_built = model.built
+    if kf.is_root() or not is_built:
+        train()
+    if is_built:
+        kf.initializer.broadcast_variables(model.variables)
 
 
 def keras_optimizers(name: str) -> list[Callable[[], Any]]:
