@@ -122,7 +122,7 @@ test-tf-2.21: build
 # What knows no Keras runs once for each TensorFlow, and what knows no TensorFlow, once.
 NO_TENSORFLOW := tests/test_layering.py tests/python/launcher tests/python/install/test_without_tensorflow.py \
   $(wildcard tests/fault/test_launcher_*.py)
-NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault
+NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault tests/python/unit/test_sharing.py
 ignore = $(foreach tests,$(1),--ignore=$(tests))
 
 test-legacy-keras: build

@@ -45,9 +45,7 @@ def case_keras_fit(name):
 def case_gradient_tape(name):
     data = training.epoch()
     make = training.keras_optimizers(name)[0]
-    single = training.tape_loop(
-        training.dense_model(), make(), training.whole(data), tf.GradientTape
-    )
+    single = training.fit_single(training.dense_model(), make(), training.whole(data))
     before = operations_done()
     run = training.tape_loop(
         *(training.dense_model(), make(), training.mine(data)),

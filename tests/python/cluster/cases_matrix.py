@@ -24,7 +24,7 @@ from matrix import (
 
 from kungfu_tf import _keras
 
-JOBS = [{"np": 2, "alone": True}]  # devices are set
+JOBS = [{"np": 2}]
 
 # fmt: off
 NAMES = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 import training
@@ -58,7 +60,11 @@ def fitted(make_model, optimizer, data, is_whole, seed=11, callbacks=(), is_fixe
         _keras.build(optimizer, model.trainable_variables)
     model.compile(optimizer, "mse", **options)
     dataset = batches(data, is_whole, is_fixed)
-    model.fit(dataset, verbose=0, callbacks=[make() for make in callbacks])
+    train = functools.partial(model.fit, dataset, verbose=0, callbacks=[c() for c in callbacks])
+    if is_whole:
+        training.on_one_peer(model, train)
+    else:
+        train()
     return model, before
 
 

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.channel import Channel, Closed
 
+FOLDER = Path(__file__).parents[1]
 IDLE_TIMEOUT = 600.0
 
 
@@ -29,9 +30,11 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def forget(module: ModuleType) -> None:
-    """Brings Keras back to what it was before `module`."""
-    del sys.modules[module.__name__]
+def forget() -> None:
+    """Brings Keras back to what it was before any module, and forgets what those share, too."""
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "").parent == FOLDER:
+            del sys.modules[name]
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
@@ -50,7 +53,7 @@ class Modules:
     def at(self, path: Path) -> ModuleType:
         if self._module is None or path != self._path:
             if self._module is not None:
-                forget(self._module)
+                forget()
             self._path, self._module = path, load(path)
         return self._module
 
