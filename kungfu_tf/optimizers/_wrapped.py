@@ -28,6 +28,7 @@ class Wrapped(Base):
     """
 
     kungfu_make_algorithm: ClassVar[Callable[[], Algorithm]]
+    kungfu_sums_rows: ClassVar[bool] = True
 
     @property
     def kungfu_algorithm(self) -> Algorithm:
@@ -37,6 +38,7 @@ class Wrapped(Base):
             algorithm = type(self).kungfu_make_algorithm()
             vars(algorithm)["optimizer_variables"] = lambda: _keras.shared_variables_of(self)
             vars(algorithm)["optimizer_step"] = self._kungfu_step
+            vars(algorithm)["_sums_rows"] = self.kungfu_sums_rows
             state["_kungfu_algorithm"] = algorithm
         return cast(Algorithm, state["_kungfu_algorithm"])
 

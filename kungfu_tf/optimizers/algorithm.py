@@ -74,6 +74,15 @@ class Algorithm:
         """
         return {}
 
+    @property
+    def sums_rows(self) -> bool:
+        """Whether the optimizer adds up slices of one row of a table before it uses them.
+
+        Then they may be added up before they travel. Those of Keras 3 do not (Adam squares slice by
+        slice), and so train in another way on the sums than one process does. The wrapper says it.
+        """
+        return bool(vars(self).get("_sums_rows", False))
+
     def optimizer_variables(self) -> Sequence[Any]:
         """The state of the optimizer that this object works for: slots, iterations, learning rate.
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from kungfu_tf import _weight, ops, peer
+from kungfu_tf.optimizers import tables
 
 DEFAULT_BUCKET_BYTES = 25 << 20
 
@@ -65,6 +66,7 @@ def mean_gradients(
     name: str | None = None,
     step: Any = None,
     observer: Observer | None = None,
+    sums_rows: bool = False,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
@@ -78,6 +80,7 @@ def mean_gradients(
         name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
         step: The optimizer's step, if it counts them: peers at different steps are told so.
         observer: Of what is sent and received.
+        sums_rows: Whether slices of one row of a table may be added up: see `Algorithm.sums_rows`.
     """
     means = list(gradients)
     if peer.alone():
@@ -86,9 +89,16 @@ def mean_gradients(
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"
         mine = [means[i] for i in bucket]
+        is_table = sums_rows and isinstance(mine[0], tf.IndexedSlices)  # alone in its bucket
+        if is_table:
+            mine = [tables.rows_once(mine[0])]
         more = [observer.sends(mine)] if observer else []
-        sent = [*_weight.weighted(mine, own), *more]
-        reduced = ops.group_all_reduce(sent, op="mean", name=bucket_name, step=step)
+        sent = _weight.weighted(mine, own)
+        reduced = []
+        if is_table:
+            reduced.append(tables.mean_rows(sent.pop(), variables[bucket[0]], name=bucket_name))
+        if tensors := [*sent, *more]:
+            reduced += ops.group_all_reduce(tensors, op="mean", name=bucket_name, step=step)
         if observer:
             observer.receives(reduced.pop(), reduced)
         for i, mean in zip(bucket, reduced, strict=True):

@@ -33,6 +33,8 @@ class Keras3Copies(Base):
 class Keras3Optimizer(Keras3Copies, Wrapped):
     """What `wrap` adds to a `keras.optimizers.Optimizer` of Keras 3."""
 
+    kungfu_sums_rows = False
+
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         """Keras' method, which `apply_gradients` and `fit` end in, with the algorithm around it."""
         keras_apply = super().apply

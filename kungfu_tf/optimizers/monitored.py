@@ -59,6 +59,7 @@ class MonitoredSGD(SynchronousSGD):
             name=self.exchange,
             step=step,
             observer=norms_of_step,
+            sums_rows=self.sums_rows,
         )
         own, mean = (norm / tf.square(_scale.current()) for norm in norms_of_step.totals())
         published = self._published.get()

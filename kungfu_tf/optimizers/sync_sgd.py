@@ -32,6 +32,7 @@ class SynchronousSGD(Algorithm):
             bucket_bytes=self.bucket_bytes,
             name=self.exchange,
             step=step,
+            sums_rows=self.sums_rows,
         )
 
     @property
@@ -73,6 +74,10 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     steps while it is built, all travel in each step.) The steps of an update count alike, however
     many samples each has, as in one process. What a quantised layer writes down of the numbers it
     has seen is the largest over the peers.
+
+    Of a table, as embeddings have, the rows that a peer has touched travel. Where an optimizer
+    adds up what there is of a row (all but Keras 3's do), each travels once, or the whole table
+    does if that is less.
 
     Args:
         optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Of nested optimizers

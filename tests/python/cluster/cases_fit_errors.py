@@ -75,14 +75,21 @@ def mine():
     return [part[kf.rank() :: kf.size()] for part in training.samples(3 * STEPS * 2)]
 
 
-@each(when=["begin", "batch", "epoch", "end", "step", "data"])
+def batches_that_end_in_an_error(x, y):
+    for i in (0, 2, 4):  # Keras looks at the first two before it trains
+        yield x[i : i + 2], y[i : i + 2]
+    raise DiskFullError("no space left")
+
+
+@each(when=["begin", "batch", "epoch", "end", "step", "data", "generator"])
 def case_of_one_peer(when):
     """All leave `fit` with an error that tells what happened where; then all train on."""
     loss = LossThatFails() if when == "step" else "mse"
     model = compiled(loss)
     is_mine = kf.rank() == FAILS
     data = mine()
-    callbacks = [Raises(when)] if is_mine and when not in ("step", "data") else []
+    is_raised_by_callback = is_mine and when not in ("step", "data", "generator")
+    callbacks = [Raises(when)] if is_raised_by_callback else []
     if when == "step":
         loss.fails.assign(is_mine)
     if when == "data" and is_mine:
@@ -91,6 +98,8 @@ def case_of_one_peer(when):
             lambda x, y: (tf.debugging.check_numerics(x * np.nan, "no space left"), y)
         )
         given = (first.concatenate(broken),)
+    elif when == "generator" and is_mine:
+        given = (batches_that_end_in_an_error(*data),)
     else:
         given = (*data, 2)
 
@@ -100,6 +109,7 @@ def case_of_one_peer(when):
     if is_mine:
         text = raised_by(DiskFullError if callbacks else tf.errors.OpError, fit)
         assert "no space left" in text, text
+        assert when != "generator" or "in batches_that_end_in_an_error" in text, text
     elif when != "end":
         text = raised_by(tf.errors.OpError, fit)
         assert "no space left" in text, text

@@ -24,6 +24,7 @@ JOBS = [
             "the_same_data",
             "statistics",
             "embedding",
+            "generators",
             "losses_of_several_outputs",
             "a_tracker_of_the_programs_own",
             "arrays_and_an_unknown_length",
@@ -131,6 +132,17 @@ def case_uneven(kind):
     assert training.completed(optimizer) == [20]
     plain = keras.optimizers.SGD(0.1, momentum=0.9)
     check(run, lambda: fitted(model_of(plain), x=single_dataset(peers)))
+
+
+def case_generators():
+    """Of Python, of one pass."""
+    peers = parts(UNEVEN)
+    x, y = peers[kf.rank()]
+    batches = ((x[i : i + BATCH], y[i : i + BATCH]) for i in range(0, len(x), BATCH))
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
+    run = fitted(model_of(optimizer), epochs=1, x=batches)
+    plain = keras.optimizers.SGD(0.1)
+    check(run, fitted(model_of(plain), epochs=1, x=single_dataset(peers)))
 
 
 @each(kind=["arrays", "tf.data", "unknown length"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 import training
 from harness import each
 
 import kungfu_tf as kf
-from kungfu_tf import errors
+from kungfu_tf import _lib, errors
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.optimizers.buckets import mean_gradients
 
 JOBS = [{"np": 2}]
 TOLERANCE = 1e-12
@@ -68,6 +71,59 @@ def case_accumulated_gradients_travel_once_per_update():
 def case_sparse_gradients(name):
     for make in training.keras_optimizers(name):
         assert_equal_to_single(training.embedding_model, make)
+
+
+@each(rows=[3, 400], form=["eager", "function"])
+def case_rows_of_a_table(rows, form):
+    """Each travels once; where most are touched the whole table does. Who has none takes part."""
+    random = np.random.default_rng(kf.rank())
+    indices = np.concatenate([np.arange(3), random.integers(0, rows, 5)])
+    indices = indices if kf.rank() or rows == 3 else indices[:0]
+    values = random.normal(size=(len(indices), 2))
+    table = np.zeros((rows, 2))
+    np.add.at(table, indices, values)
+    name = f"table/{rows}/{form}"
+
+    def mean(values, indices):
+        slices = tf.IndexedSlices(values, indices, tf.constant([rows, 2]))
+        [found] = mean_gradients([slices], [tf.zeros([rows, 2])], name=name, sums_rows=True)
+        return found
+
+    mean = tf.function(mean) if form == "function" else mean
+    found = mean(tf.constant(values), tf.constant(indices))
+    np.testing.assert_allclose(
+        tf.convert_to_tensor(found), kf.ops.all_reduce(table, op="mean"), rtol=1e-12, atol=1e-14
+    )
+    everywhere = np.unique(kf.ops.all_gather(indices, concat=True))
+    assert sorted(found.indices.numpy()) == everywhere.tolist()
+    done = {part for part in ("table", "values") if _lib.completed(f"{name}/0/{part}")}
+    assert done == ({"table"} if rows == 3 else {"values"})
+
+
+@each(rows=[4, 300])
+def case_rows_of_a_table_in_a_graph(rows):
+    """Of TF1, with an optimizer that treats each touched row as one."""
+    v1 = tf.compat.v1
+    random = np.random.default_rng(5)
+    steps = [random.integers(0, rows, size=(kf.size(), 6)) for _ in range(5)]
+
+    def trained(optimizer, batches):
+        with tf.Graph().as_default(), v1.Session() as session:
+            table = v1.get_variable("table", [rows, 3], tf.float64, v1.ones_initializer())
+            places = v1.placeholder(tf.int64, [None])
+            loss = tf.reduce_mean(
+                tf.square(tf.gather(table, places) - tf.constant([0.1, 0.2, 3], tf.float64))
+            )
+            train = optimizer.minimize(loss)
+            session.run(v1.global_variables_initializer())
+            for batch in batches:
+                session.run(train, {places: batch})
+            return session.run(table)
+
+    make = functools.partial(v1.train.AdamOptimizer, 0.05)
+    ours = trained(SynchronousSGDOptimizer(make()), [step[kf.rank()] for step in steps])
+    single = trained(make(), [step.reshape(-1) for step in steps])
+    assert np.linalg.norm(ours - single) <= 1e-12 * np.linalg.norm(single)
 
 
 class TwoOptimizers(tf.keras.Model):

@@ -1,0 +1,56 @@
+"""Gradients of tables, of which a step has touched some rows: `tf.IndexedSlices`.
+
+Here each row is one. An optimizer that treats several slices of a row as several gradients gets
+them as they are: see `Algorithm.sums_rows`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import ops
+
+
+def rows_once(slices: Any) -> tf.IndexedSlices:
+    """The same gradient, in which each row occurs once."""
+    indices, places = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, places, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+def mean_rows(slices: Any, variable: Any, *, name: str | None) -> tf.IndexedSlices:
+    """The mean over the peers, with each row once that any of them has.
+
+    The peers tell each other which rows they have. If these are T together, and the table has V,
+    then of `size` peers each receives T·(size − 1)/size rows if they are gathered, and
+    2·V·(size − 1)/size if the whole table is reduced: what is less, is done.
+
+    Args:
+        slices: Of this peer, from `rows_once`; there may be none.
+        variable: The table.
+        name: What the names of the operations begin with; None: they name themselves.
+    """
+
+    def called(part: str) -> str | None:
+        return None if name is None else f"{name}/{part}"
+
+    indices = ops.all_gather(slices.indices, concat=True, name=called("indices"))
+    union, places = tf.unique(indices)
+
+    def gathered() -> Any:
+        values = ops.all_gather(slices.values, concat=True, name=called("values"))
+        sums = tf.math.unsorted_segment_sum(values, places, tf.size(union))
+        return sums / tf.cast(ops.cluster_size(), sums.dtype)
+
+    def reduced() -> Any:
+        table = tf.math.unsorted_segment_sum(slices.values, slices.indices, rows)
+        return tf.gather(ops.all_reduce(table, op="mean", name=called("table")), union)
+
+    rows = variable.shape[0]
+    if rows is None:
+        return tf.IndexedSlices(gathered(), union, slices.dense_shape)
+    is_most = tf.greater_equal(tf.size(indices), 2 * rows)
+    values = tf.cond(is_most, reduced, gathered)
+    return tf.IndexedSlices(values, union, slices.dense_shape)
