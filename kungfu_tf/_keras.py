@@ -11,7 +11,13 @@ import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    Base = Any
+else:
+    Base = object
+"""What is mixed into classes of Keras, whichever these are, derives from it."""
 
 
 class Package(NamedTuple):

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import _keras, ops, peer
 from kungfu_tf.callbacks.learning_rate import number
-
-if TYPE_CHECKING:
-    Base = Any  # some schedule of Keras
-else:
-    Base = object
 
 
 def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
@@ -82,7 +77,7 @@ def _scaled(schedule: Any, warmup_steps: int) -> Any:
     return scaled
 
 
-class _Scaled(Base):
+class _Scaled(_keras.Base):
     """Mixed in, before the user's class, into that of a schedule."""
 
     kungfu_warmup_steps: int

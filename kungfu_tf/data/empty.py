@@ -18,6 +18,15 @@ from tensorflow.python.util import nest
 from kungfu_tf import _keras
 
 
+def check_dataset(dataset: Any) -> None:
+    """Raises a TypeError if it is none."""
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(
+            f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}. "
+            "Of arrays make one with tf.data.Dataset.from_tensor_slices"
+        )
+
+
 def empty_batch(element_spec: Any) -> Any:
     """A batch of 0 samples.
 

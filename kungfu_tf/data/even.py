@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import _ordinals, ops, peer
-from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in
+from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
 from kungfu_tf.ops import kernels
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
@@ -67,10 +67,7 @@ def even(
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     ```
     """
-    if not isinstance(dataset, tf.data.Dataset):
-        raise TypeError(
-            f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}"
-        )
+    check_dataset(dataset)
     if not peer.alone():
         plan = agree(dataset, cardinality=cardinality, name=name)
         dataset = prolong(dataset, plan)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
+from kungfu_tf.data.empty import check_dataset
 
 _log = logging.getLogger(__name__)
 
@@ -57,11 +58,7 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
     dataset = kf.data.shard(samples).shuffle(10_000).batch(32)
     ```
     """
-    if not isinstance(dataset, tf.data.Dataset):
-        raise TypeError(
-            f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}. "
-            "Of arrays make one with tf.data.Dataset.from_tensor_slices"
-        )
+    check_dataset(dataset)
     if remainder not in ("drop", "repeat", "keep"):
         raise ValueError(f"remainder is 'drop', 'repeat' or 'keep', not {remainder!r}")
     if peer.alone():

@@ -34,6 +34,7 @@ class EvenAdapter:
     Attributes:
         sizes: Of the batches, if they may change.
         samples: How many all peers have trained on, if they may change.
+        forget_length: Makes Keras forget how many batches an epoch has had, if they may change.
         is_even: Whether the batches of all peers are known to be of one size in every step.
     """
 
@@ -49,6 +50,7 @@ class EvenAdapter:
         self._adapter = adapter
         known = _Known.of(adapter)
         self.sizes, self.samples = None, None
+        self.forget_length: Callable[[], None] = lambda: None
         if batch_size is not None:
             self.sizes = Sizes(batch_size or known.batch_size or _first_size(dataset, x))
             self.samples = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -91,6 +93,16 @@ class EvenAdapter:
     def should_recreate_iterator(self) -> bool:
         """Whether each epoch begins a new pass, for Keras 2."""
         return self._begins_anew or bool(self._adapter.should_recreate_iterator())
+
+    def on_epoch_begin(self) -> None:
+        """For Keras 3."""
+        self.forget_length()
+        self._adapter.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        """For Keras 2, and 3."""
+        self.forget_length()
+        self._adapter.on_epoch_end()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._adapter, name)

@@ -146,6 +146,8 @@ def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwarg
         self.data_adapter = data
         self._distributed_dataset = data.get_tf_dataset()
         self._num_batches = data.num_batches
+        if data.sizes:
+            data.forget_length = lambda: setattr(self, "_num_batches", None)
 
 
 def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
@@ -154,6 +156,8 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
     goes_on = call.arguments["steps_per_epoch"] is not None
     if data := _evened(self._adapter, self._adapter.get_dataset(), goes_on=goes_on):
         self._adapter = data
+        if data.sizes and not goes_on:
+            data.forget_length = lambda: setattr(self, "_inferred_steps", None)
     original(self, *args, **kwargs)
 
 

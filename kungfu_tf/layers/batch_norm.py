@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
 from kungfu_tf.layers.moments import moments
-
-if TYPE_CHECKING:
-    Base = Any  # some BatchNormalization
-else:
-    Base = object
 
 Model = TypeVar("Model")
 
@@ -119,7 +114,7 @@ def _subclass(package: _keras.Package, base: Any) -> type:
     return _keras.subclass(mixin, base, kungfu_package=package)
 
 
-class _Synchronized(Base):
+class _Synchronized(_keras.Base):
     """Mixed in, before Keras' class, into that of a synchronised layer."""
 
     kungfu_package: _keras.Package

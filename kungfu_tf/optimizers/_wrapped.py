@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import tensorflow as tf
 
@@ -13,13 +13,8 @@ from kungfu_tf.fit.running import current
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.session import scope
 
-if TYPE_CHECKING:
-    Base = Any  # some optimizer
-else:
-    Base = object
 
-
-class Wrapped(Base):
+class Wrapped(_keras.Base):
     """Mixed in, before the user's class, into the class of a wrapped optimizer.
 
     The instance and its state are the user's. What we add lies in the instance's `__dict__`, past
@@ -110,7 +105,7 @@ class Wrapped(Base):
         return tf.group(result, *map(_operation, after)) if after else result
 
 
-class WrappedInside(Base):
+class WrappedInside(_keras.Base):
     """Mixed into the class of an optimizer that leaves the update to wrapped ones inside it.
 
     One that is made anew from the class (`from_config`) has a wrapped one inside, too.

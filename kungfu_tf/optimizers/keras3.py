@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import _keras, _weight, ops, peer
-from kungfu_tf.optimizers._wrapped import Base, Wrapped, WrappedInside
+from kungfu_tf.optimizers._wrapped import Wrapped, WrappedInside
 
 
-class Keras3Copies(Base):
+class Keras3Copies(_keras.Base):
     """How an optimizer of Keras 3 is copied, whose class is ours: Keras copies by saving.
 
     What `pickle` saves is, like any file, of the plain optimizer. A copy in this process is wrapped

@@ -142,9 +142,11 @@ def case_when_they_are_called():
 
 
 def case_the_next_epoch_begins_with_the_new_size():
-    tells = Tells({20: {"set_batch_size": [40]}})
-    fit([tells], epochs=2)
-    assert len(tells.seen) == 20 + 4
+    """With fewer batches, or more."""
+    tells = Tells({20: {"set_batch_size": [40]}, 24: {"set_batch_size": [5]}})
+    fit([tells], epochs=4)
+    assert len(tells.seen) == 20 + 4 + 32 + 32
+    assert tells.seen[-1][1] == 4 * SAMPLES * kf.size()
 
 
 def case_a_schedule():
