@@ -46,7 +46,7 @@ PYTHON_LAYERS: Layers = (
     {"config"},
     {"errors"},
     {"_batch"},
-    {"_differing", "_keras", "_ordinals", "_state", "_version", "_warn"},
+    {"_differing", "_keras", "_ordinals", "_said", "_state", "_version", "_warn"},
     {"_replace"},
 )
 # The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import _keras, _ordinals, ops, peer
+from kungfu_tf import _keras, _ordinals, _said, ops, peer
 from kungfu_tf.fit import in_step
 
 
@@ -38,7 +38,7 @@ def check(
     try:
         gathered = in_step.meet(lambda: ops.all_gather(codes, name="fit/arguments").numpy())
     except (tf.errors.UnavailableError, tf.errors.DeadlineExceededError) as error:
-        message = f"not all peers call fit, as all must: {error.message}"
+        message = f"not all peers call fit, as all must: {_said.message_of(error)}"
         raise type(error)(None, None, message) from None
     for i, argument in enumerate(mine):
         column = gathered[:, i]

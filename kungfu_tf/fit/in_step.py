@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import errors, peer
+from kungfu_tf import _said, errors, peer
 
 T = TypeVar("T")
 
@@ -23,7 +23,6 @@ _LONGEST_REASON = 300
 _WHERE = re.compile(
     r"\s|Graph execution error:|Detected at node|Traceback |<stack traces|Function call stack|$"
 )
-_OP = re.compile(r"\{\{function_node \S*?\}\}\s*|\s*\[Op:\S*?\](\s*name:\s*)?$")
 # What pybind11 makes of a Ctrl-C that comes while TensorFlow makes an error of what failed.
 _REPLACED = "REPLACED BY KeyboardInterrupt"
 
@@ -68,7 +67,7 @@ def _code(error: BaseException) -> int:
 def _reason(error: BaseException) -> str:
     name, text = type(error).__name__, str(error).strip()
     if isinstance(error, tf.errors.OpError):
-        lines = _OP.sub("", text).splitlines()
+        lines = _said.message_of(error).strip().splitlines()
         said = dict.fromkeys(line for line in lines if not _WHERE.match(line))
         text = "; ".join(said) or text
     if len(text) > _LONGEST_REASON:

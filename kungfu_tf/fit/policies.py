@@ -22,7 +22,8 @@ class PolicyCallback(Callback):
     The model's optimizer must be a synchronous one of `kungfu_tf.optimizers` where there are
     several peers: they all do the same at the same step, as rank 0's policies want it. That costs
     one exchange of a few numbers in each step. `fit` reads the samples of its data one by one and
-    makes batches of them itself; they must be dense, and of one shape.
+    makes batches of them itself; they must be dense, and of one shape. How many there are is not
+    known before: with `steps_per_execution`, Keras 2 wants to be told `steps_per_epoch`.
 
     Args:
         policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras
+from kungfu_tf import _keras, _said
 from kungfu_tf._warn import warn
 from kungfu_tf.initializer import randomness
 from kungfu_tf.initializer.broadcast import broadcast_variables
@@ -71,11 +71,12 @@ def make_equal(model: Any) -> None:
     try:
         broadcast_variables([*model.weights, *states])
     except tf.errors.InvalidArgumentError as error:
+        why = _said.message_of(error)
         raise tf.errors.InvalidArgumentError(
             None,
             None,
             "the peers' models are not the same, or their optimizers: of weights and optimizer "
-            f"state all need as many, of the same shapes, in the same order: {error.message}",
+            f"state all need as many, of the same shapes, in the same order: {why}",
         ) from None
     randomness.separate(model)
 

@@ -178,7 +178,7 @@ def case_other_models_on_other_peers(differs):
     momentum = 0.9 if is_other and differs == "optimizer" else 0.0
     model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1, momentum=momentum)), "mse")
     text = raised_by(tf.errors.OpError, lambda: model.fit(*mine(), 2, verbose=0))
-    assert "models are not the same" in text, text
+    assert "models are not the same" in text and "function_node" not in text, text
     same = compiled()
     same.fit(*mine(), 2, verbose=0)
     assert kf.ops.consensus(training.digest(training.values_of(same.weights)))

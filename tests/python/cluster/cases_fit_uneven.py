@@ -142,7 +142,7 @@ def case_generators():
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
     run = fitted(model_of(optimizer), epochs=1, x=batches)
     plain = keras.optimizers.SGD(0.1)
-    check(run, fitted(model_of(plain), epochs=1, x=single_dataset(peers)))
+    check(run, lambda: fitted(model_of(plain), epochs=1, x=single_dataset(peers)))
 
 
 @each(kind=["arrays", "tf.data", "unknown length"])

@@ -1,0 +1,13 @@
+"""What an error of TensorFlow says, without where in TensorFlow it was."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_OP = re.compile(r"\{\{function_node \S*?\}\}\s*|\s*\[Op:\S*?\](\s*name:\s*)?$")
+
+
+def message_of(error: Any) -> str:
+    """The message of a `tf.errors.OpError`."""
+    return _OP.sub("", error.message)
