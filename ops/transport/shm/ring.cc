@@ -44,26 +44,28 @@ StatusOr<size_t> RingWriter::Write(const iovec* pieces, int count) {
   size_t total = 0;
   for (int i = 0; i < count; ++i) total += pieces[i].iov_len;
   const size_t taken = RoundDown(std::min(total, *room));
+  const uint64_t end = written_ + taken;
   size_t rest = taken;
   for (int i = 0; rest > 0; ++i) {
     const size_t size = std::min(pieces[i].iov_len, rest);
-    Put(static_cast<const char*>(pieces[i].iov_base), size);
+    Put(static_cast<const char*>(pieces[i].iov_base), size, end);
     rest -= size;
   }
   Publish();
   return taken;
 }
 
-void RingWriter::Put(const char* data, size_t size) {
+void RingWriter::Put(const char* data, size_t size, uint64_t end) {
   while (size > 0) {
     const size_t at = written_ % ring_.capacity;
-    const size_t portion = published_ + kPortion - written_;
+    const uint64_t portion_end = end - published_ < 2 * kPortion ? end : published_ + kPortion;
+    const size_t portion = portion_end - written_;
     const size_t step = std::min({size, ring_.capacity - at, portion});
     std::memcpy(ring_.data + at, data, step);
     written_ += step;
     data += step;
     size -= step;
-    if (step == portion) {
+    if (step == portion && written_ < end) {
       Publish();
       Call();
     }

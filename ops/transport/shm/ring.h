@@ -78,12 +78,14 @@ class RingWriter : public FrameOutput {
  private:
   friend class RingReader;
 
-  // What has gone out is told to the other side in portions, so that it can begin.
+  // What has gone out is told to the other side in portions, so that it can begin. The last one may be longer: to wake
+  // somebody a second time for a short rest would cost more than to let him wait for it.
   static constexpr size_t kPortion = 64 << 10;
   static size_t WorthOf(size_t capacity) { return capacity / 4; }
 
   StatusOr<size_t> Room();
-  void Put(const char* data, size_t size);
+  // `end`: the count after the last byte of this write.
+  void Put(const char* data, size_t size, uint64_t end);
   void Publish();
 
   const RingPlace ring_;

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <new>
 #include <vector>
 
 #include "tests/cpp/testing.h"
@@ -137,6 +138,26 @@ KF_TEST(Ring, CallsNobodyWhoWokeByItself) {
   ring.reader.Wake();
   ring.writer.Call();
   EXPECT_EQ(ring.Heard(), 0);
+}
+
+// A frame that is sent at once is one thing to wake up for; of a long one the first part is.
+KF_TEST(Ring, TellsOfAShortRestWithWhatComesBefore) {
+  constexpr size_t kLarge = 512 << 10;
+  for (const size_t size : {kMaxEagerSize + kMaxNameSize, 4 * kMaxEagerSize}) {
+    alignas(kLine) static char memory[sizeof(RingControl) + kLarge];
+    new (memory) RingControl{};
+    Ring ends;
+    RingWriter writer(RingPlace(memory, kLarge), &ends.bell);
+    RingReader reader(RingPlace(memory, kLarge), &ends.bell);
+    EXPECT_TRUE(reader.Sleep());
+    std::string bytes = Pattern(size, 1);
+    const iovec piece{bytes.data(), size};
+    EXPECT_EQ(*writer.Write(&piece, 1), size);
+    const bool is_long = size > 2 * kMaxEagerSize;
+    EXPECT_EQ(ends.Heard(), is_long ? 1 : 0);
+    writer.Call();
+    EXPECT_EQ(ends.Heard(), is_long ? 0 : 1);
+  }
 }
 
 // A header of which only the beginning has come is no reason to stay awake.
