@@ -68,6 +68,7 @@ void Agreement::MeasureOnLoop() {
   KF_DCHECK(loop_->InLoop());
   probe_ = std::make_unique<LinkProbe>(pinger_, peers_, rank_);
   probe_->StartOnLoop([this](const LinkCosts& costs) {
+    KF_LOG(INFO) << "messages take " << costs.ToString();
     proposal_.choice = Choose(peers_, proposal_.chunk_bytes, costs);
     TellChoiceOnLoop();
   });

@@ -10,7 +10,6 @@ namespace kungfu {
 namespace {
 
 constexpr char kName[] = "kungfu/ping";
-constexpr int kTimes = 4;
 
 }  // namespace
 
@@ -29,7 +28,7 @@ void Pinger::PingOnLoop(const Questions& questions, Deadline deadline, Done done
   round.done = std::move(done);
   round.timer = loop_->RunAtOnLoop(round.waiting > 0 ? deadline : Clock::now(), [this, number] { Finish(number); });
   for (const int rank : questions.ranks) {
-    round.left[rank] = kTimes * questions.at_once;
+    round.left[rank] = questions.times * questions.at_once;
     Ask(&round, rank);
   }
 }

@@ -23,13 +23,13 @@ class Pinger {
     std::vector<int> ranks;  // who is asked, each for itself
     int at_once = 1;         // so many, one behind the other; the time is that until the last answer
     size_t filler = 0;       // bytes that each carries along
+    int times = 4;           // the shortest counts: the first may have to open the connection
   };
 
   Pinger(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch)
       : loop_(loop), router_(router), peers_(peers), rank_(rank), epoch_(epoch) {}
 
-  // Asks several times, when the last time is over, and keeps the shortest: the first may have to open the connection.
-  // Rounds may overlap.
+  // Asks, and again when all is answered. Rounds may overlap.
   void PingOnLoop(const Questions& questions, Deadline deadline, Done done);
   // Takes an answer; false: it is not to a question of ours.
   bool OnAnswerOnLoop(const PeerId& from, const OperationId& id);

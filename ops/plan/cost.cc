@@ -1,6 +1,7 @@
 #include "ops/plan/cost.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -30,7 +31,16 @@ int RootOf(const Graph& reduce) {
   return rank;
 }
 
+std::string Show(const LinkCost& link) {
+  char text[96];
+  std::snprintf(text, sizeof(text), "%.1f us, %.1f us a message, %.0f MB/s", 1e6 * link.latency, 1e6 * link.overhead,
+                1e-6 / link.per_byte);
+  return text;
+}
+
 }  // namespace
+
+std::string LinkCosts::ToString() const { return Show(local) + " within a host; " + Show(remote) + " between hosts"; }
 
 CostModel::CostModel(Strategy strategy, const PeerList& peers, uint64_t chunk_bytes)
     : strategy_(std::move(strategy)),

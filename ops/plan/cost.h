@@ -45,6 +45,9 @@ struct LinkCost {
 struct LinkCosts {
   LinkCost local{20e-6, 5e-6, 0.3e-9};
   LinkCost remote{50e-6, 10e-6, 1e-9};
+
+  // "20.0 us, 5.0 us a message, 3333 MB/s within a host; …"
+  std::string ToString() const;
 };
 
 // What one strategy costs these peers. Made once, asked for many sizes.

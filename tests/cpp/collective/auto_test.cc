@@ -24,6 +24,17 @@ void ExpectSums(Cluster* cluster, const std::string& name) {
   }
 }
 
+void BeginEpoch(Cluster* cluster, StrategyName strategy) {
+  std::vector<std::promise<Status>> gone_over(cluster->size());
+  for (int rank = 0; rank < cluster->size(); ++rank) {
+    cluster->peer(rank)->BeginEpoch(strategy, [&, rank](const Status& status) { gone_over[rank].set_value(status); });
+  }
+  for (std::promise<Status>& one : gone_over) {
+    std::future<Status> status = one.get_future();
+    EXPECT_OK(Wait(&status));
+  }
+}
+
 void ExpectAgreement(const Cluster& cluster) {
   const StrategyName chosen = cluster.session(0)->strategy();
   EXPECT_TRUE(chosen != StrategyName::kAuto);
@@ -47,15 +58,29 @@ KF_TEST(Auto, HoldsOverEpochs) {
   ExpectSums(&cluster, "x");
   const StrategyName chosen = cluster.session(0)->strategy();
   for (const StrategyName next : {StrategyName::kAuto, StrategyName::kRing, StrategyName::kAuto}) {
-    std::vector<std::promise<Status>> gone_over(cluster.size());
-    for (int rank = 0; rank < cluster.size(); ++rank) {
-      cluster.peer(rank)->BeginEpoch(next, [&, rank](const Status& status) { gone_over[rank].set_value(status); });
-    }
-    for (std::promise<Status>& one : gone_over) EXPECT_OK(one.get_future().get());
+    BeginEpoch(&cluster, next);
     ExpectSums(&cluster, "x");
     EXPECT_TRUE(cluster.session(0)->strategy() == (next == StrategyName::kAuto ? chosen : next));
     ExpectAgreement(cluster);
   }
+}
+
+// One peer of the host and one of another stand for all, what is sent to them is bounded, and once is enough.
+KF_TEST(Auto, MeasuresLittleAndOnce) {
+  constexpr uint64_t kLong = 64 << 10, kMost = 16 * kLong;
+  ClusterOptions options;
+  options.transport = "auto";
+  options.hosts = 2;
+  Cluster cluster(6, options);
+  const auto meet = [&] { ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "together"); })); };
+  const auto sent_to = [&](int rank) { return cluster.peer(0)->TrafficByRank()[rank].total.sent; };
+  meet();
+  for (const int asked : {1, 3}) EXPECT_TRUE(sent_to(asked) > kLong && sent_to(asked) < kMost);
+  for (const int spared : {2, 4, 5}) EXPECT_TRUE(sent_to(spared) < kLong);
+  const uint64_t before = sent_to(1);
+  BeginEpoch(&cluster, StrategyName::kAuto);
+  meet();
+  EXPECT_TRUE(sent_to(1) - before < kLong);
 }
 
 // Who names a strategy gets it, and no other is measured: rank 0's counts.
