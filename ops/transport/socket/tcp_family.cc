@@ -98,6 +98,8 @@ StatusOr<UniqueFd> TcpFamily::Listen(const PeerId& self) {
   return Status(status.code(), status.message() + Remedy(error));
 }
 
+// The sizes of its buffers are left to the system, which fits them to the link. To set them would end that, and allow
+// no more than net.core.wmem_max, mostly less than a fast link needs.
 void TcpFamily::Prepare(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
