@@ -136,12 +136,13 @@ KF_TEST(EventLoop, TellsOfDescriptors) {
 KF_TEST(EventLoop, ForgetsEventsOfADescriptorThatIsUnwatched) {
   const std::unique_ptr<EventLoop> loop = NewLoop();
   Pipe pipes[2], silent;
-  int calls = 0, calls_to_new = 0;
+  Guarded<int> calls{0};
+  int calls_to_new = 0;
   Handler new_handler([&](uint32_t) { ++calls_to_new; });
   std::unique_ptr<Handler> handlers[2];
   const auto first_ends_second = [&](int first) {
     const int second = 1 - first;
-    ++calls;
+    calls.Update([](int& count) { ++count; });
     for (const Pipe& pipe : pipes) loop->UnwatchOnLoop(pipe.read_end);
     handlers[second].reset();
     EXPECT_EQ(dup2(silent.read_end, pipes[second].read_end), pipes[second].read_end);
@@ -154,11 +155,11 @@ KF_TEST(EventLoop, ForgetsEventsOfADescriptorThatIsUnwatched) {
       pipes[i].Write();
     }
   });
-  RunOnLoop(loop.get(), [] {});
+  EXPECT_TRUE(calls.Await([](int count) { return count > 0; }));
   RunOnLoop(loop.get(), [] {});
   loop->Close();
   loop->Join();
-  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(calls.Get(), 1);
   EXPECT_EQ(calls_to_new, 0);
 }
 
