@@ -19,7 +19,7 @@ from typing import Any
 
 from kungfu_tf import _build, config, errors
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY_DIR = Path(__file__).resolve().parent / "lib"
 
 # kungfu_done of kungfu.h
@@ -37,6 +37,8 @@ class Options(ctypes.Structure):
         ("shape_digest", ctypes.c_uint64),
         ("step", ctypes.c_uint64),
         ("timeout", ctypes.c_double),
+        ("fathers", ctypes.POINTER(ctypes.c_int32)),
+        ("num_fathers", ctypes.c_int32),
     ]
 
 

@@ -80,6 +80,7 @@ from kungfu_tf.ops.store import (
     save_variable,
     save_variables,
 )
+from kungfu_tf.ops.strategy import fathers, set_strategy, set_tree, subset_all_reduce
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "defuse",
     "egress_rates",
     "exponential_moving_average",
+    "fathers",
     "fuse",
     "gather",
     "get_neighbour_mask",
@@ -115,4 +117,7 @@ __all__ = [
     "round_robin",
     "save_variable",
     "save_variables",
+    "set_strategy",
+    "set_tree",
+    "subset_all_reduce",
 ]

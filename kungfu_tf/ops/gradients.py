@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import errors
-from kungfu_tf.ops import collective, group, naming, rows, topology
+from kungfu_tf.ops import collective, group, naming, rows, strategy, topology
 
 
 def _text(op: Any, attribute: str) -> str:
@@ -43,6 +43,15 @@ def _all_reduce(op: Any, gradient: Any) -> Any:
 @tf.RegisterGradient("KungfuGroupAllReduce")
 def _group_all_reduce(op: Any, *gradients: Any) -> list[Any]:
     return [*group.group_all_reduce(gradients, op=_linear(op), name=_name(op)), None]
+
+
+@tf.RegisterGradient("KungfuSubsetAllReduce")
+def _subset_all_reduce(op: Any, gradient: Any) -> list[Any]:
+    fathers = op.inputs[1]
+    return [
+        strategy.subset_all_reduce(gradient, fathers, op=_linear(op), name=_name(op)),
+        None,
+    ]
 
 
 @tf.RegisterGradient("KungfuBroadcast")

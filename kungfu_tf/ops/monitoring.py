@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kungfu_tf import _lib
-from kungfu_tf.ops import collective, kernels, naming
+from kungfu_tf.ops import collective, kernels, naming, strategy
 
 
 @kernels.operation
@@ -95,7 +95,9 @@ def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
 
 
 @kernels.operation
-def monitored_all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
+def monitored_all_reduce(
+    tensor: Any, *, tree: Any = None, op: str = "sum", name: str | None = None
+) -> Any:
     """Is `all_reduce`, and counts for the throughput of the strategy in use.
 
     It is for large tensors, whose time says something of the network: `calc_stats` and
@@ -103,6 +105,7 @@ def monitored_all_reduce(tensor: Any, *, op: str = "sum", name: str | None = Non
 
     Args:
         tensor: As for `all_reduce`.
+        tree: As for `set_tree`, for this tensor alone; default: along the strategy in use.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
 
@@ -121,7 +124,10 @@ def monitored_all_reduce(tensor: Any, *, op: str = "sum", name: str | None = Non
     ```
     """
     tag = naming.make_tag("monitored_all_reduce", name)
-    return collective.all_reduce(tensor, op=op, name=naming.monitored(tag))
+    monitored = naming.monitored(tag)
+    if tree is None:
+        return collective.all_reduce(tensor, op=op, name=monitored)
+    return strategy.subset_all_reduce(tensor, tree, op=op, name=monitored)
 
 
 @kernels.operation

@@ -81,6 +81,7 @@ Operation Make(Kind kind, const kungfu_options* options) {
   operation.shape_digest = options->shape_digest;
   operation.step = options->step;
   operation.timeout = options->timeout;
+  if (options->fathers) operation.fathers.assign(options->fathers, options->fathers + options->num_fathers);
   return operation;
 }
 
@@ -353,9 +354,18 @@ uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const kungfu_blob* 
 
 void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
   WithPeer(done, arg, [strategy](Peer* peer, const kungfu::StatusCallback& end) {
-    StatusOr<kungfu::StrategyName> name = strategy ? kungfu::ParseStrategy(strategy) : peer->strategy();
+    if (!strategy) return peer->BeginEpoch(peer->strategy(), end);
+    const StatusOr<kungfu::StrategyName> name = kungfu::ParseStrategy(strategy);
     if (!name.ok()) return end(name.status());
     peer->BeginEpoch(*name, end);
+  });
+}
+
+void kungfu_set_tree(const int32_t* fathers, int num_fathers, kungfu_done done, void* arg) {
+  const kungfu::StrategySpec tree(std::vector<int>(fathers, fathers + num_fathers));
+  WithPeer(done, arg, [&tree](Peer* peer, const kungfu::StatusCallback& end) {
+    if (tree.fathers.empty()) return end(kungfu::InvalidArgumentError("tree: there are no fathers"));
+    peer->BeginEpoch(tree, end);
   });
 }
 

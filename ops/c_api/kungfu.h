@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file changes its meaning. */
-#define KUNGFU_ABI_VERSION 1
+#define KUNGFU_ABI_VERSION 2
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -86,6 +86,9 @@ typedef struct {
   uint64_t shape_digest; /* kungfu_digest of what else must agree between peers, or 0 */
   uint64_t step;         /* the optimizer's step, or 0 */
   double timeout;        /* seconds; 0: KUNGFU_COLLECTIVE_TIMEOUT */
+  /* all_reduce: the father of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
+  const int32_t* fathers;
+  int32_t num_fathers; /* must be the session's size */
 } kungfu_options;
 
 KUNGFU_EXPORT size_t kungfu_longest_name(void);
@@ -173,6 +176,8 @@ KUNGFU_EXPORT void kungfu_interrupt(int code, const char* message);
  * Operations are numbered from 0 again, so that all are in step, whatever errors went before. `strategy`: its name, or
  * NULL for the one in use. What is pending fails with CANCELLED. */
 KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
+/* The same with one tree, given by the father of each rank, as strategy. */
+KUNGFU_EXPORT void kungfu_set_tree(const int32_t* fathers, int num_fathers, kungfu_done done, void* arg);
 
 /* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
 KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);

@@ -29,7 +29,7 @@ struct Movement {
   std::vector<Chunk> chunks;  // in the same order on every rank
   DType dtype = DType::kUint8;
   ReduceOp op = ReduceOp::kSum;
-  int size = 1;  // of the session: what a mean divides by
+  int size = 1;  // how many ranks are reduced: what a mean divides by
   // Every rank contributes to all chunks and keeps all of them: the graphs are one way to bring that about.
   bool all_reduce = false;
 };

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/plan/topology.h"
+
 namespace kungfu {
 namespace {
 
@@ -57,6 +59,13 @@ Status Validate(const Operation& operation, int size) {
   }
   if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size)) {
     return invalid("root " + std::to_string(operation.root) + " is not a rank of " + std::to_string(size) + " peers");
+  }
+  if (!operation.fathers.empty()) {
+    if (static_cast<int>(operation.fathers.size()) != size) {
+      return invalid("fathers of " + std::to_string(operation.fathers.size()) + " ranks, not of " +
+                     std::to_string(size));
+    }
+    KF_RETURN_IF_ERROR(ForestFromFathers(operation.fathers).status().WithContext(Title(operation)));
   }
   const bool in_rows = operation.kind == Kind::kReduceScatter || operation.kind == Kind::kAllToAll;
   if (in_rows && (operation.row == 0 || TotalCount(operation) % operation.row != 0)) {

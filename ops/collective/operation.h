@@ -27,6 +27,8 @@ struct Operation {
   uint64_t step = 0;
   double timeout = 0;  // seconds; 0: the session's
 
+  // all_reduce: the father of each rank of a forest, each tree of which reduces alone; empty: all do together.
+  std::vector<int> fathers;
   // all_reduce, broadcast, reduce: the tensors. Other kinds: one span, of which `send` is the contribution.
   std::vector<Span> spans;
   uint64_t row = 1;                   // reduce_scatter, all_to_all: elements that stay together

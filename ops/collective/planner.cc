@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/base/logging.h"
 #include "ops/plan/partition.h"
 #include "ops/plan/topology.h"
 
@@ -19,12 +20,17 @@ uint64_t Sum(const std::vector<uint64_t>& counts) { return std::accumulate(count
 
 }  // namespace
 
-Routes::Routes(const Choice& choice, const PeerList& peers, int rank, uint64_t chunk_bytes)
+Routes::Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank,
+               uint64_t chunk_bytes)
     : choice_(choice), rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
   for (const Choice::Entry& entry : choice.entries) {
     const StrategyName name = static_cast<StrategyName>(entry.strategy);
     if (name == StrategyName::kAuto || lanes_.count(name) != 0) continue;
     std::vector<Lane>& lanes = lanes_[name];
+    if (name == StrategyName::kTree && !tree.empty()) {
+      lanes = {TreesOf(tree).lane};
+      continue;
+    }
     for (GraphPair& pair : MakeStrategy(name, peers)) {
       lanes.push_back({Share(std::move(pair.reduce)), Share(std::move(pair.broadcast))});
     }
@@ -46,6 +52,17 @@ const Routes::Lane& Routes::Rooted(int root) {
   return *lane;
 }
 
+Routes::Trees Routes::TreesOf(const std::vector<int>& fathers) const {
+  StatusOr<Forest> forest = ForestFromFathers(fathers);
+  KF_CHECK(forest.ok() && static_cast<int>(fathers.size()) == size_) << "not checked before: " << size_ << " ranks";
+  const std::vector<int>& roots = forest->root_of_rank;
+  Trees trees;
+  trees.size = static_cast<int>(std::count(roots.begin(), roots.end(), roots[rank_]));
+  trees.lane.reduce = Share(forest->graph.Reversed());
+  trees.lane.broadcast = Share(std::move(forest->graph));
+  return trees;
+}
+
 std::shared_ptr<const Graph> Routes::Edge(int from, int to) const {
   Graph graph(size_);
   if (from != to) graph.AddEdge(from, to);
@@ -57,7 +74,7 @@ Plan::Plan(Operation* operation, Routes* routes)
   switch (operation->kind) {
     case Kind::kAllReduce:
     case Kind::kBarrier:
-      PlanAllReduce();
+      operation->fathers.empty() ? PlanAllReduce() : PlanTrees();
       break;
     case Kind::kBroadcast:
       PlanBroadcast();
@@ -142,6 +159,17 @@ void Plan::PlanAllReduce() {
       next_part_ += 2;
       movement->chunks.push_back(std::move(chunk));
     }
+    return OkStatus();
+  });
+}
+
+// Each tree by itself: a mean is that of its ranks.
+void Plan::PlanTrees() {
+  stages_.push_back([this](Movement* movement) {
+    const Routes::Trees trees = routes_->TreesOf(operation_->fathers);
+    movement->size = trees.size;
+    AddChunks(movement, trees.lane.reduce, trees.lane.broadcast, operation_->spans, {0, TotalCount(*operation_)}, true,
+              true);
     return OkStatus();
   });
 }

@@ -23,7 +23,8 @@ namespace kungfu {
 // The graphs of a session, made once.
 class Routes {
  public:
-  Routes(const Choice& choice, const PeerList& peers, int rank, uint64_t chunk_bytes);
+  // `tree`: what TREE means here, by the father of each rank; empty: as MakeStrategy has it.
+  Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank, uint64_t chunk_bytes);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -37,6 +38,12 @@ class Routes {
   const std::vector<Lane>& LanesFor(uint64_t bytes) const { return lanes_.at(choice_.For(bytes)); }
   // From `root` to all, and back.
   const Lane& Rooted(int root);
+  // Along the trees of a forest, and back. REQUIRES: it is one of this size.
+  struct Trees {
+    Lane lane;
+    int size = 0;  // of the tree that this rank is in
+  };
+  Trees TreesOf(const std::vector<int>& fathers) const;
   // The one edge from -> to.
   std::shared_ptr<const Graph> Edge(int from, int to) const;
 
@@ -64,6 +71,7 @@ class Plan {
   using Stage = std::function<Status(Movement*)>;
 
   void PlanAllReduce();
+  void PlanTrees();
   void PlanBroadcast();
   void PlanReduce();
   void PlanGather(bool all);

@@ -114,7 +114,7 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
 // sides learn at once if they cannot come together, e.g. for different secrets.
 void Session::AgreeOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  routes_ = std::make_unique<Routes>(Choice::Of(StrategyName::kStar), peers_, rank_, options_.chunk_bytes);
+  routes_ = std::make_unique<Routes>(Choice::Of(StrategyName::kStar), std::vector<int>(), peers_, rank_, options_.chunk_bytes);
   const auto run = [this](Operation operation) {
     operation.of_session = true;
     const OperationId id = NumberOnLoop(operation.name);
@@ -123,7 +123,7 @@ void Session::AgreeOnLoop() {
     RunOnLoop(next_handle_++, id, std::move(operation));
   };
   Agreement::Means means;
-  means.strategy = options_.strategy;
+  means.strategy = options_.strategy.name;
   means.chunk_bytes = options_.chunk_bytes;
   means.arena = options_.arena;
   means.direct_bytes = options_.direct_bytes;
@@ -138,7 +138,7 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
   KF_DCHECK(loop_->InLoop());
   if (terms.ok()) {
     terms_ = std::move(*terms);
-    routes_ = std::make_unique<Routes>(terms_.choice, peers_, rank_, terms_.chunk_bytes);
+    routes_ = std::make_unique<Routes>(terms_.choice, options_.strategy.fathers, peers_, rank_, terms_.chunk_bytes);
     chosen_ = terms_.choice.Last();
   } else if (broken_.ok()) {
     broken_ = terms.status();

@@ -36,7 +36,7 @@
 namespace kungfu {
 
 struct SessionOptions {
-  StrategyName strategy = StrategyName::kAuto;
+  StrategySpec strategy;
   uint64_t chunk_bytes = 1 << 20;
   Seconds timeout{600};         // of an operation that names none
   Seconds stall_warning{10};    // until it is said who is missing

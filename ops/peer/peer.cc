@@ -150,7 +150,8 @@ Status Peer::BeginOnLoop() {
   return control_ ? control_->OpenOnLoop(kHello) : OkStatus();
 }
 
-std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy) {
+std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint32_t epoch,
+                                           const StrategySpec& strategy) {
   SessionOptions options;
   options.strategy = strategy;
   options.chunk_bytes = static_cast<uint64_t>(config_.chunk_bytes);
@@ -173,22 +174,24 @@ std::shared_ptr<Session> Peer::session() const {
   return session_;
 }
 
-StrategyName Peer::strategy() const {
+StrategySpec Peer::strategy() const {
   MutexLock lock(&session_mu_);
   return strategy_;
 }
 
-void Peer::SetSession(std::shared_ptr<Session> session, StrategyName strategy) {
+void Peer::SetSession(std::shared_ptr<Session> session, const StrategySpec& strategy) {
   MutexLock lock(&session_mu_);
   session_ = std::move(session);
   strategy_ = strategy;
 }
 
-void Peer::BeginEpoch(StrategyName strategy, StatusCallback done) {
+void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   const std::shared_ptr<Session> old = session();
   if (VersionOf(old->epoch() + 1) != VersionOf(old->epoch())) {
     return done(Status(Code::kResourceExhausted, "these peers have begun more epochs than can be counted"));
   }
+  const Status valid = strategy.CheckFor(old->size());
+  if (!valid.ok() && (old->interrupted() || old->size() <= 1)) return done(valid);
   if (!router_) {
     const auto go_over = [&] { p2p_->BeginEpoch(old->epoch() + 1); };
     if (!RunAndWait(go_over)) go_over();
@@ -205,9 +208,10 @@ void Peer::BeginEpoch(StrategyName strategy, StatusCallback done) {
   Operation meet;
   meet.kind = Kind::kBarrier;
   meet.name = kEpochName;
-  meet.shape_digest = static_cast<uint64_t>(strategy);
-  meet.done = [strategy, done, go_over](const Status& status) {
-    if (!status.ok()) return done(status.WithContext(std::string("a new epoch with strategy ") + Name(strategy)));
+  meet.shape_digest = strategy.digest();
+  meet.done = [strategy, valid, done, go_over](const Status& status) {
+    if (!status.ok()) return done(status.WithContext("a new epoch with strategy " + strategy.ToString()));
+    if (!valid.ok()) return done(valid);  // on all peers: they want the same
     go_over();
   };
   old->Start(std::move(meet));
@@ -258,13 +262,15 @@ void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t v
           return done(InternalError("the runner announced membership " + std::to_string(membership->version) +
                                     " before all peers had entered " + std::to_string(version)));
         }
-        GoOverOnLoop(old, membership->peers, FirstEpoch(membership->version), strategy(), done);
+        const StrategySpec used = strategy();
+        const StrategySpec next = used.fathers.empty() ? used : *ParseStrategy(config_.strategy);
+        GoOverOnLoop(old, membership->peers, FirstEpoch(membership->version), next, done);
       });
 }
 
 // Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
 void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
-                        StrategyName strategy, const StatusCallback& done) {
+                        const StrategySpec& strategy, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
   old->WhenIdleOnLoop([this, old, peers, epoch, strategy, done] {

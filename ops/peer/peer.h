@@ -39,13 +39,14 @@ class Peer {
   // That of the current epoch.
   std::shared_ptr<Session> session() const EXCLUDES(session_mu_);
 
-  // Begins a new epoch of the same peers with `strategy`: all peers call it, and when all have, each goes over; out of
-  // an epoch that was interrupted each goes for itself. `done` is called once, on the loop, and in a process that is
-  // alone before the call returns. With OK: the session is another one, in which operations may be started at once.
-  // Otherwise it is the old one: a peer is gone, or wants another strategy. What is pending in the old session when it
-  // ends fails with kCancelled. Any thread.
-  void BeginEpoch(StrategyName strategy, StatusCallback done);
-  StrategyName strategy() const EXCLUDES(session_mu_);
+  // Begins a new epoch of the same peers with `strategy`, which stays in use until another is asked for (a tree until
+  // other peers take part: then it is that of the configuration): all peers call it, and when all have, each goes over;
+  // out of an epoch that was interrupted each goes for itself. `done` is called once, on the loop, and in a process
+  // that is alone before the call returns. With OK: the session is another one, in which operations may be started at
+  // once. Otherwise it is the old one: a peer is gone, or wants another strategy. What is pending in the old session
+  // when it ends fails with kCancelled. Any thread.
+  void BeginEpoch(const StrategySpec& strategy, StatusCallback done);
+  StrategySpec strategy() const EXCLUDES(session_mu_);
 
   // Asks the runner for another number of peers; `answered` is told whether it takes that up. Where nobody can change
   // the membership: kFailedPrecondition. Any thread.
@@ -81,11 +82,11 @@ class Peer {
  private:
   Peer(const Config& config, const PeerId& self, Arena* arena);
   Status StartSession(const Membership& membership);
-  std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, StrategyName strategy);
-  void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch, StrategyName strategy,
-                    const StatusCallback& done);
+  std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
+  void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
+                    const StrategySpec& strategy, const StatusCallback& done);
   void GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done);
-  void SetSession(std::shared_ptr<Session> session, StrategyName strategy) EXCLUDES(session_mu_);
+  void SetSession(std::shared_ptr<Session> session, const StrategySpec& strategy) EXCLUDES(session_mu_);
   Status StartLoop(const PeerList& peers, int rank);
   void OpenControl();
   Status BeginOnLoop();
@@ -114,7 +115,7 @@ class Peer {
 
   mutable Mutex session_mu_;
   std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);
-  StrategyName strategy_ GUARDED_BY(session_mu_) = StrategyName::kAuto;  // as was asked for
+  StrategySpec strategy_ GUARDED_BY(session_mu_);  // as was asked for
 };
 
 }  // namespace kungfu

@@ -114,4 +114,29 @@ Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
   return strategy;
 }
 
+std::string StrategySpec::ToString() const {
+  if (fathers.empty()) return Name(name);
+  std::string text;
+  for (const int father : fathers) text += (text.empty() ? "the tree " : ",") + std::to_string(father);
+  return text;
+}
+
+Status StrategySpec::CheckFor(int size) const {
+  if (fathers.empty()) return OkStatus();
+  if (static_cast<int>(fathers.size()) != size) {
+    return InvalidArgumentError("tree: fathers of " + std::to_string(fathers.size()) + " ranks, not of " +
+                                std::to_string(size));
+  }
+  return TreeFromFathers(fathers).status();
+}
+
+// FNV-1a.
+uint64_t StrategySpec::digest() const {
+  uint64_t hash = 14695981039346656037u;
+  const auto add = [&](int value) { hash = (hash ^ static_cast<uint32_t>(value)) * 1099511628211u; };
+  add(static_cast<int>(name));
+  for (const int father : fathers) add(father);
+  return hash;
+}
+
 }  // namespace kungfu

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/base/status.h"
@@ -28,6 +29,23 @@ enum class StrategyName : uint8_t {
 inline constexpr int kNumStrategies = 10;
 
 using Strategy = std::vector<GraphPair>;
+
+// What the peers of a session are asked to use: a strategy by its name, or one tree of their own making.
+struct StrategySpec {
+  StrategySpec(StrategyName name = StrategyName::kAuto) : name(name) {}
+  // The father of each rank, as for TreeFromFathers.
+  explicit StrategySpec(std::vector<int> fathers) : name(StrategyName::kTree), fathers(std::move(fathers)) {}
+
+  // "RING", "the tree 0,0,1"
+  std::string ToString() const;
+  // An error if it is a tree, but none of so many ranks.
+  Status CheckFor(int size) const;
+  // Of what peers must agree on.
+  uint64_t digest() const;
+
+  StrategyName name;
+  std::vector<int> fathers;  // empty: of no tree
+};
 
 // "RING" or "ring"; an error that lists the names.
 StatusOr<StrategyName> ParseStrategy(const std::string& text);

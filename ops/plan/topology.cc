@@ -24,13 +24,13 @@ Graph GraphOf(const std::vector<int>& fathers) {
   return graph;
 }
 
-int CountReachable(const Graph& graph, int root) {
+std::vector<int> Reachable(const Graph& graph, int root) {
   std::vector<int> reached = {root};
   for (size_t i = 0; i < reached.size(); ++i) {
     const std::vector<int>& children = graph.Successors(reached[i]);
     reached.insert(reached.end(), children.begin(), children.end());
   }
-  return static_cast<int>(reached.size());
+  return reached;
 }
 
 // The tree that `father_of_place` describes over `members`, rotated so that members[first] is its root.
@@ -69,29 +69,36 @@ Graph TreeOverMasters(const std::vector<int>& host_of_rank, int root, FatherOfPl
 
 }  // namespace
 
-StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers) {
+StatusOr<Forest> ForestFromFathers(const std::vector<int>& fathers) {
   const int size = static_cast<int>(fathers.size());
   constexpr int kNone = -1;
-  int root = kNone;
   for (int rank = 0; rank < size; ++rank) {
-    const int father = fathers[rank];
-    const std::string who = "tree: rank " + std::to_string(rank);
-    if (father < 0 || father >= size) {
-      return InvalidArgumentError(who + " has father " + std::to_string(father) + ", which is no rank of " +
-                                  std::to_string(size));
-    }
-    if (father != rank) continue;
-    if (root != kNone) return InvalidArgumentError(who + " is a root, and rank " + std::to_string(root) + " is too");
-    root = rank;
+    if (fathers[rank] >= 0 && fathers[rank] < size) continue;
+    return InvalidArgumentError("tree: rank " + std::to_string(rank) + " has father " + std::to_string(fathers[rank]) +
+                                ", which is no rank of " + std::to_string(size));
   }
-  if (root == kNone) return InvalidArgumentError("tree: no rank is its own father, so there is no root");
-  Graph graph = GraphOf(fathers);
-  const int strays = size - CountReachable(graph, root);
-  if (strays > 0) {
-    return InvalidArgumentError("tree: " + std::to_string(strays) + " ranks are not below the root " +
-                                std::to_string(root) + ": their fathers form a cycle");
+  Forest forest{GraphOf(fathers), std::vector<int>(size, kNone)};
+  for (int rank = 0; rank < size; ++rank) {
+    if (fathers[rank] != rank) continue;
+    for (const int below : Reachable(forest.graph, rank)) forest.root_of_rank[below] = rank;
   }
-  return graph;
+  const auto strays = std::count(forest.root_of_rank.begin(), forest.root_of_rank.end(), kNone);
+  if (strays == size) return InvalidArgumentError("tree: no rank is its own father, so there is no root");
+  if (strays == 0) return forest;
+  return InvalidArgumentError("tree: " + std::to_string(strays) +
+                              " ranks are not below a root: their fathers form a cycle");
+}
+
+StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers) {
+  StatusOr<Forest> forest = ForestFromFathers(fathers);
+  if (!forest.ok()) return forest.status();
+  for (size_t rank = 0; rank < fathers.size(); ++rank) {
+    const int root = forest->root_of_rank[rank], first = forest->root_of_rank[0];
+    if (root == first) continue;
+    return InvalidArgumentError("tree: rank " + std::to_string(std::max(root, first)) + " is a root, and rank " +
+                                std::to_string(std::min(root, first)) + " is too");
+  }
+  return std::move(forest->graph);
 }
 
 Graph Star(int size, int root) { return TreeOverAll(size, root, FatherInStar); }

@@ -13,6 +13,12 @@ namespace kungfu {
 // father[i] for each rank. An error unless every value is a rank and following fathers from every rank ends at the
 // one root.
 StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers);
+// The same of as many trees as there are roots; at its root.
+struct Forest {
+  Graph graph;
+  std::vector<int> root_of_rank;
+};
+StatusOr<Forest> ForestFromFathers(const std::vector<int>& fathers);
 
 // root -> every other rank: one step, n(p-1) bytes out of the root.
 Graph Star(int size, int root);

@@ -50,6 +50,45 @@ KF_TEST(Kinds, BroadcastFromEveryRoot) {
   }
 }
 
+KF_TEST(Kinds, TreesReduceEachAlone) {
+  const std::vector<int> fathers = {0, 3, 0, 3, 1, 5};  // 0 and 2; 1, 3 and 4; 5
+  const std::vector<std::vector<int>> trees = {{0, 2}, {1, 3, 4}, {5}};
+  Cluster cluster(6);
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax}) {
+    for (const size_t count : {0, 1, 300000}) {
+      std::vector<std::vector<float>> values;
+      for (int rank = 0; rank < 6; ++rank) values.emplace_back(count, static_cast<float>(6 * rank));
+      ExpectAllOk(cluster.Run([&](int rank) {
+        Operation operation = MakeOperation(Kind::kAllReduce, "t" + std::to_string(count), DType::kFloat32, op);
+        operation.spans = {{values[rank].data(), values[rank].data(), count}};
+        operation.fathers = fathers;
+        return operation;
+      }));
+      for (const std::vector<int>& tree : trees) {
+        const float sum = 6.0f * static_cast<float>(std::accumulate(tree.begin(), tree.end(), 0));
+        const float expected = op == ReduceOp::kSum    ? sum
+                               : op == ReduceOp::kMean ? sum / static_cast<float>(tree.size())
+                                                       : 6.0f * static_cast<float>(tree.back());
+        for (const int rank : tree) EXPECT_TRUE(values[rank] == std::vector<float>(count, expected));
+      }
+    }
+  }
+}
+
+KF_TEST(Kinds, TreesThatAreNoneAreRefused) {
+  Cluster cluster(2);
+  for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0}, {1, 0}, {0, 2}}) {
+    for (const Status& status : cluster.Run([&](int) {
+           Operation operation = MakeOperation(Kind::kAllReduce, "t");
+           operation.fathers = fathers;
+           return operation;
+         })) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_CONTAINS(status.message(), "all_reduce 't'");
+    }
+  }
+}
+
 KF_TEST(Kinds, ReduceToEveryRoot) {
   for (const int size : kSizes) {
     Cluster cluster(size);

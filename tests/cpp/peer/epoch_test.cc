@@ -10,13 +10,13 @@
 namespace kungfu::testing {
 namespace {
 
-std::future<Status> BeginEpoch(Cluster* cluster, int rank, StrategyName strategy = StrategyName::kAuto) {
+std::future<Status> BeginEpoch(Cluster* cluster, int rank, const StrategySpec& strategy = {}) {
   auto promise = std::make_shared<std::promise<Status>>();
   cluster->peer(rank)->BeginEpoch(strategy, [promise](const Status& status) { promise->set_value(status); });
   return promise->get_future();
 }
 
-std::vector<Status> BeginEpochs(Cluster* cluster, const std::vector<StrategyName>& strategies) {
+std::vector<Status> BeginEpochs(Cluster* cluster, const std::vector<StrategySpec>& strategies) {
   std::vector<std::future<Status>> futures;
   for (int rank = 0; rank < cluster->size(); ++rank) futures.push_back(BeginEpoch(cluster, rank, strategies[rank]));
   std::vector<Status> statuses;
@@ -52,6 +52,36 @@ KF_TEST(Epoch, PeersThatAnErrorLeftOutOfStepAreInStep) {
   ExpectAllOk(BeginEpochs(&cluster, {3, StrategyName::kAuto}));
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(cluster.session(rank)->epoch(), 1u);
   ExpectSum(&cluster, "step");
+}
+
+KF_TEST(Epoch, ATreeOfOnesOwn) {
+  Cluster cluster(4);
+  for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0, 0, 1, 2}, {2, 2, 2, 2}, {1, 3, 1, 3}}) {
+    ExpectAllOk(BeginEpochs(&cluster, {4, StrategySpec(fathers)}));
+    ExpectSum(&cluster, "step");
+    for (int rank = 0; rank < 4; ++rank) {
+      EXPECT_TRUE(cluster.session(rank)->strategy() == StrategyName::kTree);
+      EXPECT_TRUE(cluster.peer(rank)->strategy().fathers == fathers);
+    }
+  }
+}
+
+KF_TEST(Epoch, WhatIsNoTreeChangesNothing) {
+  Cluster cluster(3);
+  for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0, 1, 0}, {0, 2, 1}, {0, 0}}) {
+    for (const Status& status : BeginEpochs(&cluster, {3, StrategySpec(fathers)})) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_CONTAINS(status.message(), "tree: ");
+    }
+    ExpectSum(&cluster, "step");
+  }
+  const StrategySpec one(std::vector<int>{0, 0, 0}), other(std::vector<int>{0, 0, 1});
+  for (const Status& status : BeginEpochs(&cluster, {one, one, other})) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_CONTAINS(status.message(), "a new epoch with strategy the tree 0,0,");
+  }
+  ExpectSum(&cluster, "step");
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(cluster.session(rank)->epoch(), 0u);
 }
 
 KF_TEST(Epoch, StrategiesChangeManyTimesAndNothingIsLeftBehind) {

@@ -39,6 +39,24 @@ std::vector<PeerList> LayoutsOf(int size) {
   };
 }
 
+KF_TEST(StrategySpec, IsOfSoManyRanks) {
+  const StrategySpec tree(Ranks{0, 0, 1});
+  EXPECT_EQ(tree.ToString(), "the tree 0,0,1");
+  EXPECT_OK(tree.CheckFor(3));
+  EXPECT_CONTAINS(tree.CheckFor(4).message(), "fathers of 3 ranks, not of 4");
+  EXPECT_CONTAINS(StrategySpec(Ranks{1, 0}).CheckFor(2).message(), "no root");
+  EXPECT_EQ(StrategySpec(StrategyName::kRing).ToString(), "RING");
+  EXPECT_OK(StrategySpec(StrategyName::kRing).CheckFor(2));
+}
+
+KF_TEST(StrategySpec, HasADigestOfItsOwn) {
+  std::set<uint64_t> digests = {StrategySpec(Ranks{0, 0, 0}).digest(), StrategySpec(Ranks{0, 0, 1}).digest(),
+                                StrategySpec(Ranks{1, 1, 1}).digest(), StrategySpec(Ranks{0, 0}).digest()};
+  for (int i = 0; i < kNumStrategies; ++i) digests.insert(StrategySpec(static_cast<StrategyName>(i)).digest());
+  EXPECT_EQ(digests.size(), 4u + kNumStrategies);
+  EXPECT_EQ(StrategySpec(Ranks{0, 0, 1}).digest(), StrategySpec(Ranks{0, 0, 1}).digest());
+}
+
 std::vector<StrategyName> AllStrategies() {
   std::vector<StrategyName> names;
   for (int i = 1; i < kNumStrategies; ++i) names.push_back(static_cast<StrategyName>(i));

@@ -51,7 +51,15 @@ KF_TEST(Topology, RejectsWhatIsNoTree) {
   ExpectNoTree({0, -1}, "rank 1 has father -1");
   ExpectNoTree({0, 1}, "rank 1 is a root, and rank 0 is too");
   ExpectNoTree({1, 0}, "no root");
-  ExpectNoTree({0, 2, 3, 1, 0}, "3 ranks are not below the root 0");
+  ExpectNoTree({0, 2, 3, 1, 0}, "3 ranks are not below a root");
+}
+
+KF_TEST(Topology, AForestHasAsManyTreesAsRoots) {
+  const StatusOr<Forest> forest = ForestFromFathers({0, 3, 0, 3, 1});
+  ASSERT_TRUE(forest.ok());
+  EXPECT_TRUE(forest->root_of_rank == (Ranks{0, 3, 0, 3, 3}));
+  EXPECT_TRUE(FathersIn(forest->graph) == (Ranks{0, 3, 0, 3, 1}));
+  EXPECT_CONTAINS(ForestFromFathers({0, 2, 1}).status().message(), "2 ranks are not below a root");
 }
 
 KF_TEST(Topology, Stars) {

@@ -1,0 +1,156 @@
+"""Along which graphs data travel: for all that follows, or for one reduction.
+
+`kungfu_tf.ops` says what all operations have in common.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _lib
+from kungfu_tf.ops import kernels, naming, tensors
+
+
+@kernels.operation
+def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
+    """Goes over to another strategy: all peers at the same step, or none of them.
+
+    All peers call it, and wait for each other. What is pending then fails, so in a graph the
+    change waits for the operations that were added before it; let what is added after it depend on
+    it by `tf.control_dependencies`. Queues begin empty.
+
+    Args:
+        strategy: Its name: STAR, MULTI_STAR, RING, CLIQUE, TREE, BINARY_TREE, BINARY_TREE_STAR,
+            MULTI_BINARY_TREE_STAR, HIERARCHY, or AUTO; a Python string or a string scalar.
+        name: Of the graph's operation.
+
+    Returns:
+        In a graph the operation that does it; else None, when it is done.
+
+    Raises:
+        tf.errors.InvalidArgumentError: If there is no such strategy, or the peers want different
+            ones. Nothing has changed then.
+        tf.errors.DeadlineExceededError: If a peer has not come in time.
+        tf.errors.UnavailableError: If a peer is gone.
+
+    Example:
+
+    ```python
+    kf.calc_stats()
+    if kf.check_interference():
+        kf.ops.set_strategy("BINARY_TREE")
+    ```
+    """
+    with _after_what_is_pending("set_strategy"):
+        return _lib.load_ops().kungfu_set_strategy(strategy, name=name)
+
+
+@kernels.operation
+def set_tree(tree: Any, *, name: str | None = None) -> Any:
+    """Goes over to one tree between all peers, as `set_strategy` does to a strategy.
+
+    It holds until another is set, or other peers take part.
+
+    Args:
+        tree: int32[size]: the father of each rank, which is its own at the root. All data go up
+            along it, and down again.
+        name: Of the graph's operation.
+
+    Returns:
+        In a graph the operation that does it; else None, when it is done.
+
+    Raises:
+        tf.errors.InvalidArgumentError: If it is no tree of all ranks, or the peers want different
+            ones. Nothing has changed then.
+        tf.errors.DeadlineExceededError: If a peer has not come in time.
+        tf.errors.UnavailableError: If a peer is gone.
+
+    Example:
+
+    ```python
+    edges = kf.ops.global_minimum_spanning_tree(kf.ops.get_peer_latencies())
+    kf.ops.set_tree(kf.ops.fathers(edges))
+    ```
+    """
+    with _after_what_is_pending("set_tree"):
+        return _lib.load_ops().kungfu_set_tree(tf.cast(tree, tf.int32), name=name)
+
+
+@kernels.operation
+def fathers(edges: Any, *, name: str | None = None) -> Any:
+    """Returns the father of each rank in a tree that is given by its edges.
+
+    Args:
+        edges: int32[size − 1, 2], as `global_minimum_spanning_tree` returns them: of each edge the
+            end that is nearer to the root, which is rank 0, comes first.
+        name: Of the graph's operation.
+
+    Returns:
+        int32[size], for `set_tree` and `subset_all_reduce`.
+
+    Example:
+
+    ```python
+    tree = kf.ops.fathers([[0, 2], [2, 1]])  # [0, 2, 0]
+    ```
+    """
+    pairs = tf.reshape(tf.cast(edges, tf.int32), [-1, 2])
+    size = tf.shape(pairs)[0] + 1
+    return tf.scatter_nd(pairs[:, 1:], pairs[:, 0], [size], name=name)
+
+
+@kernels.operation
+def subset_all_reduce(
+    tensor: Any, topology: Any, *, op: str = "sum", name: str | None = None
+) -> Any:
+    """Reduces a tensor over subsets of the peers, each a tree whose peers get the result.
+
+    Differentiable for sum and mean.
+
+    Args:
+        tensor: A tensor, of the same dtype and shape on all peers.
+        topology: int32[size], the same on all peers: the father of each rank, which is its own at
+            the root of a tree. Each tree reduces alone, and a mean is that of its peers.
+        op: As for `all_reduce`.
+        name: The same on every peer; default by the place in the program.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        InvalidArgumentError: If there is no such `op`.
+        UnsupportedTypeError: If `op` is not defined for the dtype.
+        tf.errors.InvalidArgumentError: If `topology` is no forest of all ranks; or if it, dtype,
+            shape or `op` differ between the peers of a tree.
+
+    Example:
+
+    ```python
+    # Ranks 0 and 1, and ranks 2 and 3.
+    pairs = kf.ops.subset_all_reduce(x, [0, 0, 2, 2], op="mean")
+    ```
+    """
+    what = naming.title("subset_all_reduce", name)
+    x = tensors.to_tensor(tensor, what)
+    tensors.check_reduction(x, op, what, tensor)
+    tag = naming.make_tag("subset_all_reduce", name)
+    return kernels.run("kungfu_subset_all_reduce", x, tf.cast(topology, tf.int32), op=op, tag=tag)
+
+
+def _after_what_is_pending(what: str) -> Any:
+    """The operations that a graph has so far, of those that may still travel."""
+    kernels.check_graph(what)
+    if tf.executing_eagerly():
+        return tf.control_dependencies(None)
+    graph = tf.compat.v1.get_default_graph()
+    context = graph._get_control_flow_context()
+    return tf.control_dependencies(
+        [
+            one
+            for one in graph.get_operations()
+            if one.type.startswith("Kungfu") or one.type.endswith("PartitionedCall")
+            if one._get_control_flow_context() is context
+        ]
+    )

@@ -1,0 +1,115 @@
+// Along which graphs data travel, as operations of a graph: for all that follows, or for one reduction.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/tensorflow/kernel_util.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace kungfu::kernels {
+namespace {
+
+using tensorflow::AsyncOpKernel;
+using tensorflow::TensorShapeUtils;
+
+// A change of the epoch. It cannot be cancelled: half a change would be none.
+class Change {
+ public:
+  Change(OpKernelContext* context, AsyncOpKernel::DoneCallback done) : context_(context), done_(std::move(done)) {}
+
+  static void OnDone(void* arg, int code, const char* message) {
+    const std::unique_ptr<Change> change(static_cast<Change*>(arg));
+    if (code != 0) change->context_->SetStatus(ToStatus(code, message));
+    change->done_();
+  }
+
+ private:
+  OpKernelContext* const context_;
+  const AsyncOpKernel::DoneCallback done_;
+};
+
+struct SetStrategyKernel : AsyncOpKernel {
+  using AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const Tensor& name = context->input(0);
+    OP_REQUIRES_ASYNC(context, TensorShapeUtils::IsScalar(name.shape()),
+                      absl::InvalidArgumentError("the name of a strategy is a scalar"), done);
+    const std::string text = name.scalar<tensorflow::tstring>()();
+    kungfu_begin_epoch(text.c_str(), &Change::OnDone, new Change(context, std::move(done)));
+  }
+};
+
+struct SetTreeKernel : AsyncOpKernel {
+  using AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const Tensor& fathers = context->input(0);
+    OP_REQUIRES_ASYNC(context, TensorShapeUtils::IsVector(fathers.shape()),
+                      absl::InvalidArgumentError("a tree is a vector: the father of each rank"), done);
+    kungfu_set_tree(fathers.vec<int32_t>().data(), static_cast<int>(fathers.NumElements()), &Change::OnDone,
+                    new Change(context, std::move(done)));
+  }
+};
+
+class SubsetAllReduceKernel : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    const TensorShape shape = context->input(0).shape();
+    const void* const send = context->input(0).data();
+    const Tensor& fathers = context->input(1);
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK_ASYNC(context, context->forward_input_or_allocate_output({0}, 0, shape, &output), done);
+    Digest digest;
+    digest.AddShape(shape);
+    for (int64_t i = 0; i < fathers.NumElements(); ++i) digest.Add(fathers.flat<int32_t>()(i));
+    auto call = std::make_shared<Call>(context, std::move(done));
+    if (!TensorShapeUtils::IsVector(fathers.shape()) || fathers.NumElements() == 0) {
+      call->verdict = absl::InvalidArgumentError(
+          absl::StrCat("subset_all_reduce '", tag(), "': a topology is a vector, the father of each rank"));
+    }
+    call->describe = [context, shape] {
+      return tensorflow::DataTypeString(context->expected_output_dtype(0)) + " " + shape.DebugString();
+    };
+    kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    options.fathers = fathers.flat<int32_t>().data();
+    options.num_fathers = static_cast<int32_t>(fathers.NumElements());
+    const kungfu_span span = {send, output->data(), static_cast<uint64_t>(shape.num_elements())};
+    call->Start([&](void* arg) { return kungfu_all_reduce(&span, 1, &options, &Call::OnDone, arg); });
+  }
+};
+
+REGISTER_OP("KungfuSetStrategy")
+    .Input("strategy: string")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("All peers go over to another strategy.");
+KUNGFU_REGISTER_KERNEL("KungfuSetStrategy", SetStrategyKernel, .HostMemory("strategy"));
+
+REGISTER_OP("KungfuSetTree")
+    .Input("fathers: int32")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("All peers go over to one tree, given by the father of each rank.");
+KUNGFU_REGISTER_KERNEL("KungfuSetTree", SetTreeKernel, .HostMemory("fathers"));
+
+REGISTER_OP("KungfuSubsetAllReduce")
+    .Input("input: T")
+    .Input("fathers: int32")
+    .Output("output: T")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr("op: " KUNGFU_REDUCTIONS)
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("The reduction of `input` over the peers of each tree of a forest.");
+KUNGFU_REGISTER_KERNEL("KungfuSubsetAllReduce", SubsetAllReduceKernel,
+                       .HostMemory("input").HostMemory("fathers").HostMemory("output"));
+
+}  // namespace
+}  // namespace kungfu::kernels
