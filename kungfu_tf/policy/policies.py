@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+from tensorflow.python.eager import context
 
 from kungfu_tf import errors, ops, peer
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
+
+_Array = np.ndarray[Any, np.dtype[Any]]
 
 _log = logging.getLogger(__name__)
 
@@ -68,18 +72,26 @@ class Policies:
         for failed in rows[:, -1]:
             self._failed |= int(failed)
         self._policies = {n: p for n, p in self._policies.items() if not self._failed >> n & 1}
-        size, rate, stops, _ = rows[0]
+        size, rate, stops, has_strategy, has_tree, _ = rows[0]
         if not math.isnan(size):
             training.change_batch_size(int(size))
         if not math.isnan(rate):
             training.change_learning_rate(float(rate))
         if stops:
             training.end()
+        if has_strategy:
+            name = (training.wanted_strategy or "").encode().ljust(_LONGEST_NAME)[:_LONGEST_NAME]
+            _change(ops.set_strategy, np.frombuffer(name, np.uint8), lambda a: a.tobytes().strip())
+        if has_tree:
+            tree = training.wanted_tree or [0] * training.size
+            _change(ops.set_tree, np.array(tree, np.int32), lambda a: a)
         training.wanted_batch_size = training.wanted_learning_rate = None
+        training.wanted_strategy = training.wanted_tree = None
         training.wants_to_stop = False
 
 
 _MOST = 32
+_LONGEST_NAME = 64
 
 
 def newest_of_all(number: int) -> int:
@@ -90,15 +102,22 @@ def newest_of_all(number: int) -> int:
 def _wishes(training: Training) -> list[float]:
     size, rate = training.wanted_batch_size, training.wanted_learning_rate
     wished = [math.nan if value is None else float(value) for value in (size, rate)]
-    return [*wished, float(training.wants_to_stop)]
+    strategy, tree = training.wanted_strategy, training.wanted_tree
+    return [*wished, *map(float, (training.wants_to_stop, strategy is not None, tree is not None))]
 
 
-def _of_all(numbers: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _change(change: Callable[[Any], Any], wanted: _Array, read: Callable[[_Array], Any]) -> None:
+    """Does what rank 0 wants."""
+    if peer.alone():
+        return
+    with context.eager_mode():
+        change(read(np.asarray(ops.broadcast(wanted, name="policies/topology"))))
+
+
+def _of_all(numbers: list[float]) -> _Array:
     """A row of each peer."""
     mine = np.array(numbers, np.float64)
     if peer.alone():
         return mine[np.newaxis]
-    from tensorflow.python.eager import context
-
     with context.eager_mode():
         return np.asarray(ops.all_gather(mine, name="policies"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from kungfu_tf import _measured, monitoring, peer
@@ -28,6 +29,8 @@ class Training:
         self.step_time = 0.0
         self.wanted_batch_size: int | None = None
         self.wanted_learning_rate: float | None = None
+        self.wanted_strategy: str | None = None
+        self.wanted_tree: list[int] | None = None
         self.wants_to_stop = False
 
     @property
@@ -90,6 +93,28 @@ class Training:
         if not math.isfinite(rate) or rate < 0:
             raise ValueError(f"a learning rate is finite and not negative, not {rate!r}")
         self.wanted_learning_rate = float(rate)
+
+    def set_strategy(self, strategy: str) -> None:
+        """Changes the strategy, as `kungfu_tf.ops.set_strategy` does.
+
+        Args:
+            strategy: Its name.
+        """
+        self.wanted_strategy, self.wanted_tree = strategy, None
+
+    def set_tree(self, tree: Sequence[int]) -> None:
+        """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.
+
+        Args:
+            tree: The father of each rank.
+
+        Raises:
+            ValueError: If it is not of all ranks.
+        """
+        fathers = [int(father) for father in tree]
+        if len(fathers) != self.size:
+            raise ValueError(f"a tree of {len(fathers)} ranks, of {self.size} peers: {fathers}")
+        self.wanted_strategy, self.wanted_tree = None, fathers
 
     def stop(self) -> None:
         """Ends the training, on all peers."""

@@ -131,16 +131,18 @@ KF_TEST(Epoch, AnOperationOfOneThatIsOverFails) {
   ExpectSum(&cluster, "late");
 }
 
-// Rank 0 is in the new epoch while rank 1 is still in the old one: data and errors wait for it.
+// Rank 0 is in the new epoch while rank 1 is still in the old one: data and errors wait for it. Of a star rank 0 is
+// the root: it needs no more of rank 1 than that it has begun.
 KF_TEST(Epoch, WhoGoesOverFirstIsHeardLater) {
   Cluster cluster(2);
+  ExpectAllOk(BeginEpochs(&cluster, {2, StrategyName::kStar}));
   ExpectSum(&cluster, "connected");
-  std::future<Status> second = BeginEpoch(&cluster, 1);
+  std::future<Status> second = BeginEpoch(&cluster, 1, StrategyName::kStar);
   std::promise<void> begun, release;
   OnLoop(&cluster, 1, [&] { begun.set_value(); });
   begun.get_future().wait();
   OnLoop(&cluster, 1, [released = release.get_future().share()] { released.wait(); });
-  std::future<Status> first = BeginEpoch(&cluster, 0);
+  std::future<Status> first = BeginEpoch(&cluster, 0, StrategyName::kStar);
   EXPECT_OK(Wait(&first));
   std::future<Status> good = cluster.Start(0, MakeOperation(Kind::kBarrier, "good"));
   std::promise<Status> cancelled;

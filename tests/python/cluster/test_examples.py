@@ -19,6 +19,7 @@ sys.path.insert(0, str(EXAMPLES))
 import fashion_mnist  # noqa: E402 (the examples are scripts, not a package)
 
 ARGUMENTS = {
+    "adapt_strategy.py": ["--epochs", "2", "--steps", "8", "--interval", "2"],
     "adaptive_batch_size.py": ["--epochs", "1", "--steps", "8", "--interval", "2"],
     "keras_everyday.py": ["--epochs", "2", "--steps", "4"],
     "keras_mnist.py": ["--epochs", "1", "--steps", "8"],

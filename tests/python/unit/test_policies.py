@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf import _measured, monitoring
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.policy.policies import Policies
 
@@ -207,3 +208,40 @@ def test_shared_variables() -> None:
         assert variables.eval_batch_size(session=session) == 8
         set_size(16, session=session)
         assert variables.eval_batch_size(session=session) == 16
+
+
+def test_the_strategy_changes_where_most_see_interference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which peers see it is no affair of the policy: here it is told."""
+    told = iter([False, True, True, True])
+    used = "STAR"
+    monkeypatch.setattr(monitoring, "check_interference", lambda threshold: next(told))
+    monkeypatch.setattr(_measured, "strategy", lambda: used)
+    policy = kf.policy.InterferenceStrategyPolicy(["RING", "CLIQUE"], interval=5, threshold=0.7)
+    training, wanted = Told(), []
+    for training.step in range(1, 21):
+        policy.after_step(training)
+        if training.wanted_strategy:
+            used = training.wanted_strategy
+            wanted.append((training.step, used))
+        training.wanted_strategy = None
+    assert wanted == [(10, "RING"), (15, "CLIQUE"), (20, "RING")]
+
+
+@pytest.mark.parametrize(
+    ("strategies", "options", "text"),
+    [
+        ([], {}, "no strategies"),
+        (["RING"], {"interval": 0}, "interval is a number of steps, not 0"),
+        (["RING"], {"threshold": 1.0}, "between 0 and 1, not 1.0"),
+    ],
+)
+def test_interference_arguments(strategies: list[str], options: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        kf.policy.InterferenceStrategyPolicy(strategies, **options)
+
+
+def test_trees_of_policies() -> None:
+    with pytest.raises(ValueError, match="a tree of 2 ranks, of 1 peers"):
+        Told().set_tree([0, 0])
+    with pytest.raises(ValueError, match="interval is a number of steps, not 0"):
+        kf.policy.LatencyTreePolicy(interval=0)

@@ -146,6 +146,8 @@ PUBLIC = {
     "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400, monitor=False)",
     "optimizers.wrap": "(optimizer, make_algorithm)",
     "policy.BasePolicy": "()",
+    "policy.InterferenceStrategyPolicy": "(strategies, *, interval=100, threshold=0.8)",
+    "policy.LatencyTreePolicy": "(*, interval=None)",
     "policy.NoiseScaleBatchSizePolicy": (
         "(max_batch_size, *, min_batch_size=1, interval=100, scale_learning_rate='linear')"
     ),

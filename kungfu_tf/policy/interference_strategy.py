@@ -1,0 +1,64 @@
+"""The strategy changes where something else uses the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorflow.python.eager import context
+
+from kungfu_tf import _measured, monitoring
+from kungfu_tf.policy.base import BasePolicy
+from kungfu_tf.policy.training import Training
+
+
+class InterferenceStrategyPolicy(BasePolicy):
+    """Goes over to the next strategy when most peers see the one in use move less than it could.
+
+    A peer sees that if less than `threshold` times the best throughput that it ever had with this
+    strategy is left (KungFu: Mai et al., OSDI 2020, section 6.3). Train with an optimizer that
+    monitors: `SynchronousSGDOptimizer(optimizer, monitor=True)`.
+
+    Args:
+        strategies: Their names, tried in turn.
+        interval: After how many steps it looks.
+        threshold: Between 0 and 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    ```python
+    policy = kf.policy.InterferenceStrategyPolicy(["RING", "BINARY_TREE", "CLIQUE"])
+    model.fit(dataset, callbacks=[kf.callbacks.PolicyCallback([policy])])
+    ```
+    """
+
+    def __init__(
+        self, strategies: Sequence[str], *, interval: int = 100, threshold: float = 0.8
+    ) -> None:
+        if not strategies:
+            raise ValueError("InterferenceStrategyPolicy: there are no strategies to choose from")
+        if interval < 1:
+            raise ValueError(
+                f"InterferenceStrategyPolicy: interval is a number of steps, not {interval!r}"
+            )
+        if not 0 < threshold < 1:
+            raise ValueError(
+                f"InterferenceStrategyPolicy: threshold is between 0 and 1, not {threshold!r}"
+            )
+        self.strategies = list(strategies)
+        self.interval = interval
+        self.threshold = threshold
+
+    def after_step(self, training: Training) -> None:
+        """Measures, and asks the others, if it is time."""
+        if training.step % self.interval:
+            return
+        with context.eager_mode():  # also within a session's hook
+            monitoring.calc_stats()
+            if not monitoring.check_interference(threshold=self.threshold):
+                return
+        used = _measured.strategy()
+        place = self.strategies.index(used) if used in self.strategies else -1
+        training.set_strategy(self.strategies[(place + 1) % len(self.strategies)])
