@@ -114,7 +114,8 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
 // sides learn at once if they cannot come together, e.g. for different secrets.
 void Session::AgreeOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  routes_ = std::make_unique<Routes>(Choice::Of(StrategyName::kStar), std::vector<int>(), peers_, rank_, options_.chunk_bytes);
+  routes_ = std::make_unique<Routes>(Choice::Of(StrategyName::kStar), std::vector<int>(), peers_, rank_,
+                                     options_.chunk_bytes);
   const auto run = [this](Operation operation) {
     operation.of_session = true;
     const OperationId id = NumberOnLoop(operation.name);
