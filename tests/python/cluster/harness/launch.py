@@ -63,6 +63,7 @@ class RunningJob:
         self._directory = Path(tempfile.mkdtemp(prefix="kungfu-cases-"))
         self._output = (self._directory / "output").open("w+b")
         self._channels: dict[int, Channel] = {}
+        self._pids: list[int] = []
         command = [
             *[sys.executable, "-m", "kungfu_tf.launcher", "-np", str(launch.np), *launch.flags],
             *[sys.executable, str(RUNNER), str(self._hub)],
@@ -108,6 +109,7 @@ class RunningJob:
             except (Closed, TimeoutError) as error:
                 raise CaseFailed(f"a peer did not start: {error!r}") from error
             self._channels[hello["rank"]] = channel
+            self._pids.append(hello["pid"])
         if sorted(self._channels) != list(range(self.launch.np)):
             raise CaseFailed(f"the peers' ranks are {sorted(self._channels)}")
 
@@ -153,6 +155,9 @@ class RunningJob:
         try:
             code = self._process.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
+            for pid in self._pids:  # each shows where its threads are
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGABRT)
             raise self._failure("the job did not end after its last case") from None
         if code != 0:
             raise self._failure(f"the job ended with code {code}")
