@@ -33,6 +33,9 @@ OPS = [
     "KungfuReduceScatter",
     "KungfuRequest",
     "KungfuSave",
+    "KungfuSetStrategy",
+    "KungfuSetTree",
+    "KungfuSubsetAllReduce",
     "KungfuTrafficRates",
 ]
 PURE = {"KungfuSquaredNorm"}  # a function of its input, computed where that is: on the CPU
