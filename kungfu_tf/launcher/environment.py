@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from kungfu_tf import config, errors
-from kungfu_tf.launcher import placement
+from kungfu_tf.launcher import placement, threads
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
 from kungfu_tf.launcher.errors import LaunchError
@@ -63,6 +63,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result[config.RUNNER.name] = job.directory.runner
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
     result.setdefault("PYTHONUNBUFFERED", "1")
+    result.update(threads.shared_by(len(job.cluster.local_peers), environ))
     if options.allow_nvlink:
         result.setdefault("NCCL_P2P_LEVEL", "NVL")
     if peer.rank in job.placement.devices:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kungfu_tf.launcher import cluster as clusters
-from kungfu_tf.launcher import credentials, environment, flags, placement, rundir
+from kungfu_tf.launcher import credentials, environment, flags, placement, rundir, threads
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
@@ -77,6 +77,9 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
     for warning in (identity.warning, gpus.warning):
         if warning is not None:
             output.say(f"warning: {warning}")
+    shares = threads.shared_by(len(cluster.local_peers), environ)
+    if options.verbose and shares:
+        output.say(threads.describe(shares))
     directory = rundir.choose()
     job = environment.Job(cluster, identity, directory, gpus, options, inherited)
     try:

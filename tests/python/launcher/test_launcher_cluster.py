@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from kungfu_tf.launcher import cluster, credentials, environment, flags, placement, ports, rundir
+from kungfu_tf.launcher import (
+    cluster,
+    credentials,
+    environment,
+    flags,
+    placement,
+    ports,
+    rundir,
+    threads,
+)
 from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.errors import LaunchError
 
@@ -265,6 +274,32 @@ def test_an_argument_goes_before_the_environment_and_that_before_the_default() -
     assert (tuned["KUNGFU_STRATEGY"], tuned["KUNGFU_LOG_LEVEL"]) == ("RING", "0")
     assert tuned["PYTHONUNBUFFERED"] == ""
     assert peer_environment("-strategy", "STAR", environ=own)["KUNGFU_STRATEGY"] == "STAR"
+
+
+@pytest.mark.parametrize(
+    ("cores", "peers", "computing", "scheduling"),
+    [(2, 1, None, None), (2, 2, "1", "2"), (2, 4, "1", "2"), (16, 4, "4", "4"), (7, 2, "3", "3")],
+)
+def test_peers_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int,
+    peers: int,
+    computing: str | None,
+    scheduling: str | None,
+) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: cores)
+    variables = threads.shared_by(peers, {})
+    assert variables.get("OMP_NUM_THREADS") == computing
+    assert variables.get("TF_NUM_INTRAOP_THREADS") == computing
+    assert variables.get("TF_NUM_INTEROP_THREADS") == scheduling
+
+
+def test_threads_that_the_user_wants() -> None:
+    own = {"OMP_NUM_THREADS": "5", "TF_NUM_INTRAOP_THREADS": "6"}
+    env = peer_environment(environ=own)
+    assert {name: env[name] for name in own} == own
+    assert env["TF_NUM_INTEROP_THREADS"] >= "2"
+    assert "OMP_NUM_THREADS" in peer_environment(environ={})
 
 
 def test_gpus_and_nccl() -> None:
