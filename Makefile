@@ -65,7 +65,8 @@ setup: $(TF_2_21)/.ready $(if $(PYTHON_TF_2_15),$(TF_2_15)/.ready) $(LINT)/.read
 # -- Build: the core once, the kernels for each TensorFlow ----------------------------------------------------------
 
 LIB := kungfu_tf/lib
-cmake := PATH="$(CURDIR)/$(TF_2_21)/bin:$$PATH" cmake
+# Ninja runs its jobs by itself, not as many as a make around it has left.
+cmake := MAKEFLAGS= PATH="$(CURDIR)/$(TF_2_21)/bin:$$PATH" cmake
 KERNELS = $(wildcard ops/tensorflow/*) $(wildcard ops/c_api/*.h) kungfu_tf/_build.py
 
 .PHONY: build core
