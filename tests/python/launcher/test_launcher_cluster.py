@@ -302,6 +302,15 @@ def test_threads_that_the_user_wants() -> None:
     assert "OMP_NUM_THREADS" in peer_environment(environ={})
 
 
+@pytest.mark.parametrize("words", [["-v"], []])
+def test_threads_are_told_of_if_asked(words: list[str]) -> None:
+    environ = {k: v for k, v in os.environ.items() if not k.endswith("_THREADS")}
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *words, "-np", "2", "true"]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert ("TF_NUM_INTRAOP_THREADS=" in ended.stderr) == bool(words), ended.stderr
+
+
 def test_gpus_and_nccl() -> None:
     env = peer_environment("-allow-nvlink", environ={"CUDA_VISIBLE_DEVICES": "6,7"})
     assert env["CUDA_VISIBLE_DEVICES"] == "7"
