@@ -16,7 +16,8 @@ help:
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
 	@echo 'make build    the core and the op libraries, in place'
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
-	@echo 'make bench    the speed of the all-reduce on this machine'
+	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
+	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make clean    removes what make has built; make distclean the virtual environments and the data, too'
 
 # -- Environments -------------------------------------------------------------------------------------------------
@@ -39,10 +40,12 @@ define new_venv
 endef
 pip_install = $(@D)/bin/python -m pip install --quiet
 
-$(TF_2_21)/.ready: requirements/tf-2.21.txt requirements/tf-2.21-no-deps.txt requirements/test.txt
+$(TF_2_21)/.ready: requirements/tf-2.21.txt requirements/tf-2.21-no-deps.txt requirements/test.txt \
+  requirements/notebook.txt
 	$(call new_venv,$(PYTHON),3.10 to 3.13)
 	$(pip_install) -r $<
 	$(pip_install) --no-deps -r requirements/tf-2.21-no-deps.txt
+	$(pip_install) --target $(@D)/notebook -r requirements/notebook.txt
 	@touch $@
 
 $(TF_2_15)/.ready: requirements/tf-2.15.txt requirements/test.txt
@@ -122,12 +125,18 @@ test-tf-2.21: build
 
 # What knows no Keras runs once for each TensorFlow, and what knows no TensorFlow, once.
 NO_TENSORFLOW := tests/test_layering.py tests/python/launcher tests/python/install/test_without_tensorflow.py \
+  tests/python/compat/test_start.py \
   $(wildcard tests/fault/test_launcher_*.py)
-NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault tests/python/unit/test_sharing.py
+NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault tests/python/unit/test_sharing.py \
+  tests/python/compat/test_programs.py
+# Legacy Keras is Keras 2 on another TensorFlow. What takes longest, and asks little of either, runs with one of the two.
+CLUSTER := tests/python/cluster
+KERAS_2_ONCE := $(addprefix $(CLUSTER)/cases_,batch_norm.py fit_uneven.py matrix_models.py uneven.py) \
+  $(addprefix $(CLUSTER)/test_,elastic.py recovery.py repeatable.py)
 ignore = $(foreach tests,$(1),--ignore=$(tests))
 
 test-legacy-keras: build
-	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,$(call ignore,$(NO_KERAS)))
+	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,$(call ignore,$(NO_KERAS) $(KERAS_2_ONCE)))
 
 test-tf-2.15: build
 ifneq ($(PYTHON_TF_2_15),)
@@ -141,7 +150,7 @@ endif
 CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
 CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc))
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
-  tests/cpp/*/*.h benchmarks/*.cc)
+  tests/cpp/*/*.h benchmarks/programs/*.cc benchmarks/programs/*.h)
 
 .PHONY: lint lint-python lint-format lint-threads format
 lint: lint-python lint-format lint-threads
@@ -169,13 +178,37 @@ format: $(LINT)/.ready
 
 # -- Run ------------------------------------------------------------------------------------------------------------
 
-.PHONY: demo bench
+.PHONY: demo bench bench-peers bench-programs bench-targets
 demo: $(TF_2_21)/.demo-ready $(LIB)/libkungfu_ops-2.21.so
 	@$(TF_2_21)/bin/python examples/demo.py
 
-bench: $(LIB)/libkungfu_ops-2.21.so
-	@$(cmake) --build build/core --target all_reduce_benchmark
-	@$(TF_2_21)/bin/python benchmarks/all_reduce.py
+# Figures into benchmarks/results/, beside the systems that `make bench-peers` has installed.
+bench: $(TF_2_21)/.bench-ready bench-programs
+	@$(TF_2_21)/bin/python benchmarks/all_reduce.py $(BENCH_ARGS)
+
+bench-targets: $(TF_2_21)/.bench-ready bench-programs
+	@$(TF_2_21)/bin/python benchmarks/targets.py $(BENCH_ARGS)
+
+bench-programs: build
+	@$(cmake) --build build/core --target benchmark_core benchmark_limits benchmark_loopback
+
+$(TF_2_21)/.bench-ready: requirements/bench.txt $(TF_2_21)/.ready
+	$(pip_install) -r $<
+	@touch $@
+
+bench-peers: .venv/open-mpi/.ready .venv/mpich/.ready .venv/gloo/.ready .venv/horovod/.ready
+
+.venv/open-mpi/.ready .venv/mpich/.ready .venv/gloo/.ready: .venv/%/.ready: requirements/bench-%.txt
+	$(call new_venv,$(PYTHON),3.10 to 3.13)
+	$(pip_install) -r $<
+	@touch $@
+
+.venv/horovod/.ready: requirements/bench-horovod.txt
+	$(call new_venv,$(PYTHON_TF_2_15),3.10 or 3.11)
+	$(pip_install) -r $<
+	PATH="$(CURDIR)/$(@D)/bin:$$PATH" HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 \
+	  HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 $(pip_install) --no-build-isolation horovod==0.28.1
+	@touch $@
 
 .PHONY: clean distclean
 clean:

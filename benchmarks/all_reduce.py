@@ -1,64 +1,65 @@
-"""`make bench`: how long a float32 sum over the peers of this host takes.
+"""`make bench`: how long sums over the processes of this host take, on every system that is here.
 
-The core alone and in a `tf.function`, for 2 and 4 processes. Every result is verified before
-anything is timed. Prints a Markdown table of medians. Figures differ from machine to machine and
-from hour to hour: compare only what was measured in one run.
+python benchmarks/all_reduce.py [--rounds 3] [--only sums call loop gradients fit]
+
+Every result is verified before anything is timed. The systems take turns, so compare the figures of
+one run only. Writes a table and a plot into benchmarks/results/.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+import argparse
+from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = {
-    "core": [str(ROOT / "build" / "core" / "benchmarks" / "all_reduce_benchmark")],
-    "tf.function": [sys.executable, str(ROOT / "benchmarks" / "all_reduce_tf.py")],
-}
-PEERS = (2, 4)
-SIZES = (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)
-SECONDS_PER_RUN = 600
+import report
+from measure import Figures, in_turns
+from systems import installed
+
+SIZES = [str(size) for size in (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
 
 
-def measure(program: list[str], peers: int) -> dict[int, float]:
-    """Bytes → median seconds."""
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", str(peers)]
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report"
-        subprocess.run(
-            [*launcher, *program, str(report), *map(str, SIZES)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=True,
-            timeout=SECONDS_PER_RUN,
-        )
-        lines = [line.split() for line in report.read_text().splitlines()]
-    return {int(size): float(seconds) for size, seconds in lines}
+class Section(NamedTuple):
+    """A table: what is measured, of how many processes, in the words of its title."""
+
+    kind: str
+    peers: int
+    keys: list[str]
+    title: str
 
 
-def show_bytes(count: int) -> str:
-    for unit, bits in (("MiB", 20), ("KiB", 10)):
-        if count >= 1 << bits:
-            return f"{count >> bits} {unit}"
-    return f"{count} B"
-
-
-def show_seconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"
+SECTIONS = [
+    *(Section("sums", n, SIZES, "In-place float32 sums, without TensorFlow") for n in (2, 4)),
+    *(Section("call", n, SIZES, "Averages, each a call of a tf.function") for n in (2, 4)),
+    *(Section("loop", n, SIZES, "Averages in a loop within a tf.function") for n in (2, 4)),
+    *(
+        Section("gradients", n, ["resnet50", "vgg16", "bert-base"], "All gradients of a model")
+        for n in (2, 4)
+    ),
+    Section("fit", 2, ["9"], "A step of Keras' fit, small CNN, 32 samples for each process"),
+]
 
 
 def main() -> None:
-    cores = len(os.sched_getaffinity(0))
-    print(f"In-place sum of float32 over the peers of one host, {cores} cores, medians\n")
-    print("| |", " | ".join(show_bytes(size) for size in SIZES), "|")
-    print("|---" * (1 + len(SIZES)) + "|")
-    for name, program in PROGRAMS.items():
-        for peers in PEERS:
-            seconds = measure(program, peers)
-            cells = " | ".join(show_seconds(seconds[size]) for size in SIZES)
-            print(f"| {name}, {peers} processes | {cells} |", flush=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=[section.kind for section in SECTIONS])
+    options = parser.parse_args()
+    systems = list(installed().values())
+    lines = ["# All-reduce on one host", "", report.provenance(), ""]
+    lines += ["Medians of the rounds, and half of their spread. Compare within one table.", ""]
+    panels: dict[str, Figures] = {}
+    for section in SECTIONS:
+        if section.kind not in options.only:
+            continue
+        title = f"{section.title}, {section.peers} processes"
+        figures = in_turns(systems, section.peers, section.kind, section.keys, options.rounds)
+        keys = ["step"] if section.kind == "fit" else section.keys
+        lines += [f"## {title}", "", *report.table(figures, keys), ""]
+        if len(section.keys) > 1 and section.peers == 2:
+            panels[title] = figures
+        report.write("all_reduce", lines)
+    if panels:
+        report.plot("all_reduce", panels)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from __future__ import annotations
 import fcntl
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-SECONDS = 90
+import debian
+
 FETCHED = Path(__file__).resolve().parent.parent / ".data"
 NOVELS = Path("usr/lib/R/site-library/janeaustenr/data/Rdata.rdb")
 # A string of R as it is stored: flags (the type is 9), a length, the bytes.
@@ -50,20 +50,13 @@ def fetch() -> Path:
 def _download() -> Path:
     with tempfile.TemporaryDirectory(dir=FETCHED) as scratch:
         try:
-            _run("sh", "-c", 'cd "$0" && apt-get download r-cran-janeaustenr', scratch)
-            (package,) = Path(scratch).glob("*.deb")
-            _run("dpkg", "-x", str(package), scratch)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            reason = getattr(error, "stderr", None) or str(error)
+            debian.unpack("r-cran-janeaustenr", Path(scratch))
+        except OSError as error:
             raise FileNotFoundError(
                 "Jane Austen's novels cannot be fetched; give a text of your own, --text FILE: "
-                f"{reason.strip().splitlines()[-1]}"
+                f"{error}"
             ) from error
         return (Path(scratch) / NOVELS).rename(FETCHED / "austen.part")
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
 
 
 def _novels(database: bytes) -> Iterator[list[str]]:

@@ -14,12 +14,12 @@ import fcntl
 import gzip
 import os
 import struct
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import debian
 import numpy as np
 
 FILES = (
@@ -28,7 +28,7 @@ FILES = (
     "t10k-images-idx3-ubyte.gz",
     "t10k-labels-idx1-ubyte.gz",
 )
-SECONDS_PER_SOURCE = 90
+INSTALLED = Path("/usr/share/datasets/fashion-mnist")
 FETCHED = Path(__file__).resolve().parent.parent / ".data"
 
 
@@ -62,10 +62,7 @@ def fetch() -> Path:
     if named:
         return _complete(Path(named))
     keras_home = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
-    for directory in (
-        keras_home / "datasets" / "fashion-mnist",
-        Path("/usr/share/datasets/fashion-mnist"),
-    ):
+    for directory in (keras_home / "datasets" / "fashion-mnist", INSTALLED):
         if _is_complete(directory):
             return directory
     FETCHED.mkdir(exist_ok=True)
@@ -97,34 +94,20 @@ def _made(source, target: Path) -> bool:
     with tempfile.TemporaryDirectory(dir=FETCHED) as scratch:
         try:
             _complete(source(Path(scratch))).rename(target)
-        except (OSError, ImportError, subprocess.SubprocessError) as error:
-            reason = getattr(error, "stderr", None) or str(error)
-            print(f"fashion_mnist: {reason.strip().splitlines()[-1]}", file=sys.stderr)
+        except (OSError, ImportError) as error:
+            print(f"fashion_mnist: {target.name}: {error}", file=sys.stderr)
             return False
     return True
 
 
-def _run(*command: str, **environment: str) -> None:
-    subprocess.run(
-        command,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_PER_SOURCE,
-        env={**os.environ, **environment},
-    )
-
-
 def _keras_download(scratch: Path) -> Path:
     load_data = "import keras; keras.datasets.fashion_mnist.load_data()"
-    _run(sys.executable, "-c", load_data, KERAS_HOME=str(scratch))
+    debian.run(sys.executable, "-c", load_data, KERAS_HOME=str(scratch))
     return scratch / "datasets" / "fashion-mnist"
 
 
 def _debian_package(scratch: Path) -> Path:
-    _run("sh", "-c", 'cd "$0" && apt-get download dataset-fashion-mnist', str(scratch))
-    (package,) = scratch.glob("*.deb")
-    _run("dpkg", "-x", str(package), str(scratch))
+    debian.unpack("dataset-fashion-mnist", scratch)
     return scratch / "usr" / "share" / "datasets" / "fashion-mnist"
 
 

@@ -10,9 +10,10 @@ model.fit(dataset.batch(128 // kf.size()))
 
 Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.
 
-Importing does nothing: the peer starts, and TensorFlow is imported, when something needs it. Import
-it before TensorFlow makes its first tensor: then large tensors lie where the host's other peers can
-reduce them without copies.
+Importing opens no socket and starts no thread: the peer starts, and TensorFlow is imported, when
+something needs it. Where `kungfu-run` has started several peers on a host, it also sees to it that
+TensorFlow's large tensors lie where those can reduce them without copies. Import it before
+TensorFlow makes its first tensor.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from kungfu_tf import _sharing, errors
+from kungfu_tf._progress import change_cluster, init_progress
 from kungfu_tf._version import __version__ as __version__
 from kungfu_tf.peer import (
+    all_reduce_int_max,
     barrier,
     detached,
     epoch,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from kungfu_tf import (
         callbacks,
         data,
+        elastic,
         hooks,
         initializer,
         layers,
@@ -69,10 +73,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistributedGradientTape",
+    "all_reduce_int_max",
     "average_variables",
     "barrier",
     "calc_stats",
     "callbacks",
+    "change_cluster",
     "check_interference",
     "current_cluster_size",
     "current_local_rank",
@@ -80,11 +86,13 @@ __all__ = [
     "current_rank",
     "data",
     "detached",
+    "elastic",
     "epoch",
     "errors",
     "hooks",
     "host_count",
     "init",
+    "init_progress",
     "initializer",
     "is_root",
     "launch",

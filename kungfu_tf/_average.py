@@ -100,6 +100,8 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
     digests = digests_of([v.numpy() for v in variables])
     rows = ops.all_gather(digests, name=f"{name}/digests").numpy()
     different = [variables[int(i)] for i in np.flatnonzero((rows != rows[0]).any(axis=0))]
+    if not different:
+        return
     means = ops.group_all_reduce([v.read_value() for v in different], op="mean", name=name)
     for variable, mean in zip(different, means, strict=True):
         variable.assign(mean)

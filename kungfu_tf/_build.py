@@ -7,7 +7,6 @@ so it imports neither TensorFlow nor the rest of kungfu_tf.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
@@ -27,7 +26,6 @@ from pathlib import Path
 
 CORE_NAME = "libkungfu.so.1"
 MARKER = re.compile(rb"kungfu_ops_build:tensorflow=([0-9A-Za-z.+-]+) key=([0-9a-f]+);")
-MOST_COMPILERS = 2
 IMPORT_TIMEOUT = 300.0
 
 _QUERY = """
@@ -260,34 +258,19 @@ def _build(
     # In the same directory, so that the result can be renamed into its place.
     with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as directory:
         scratch = Path(directory)
-        objects = _compile(scratch, tensorflow, compiler, key, source_dir, deadline)
+        # In one piece: TensorFlow's headers take longer to compile than all that includes them.
+        everything = scratch / "ops.cc"
+        sources = _sources(source_dir, "*.cc")
+        everything.write_text("".join(f'#include "{source}"\n' for source in sources))
         built = scratch / library.name
+        build = f'-DKUNGFU_OPS_BUILD="tensorflow={tensorflow.version} key={key}"'
+        compile_ = [*_flags(tensorflow), build, f"-I{source_dir}", str(everything)]
         exports = source_dir / "ops" / "tensorflow" / "exports.map"
-        link = ["-shared", *map(str, objects), "-o", str(built), *tensorflow.link_flags]
+        link = ["-shared", "-o", str(built), *tensorflow.link_flags]
         # The core is found by its name among the libraries that are loaded already: no path to it.
         core = [f"-L{core_dir}", f"-l:{CORE_NAME}", f"-Wl,--version-script={exports}"]
-        _run([*compiler, *link, *core, "-Wl,-z,defs"], deadline)
+        _run([*compiler, *compile_, *link, *core, "-Wl,-z,defs"], deadline)
         os.replace(built, library)
-
-
-def _compile(
-    scratch: Path,
-    tensorflow: TensorFlow,
-    compiler: list[str],
-    key: str,
-    source_dir: Path,
-    deadline: Deadline,
-) -> list[Path]:
-    build = f'-DKUNGFU_OPS_BUILD="tensorflow={tensorflow.version} key={key}"'
-
-    def compile_one(source: Path) -> Path:
-        output = scratch / f"{source.stem}.o"
-        flags = [*_flags(tensorflow), build, f"-I{source_dir}"]
-        _run([*compiler, *flags, "-c", str(source), "-o", str(output)], deadline)
-        return output
-
-    with concurrent.futures.ThreadPoolExecutor(MOST_COMPILERS) as pool:
-        return list(pool.map(compile_one, _sources(source_dir, "*.cc")))
 
 
 def _run(command: list[str], deadline: Deadline) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from kungfu_tf import _build, config, errors
 
-ABI_VERSION = 2
+ABI_VERSION = 4
 LIBRARY_DIR = Path(__file__).resolve().parent / "lib"
 
 # kungfu_done of kungfu.h
@@ -42,6 +42,19 @@ class Options(ctypes.Structure):
     ]
 
 
+class Span(ctypes.Structure):
+    """kungfu_span of kungfu.h."""
+
+    _fields_ = [
+        ("send", ctypes.c_void_p),
+        ("recv", ctypes.c_void_p),
+        ("count", ctypes.c_uint64),
+    ]
+
+
+INT64, MAX = 7, 3  # of kungfu_dtype and kungfu_reduce_op
+
+
 class Statistics(ctypes.Structure):
     """kungfu_statistics of kungfu.h."""
 
@@ -56,6 +69,7 @@ class Statistics(ctypes.Structure):
             "connections",
             "direct",
             "shared_bytes",
+            "pending",
         )
     ]
 
@@ -73,13 +87,20 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_host_count": (ctypes.c_int, []),
     "kungfu_epoch": (ctypes.c_int, []),
     "kungfu_elastic": (ctypes.c_int, []),
+    "kungfu_joining": (ctypes.c_int, []),
+    "kungfu_outdated": (ctypes.c_int, []),
     "kungfu_interrupted": (ctypes.c_int, []),
     "kungfu_peer_name": (ctypes.c_char_p, [ctypes.c_int]),
     "kungfu_longest_name": (ctypes.c_size_t, []),
     "kungfu_barrier": (ctypes.c_uint64, [ctypes.POINTER(Options), Done, ctypes.c_void_p]),
+    "kungfu_all_reduce": (
+        ctypes.c_uint64,
+        [ctypes.POINTER(Span), ctypes.c_int, ctypes.POINTER(Options), Done, ctypes.c_void_p],
+    ),
     "kungfu_interrupt": (None, [ctypes.c_int, ctypes.c_char_p]),
     "kungfu_begin_epoch": (None, [ctypes.c_char_p, Done, ctypes.c_void_p]),
     "kungfu_propose_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),
+    "kungfu_propose_from_url": (None, [Done, ctypes.c_void_p]),
     "kungfu_advance": (None, [Done, ctypes.c_void_p]),
     "kungfu_cancel": (None, [ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]),
     "kungfu_digest": (ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]),

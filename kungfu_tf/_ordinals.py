@@ -21,5 +21,7 @@ class Ordinals:
 
 # Of the algorithms that have been used in this process.
 algorithms = Ordinals()
+# Of the elastic trainings of this process.
+trainings = Ordinals()
 # Of the plans of datasets that were prolonged together.
 plans = Ordinals()

@@ -22,7 +22,7 @@ def begin() -> None:
 
     Does nothing where there is nobody to share them with.
     """
-    if not config.neighbours():
+    if not config.has_neighbours():
         return
     if _TENSORFLOW in sys.modules:
         _share()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-_LIBRARIES = ("kungfu_tf", "keras", "tf_keras", "tensorflow", "contextlib")
+_LIBRARIES = ("kungfu_tf", "kungfu", "keras", "tf_keras", "tensorflow", "contextlib")
 
 
 def warn(message: str) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -50,7 +50,7 @@ def _weight_among(samples: Any, total: Any) -> Any:
 
 
 @contextlib.contextmanager
-def samples(count: Any) -> Iterator[Any]:
+def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[Any]:
     """Within it gradients are averaged over samples: those of this peer's batch, and the others'.
 
     Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
@@ -61,6 +61,7 @@ def samples(count: Any) -> Iterator[Any]:
 
     Args:
         count: An integer scalar tensor; 0 if this peer has run out of batches.
+        total_of: Asks for the total.
 
     Yields:
         How many samples the batches of all peers have.

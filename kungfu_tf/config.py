@@ -27,12 +27,14 @@ class Setting(Generic[T]):
         meaning: One line for the user.
         parse: Makes a value of the text; a ValueError says what the text should have been.
         default: Makes the value where the variable gives none.
+        secret: Nobody prints the value.
     """
 
     name: str
     meaning: str
     parse: Callable[[str], T]
     default: Callable[[], T]
+    secret: bool = False
 
     def get(self, *, environ: Mapping[str, str] | None = None) -> T:
         """The value that is in force.
@@ -71,6 +73,22 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+COMPAT_NAMES = ("kungfu", "tf1")
+
+
+def compat_names(text: str) -> tuple[str, ...]:
+    """What `kungfu_tf.compat` shall stand in for: "kungfu,tf1".
+
+    Raises:
+        ValueError: It says something else.
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    unknown = [name for name in names if name not in COMPAT_NAMES]
+    if unknown:
+        raise ValueError(f"names {unknown[0]!r}, and there are {', '.join(COMPAT_NAMES)}")
+    return names
+
+
 def _default_cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "kungfu_tf"
@@ -106,6 +124,22 @@ RUNNER = Setting(
     str,
 )
 
+RESTARTS = Setting(
+    "KUNGFU_RESTARTS",
+    "how often all peers of the job were started anew, to go on from a checkpoint (kungfu-run "
+    "-auto-recover, -elastic-mode reload); set by the launcher",
+    int,
+    int,
+)
+
+PROGRESS = Setting(
+    "KUNGFU_PROGRESS",
+    "how far the peers of before had come, as they have told kungfu_tf.change_cluster; set by the "
+    "launcher",
+    int,
+    int,
+)
+
 GRACE = Setting(
     "KUNGFU_GRACE",
     "seconds that the launcher gives peers to end before it insists (default: 5)",
@@ -127,6 +161,30 @@ MONITOR_TOKEN = Setting(
     "(default: nothing, and only this host can ask)",
     str,
     str,
+    secret=True,
+)
+
+COMPAT = Setting(
+    "KUNGFU_COMPAT",
+    "what kungfu_tf.compat stands in for in each Python process of a job: kungfu, tf1; set by "
+    "kungfu-run -compat",
+    compat_names,
+    lambda: (),
+)
+
+CONFIG_TOKEN = Setting(
+    "KUNGFU_CONFIG_TOKEN",
+    "what a request to a config server must bring: Authorization: Bearer <token>",
+    str,
+    str,
+    secret=True,
+)
+
+CONFIG_TOKEN_FILE = Setting(
+    "KUNGFU_CONFIG_TOKEN_FILE",
+    "file with that token in its first line, which nobody else may read",
+    str,
+    str,
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
@@ -134,10 +192,17 @@ SETTINGS: tuple[Setting[Any], ...] = (
     BUILD_TIMEOUT,
     COMPILER,
     RUNNER,
+    RESTARTS,
+    PROGRESS,
     GRACE,
     VERBOSE,
     MONITOR_TOKEN,
+    COMPAT,
+    CONFIG_TOKEN,
+    CONFIG_TOKEN_FILE,
 )
+
+SECRETS = frozenset({"KUNGFU_SECRET", *(setting.name for setting in SETTINGS if setting.secret)})
 
 
 class Identity(NamedTuple):
@@ -154,8 +219,18 @@ def identity() -> Identity:
     return Identity(*(os.environ.get(name, "") for name in names))
 
 
-def neighbours() -> int:
-    """How many other peers the launcher has started on this peer's host."""
+PROGRESS_FILE = "progress"  # in the run directory
+
+
+def run_directory() -> Path:
+    """That of the runner of this peer's host. REQUIRES: a launcher has started this process."""
+    return Path(os.environ["KUNGFU_SOCKET_DIR"])
+
+
+def has_neighbours() -> bool:
+    """Whether the launcher has started other peers on this peer's host, or may do so later."""
     peers = os.environ.get("KUNGFU_PEERS", "").split(",")
     host, _, _ = os.environ.get("KUNGFU_SELF", "").rpartition(":")
-    return max(0, sum(peer.rpartition(":")[0] == host for peer in peers) - 1) if host else 0
+    if os.environ.get("KUNGFU_MEMBERSHIP", "static") != "static":
+        return bool(host)
+    return bool(host) and sum(peer.rpartition(":")[0] == host for peer in peers) > 1

@@ -23,7 +23,7 @@ def main() -> None:
     print("\nVariables (the value in force, if set)")
     for name, meaning in _variables():
         setting = os.environ.get(name)
-        shown = "" if setting is None else f"  [{'set' if 'SECRET' in name else setting}]"
+        shown = "" if setting is None else f"  [{'set' if name in config.SECRETS else setting}]"
         print(f"  {name:<26} {meaning}{shown}")
 
 

@@ -18,12 +18,13 @@ import ctypes
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kungfu_tf import _lib, config, errors
 
 __all__ = [
+    "all_reduce_int_max",
     "alone",
     "barrier",
     "detached",
@@ -32,10 +33,14 @@ __all__ = [
     "host_count",
     "init",
     "is_root",
+    "joining",
     "launched",
     "local_rank",
     "local_size",
     "name_of",
+    "names_of",
+    "outdated",
+    "propose_from_url",
     "propose_new_size",
     "rank",
     "resize",
@@ -44,6 +49,8 @@ __all__ = [
     "size",
     "uid",
 ]
+
+_SHOWN = 5  # ranks in a message
 
 T = TypeVar("T")
 
@@ -86,6 +93,16 @@ def elastic() -> bool:
     return bool(_number("kungfu_elastic"))
 
 
+def joining() -> bool:
+    """Whether this is a newcomer that was not taken in yet: a peer of one, until it is."""
+    return bool(_number("kungfu_joining"))
+
+
+def outdated() -> bool:
+    """Whether this peer has been told of a newer list of peers than the one that it is in."""
+    return bool(_number("kungfu_outdated"))
+
+
 def detached() -> bool:
     """Whether this peer takes no part any more: the job has become smaller without it.
 
@@ -113,6 +130,21 @@ def propose_new_size(n: int) -> None:
     _Call().run(lambda done, number: start(n, done, number))
 
 
+def propose_from_url() -> None:
+    """Asks the launcher for as many peers as its config server has workers, and goes on.
+
+    As `propose_new_size`. The launcher follows its config server by itself: this asks it to look
+    at once, and says what came of it.
+
+    Raises:
+        FailedPreconditionError: If the job was started without `kungfu-run -config-server`, the
+            server does not answer, or there are not as many slots.
+        UnavailableError: If the launcher is gone.
+    """
+    start = _lib.core().kungfu_propose_from_url
+    _Call().run(lambda done, number: start(done, number))
+
+
 def resize(*, n: int | None = None) -> bool:
     """Goes over to the newest list of peers, if there is a newer one than this peer's.
 
@@ -135,7 +167,7 @@ def resize(*, n: int | None = None) -> bool:
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
-    if n is not None and n != size() and is_root():
+    if n is not None and n != size() and is_root() and not joining():
         propose_new_size(n)
     before = epoch()
     _Call().run(lambda done, number: _lib.core().kungfu_advance(done, number))
@@ -178,6 +210,14 @@ def name_of(rank: int) -> str:
     return _lib.core().kungfu_peer_name(rank).decode()
 
 
+def names_of(ranks: Sequence[int]) -> str:
+    """The same of several, for messages: "rank 0 (10.0.0.1:10000) and rank 2 (10.0.0.2:10000)"."""
+    shown = [f"rank {rank} ({name_of(rank)})" for rank in ranks[:_SHOWN]]
+    if len(ranks) > len(shown):
+        shown.append(f"{len(ranks) - len(shown)} more ranks")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+
+
 def uid() -> int:
     """A number of 63 bits that no other peer of the job has, the same as long as the peer lives."""
     init()
@@ -213,6 +253,7 @@ def barrier(*, name: str = "barrier") -> None:
         name: The same on every peer. Calls of one name are matched in their order.
 
     Raises:
+        InvalidArgumentError: If the name is empty, longer than 1024 bytes, or begins with kungfu/.
         DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
         UnavailableError: If a peer is gone.
         CancelledError: If the peer is shut down in the middle.
@@ -221,6 +262,28 @@ def barrier(*, name: str = "barrier") -> None:
     options = _lib.Options(name=name.encode())
     start = _lib.core().kungfu_barrier
     _Call().run(lambda done, number: start(ctypes.byref(options), done, number))
+
+
+def all_reduce_int_max(x: int) -> int:
+    """Returns the largest that a peer has given. All call it, in the same order.
+
+    Args:
+        x: A number of 64 bits.
+
+    Raises:
+        DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        UnavailableError: If a peer is gone.
+        AbortedError: If this peer is detached.
+        FailedPreconditionError: As from `init`.
+    """
+    value = ctypes.c_int64(x)
+    here = ctypes.addressof(value)
+    spans = _lib.Span(here, here, 1)
+    options = _lib.Options(name=b"all_reduce_int_max", dtype=_lib.INT64, op=_lib.MAX)
+    start = _lib.core().kungfu_all_reduce
+    refs = ctypes.byref(spans), 1, ctypes.byref(options)
+    _Call(memory=value).run(lambda done, number: start(*refs, done, number))
+    return value.value
 
 
 def interrupt(code: int, reason: str) -> None:
@@ -255,12 +318,17 @@ def begin_epoch() -> None:
 
 
 class _Call:
-    """One call into the core that ends later. The core holds a pointer to it until it has."""
+    """One call into the core that ends later. The core holds a pointer to it until it has.
+
+    Args:
+        memory: What the core reads and writes, also after a signal's handler has left `run`.
+    """
 
     _numbers = itertools.count(1)
     _pending: dict[int, _Call] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, memory: object = None) -> None:
+        self._memory = memory
         self._done = threading.Event()
         self._code = 0
         self._message = ""

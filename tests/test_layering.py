@@ -30,7 +30,8 @@ CPP_LAYERS: Layers = (
 )
 
 PYTHON_LAYERS: Layers = (
-    {"compat", "info"},
+    {"compat"},
+    {"info"},
     {"__init__"},
     {"callbacks", "hooks", "layers"},
     {"elastic", "optimizers"},
@@ -39,14 +40,14 @@ PYTHON_LAYERS: Layers = (
     {"_average", "data", "policy"},
     {"initializer", "variables"},
     {"_callback", "_gate", "_hook", "_weight", "monitoring"},
-    {"launching", "ops"},
+    {"_progress", "launching", "ops"},
     {"_measured", "_sharing", "peer"},
     {"_lib", "launcher"},
     {"_build"},
     {"config"},
     {"errors"},
     {"_batch"},
-    {"_differing", "_keras", "_ordinals", "_said", "_state", "_version", "_warn"},
+    {"_differing", "_keras", "_ordinals", "_said", "_schedule", "_state", "_version", "_warn"},
     {"_replace"},
 )
 # The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or
@@ -70,6 +71,7 @@ TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "u
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
 PYTHON_WITHOUT_TENSORFLOW = {
     "_build",
+    "_progress",
     "_version",
     "config",
     "errors",

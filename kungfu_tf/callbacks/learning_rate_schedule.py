@@ -32,6 +32,8 @@ class LearningRateScheduleCallback(LearningRateCallback):
             needed without `staircase`.
 
     Raises:
+        TypeError: If a rate or a multiplier is not a number.
+        ValueError: If an argument is out of its range.
         ValueError: From `fit`, if the optimizer has no rate that can be set, or the number of
             batches is needed and not known.
 

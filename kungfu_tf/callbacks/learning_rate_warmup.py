@@ -36,6 +36,8 @@ class LearningRateWarmupCallback(LearningRateCallback):
         steps_per_epoch: Batches of an epoch on this peer, if `fit` cannot know before its end.
 
     Raises:
+        TypeError: If a rate or a multiplier is not a number.
+        ValueError: If an argument is out of its range.
         ValueError: From `fit`, if the optimizer has no rate that can be set, or the number of
             batches is not known.
 

@@ -1,6 +1,7 @@
 """Each peer its part of the data."""
 
 from kungfu_tf.data.even import even
+from kungfu_tf.data.position import Position
 from kungfu_tf.data.shard import shard
 
-__all__ = ["even", "shard"]
+__all__ = ["Position", "even", "shard"]

@@ -61,7 +61,9 @@ def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """
     specs = tf.nest.flatten(dataset.element_spec)
     unknown = [
-        i for i, s in enumerate(specs) if isinstance(s, tf.TensorSpec) and None in s.shape[1:]
+        i
+        for i, s in enumerate(specs)
+        if isinstance(s, tf.TensorSpec) and None in s.shape[1:].as_list()
     ]
     if not unknown:
         return dataset
@@ -78,7 +80,7 @@ def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
         return tuple(shapes), tf.nest.pack_sequence_as(dataset.element_spec, parts)
 
     def unseen(spec: Any) -> Any:
-        return np.array([0, *(1 if d is None else d for d in spec.shape[1:])], np.int32)
+        return np.array([0, *(1 if d is None else d for d in spec.shape[1:].as_list())], np.int32)
 
     return dataset.scan(tuple(unseen(specs[i]) for i in unknown), step)
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from kungfu_tf import _ordinals, ops, peer
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
+from kungfu_tf.data.position import batches_of
 from kungfu_tf.ops import kernels
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
@@ -138,6 +139,8 @@ def agree(
         name: The same on every peer.
     """
     if cardinality is None:
+        cardinality = batches_of(dataset)
+    if cardinality is None:
         cardinality = int(dataset.cardinality())
     static = _static_batch_size(dataset.element_spec)
     if static is None:
@@ -155,7 +158,7 @@ def agree(
 def _static_batch_size(element_spec: Any) -> int | None:
     first = next(iter(tf.nest.flatten(element_spec)))
     shape = getattr(first, "shape", None)
-    size: int | None = shape[0] if shape is not None and shape.rank else None
+    size: int | None = shape.as_list()[0] if shape is not None and shape.rank else None
     return size
 
 

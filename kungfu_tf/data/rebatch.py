@@ -34,6 +34,12 @@ class Sizes:
             self._begun = batch
         return self.of(batch)
 
+    def begun_samples(self) -> int:
+        """How many samples all batches that have begun in this pass want."""
+        with self._lock:
+            begun = range(self._begun + 1)
+            return sum(next(s for f, s in reversed(self._changes) if f <= batch) for batch in begun)
+
     def of(self, batch: int) -> int:
         """The size of a batch that has begun."""
         with self._lock:

@@ -9,11 +9,19 @@ import tensorflow as tf
 
 from kungfu_tf import _keras, peer
 from kungfu_tf.data.empty import check_dataset
+from kungfu_tf.data.position import Position, followed
 
 _log = logging.getLogger(__name__)
 
 
-def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Dataset:
+def shard(
+    dataset: tf.data.Dataset,
+    *,
+    remainder: str = "drop",
+    shuffle: int | None = None,
+    seed: int = 0,
+    position: Position | None = None,
+) -> tf.data.Dataset:
     """Returns this peer's part of a dataset, as long as every other peer's unless told otherwise.
 
     Elements are dealt out like cards, in rounds: of `size` peers, rank r gets the elements
@@ -26,13 +34,20 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
       on the samples that step s of one process with batches of size·b has, the last, smaller batch
       included: the peers' batches are equally large in every step.
     - **Batches**: each is dealt out whole, so step s of all peers together trains on `size`
-      successive batches. The mean over peers weighs batches alike: if the last one is smaller its
-      samples weigh more. Where that matters use `dataset.batch(b, drop_remainder=True)`, or
-      `shard(dataset.unbatch()).batch(b)`.
+      successive batches. `fit` and Estimators weigh each by its samples, should the last one be
+      smaller. A loop of one's own says how many they are (`data.even`,
+      `DistributedGradientTape(samples=)`): otherwise the batches weigh alike.
 
     All peers must see the same elements in the same order. Shuffle afterwards, or before with a
-    seed that all peers share. Every peer reads the whole dataset up to here, so shard early, before
-    costly transformations.
+    seed that all peers share, as `shuffle` does. Every peer reads the whole dataset up to here, so
+    shard early, before costly transformations.
+
+    **With a position**, and in a job that changes its size (`kungfu-run -w`), the elements are
+    samples, and all of them are dealt out: whenever somebody begins to go through the result, from
+    the position of then on, by the rank and the size of then. The peers' last batches differ in
+    size then, and one peer may have a batch less: `kungfu_tf.elastic.fit` and `data.even` know.
+    Only map, batch and prefetch may come after it, and what comes before must be the same in each
+    pass.
 
     Args:
         dataset: The same on every peer.
@@ -40,8 +55,14 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
             "drop": nobody gets it; rank 0 logs how much that is.
             "repeat": it is filled up from the dataset's start: every element is dealt at least
             once, and up to size − 1 of them twice.
-            "keep": ranks get what there is, and some one element more than others. For evaluation
-            and prediction; training would not end.
+            "keep": ranks get what there is, and some one element more than others. `fit` and
+            Estimators make up for that; a loop of one's own needs `data.even`.
+            Is not asked where there is a position.
+        shuffle: The buffer to shuffle with first, as for `tf.data.Dataset.shuffle`: in another
+            order in each pass, with a position in each epoch, and the same on all peers.
+        seed: Of that order.
+        position: Where to begin. Default: with `kungfu-run -w` one of its own, which
+            `kungfu_tf.elastic.fit` finds.
 
     Returns:
         The part; of a process that is alone `dataset` itself.
@@ -49,7 +70,8 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`.
         ValueError: If there would be nothing for a peer to train on, or `remainder` is none of the
-            three.
+            three. With a position, if the dataset's length is not known, or another pass through
+            it begins otherwise.
 
     Example:
 
@@ -61,6 +83,10 @@ def shard(dataset: tf.data.Dataset, *, remainder: str = "drop") -> tf.data.Datas
     check_dataset(dataset)
     if remainder not in ("drop", "repeat", "keep"):
         raise ValueError(f"remainder is 'drop', 'repeat' or 'keep', not {remainder!r}")
+    if position is not None or (peer.launched() and peer.elastic()):
+        return followed(dataset, position or Position(), shuffle, seed)
+    if shuffle:
+        dataset = dataset.shuffle(shuffle, seed=seed)
     if peer.alone():
         return dataset
     if _keras.packages():
@@ -88,12 +114,14 @@ def deal(dataset: tf.data.Dataset, rank: int, size: int, remainder: str) -> tf.d
         # An incomplete round becomes a whole one; of a whole one's extra elements none is dealt.
         dataset = dataset.concatenate(dataset.repeat().take(size - 1))
         count = count if count == tf.data.UNKNOWN_CARDINALITY else count + size - 1
-    elif rank == 0:
+    if 0 <= count < size:
+        raise ValueError(
+            f"{count} elements are too few for {size} peers: remainder='keep' gives some peers none"
+        )
+    if rank == 0 and remainder == "drop":
         _log_dropped(count, size)
     if count == tf.data.UNKNOWN_CARDINALITY:
         return _from_whole_rounds(dataset, rank, size)
-    if count < size:
-        raise ValueError(f"{count} elements are too few for {size} peers")
     return dataset.take(count - count % size).shard(size, rank)
 
 
@@ -106,7 +134,7 @@ def _from_whole_rounds(dataset: tf.data.Dataset, rank: int, size: int) -> tf.dat
     """Element `rank` of every `size` elements. An element may be a nested structure."""
 
     def mine(*window: Any) -> tf.data.Dataset:
-        whole = window[0] if len(window) == 1 else window
+        whole = window if isinstance(dataset.element_spec, tuple) else window[0]
         return tf.data.Dataset.zip(whole).skip(rank).take(1)
 
     return dataset.window(size, drop_remainder=True).flat_map(mine)

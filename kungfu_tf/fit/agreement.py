@@ -107,8 +107,9 @@ def _difference(argument: str, codes: Any, mine: Any) -> str:
     for rank, code in enumerate(codes.tolist()):
         ranks_of.setdefault(shown(code), []).append(rank)
     name = "validation_data or validation_split" if argument == "validation" else argument
-    found = "; ".join(f"{value} on rank {', '.join(map(str, r))}" for value, r in ranks_of.items())
+    found = "; ".join(f"{value} on {peer.names_of(ranks)}" for value, ranks in ranks_of.items())
     return (
-        f"fit: {name} must be the same on all peers, and is {found} (here, on rank {peer.rank()}: "
-        f"{mine!r}). Peers that train, validate or compare more often than others would wait"
+        f"fit: {name} must be the same on all peers, and is {found} (here, on rank "
+        f"{peer.rank()}: {mine!r}). Peers that train, validate or compare more often than others "
+        "would wait"
     )

@@ -1,27 +1,20 @@
-"""Which callbacks of `fit` run on this peer, and ours among them."""
+"""Which callbacks of `fit` run on this peer."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from kungfu_tf import _keras, config, ops, peer
-from kungfu_tf._average import assign_means, average_variables, averaged_variables
+from kungfu_tf import _keras, config, peer
 from kungfu_tf._callback import Callback
-from kungfu_tf.fit import agreement
-from kungfu_tf.fit.data import build_metrics
+from kungfu_tf.fit.following import FollowChanges, FollowSteps
 from kungfu_tf.fit.monitor import MonitorCallback
 from kungfu_tf.fit.policies import PolicyCallback
 from kungfu_tf.fit.running import Fit
 from kungfu_tf.fit.saves import around_saves
-from kungfu_tf.fit.statistics import average_statistics
-from kungfu_tf.initializer import BroadcastGlobalVariablesCallback, first_step
-
-_log = logging.getLogger(__name__)
+from kungfu_tf.fit.together import First, StopTogether, StopTogetherAtOnce
+from kungfu_tf.initializer import BroadcastGlobalVariablesCallback
 
 _TELLERS = ("EarlyStopping", "LearningRateScheduler", "ReduceLROnPlateau")
 # Not every version of Keras has all of them.
@@ -97,13 +90,22 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
         callbacks: What the user gave.
         stops_early: Whether some peer's training may stop after any batch.
     """
-    known = _keras.package_of(fit.model).module.callbacks
-    writers = tuple(getattr(known, name) for name in _WRITERS if hasattr(known, name))
-    mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers)]
+    mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers(fit.model))]
     first = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
-    last = _StopTogetherAtOnce if stops_early and fit.is_synchronous else _StopTogether
+    for callback in [*first, *mine]:
+        if isinstance(callback, BroadcastGlobalVariablesCallback):
+            callback.checks_first_step = fit.following is None or fit.following.step == 0
+    last = StopTogetherAtOnce if stops_early and fit.is_synchronous else StopTogether
     before, after = around_saves(fit, callbacks) if fit.is_synchronous else ([], [])
-    return [_First(fit), *first, *before, *mine, *after, last(fit)]
+    steps = [FollowSteps(fit.following)] if fit.following else []
+    follow = [FollowChanges(fit.following, fit.differs)] if fit.following else []
+    return [*steps, First(fit), *first, *before, *mine, *after, last(fit), *follow]
+
+
+def writers(model: Any) -> tuple[type, ...]:
+    """The callbacks that write files, which only rank 0 has."""
+    known = _keras.package_of(model).module.callbacks
+    return tuple(getattr(known, name) for name in _WRITERS if hasattr(known, name))
 
 
 def may_stop_early(callbacks: list[Any]) -> bool:
@@ -118,83 +120,3 @@ def _may_stop_early(callback: Any) -> bool:
     hooks = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
     plain = [package.module.callbacks.Callback for package in _keras.packages()]
     return any(getattr(kind, hook) not in [getattr(p, hook, None) for p in plain] for hook in hooks)
-
-
-class _First(Callback):
-    """The first: what the others see, and save, at an epoch's end is of all peers."""
-
-    def __init__(self, fit: Fit) -> None:
-        super().__init__()
-        self._fit = fit
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Puts itself around the first step."""
-        del logs
-        model, data = self.model, self._fit.data
-        model.train_function.kungfu_counts = data is not None and not data.is_even
-
-        def first(train_function: Any, iterator: Any) -> Any:
-            if data and not data.is_even:
-                build_metrics(model, data.get_dataset().element_spec)
-            logs = train_function(iterator)
-            if data:
-                data.warn_if_all_have_the_same()
-            return logs
-
-        first_step.around(model, first)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        del epoch, logs
-        average_statistics(self.model)
-        if self._fit.differs:
-            self._fit.average.enter_context(average_variables(self.model))
-
-    def on_train_end(self, logs: Any = None) -> None:
-        """What each peer has trained becomes one model, before callbacks look for the last time."""
-        del logs
-        if self._fit.differs:
-            assign_means(averaged_variables(self.model), name="fit/average")
-
-
-class _StopTogether(Callback):
-    """The last: all peers start in the same epoch, and stop if one does."""
-
-    def __init__(self, fit: Fit) -> None:
-        super().__init__()
-        self._fit = fit
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """What BackupAndRestore found, on rank 0, holds for all. (Keras 2 asks later.)"""
-        del logs
-        if _keras.package_of(self.model).generation == 3:
-            (epoch,) = agreement.of_root([self.model._initial_epoch or 0])
-            self.model._initial_epoch = epoch or None
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Keras looks after the first batch whether a callback has asked to stop here."""
-        del logs
-        self._epoch = epoch
-        self._agree(f"at the beginning of epoch {epoch + 1}")
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        del logs
-        self._fit.average.close()
-        self._agree(f"at the end of epoch {epoch + 1}")
-
-    def _agree(self, when: str) -> None:
-        mine = np.array([bool(self.model.stop_training)], np.uint8)
-        if not ops.all_reduce(mine, op="max", name="fit/stop").numpy().any():
-            return
-        self.model.stop_training = True
-        ranks = np.flatnonzero(ops.all_gather(mine, concat=True, name="fit/who_stops").numpy())
-        if len(ranks) < peer.size() and peer.is_root():
-            who = ", ".join(map(str, ranks))
-            _log.warning("fit: all peers stop %s, because rank %s does", when, who)
-
-
-class _StopTogetherAtOnce(_StopTogether):
-    """Also after a batch, which is called what Keras' callbacks call it: the first is 0."""
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        del logs
-        self._agree(f"after batch {batch} of epoch {self._epoch + 1}")

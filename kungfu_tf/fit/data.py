@@ -14,8 +14,10 @@ from kungfu_tf import _batch, _keras, _weight, ops, peer
 from kungfu_tf._warn import warn
 from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in, step_on
 from kungfu_tf.data.even import UNKNOWN, agree, prolong
+from kungfu_tf.data.position import batches_of
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.fit import trackers
+from kungfu_tf.fit.following import Following
 from kungfu_tf.initializer import first_step
 
 _SHOWN = 100  # samples
@@ -28,14 +30,17 @@ class EvenAdapter:
         adapter: Keras'.
         dataset: What it has made.
         x: What the program gave.
+        following: The training that this is a part of, if peers may come and go.
         goes_on: Whether an epoch may begin in the middle of a pass through the data.
         batch_size: What to begin with, if it may change; 0: what the data have. Else None.
 
     Attributes:
         sizes: Of the batches, if they may change.
         samples: How many all peers have trained on, if they may change.
+        steps: How many steps were made, then.
         forget_length: Makes Keras forget how many batches an epoch has had, if they may change.
         is_even: Whether the batches of all peers are known to be of one size in every step.
+        counts: Whether steps count their samples: if they are not, or if peers may come and go.
     """
 
     def __init__(
@@ -46,23 +51,41 @@ class EvenAdapter:
         *,
         goes_on: bool = False,
         batch_size: int | None = None,
+        following: Following | None = None,
     ) -> None:
         self._adapter = adapter
         known = _Known.of(adapter)
-        self.sizes, self.samples = None, None
+        if (dealt := batches_of(x)) is not None:
+            known = _Known(dealt, None, None)
+        self.counts = following is not None
+        self.sizes: Sizes | None = None
+        self.samples: Any = None
+        self.steps: Any = None
         self.forget_length: Callable[[], None] = lambda: None
         if batch_size is not None:
-            self.sizes = Sizes(batch_size or known.batch_size or _first_size(dataset, x))
+            size = following.dealt.batch_size if following else known.batch_size
+            self.sizes = Sizes(batch_size or size or _first_size(dataset, x))
             self.samples = tf.Variable(0, trainable=False, dtype=tf.int64)
+            self.steps = tf.Variable(0, trainable=False, dtype=tf.int64)
             once = dataset if known.cardinality is None else dataset.take(known.cardinality)
             dataset, known = rebatched(once, self.sizes), _Known(None, None, None)
+        if following is not None:
+            self.samples, self.steps = following.samples, following.steps
+        if following is not None and self.sizes is not None:
+            following.sizes = self.sizes
+            self.is_even, self._length, self._begins_anew = False, None, True
+            self._first_batch: list[int] = []
+            self._dataset = _with_what_it_lacks(dataset, following)
+            return
         plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
         self.is_even = plan.is_even
+        self.counts = self.counts or not plan.is_even
         self._length = known.cardinality
         if plan.lacking:
             self._length = plan.length if plan.length >= 0 else None
         # Of arrays, how they begin: each peer may shuffle them in another way.
-        self._first_batch = [_digest(x[:_SHOWN])] if isinstance(x, np.ndarray) and len(x) else []
+        is_array = isinstance(x, np.ndarray) and len(x) > 0
+        self._first_batch = [_digest(x[:_SHOWN])] if is_array else []
         # Peers that ask each other for batches begin a pass together.
         self._begins_anew = plan.lacking and plan.length == UNKNOWN and not goes_on
         if plan.lacking and known.cardinality is not None and plan.length >= 0:
@@ -71,7 +94,8 @@ class EvenAdapter:
             if self._begins_anew and known.cardinality is not None:
                 dataset = dataset.take(known.cardinality)  # Keras 2 may have put all epochs into it
             dataset = prolong(dataset, plan)
-        self._dataset = _watched(dataset, self._first_batch)
+        # What we deal out needs no watching.
+        self._dataset = dataset if following else _watched(dataset, self._first_batch)
 
     def get_tf_dataset(self) -> tf.data.Dataset:
         """The dataset, for Keras 3."""
@@ -120,6 +144,22 @@ class EvenAdapter:
             )
 
 
+def _with_what_it_lacks(dataset: tf.data.Dataset, following: Following) -> tf.data.Dataset:
+    """The dataset with an empty batch, if another peer has a batch more: rank 0, for one sample."""
+    sizes = following.sizes
+
+    def lacks() -> bool:
+        mine, most = following.dealt_to(peer.rank()), following.dealt_to(0)
+        return mine < most and bool(sizes.begun_samples() == mine)
+
+    def ask(_: Any) -> Any:
+        return tf.ensure_shape(tf.numpy_function(lacks, [], tf.bool), [])
+
+    one = tf.data.Dataset.range(1).filter(ask)
+    empty = empty_batches(dataset.element_spec)
+    return dataset.concatenate(tf.data.Dataset.zip((one, empty)).map(lambda _, batch: batch))
+
+
 def build_metrics(model: Any, element_spec: Any) -> None:
     """Creates the metrics' variables, whose values `counting_samples` wants to know before a step.
 
@@ -135,17 +175,24 @@ def build_metrics(model: Any, element_spec: Any) -> None:
     model.reset_metrics()
 
 
-def counting_samples(model: Any, data: EvenAdapter) -> Callable[[Any], Any]:
+def counting_samples(
+    model: Any, evened: EvenAdapter, following: Following | None = None
+) -> Callable[[Any], Any]:
     """The model's train step, averaging over samples. A batch without any leaves no trace in it."""
     train_step = getattr(model.train_step, "kungfu_counts", model.train_step)
-    sizes, trained = data.sizes, data.samples
+    sizes, trained = evened.sizes, evened.samples
     first = sizes.newest if sizes else 1
+    if following is not None:
+        first, trained = following.dealt.batch_size, None
+    total_of = following.total_of if following else _weight.total_of
 
     def step(data: Any) -> Any:
         count = samples_of(data)
-        with _weight.samples(count) as total, trackers.counting(model):
+        with _weight.samples(count, total_of) as total, trackers.counting(model):
             if trained is not None:
                 trained.assign_add(total)
+                evened.steps.assign_add(tf.cast(total >= 0, tf.int64))  # if there was a batch
+            if sizes is not None:
                 _batch.factor.get().assign(tf.cast(count, tf.float64) / first)
             return step_on(model, count, lambda: train_step(stand_in(data, count)))
 
@@ -192,7 +239,8 @@ def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.
     empty = empty_batches(dataset.element_spec)
     if mine == length:
         return dataset
-    lacks = tf.data.Dataset.range(length).map(lambda step: tf.cast(step >= mine, tf.int64))
+    has = tf.data.Dataset.from_tensors(np.int64(0)).repeat(mine)
+    lacks = has.concatenate(tf.data.Dataset.from_tensors(np.int64(1)).repeat(length - mine))
     chosen = tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
     return like_the_last(chosen)
 

@@ -6,6 +6,7 @@ import hmac
 import importlib
 import ipaddress
 import logging
+import socketserver
 import threading
 import wsgiref.simple_server
 from collections.abc import Callable, Iterator
@@ -18,6 +19,31 @@ _log = logging.getLogger(__name__)
 _SECONDS = 5.0  # that a request may take
 
 
+_MOST_CONNECTIONS = 16  # at a time
+
+
+class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """A thread for each connection: one that asks nothing holds up no other."""
+
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
 class _Handler(wsgiref.simple_server.WSGIRequestHandler):
     timeout = _SECONDS
 
@@ -26,7 +52,7 @@ class _Handler(wsgiref.simple_server.WSGIRequestHandler):
 
 
 class Endpoint:
-    """Serves what is measured, while it is open. One request at a time.
+    """Serves what is measured, while it is open.
 
     Args:
         port: As for `MonitorCallback`, like the rest.
@@ -79,6 +105,7 @@ class Endpoint:
             self._address,
             port,
             self._guarded(prometheus.make_wsgi_app(registry)),
+            server_class=_Server,
             handler_class=_Handler,
         )
         self._thread = threading.Thread(

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
+from kungfu_tf._replace import replace
 from kungfu_tf._warn import warn
+from kungfu_tf.fit.running import current
 from kungfu_tf.initializer import first_step
+
+
+def install(package: _keras.Package) -> None:
+    """Lets Keras' losses, once, say when they average over something else than samples."""
+    if package.generation == 3:
+        replace(package.private("losses.loss"), "reduce_weighted_values", _reduce)
+    else:
+        replace(package.private("utils.losses_utils"), "apply_valid_mask", _apply_mask)
 
 
 def warn_of_sums(model: Any) -> None:
@@ -23,6 +34,44 @@ def warn_of_sums(model: Any) -> None:
                 "one that a single process takes. Use reduction='sum_over_batch_size', and a "
                 "learning rate that is as many times as high as the batch of all peers is large"
             )
+
+
+def _reduce(
+    original: Callable[..., Any],
+    values: Any,
+    sample_weight: Any = None,
+    mask: Any = None,
+    reduction: Any = "sum_over_batch_size",
+    dtype: Any = None,
+) -> Any:
+    if mask is not None and reduction in ("sum_over_batch_size", "mean"):
+        _warn_of_divisor("what its mask leaves")
+    elif reduction == "mean_with_sample_weight" and (mask, sample_weight) != (None, None):
+        _warn_of_divisor("the sum of its weights (reduction='mean_with_sample_weight')")
+    return original(values, sample_weight, mask, reduction, dtype)
+
+
+def _apply_mask(
+    original: Callable[..., Any], losses: Any, weights: Any, mask: Any, reduction: Any
+) -> Any:
+    if mask is not None and reduction in ("auto", "sum_over_batch_size"):
+        _warn_of_divisor("what its mask leaves")
+    return original(losses, weights, mask, reduction)
+
+
+def _warn_of_divisor(divisor: str) -> None:
+    """Warns, on rank 0, once in a `fit` that all peers share."""
+    fit = current()
+    if fit is None or not fit.is_shared or fit.told_of_divisor or not peer.is_root():
+        return
+    fit.told_of_divisor = True
+    warn(
+        f"a loss of '{fit.model.name}' is divided by {divisor} in a peer's own batch, while "
+        "gradients are averaged over the peers by their numbers of samples: where the batches "
+        "differ in that, a step is not quite the one that a single process takes. Exact are losses "
+        "that are divided by all elements: give a sample_weight of 0 and 1 instead of a mask, with "
+        "reduction='sum_over_batch_size'"
+    )
 
 
 def warn_if_not_wrapped(model: Any) -> None:

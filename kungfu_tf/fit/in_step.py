@@ -27,11 +27,17 @@ _WHERE = re.compile(
 _REPLACED = "REPLACED BY KeyboardInterrupt"
 
 
+class LeaveTogether(BaseException):
+    """Leaves `together` on all peers at the same place: nobody has to be told."""
+
+
 @contextlib.contextmanager
 def together() -> Iterator[None]:
     """Nobody is left alone in it: an error that leaves it on one peer ends it on all."""
     try:
         yield
+    except LeaveTogether:
+        raise
     except BaseException as error:
         tell("fit", error)
         if isinstance(error, RuntimeError) and _REPLACED in str(error):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import _batch, _keras, errors
+from kungfu_tf import _batch, _keras, errors, peer
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit.running import Fit, current
 from kungfu_tf.policy.base import BasePolicy
@@ -23,7 +23,8 @@ class PolicyCallback(Callback):
     several peers: they all do the same at the same step, as rank 0's policies want it. That costs
     one exchange of a few numbers in each step. `fit` reads the samples of its data one by one and
     makes batches of them itself; they must be dense, and of one shape. How many there are is not
-    known before: with `steps_per_execution`, Keras 2 wants to be told `steps_per_epoch`.
+    known before: with `steps_per_execution`, Keras 2 must be told `steps_per_epoch`, or it takes
+    single steps.
 
     Args:
         policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on
@@ -62,7 +63,6 @@ class PolicyCallback(Callback):
         self._policies = Policies(policies, on_error)
         self._training: _FitTraining | None = None
         self._began = 0.0
-        self._first = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
@@ -72,19 +72,24 @@ class PolicyCallback(Callback):
                 "PolicyCallback: the peers do not train this model together, step by step. Compile "
                 "it with a synchronous optimizer of kungfu_tf.optimizers"
             )
-        self._training = _FitTraining(fit)
-        self._call("before_train")
+        following = fit.following
+        if self._training is None or following is None or following.step == 0:
+            self._training = _FitTraining(fit)
+        self._training.go_on(fit)
+        if following is None or following.step == 0:
+            self._call("before_train")
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         del logs
         training = self._get()
         training.epoch, training.taken = epoch, 0
-        self._call("before_epoch")
+        if not training.goes_on:
+            self._call("before_epoch")
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        del logs
+        del batch, logs
         self._policies.call("before_step", self._get())
-        self._first, self._began = batch, time.perf_counter()
+        self._began = time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """`batch` is the last of an execution, which may have several steps."""
@@ -92,20 +97,20 @@ class PolicyCallback(Callback):
         training = self._get()
         training.step_time = time.perf_counter() - self._began
         training.taken = batch + 1
-        training.step += batch + 1 - self._first
+        training.count_steps()
         self._call("after_step")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """The logs tell what the next epoch begins with."""
+        """The logs tell the size that the epoch has ended with."""
         del epoch
-        training = self._get()
-        self._call("after_epoch")
         if logs is not None:
-            logs["batch_size"] = training.batch_size
+            logs["batch_size"] = self._get().batch_size
+        self._call("after_epoch")
 
     def on_train_end(self, logs: Any = None) -> None:
         del logs
-        self._call("after_train")
+        if not peer.detached():
+            self._call("after_train")
         _batch.factor.get().assign(1.0)
         self._training = None
 
@@ -129,11 +134,25 @@ class _FitTraining(Training):
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
+        self.go_on(fit)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the epoch has begun in an earlier call of `fit`."""
+        return self._following is not None and self._following.has_begun
+
+    def go_on(self, fit: Fit) -> None:
+        """This call of `fit` is a part of the training, perhaps not the first."""
         self.taken = 0
         self._model = fit.model
+        self._following = fit.following
+        if fit.following is not None:
+            self.step = fit.following.step
         assert fit.data is not None and fit.data.sizes is not None, "there is a PolicyCallback"
         self._sizes = fit.data.sizes
         self._samples: Any = fit.data.samples
+        self._steps: Any = fit.data.steps
+        self._counted = int(self._steps.numpy())
 
     @property
     def batch_size(self) -> int:
@@ -153,8 +172,21 @@ class _FitTraining(Training):
     def change_learning_rate(self, rate: float) -> None:
         self._optimizer().learning_rate = rate
 
+    def propose_size(self, size: int) -> None:
+        if self._following is None:
+            raise errors.FailedPreconditionError(
+                "PolicyCallback: a policy wants another number of peers, and this fit does not "
+                "follow. Train with kungfu_tf.elastic.fit(model, ...)"
+            )
+        super().propose_size(size)
+
     def end(self) -> None:
         self._model.stop_training = True
+
+    def count_steps(self) -> None:
+        """Adds those that were made since the last call."""
+        before, self._counted = self._counted, int(self._steps.numpy())
+        self.step += self._counted - before
 
     def look(self) -> None:
         """Learns how far the training is."""

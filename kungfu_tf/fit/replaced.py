@@ -15,11 +15,21 @@ import tensorflow as tf
 from kungfu_tf import _keras, peer
 from kungfu_tf._average import average_variables
 from kungfu_tf._replace import replace
-from kungfu_tf.fit import agreement, callbacks, compilation, forgotten, in_step, metrics, trackers
+from kungfu_tf._warn import warn
+from kungfu_tf.fit import (
+    agreement,
+    callbacks,
+    compilation,
+    forgotten,
+    in_step,
+    metrics,
+    progress,
+    trackers,
+)
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.on_batch import train_on_batch
-from kungfu_tf.fit.running import Fit, current, running
+from kungfu_tf.fit.running import Fit, current, followed, running
 from kungfu_tf.initializer import first_step, randomness
 
 
@@ -30,6 +40,8 @@ def install() -> None:
 
 
 def _install(package: _keras.Package) -> None:
+    forgotten.install(package)
+    progress.install(package)
     if package.generation == 3:
         trainer = package.private("backend.tensorflow.trainer").TensorFlowTrainer
         base = package.private("trainers.trainer").Trainer
@@ -60,6 +72,8 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     averages = is_shared or any(isinstance(c, MetricAverageCallback) for c in given)
     fit = _new_fit(model, is_shared, averages, call.arguments["x"])
     fit.batch_size = callbacks.first_batch_size(given)
+    if fit.following is not None:
+        fit.batch_size = fit.following.batch_size
     if fit.is_shared:
         for algorithm in _keras.algorithms_of_model(model):
             algorithm.before_training()
@@ -80,13 +94,13 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
             stack.enter_context(randomness.of_this_peer())
             stack.enter_context(fit.average)
             stack.enter_context(callbacks.quiet(given))
-        stack.enter_context(_put_back(model))
+        stack.enter_context(_put_back(model, fit))
         stack.enter_context(running(fit if fit.is_shared or not peer.alone() else None))
         return original(*call.args, **call.kwargs)
 
 
 @contextlib.contextmanager
-def _put_back(model: Any) -> Iterator[None]:
+def _put_back(model: Any, fit: Fit) -> Iterator[None]:
     """Afterwards the model has the train step that it had; and its function, if it is in a fit."""
     outer, step = current(), vars(model).get("train_step")
     function = getattr(model, "train_function", None)
@@ -98,6 +112,10 @@ def _put_back(model: Any) -> Iterator[None]:
             vars(model)["train_step"] = step
         if outer is not None and outer.model is model:
             model.train_function = function
+        if fit.steps_per_execution is not None:
+            model._steps_per_execution.assign(fit.steps_per_execution)
+            if fit.following is None:
+                model.train_function = None  # it was made for one
 
 
 def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,7 +131,8 @@ def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: An
 
 
 def _predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    return _quietly(original, model, args, kwargs)
+    with running(None):
+        return _quietly(original, model, args, kwargs)
 
 
 def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
@@ -130,8 +149,10 @@ def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
 
 def _first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
     """Keras 2: where training begins, which BackupAndRestore knows on rank 0 only."""
-    counters = original(model, *args)
     fit = current()
+    if fit is not None and fit.following is not None:  # which knows where it is
+        return args[1], 0
+    counters = original(model, *args)
     is_shared = fit is not None and fit.is_shared
     return tuple(agreement.of_root(counters)) if is_shared else counters
 
@@ -148,6 +169,7 @@ def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwarg
         self._num_batches = data.num_batches
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
+            self._interrupted_warning = lambda: None  # that an epoch has ended is no surprise
 
 
 def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
@@ -158,7 +180,22 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
         self._adapter = data
         if data.sizes and not goes_on:
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
+            _take_single_steps(self._steps_per_execution)
     original(self, *args, **kwargs)
+
+
+def _take_single_steps(steps_per_execution: Any) -> None:
+    """Keras 2 cannot end an epoch in the middle of an execution, and nobody knows where it ends."""
+    fit, wanted = current(), int(steps_per_execution.numpy())
+    if fit is None or wanted == 1:
+        return
+    fit.steps_per_execution = wanted
+    steps_per_execution.assign(1)
+    if fit.following is None or fit.following.step == 0:
+        warn(
+            f"PolicyCallback: steps_per_execution is 1 in this fit, not {wanted}: Keras 2 wants to "
+            "know how many steps an epoch has, and that changes. With steps_per_epoch it is known"
+        )
 
 
 def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter | None:
@@ -166,14 +203,20 @@ def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter
     fit = current()
     if fit is None or not fit.is_shared or not fit.is_synchronous or fit.data is not None:
         return None
-    size = fit.batch_size
-    fit.data = EvenAdapter(adapter, dataset, fit.x, goes_on=goes_on, batch_size=size)
-    counts = not fit.data.is_even
+    size, following = fit.batch_size, fit.following
+    fit.data = EvenAdapter(
+        adapter, dataset, fit.x, goes_on=goes_on, batch_size=size, following=following
+    )
+    counts = fit.data.counts
     made_for = getattr(getattr(fit.model, "train_function", None), "kungfu_counts", None)
-    if made_for != counts or size is not None:
+    if following is not None:
+        is_made, following.has_function = following.has_function, True
+    else:
+        is_made = made_for == counts and size is None
+    if not is_made:
         fit.model.train_function = None  # it was made of another step
     if counts:
-        vars(fit.model)["train_step"] = counting_samples(fit.model, fit.data)
+        vars(fit.model)["train_step"] = counting_samples(fit.model, fit.data, following)
     return fit.data
 
 
@@ -184,6 +227,7 @@ def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
         is_shared,
         averages,
         x,
+        following=followed() if is_shared else None,
         is_synchronous=all(algorithm.is_synchronous for algorithm in algorithms),
         differs=any(not algorithm.keeps_equal for algorithm in algorithms),
     )

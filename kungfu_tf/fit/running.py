@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf.fit.data import EvenAdapter
+from kungfu_tf.fit.following import Following
 
 
 @dataclasses.dataclass
@@ -23,8 +24,11 @@ class Fit:
         data: What it is trained on; None until Keras has looked at it.
         is_synchronous: Whether the peers meet in every step.
         differs: Whether each peer trains a model of its own.
+        following: The training that this is a part of, if peers may come and go.
         batch_size: What training begins with, if policies may change it; 0: what the data have.
         average: Open while the model is the average of them.
+        steps_per_execution: What the program wants, if it cannot be.
+        told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
     """
 
     model: Any
@@ -34,10 +38,16 @@ class Fit:
     data: EvenAdapter | None = None
     is_synchronous: bool = True
     differs: bool = False
+    following: Following | None = None
     batch_size: int | None = None
     average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+    steps_per_execution: int | None = None
+    told_of_divisor: bool = False
 
 
+_following: contextvars.ContextVar[Following | None] = contextvars.ContextVar(
+    "following", default=None
+)
 _current: contextvars.ContextVar[Fit | None] = contextvars.ContextVar("fit", default=None)
 
 
@@ -54,3 +64,18 @@ def running(fit: Fit | None) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def followed() -> Following | None:
+    """What the next `fit` is a part of."""
+    return _following.get()
+
+
+@contextlib.contextmanager
+def within(following: Following) -> Iterator[None]:
+    """Within it a `fit` is a part of this training."""
+    token = _following.set(following)
+    try:
+        yield
+    finally:
+        _following.reset(token)

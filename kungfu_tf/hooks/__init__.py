@@ -1,5 +1,6 @@
-"""Hooks for sessions and Estimators of TF1."""
+"""Hooks of sessions and Estimators."""
 
+from kungfu_tf.hooks.elastic import ElasticHook
 from kungfu_tf.hooks.policy import PolicyHook
 
-__all__ = ["PolicyHook"]
+__all__ = ["ElasticHook", "PolicyHook"]

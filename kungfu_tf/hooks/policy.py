@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _batch, _gate, errors, variables
+from kungfu_tf import _batch, _gate, errors, peer, variables
 from kungfu_tf._hook import Hook
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies
@@ -118,7 +118,8 @@ class PolicyHook(Hook, tf.compat.v1.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         del session
-        self._call("after_train")
+        if not peer.detached():
+            self._call("after_train")
 
     def _call(self, method: str) -> None:
         self._policies.call(method, self._training)

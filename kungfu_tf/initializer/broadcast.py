@@ -44,14 +44,18 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
 
 def values_of_root(variables: Iterable[Any], root: int) -> Any:
     """`broadcast_variables`, which the program does not do itself."""
-    targets = [_keras.native(v) for v in variables] if not peer.alone() else []
-    values = ops.group_broadcast(
-        [target.read_value() for target in targets], root=root, name="broadcast_variables"
-    )
-    assignments = [target.assign(value) for target, value in zip(targets, values, strict=True)]
+    assignments = [] if peer.alone() else _assignments(variables, root)
     if tf.compat.v1.executing_eagerly_outside_functions():
         return None
     return tf.group(*[assignment.op for assignment in assignments])
+
+
+def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
+    targets = [_keras.native(v) for v in variables]
+    values = ops.group_broadcast(
+        [target.read_value() for target in targets], root=root, name="broadcast_variables"
+    )
+    return [target.assign(value) for target, value in zip(targets, values, strict=True)]
 
 
 def is_in(graph: Any) -> bool:

@@ -51,6 +51,7 @@ class BroadcastGlobalVariablesCallback(Callback):
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
         self.check_every = check_every
+        self.checks_first_step = True
         self._is_checked = False
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -70,7 +71,8 @@ class BroadcastGlobalVariablesCallback(Callback):
             iterator = first_step.build(model, iterator)
             first_step.make_equal(model)
             logs = train_function(iterator)
-            self._check("after the first step")
+            if self.checks_first_step:
+                self._check("after the first step")
             return logs
 
         first_step.around(model, first)

@@ -18,7 +18,7 @@ from kungfu_tf import _keras, errors, ops, peer
 
 Digests = npt.NDArray[np.int64]
 
-_SHOWN = 5  # of variables, and of ranks
+_SHOWN = 5  # variables
 
 
 def check_equal(variables: Sequence[Any], when: str) -> None:
@@ -76,7 +76,7 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
     lengths = [len(row) for row in rows]
     if len(set(lengths)) > 1:
         shown = [
-            f"{count} on {_ranks([rank for rank, n in enumerate(lengths) if n == count])}"
+            f"{count} on {peer.names_of([rank for rank, n in enumerate(lengths) if n == count])}"
             for count in dict.fromkeys(lengths)
         ]
         return f"the peers have different numbers of variables {when}: {', '.join(shown)}"
@@ -85,7 +85,9 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
         for i in range(lengths[0])
     ]
     different = [(i, ranks) for i, ranks in where if ranks]
-    shown = [f"{_keras.name_of(variables[i])!r} on {_ranks(r)}" for i, r in different[:_SHOWN]]
+    shown = [
+        f"{_keras.name_of(variables[i])!r} on {peer.names_of(r)}" for i, r in different[:_SHOWN]
+    ]
     more = f", and {len(different) - len(shown)} more" if len(different) > len(shown) else ""
     return (
         f"{len(different)} of {lengths[0]} variables differ from rank 0's {when}: "
@@ -93,10 +95,3 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
         "the first step, and does nothing else change them on some peers only, as a callback does "
         "(one that sets the learning rate, say) that not all peers have?"
     )
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    shown = [f"rank {rank} ({peer.name_of(rank)})" for rank in ranks[:_SHOWN]]
-    if len(ranks) > len(shown):
-        shown.append(f"{len(ranks) - len(shown)} more ranks")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)

@@ -52,6 +52,7 @@ class BroadcastGlobalVariablesHook(Hook):
         self._check_every = check_every or 0
         self._check: GraphCheck | None = None
         self._steps = 0
+        self._epoch: int | None = None  # of the membership that made them
 
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
@@ -72,13 +73,15 @@ class BroadcastGlobalVariablesHook(Hook):
         del run_values
         if not self._is_step(run_context):
             return
+        if self._epoch != peer.epoch():  # those that have come compare with the others
+            self._epoch, self._steps = peer.epoch(), 0
         self._steps += 1
         if self._check and (self._steps - 1) % self._check_every == 0:
             self._check(run_context.session, f"after step {self._steps}")
 
     def end(self, session: Any) -> None:
         """Compares a last time."""
-        if self._check:
+        if self._check and not peer.detached():
             self._check(session, f"at the end, after {self._steps} steps")
 
     def _is_step(self, run_context: Any) -> bool:

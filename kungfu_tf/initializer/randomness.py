@@ -29,6 +29,8 @@ from kungfu_tf import _keras, peer
 
 def separate(model: Any) -> None:
     """Moves the generators of the model's layers, each once: a second `fit` goes on with them."""
+    if peer.joining():  # its rank is not known yet
+        return
     for layer in model._flatten_layers():
         for generator in _generators(layer):
             if not hasattr(generator, "_kungfu_rank"):
@@ -40,6 +42,9 @@ def separate(model: Any) -> None:
 def of_this_peer() -> Iterator[None]:
     """Within it the process' seeds are this peer's own; afterwards they are what they were."""
     with contextlib.ExitStack() as stack:
+        if peer.joining():  # what would be its own is that of a rank which is not known yet
+            yield
+            return
         stack.enter_context(_own_seed())
         for package in _keras.packages():
             if package.generation == 3:

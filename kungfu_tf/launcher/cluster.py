@@ -1,16 +1,23 @@
 """Who takes part: the peers of a job in rank order, and which of them this host starts."""
 
+import collections
 import dataclasses
 import ipaddress
 import itertools
 import os
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from kungfu_tf.launcher import hosts as hosts_module
 from kungfu_tf.launcher import ports
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.hosts import Host, IPAddress, Place
+
+
+def socket_address(address: IPAddress, port: int) -> str:
+    """As KUNGFU_PEERS has it."""
+    v6 = isinstance(address, ipaddress.IPv6Address)
+    return f"[{address}]:{port}" if v6 else f"{address}:{port}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,17 +31,19 @@ class Peer:
     slot: int
 
     def __str__(self) -> str:
-        v6 = isinstance(self.address, ipaddress.IPv6Address)
-        return f"[{self.address}]:{self.port}" if v6 else f"{self.address}:{self.port}"
+        return socket_address(self.address, self.port)
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """All peers in rank order, and this host. The same on every host but for `here`."""
+    """All peers in rank order, and this host. The same on every host but for `here`.
+
+    `hosts`: those that have peers, and with -w all that may come to have some; the first one leads.
+    """
 
     peers: tuple[Peer, ...]
     here: IPAddress
-    slots: int
+    hosts: tuple[Host, ...]
     reservation: ports.Reservation = dataclasses.field(compare=False)
 
     @property
@@ -43,12 +52,32 @@ class Cluster:
 
     @property
     def several_hosts(self) -> bool:
-        return len({peer.address for peer in self.peers}) > 1
+        return len(self.hosts) > 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the host whose runner decides for all."""
+        return self.here == self.hosts[0].address
+
+    def prefix(self, peer: Peer) -> str:
+        """What each line of a peer begins with."""
+        return f"[{peer.address}:{peer.rank}] " if self.several_hosts else f"[{peer.rank}] "
+
+    @property
+    def slots(self) -> int:
+        """The most peers that there can be."""
+        return sum(host.slots for host in self.hosts)
 
     @property
     def peer_list(self) -> str:
         """As in KUNGFU_PEERS."""
         return ",".join(str(peer) for peer in self.peers)
+
+    @property
+    def description(self) -> str:
+        """What is the same on every host of this job."""
+        hosts = ",".join(f"{host.address}={host.slots}" for host in self.hosts)
+        return f"{self.peer_list} {hosts}"
 
 
 def one_more(cluster: Cluster, options: Options, rank: int, slots: Set[int]) -> Peer:
@@ -66,22 +95,38 @@ def one_more(cluster: Cluster, options: Options, rank: int, slots: Set[int]) -> 
     return Peer(rank, cluster.here, port, slot, slot)
 
 
-def plan(options: Options) -> Cluster:
+def plan(options: Options, workers: Sequence[str] | None = None) -> Cluster:
     """Works out the cluster that a command line asks for, and reserves this host's ports.
+
+    Args:
+        options: What the command line says.
+        workers: The peers to begin with, as a document has them, if it says; of these the first
+            ones, or more on hosts that have room, where -np is another number.
 
     Raises:
         LaunchError: slots, hosts or ports do not suffice or do not fit.
     """
+    if workers is not None:
+        return _plan_workers(options, hosts_module.parse_places(",".join(workers), "workers"))
     if options.peers is not None:
         return _plan_places(options, hosts_module.parse_places(options.peers))
-    hosts = _hosts(options)
+    hosts = hosts_of(options)
     here = hosts_module.find_self(
         [host.address for host in hosts], self_address=options.self_address, nic=options.nic
     )
     return _plan_hosts(options, hosts, here)
 
 
-def _hosts(options: Options) -> list[Host]:
+def hosts_of(options: Options) -> list[Host]:
+    """Those that a command line names.
+
+    Raises:
+        LaunchError: They cannot be understood.
+    """
+    if options.peers is not None:
+        places = hosts_module.parse_places(options.peers)
+        room = collections.Counter(place.address for place in places)
+        return [Host(address, room[address]) for address in room]
     if options.hosts is not None:
         return hosts_module.parse_hosts(options.hosts)
     if options.hostfile is not None:
@@ -101,20 +146,21 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
         if left:
             used.append((host, min(left, host.slots)))
             left -= used[-1][1]
-    _check_watch(options, len(used))
     first, last = options.port_range
     most = max(count for _, count in used)
     if most > last - first + 1:
         raise LaunchError(f"-port-range {first}-{last} has no room for {most} peers of one host")
     reservation = ports.Reservation(here)
-    if len(used) == 1 and used[0][0].address == here:
+    alone = len(used) == 1 and not (options.watch and len(hosts) > 1)
+    if alone and used[0][0].address == here:
         numbers = reservation.take_free(np, options.port_range)
     else:
         # Every runner must come to the same list without asking the others.
         numbers = list(range(first, first + most))
         reservation.take(numbers[: next((n for host, n in used if host.address == here), 0)])
     places = [Place(host.address, numbers[i], None) for host, count in used for i in range(count)]
-    return Cluster(_ranked(places), here, slots, reservation)
+    takes_part = hosts if options.watch else [host for host, _ in used]
+    return Cluster(_ranked(places), here, tuple(takes_part), reservation)
 
 
 def _plan_places(options: Options, places: list[Place]) -> Cluster:
@@ -122,19 +168,56 @@ def _plan_places(options: Options, places: list[Place]) -> Cluster:
     np = options.np or slots
     if np > slots:
         raise LaunchError(f"-np {np} is more than the {len(places)} peers of -P")
+    room = collections.Counter(place.address for place in places)
     places = places[:np]
-    addresses = list(dict.fromkeys(place.address for place in places))
-    _check_watch(options, len(addresses))
+    addresses = list(room if options.watch else dict.fromkeys(place.address for place in places))
     hosts_module.check_reachable(addresses)
     here = hosts_module.find_self(addresses, self_address=options.self_address, nic=options.nic)
     reservation = ports.Reservation(here)
     reservation.take([place.port for place in places if place.address == here])
-    return Cluster(_ranked(places), here, slots, reservation)
+    hosts = tuple(Host(address, room[address]) for address in addresses)
+    return Cluster(_ranked(places), here, hosts, reservation)
 
 
-def _check_watch(options: Options, hosts: int) -> None:
-    if options.watch and hosts > 1:
-        raise LaunchError(f"-w: on one host only in this version, not on {hosts}")
+def _plan_workers(options: Options, places: list[Place]) -> Cluster:
+    hosts = hosts_of(options)
+    np = options.np or len(places)
+    places = places[:np]
+    engaged = collections.Counter(place.address for place in places)
+    rooms = {host.address: host.slots for host in hosts}
+    for address, count in engaged.items():
+        if count > rooms.get(address, 0):
+            raise LaunchError(
+                f"the document has {count} workers on {address}, more than the slots of"
+                f" {_describe(hosts)}"
+            )
+    here = hosts_module.find_self(list(rooms), self_address=options.self_address, nic=options.nic)
+    reservation = ports.Reservation(here)
+    reservation.take([place.port for place in places if place.address == here])
+    missing = np - len(places)
+    if [host.address for host in hosts] == [here]:
+        others = [reservation.take_another(options.port_range) for _ in range(missing)]
+        more = [Place(here, port, None) for port in others]
+    else:
+        more = _more_places(hosts, places, missing, options.port_range)
+        reservation.take([place.port for place in more if place.address == here])
+    places = places + more
+    return Cluster(_ranked(places), here, tuple(hosts), reservation)
+
+
+def _more_places(
+    hosts: list[Host], places: list[Place], count: int, port_range: tuple[int, int]
+) -> list[Place]:
+    """So many besides these: the same on every host."""
+    more: list[Place] = []
+    for host in hosts:
+        taken = [place.port for place in places if place.address == host.address]
+        free = [port for port in range(port_range[0], port_range[1] + 1) if port not in taken]
+        more += [Place(host.address, port, None) for port in free[: host.slots - len(taken)]]
+    if len(more) < count:
+        most = len(places) + len(more)
+        raise LaunchError(f"{len(places) + count} peers: the hosts have room for {most}")
+    return more[:count]
 
 
 def _ranked(places: list[Place]) -> tuple[Peer, ...]:

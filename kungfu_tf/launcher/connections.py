@@ -15,36 +15,50 @@ _MOST_UNSENT = 64 << 10
 
 @dataclasses.dataclass(eq=False)
 class Connection:
-    """`known`: the bounds do not apply to it. `unsent`: goes out as the other side takes it."""
+    """`known`: the bounds do not apply to it. `unsent`: goes out as the other side takes it.
+
+    Times are of time.monotonic().
+    """
 
     socket: socket.socket
     opened: float
+    heard: float
     known: bool = False
     received: bytes = b""
     unsent: bytes = b""
+
+    def take_lines(self, longest: int) -> list[str] | None:
+        """The whole lines among what was received; None if one is longer than that."""
+        *lines, self.received = self.received.split(b"\n")
+        if any(len(line) > longest for line in [*lines, self.received]):
+            return None
+        # A text that was cut to length may end inside a character.
+        return [line.decode(errors="replace") for line in lines]
 
 
 class Connections:
     """Used by the event loop's thread only.
 
     Args:
-        listener: listens already; is closed with this.
+        listener: listens already, and is closed with this; None: connections are only added.
         selector: of the event loop; a key's data is called with the events of its file.
         most_strangers: connections that are not known.
         deadline: seconds within which a connection must become known, or end.
         admit: whether a connection is accepted at all.
         readable: called when there is something to read.
+        opened: called when one was accepted.
         closed: called when a connection is no more.
     """
 
     def __init__(
         self,
-        listener: socket.socket,
+        listener: socket.socket | None,
         selector: selectors.BaseSelector,
         *,
         most_strangers: int,
         deadline: float,
         readable: Callable[[Connection], None],
+        opened: Callable[[Connection], None] = lambda _connection: None,
         closed: Callable[[Connection], None] = lambda _connection: None,
         admit: Callable[[socket.socket], bool] = lambda _socket: True,
     ) -> None:
@@ -54,15 +68,30 @@ class Connections:
         self._most_strangers = most_strangers
         self._deadline = deadline
         self._readable = readable
+        self._opened = opened
         self._closed = closed
         self._admit = admit
-        listener.setblocking(False)
-        selector.register(listener, selectors.EVENT_READ, self._accept)
+        if listener is not None:
+            listener.setblocking(False)
+            selector.register(listener, selectors.EVENT_READ, self._accept)
+
+    def add(self, connected: socket.socket) -> Connection:
+        """One more, which nobody knows yet."""
+        connected.setblocking(False)
+        now = time.monotonic()
+        connection = Connection(connected, now, now)
+        self.all.add(connection)
+        self._selector.register(
+            connected, selectors.EVENT_READ, lambda events: self._ready(connection, events)
+        )
+        return connection
 
     def receive(self, connection: Connection, size: int) -> bytes | None:
         """What has arrived, up to `size` bytes; None: nothing for now; empty: it has ended."""
         try:
-            return connection.socket.recv(size)
+            data = connection.socket.recv(size)
+            connection.heard = time.monotonic()
+            return data
         except BlockingIOError:
             return None
         except OSError:
@@ -99,16 +128,19 @@ class Connections:
         self._closed(connection)
 
     def close_all(self) -> None:
-        """The listener, too."""
+        """The listener, too. Again: nothing."""
         for connection in list(self.all):
             self.close(connection)
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        if self._listener is not None:
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
 
     def _strangers(self) -> list[Connection]:
         return [connection for connection in self.all if not connection.known]
 
     def _accept(self, _events: int) -> None:
+        assert self._listener is not None
         try:
             accepted, _ = self._listener.accept()
         except OSError:
@@ -119,12 +151,7 @@ class Connections:
         strangers = self._strangers()
         if len(strangers) >= self._most_strangers:
             self.close(min(strangers, key=lambda entry: entry.opened))
-        accepted.setblocking(False)
-        connection = Connection(accepted, time.monotonic())
-        self.all.add(connection)
-        self._selector.register(
-            accepted, selectors.EVENT_READ, lambda events: self._ready(connection, events)
-        )
+        self._opened(self.add(accepted))
 
     def _ready(self, connection: Connection, events: int) -> None:
         if events & selectors.EVENT_WRITE:

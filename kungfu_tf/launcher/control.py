@@ -7,16 +7,22 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                    report <text>               an error that this peer saw
                    ready                       a newcomer asks to be taken in
                    entered <version>           this peer has gone over to a membership
-                   propose <size>              asks for another number of peers
+                   propose [<size>]            asks for another number of peers, or for the one that
+                                               the config server says
+  anybody, first of all
+                   resize <size>               a person asks for another number of peers; the
+                                               answer is a line, proposed <text> or refused <text>,
+                                               and the end
   runner -> peer   failed <peer> <text>        that peer's process has failed
                    left <peer>                 that peer's process has ended well
-                   members <version> <peers>   who takes part from now on
+                   members <version> <peers>   who takes part from now on; "-": nobody
                    proposed | refused <text>   the answer to the oldest question
 
 Before a correct hello nothing is believed. Whatever else arrives costs its sender the connection,
 and nobody else anything.
 """
 
+import collections
 import dataclasses
 import os
 import re
@@ -24,7 +30,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kungfu_tf.launcher.connections import Connection, Connections
@@ -35,11 +41,15 @@ MOST_STRANGERS = 64
 MOST_REPORTS = 8
 
 _HELLO = re.compile(r"hello ([^ ]{1,64}) ([0-9]{1,10})")
+_RESIZE = re.compile(r"resize ([0-9]{1,7})")
 _NUMBER = re.compile(r"[0-9]{1,7}")
 
 
+Answer = Callable[[str | None], None]
+
+
 class Handler(Protocol):
-    """Who decides on the membership. `rank`: the peer's number in this runner."""
+    """Who decides on the membership. `rank`: the peer's number in the job."""
 
     def ready(self, rank: int) -> None:
         """A newcomer can be taken in."""
@@ -47,8 +57,11 @@ class Handler(Protocol):
     def entered(self, rank: int, version: int) -> None:
         """A peer has gone over to a membership."""
 
-    def propose(self, rank: int, size: int) -> str | None:
-        """A peer asks for so many peers. Returns why not, or None."""
+    def propose(self, rank: int, size: int | None, answer: Answer) -> None:
+        """A peer asks for so many peers, or as many as the config server says.
+
+        `answer` is called once, now or later, with the reason why not, or None.
+        """
 
 
 @dataclasses.dataclass
@@ -61,6 +74,13 @@ class Contact:
     reports: list[str] = dataclasses.field(default_factory=list)
 
 
+@dataclasses.dataclass
+class _Question:
+    """What a peer has asked; `answer`: the line it gets."""
+
+    answer: bytes | None = None
+
+
 class ControlServer:
     """The runner's side. Used by the event loop's thread only.
 
@@ -68,6 +88,8 @@ class ControlServer:
         path: of the socket, in a directory that only this user may enter.
         peers: their names by their ranks, of this host; a hello of any other is refused.
         selector: of the event loop; a key's data is called with the events of its file.
+        handler: who decides on the membership; None: it does not change.
+        order: takes up what a person asks for, or not, and says what is to be said.
         hello_deadline: seconds.
     """
 
@@ -78,13 +100,16 @@ class ControlServer:
         selector: selectors.BaseSelector,
         *,
         handler: Handler | None = None,
+        order: Callable[[int], tuple[bool, str]] | None = None,
         hello_deadline: float = HELLO_DEADLINE,
     ) -> None:
         self.contacts = {rank: Contact() for rank in peers}
         self._names = dict(peers)
         self._handler = handler
+        self._order = order
         self._ranks: dict[Connection, int] = {}
-        self._announced: list[tuple[int, bytes]] = []
+        self._questions: dict[Connection, collections.deque[_Question]] = {}
+        self._announced: list[tuple[str, bytes]] = []
         self._members: dict[int, bytes] = {}  # the newest line about them, by who was told
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
@@ -104,27 +129,27 @@ class ControlServer:
         self.contacts[rank] = Contact()
         self._names[rank] = name
 
-    def announce(self, rank: int, text: str) -> None:
-        """Tells every other peer, also one that connects later, that `rank` has failed."""
-        self._announce(rank, f"failed {self._names[rank]} {_one_line(text)}")
+    def announce(self, peer: str, text: str) -> None:
+        """Tells every other peer, also one that connects later, that `peer` has failed."""
+        self._announce(peer, f"failed {peer} {one_line(text)}")
 
-    def announce_left(self, rank: int) -> None:
-        """Tells them that `rank` has ended well: who still waits for it does so in vain."""
-        self._announce(rank, f"left {self._names[rank]}")
+    def announce_left(self, peer: str) -> None:
+        """Tells them that `peer` has ended well: who still waits for it does so in vain."""
+        self._announce(peer, f"left {peer}")
 
     def announce_members(self, version: int, peers: Sequence[str], told: Iterable[int]) -> None:
         """Tells some peers, also where they connect later, who takes part."""
-        line = f"members {version} {','.join(peers)}\n".encode()
+        line = f"members {version} {','.join(peers) or '-'}\n".encode()
         self._members |= dict.fromkeys(told, line)
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:
                 self._connections.send(connection, line)
 
-    def _announce(self, rank: int, text: str) -> None:
+    def _announce(self, peer: str, text: str) -> None:
         line = text.encode()[:LONGEST_LINE].decode(errors="ignore").encode() + b"\n"
-        self._announced.append((rank, line))
+        self._announced.append((peer, line))
         for connection in list(self._ranks):
-            self._tell(connection, [(rank, line)])
+            self._tell(connection, [(peer, line)])
 
     def drain(self, rank: int) -> None:
         """Reads what a peer that has ended still said."""
@@ -151,15 +176,13 @@ class ControlServer:
 
     def _take_lines(self, connection: Connection) -> bool:
         """False if the peer has broken the protocol."""
-        *lines, connection.received = connection.received.split(b"\n")
-        if any(len(line) > LONGEST_LINE for line in [*lines, connection.received]):
-            return False
-        # A report that was cut to length may end inside a character.
-        return all(self._handle(connection, line.decode(errors="replace")) for line in lines)
+        lines = connection.take_lines(LONGEST_LINE)
+        return lines is not None and all(self._handle(connection, line) for line in lines)
 
     def _handle(self, connection: Connection, line: str) -> bool:
         if connection not in self._ranks:
-            return self._hello(connection, line)
+            order = _RESIZE.fullmatch(line)
+            return self._resize(connection, order[1]) if order else self._hello(connection, line)
         rank = self._ranks[connection]
         contact = self.contacts[rank]
         contact.heard = time.monotonic()
@@ -168,7 +191,7 @@ class ControlServer:
         command, space, text = line.partition(" ")
         if command == "report" and space:
             if len(contact.reports) < MOST_REPORTS:
-                contact.reports.append(_one_line(text))
+                contact.reports.append(one_line(text))
             return True
         return self._handler is not None and self._membership(connection, rank, command, text)
 
@@ -179,13 +202,29 @@ class ControlServer:
             self._handler.ready(rank)
         elif command == "entered" and _NUMBER.fullmatch(text):
             self._handler.entered(rank, int(text))
-        elif command == "propose" and _NUMBER.fullmatch(text.removeprefix("-")):
-            refusal = self._handler.propose(rank, int(text))
-            answer = "proposed" if refusal is None else f"refused {_one_line(refusal)}"
-            self._connections.send(connection, answer.encode() + b"\n")
+        elif command == "propose" and _NUMBER.fullmatch(text.removeprefix("-") or "0"):
+            self._ask(connection, rank, int(text) if text else None)
         else:
             return False
         return True
+
+    def _ask(self, connection: Connection, rank: int, size: int | None) -> None:
+        """Answers are given in the order of the questions."""
+        assert self._handler is not None
+        question = _Question()
+        questions = self._questions.setdefault(connection, collections.deque())
+        questions.append(question)
+
+        def answer(refusal: str | None) -> None:
+            text = "proposed" if refusal is None else f"refused {one_line(refusal)}"
+            question.answer = text.encode() + b"\n"
+            while questions and questions[0].answer is not None:
+                line = questions.popleft().answer
+                assert line is not None
+                if connection in self._connections.all:
+                    self._connections.send(connection, line)
+
+        self._handler.propose(rank, size, answer)
 
     def _hello(self, connection: Connection, line: str) -> bool:
         match = _HELLO.fullmatch(line)
@@ -202,12 +241,22 @@ class ControlServer:
             self._connections.send(connection, self._members[rank])
         return True
 
-    def _tell(self, connection: Connection, news: Sequence[tuple[int, bytes]]) -> None:
-        lines = [line for rank, line in news if rank != self._ranks[connection]]
+    def _resize(self, connection: Connection, size: str) -> bool:
+        done, text = False, "this runner does not decide on the job's size"
+        if self._order is not None:
+            done, text = self._order(int(size))
+        line = f"{'proposed' if done else 'refused'} {one_line(text)}\n"
+        self._connections.send(connection, line.encode())
+        return False
+
+    def _tell(self, connection: Connection, news: Sequence[tuple[str, bytes]]) -> None:
+        name = self._names[self._ranks[connection]]
+        lines = [line for peer, line in news if peer != name]
         if lines:
             self._connections.send(connection, b"".join(lines))
 
     def _lost(self, connection: Connection) -> None:
+        self._questions.pop(connection, None)
         rank = self._ranks.pop(connection, None)
         if rank is not None:
             contact = self.contacts[rank]
@@ -222,6 +271,6 @@ def _user_of(accepted: socket.socket) -> int:
     return int(uid)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Without characters that could end a line or steer a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -8,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Mapping
 
+from kungfu_tf import config
 from kungfu_tf.launcher.errors import LaunchError
 
 SHORTEST, LONGEST = 16, 4096
@@ -17,6 +18,11 @@ several hosts need a secret that all of them know. Make one, copy it to every ho
   (umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > ~/.kungfu-secret)
   export KUNGFU_SECRET_FILE=~/.kungfu-secret
 or give -insecure where nobody else can reach the hosts' ports"""
+
+HOW_TO_MAKE_A_TOKEN = """\
+the config server needs a token that all who ask it know. Make one and name it, there and here:
+  (umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > ~/.kungfu-config-token)
+  export KUNGFU_CONFIG_TOKEN_FILE=~/.kungfu-config-token"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +40,14 @@ def one_host() -> Credentials:
 
 
 def several_hosts(
-    environ: Mapping[str, str], peer_list: str, *, insecure: bool = False
+    environ: Mapping[str, str], description: str, *, insecure: bool = False
 ) -> Credentials:
     """What all runners of the job arrive at on their own: the given secret, an id made from it.
+
+    Args:
+        environ: Where the secret is, or the name of its file.
+        description: Of the job, the same on all hosts.
+        insecure: A secret need not be.
 
     Raises:
         LaunchError: no secret was given, or one that cannot be used.
@@ -47,35 +58,66 @@ def several_hosts(
             raise LaunchError(_HOW_TO_MAKE_ONE)
         secret = "insecure"
         warning = "-insecure: whoever reaches a port of a peer can change the training"
-    digest = hmac.new(secret.encode(), peer_list.encode(), hashlib.sha256).hexdigest()
+    digest = hmac.new(secret.encode(), description.encode(), hashlib.sha256).hexdigest()
     return Credentials(digest[:32], secret, warning)
 
 
-def _given(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
+def config_token(environ: Mapping[str, str]) -> str | None:
+    """What a config server is asked with, of KUNGFU_CONFIG_TOKEN or KUNGFU_CONFIG_TOKEN_FILE.
+
+    Raises:
+        LaunchError: It cannot be used, or the file is open to other users.
+    """
+    token, warning = _given(environ, config.CONFIG_TOKEN.name)
+    if warning is not None:
+        raise LaunchError(warning)
+    return token
+
+
+def secret(environ: Mapping[str, str]) -> str | None:
+    """That of a job, where one is given.
+
+    Raises:
+        LaunchError: It cannot be used.
+    """
+    return _given(environ)[0]
+
+
+def new_token(path: str) -> str:
+    """A random one, which is also written to a file that only this user can read."""
+    token = secrets.token_hex(16)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(token + "\n")
+    return token
+
+
+def _given(
+    environ: Mapping[str, str], name: str = "KUNGFU_SECRET"
+) -> tuple[str | None, str | None]:
     """The secret in the environment, and what is dubious about it.
 
     As peers read it that no launcher has started (ops/peer/peer.cc): KUNGFU_SECRET as it is, else
     the first line of KUNGFU_SECRET_FILE as it is.
     """
-    secret = environ.get("KUNGFU_SECRET")
+    secret = environ.get(name)
     if secret:
-        return _checked(secret, "KUNGFU_SECRET"), None
-    path = environ.get("KUNGFU_SECRET_FILE")
+        return _checked(secret, name), None
+    path = environ.get(f"{name}_FILE")
     if not path:
         return None, None
-    secret, warning = _read(path)
-    return _checked(secret, f"KUNGFU_SECRET_FILE '{path}'"), warning
+    secret, warning = _read(path, f"{name}_FILE")
+    return _checked(secret, f"{name}_FILE '{path}'"), warning
 
 
-def _read(path: str) -> tuple[str, str | None]:
+def _read(path: str, name: str) -> tuple[str, str | None]:
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.readline(LONGEST + 2).removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise LaunchError(f"KUNGFU_SECRET_FILE: cannot read '{path}': {error}") from None
+        raise LaunchError(f"{name}: cannot read '{path}': {error}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return text, f"KUNGFU_SECRET_FILE '{path}' is open to other users: chmod 600"
+        return text, f"{name} '{path}' is open to other users: chmod 600"
     return text, None
 
 

@@ -1,29 +1,18 @@
 """-debug-port: the state of this host's peers as JSON over HTTP, for a person with a token.
 
-Listens on 127.0.0.1 only, answers `GET /` with `Authorization: Bearer TOKEN`, and nothing else. A
-request has 5 s and 8 KiB; what is too slow, too long or too many is dropped.
+Listens on 127.0.0.1 only, and answers `GET /` and nothing else.
 """
 
-import hmac
-import json
 import os
-import secrets
 import selectors
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
-from kungfu_tf.launcher.connections import Connection, Connections
+from kungfu_tf.launcher import credentials
 from kungfu_tf.launcher.errors import LaunchError
-
-REQUEST_DEADLINE = 5.0
-LONGEST_REQUEST = 8 << 10
-MOST_CONNECTIONS = 16
-
-_ANSWER = (
-    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
-    "{header}\r\n"
-)
+from kungfu_tf.launcher.json_http import HttpServer, Reply, Request
 
 
 class DebugServer:
@@ -46,54 +35,17 @@ class DebugServer:
         selector: selectors.BaseSelector,
     ) -> None:
         self._state = state
-        token = secrets.token_hex(16)
-        self._authorization = f"Bearer {token}".encode()
-        with open(os.open(token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(token + "\n")
+        token = credentials.new_token(token_file)
         try:
             listener = socket.create_server(("127.0.0.1", port), backlog=128)
         except OSError as error:
             raise LaunchError(f"-debug-port {port}: {os.strerror(error.errno or 0)}") from None
-        self._connections = Connections(
-            listener,
-            selector,
-            most_strangers=MOST_CONNECTIONS,
-            deadline=REQUEST_DEADLINE,
-            readable=self._read,
-        )
+        self._server = HttpServer(listener, token, selector, self._answer)
+        self.drop_slow = self._server.drop_slow
+        self.close = self._server.close
 
-    def drop_slow(self) -> None:
-        """Closes connections that take too long. To be called now and then."""
-        self._connections.drop_slow()
-
-    def close(self) -> None:
-        self._connections.close_all()
-
-    def _read(self, connection: Connection) -> None:
-        data = self._connections.receive(connection, LONGEST_REQUEST)
-        if data is None:
-            return
-        connection.received += data
-        if not data or len(connection.received) > LONGEST_REQUEST:
-            self._connections.close(connection)
-        elif b"\r\n\r\n" in connection.received:
-            answer = self._answer(connection.received)
-            connection.received = b""
-            self._connections.send(connection, answer)
-
-    def _answer(self, request: bytes) -> bytes:
-        request_line, *headers = request.partition(b"\r\n\r\n")[0].split(b"\r\n")
-        fields = {
-            name.strip().lower(): value.strip()
-            for name, _, value in (header.partition(b":") for header in headers)
-        }
-        if not hmac.compare_digest(fields.get(b"authorization", b""), self._authorization):
-            return _response("401 Unauthorized", None, "WWW-Authenticate: Bearer\r\n")
-        if request_line.split(b" ")[:2] != [b"GET", b"/"]:
-            return _response("404 Not Found", None)
-        return _response("200 OK", self._state())
-
-
-def _response(status: str, content: Any, header: str = "") -> bytes:
-    body = b"" if content is None else json.dumps(content, indent=1).encode() + b"\n"
-    return _ANSWER.format(status=status, length=len(body), header=header).encode() + body
+    def _answer(self, request: Request, reply: Reply) -> None:
+        if (request.method, request.path) == ("GET", "/"):
+            reply(HTTPStatus.OK, self._state())
+        else:
+            reply(HTTPStatus.NOT_FOUND, None)

@@ -1,7 +1,11 @@
 """The environment that each peer starts with."""
 
 import dataclasses
+import json
+import os
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kungfu_tf import config, errors
 from kungfu_tf.launcher import placement, threads
@@ -12,12 +16,19 @@ from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.placement import Placement
 from kungfu_tf.launcher.rundir import RunDirectory
 
+# Where Python finds a sitecustomize.py, which runs first.
+_START_HOOK = str(Path(__file__).resolve().parents[1] / "compat" / "start")
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What all peers of this host have in common; `inherited` are descriptors that each gets."""
+    """What all peers of this host have in common.
+
+    `inherited` are descriptors that each gets. `restarts`: how often the job was started anew,
+    `recoveries` of which after a failure; `progress`: how far it was then; `began`: when it was
+    first started.
+    """
 
     cluster: Cluster
     credentials: Credentials
@@ -25,6 +36,15 @@ class Job:
     placement: Placement
     options: Options
     inherited: Sequence[int] = ()
+    restarts: int = 0
+    recoveries: int = 0
+    progress: int = 0
+    began: float = dataclasses.field(default_factory=time.monotonic)
+
+    def describe(self) -> None:
+        """Writes down for others of this user who runs there what."""
+        content = {"pid": os.getpid(), "command": self.options.command}
+        Path(self.directory.job).write_text(json.dumps(content))
 
 
 def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
@@ -61,9 +81,15 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
     )
     result[config.RUNNER.name] = job.directory.runner
+    result[config.RESTARTS.name] = str(job.restarts)
+    result[config.PROGRESS.name] = str(job.progress)
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
     result.setdefault("PYTHONUNBUFFERED", "1")
     result.update(threads.shared_by(len(job.cluster.local_peers), environ))
+    if options.compat:
+        result[config.COMPAT.name] = ",".join(options.compat)
+        paths = [_START_HOOK, environ.get("PYTHONPATH")]
+        result["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if options.allow_nvlink:
         result.setdefault("NCCL_P2P_LEVEL", "NVL")
     if peer.rank in job.placement.devices:

@@ -6,11 +6,12 @@ is not a flag, or at `--`: what follows is the program, and flags after it are t
 
 import dataclasses
 import difflib
-import re
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kungfu_tf import config
+from kungfu_tf.launcher import kinds
 from kungfu_tf.launcher.errors import LaunchError
 
 STRATEGIES = (
@@ -24,15 +25,6 @@ STRATEGIES = (
     "MULTI_BINARY_TREE_STAR",
     "HIERARCHY",
     "AUTO",
-)
-
-NOT_IN_THIS_VERSION = (
-    "k",
-    "config-server",
-    "builtin-config-port",
-    "init-version",
-    "elastic-mode",
-    "auto-recover",
 )
 
 USAGE = "usage: kungfu-run [flags] program [arguments of the program]"
@@ -65,34 +57,23 @@ class Options:
     allow_nvlink: bool = False
     insecure: bool = False
     watch: bool = False
+    compat: tuple[str, ...] = ()
+    port: int | None = None
+    config_server: str | None = None
+    builtin_config_port: int | None = None
+    init_version: int = 0
+    keep: bool = False
+    elastic_mode: str = "delta"
+    auto_recover: float | None = None
+    restarts: int = 10
+    user: str | None = None
+    resize: int | None = None
+    job: str | None = None
 
-
-def _text(value: str) -> str:
-    if not value:
-        raise ValueError("is empty")
-    return value
-
-
-def _count(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", value) or int(value) == 0:
-        raise ValueError("is not a number of peers, 1 or more")
-    return int(value)
-
-
-def _port(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", value) or not 1 <= int(value) <= 65535:
-        raise ValueError("is not a port, 1 to 65535")
-    return int(value)
-
-
-def _port_range(value: str) -> tuple[int, int]:
-    first, dash, last = value.partition("-")
-    if not dash:
-        raise ValueError("is not a range of ports like 10000-11000")
-    low, high = _port(first), _port(last)
-    if low > high:
-        raise ValueError("is a range of ports that ends before it begins")
-    return low, high
+    @property
+    def runner_port(self) -> int:
+        """Where the runner that leads listens to others; 0: there is no such port."""
+        return self.port_range[0] - 1 if self.port is None else self.port
 
 
 def _strategy(value: str) -> str:
@@ -101,77 +82,57 @@ def _strategy(value: str) -> str:
     return value.upper()
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h)")
-
-
-def _duration(value: str) -> float:
-    """Seconds: "90", "1.5s", "500ms", "1h30m"."""
-    if re.fullmatch(r"[0-9]+(\.[0-9]*)?", value):
-        return float(value)
-    parts = _DURATION.findall(value)
-    if not parts or "".join(number + unit for number, unit in parts) != value:
-        raise ValueError("is not a duration like 90, 1.5s, 500ms or 1h30m")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def _switch(value: str) -> bool:
-    if value.lower() not in ("true", "false", "1", "0"):
-        raise ValueError("is neither true nor false")
-    return value.lower() in ("true", "1")
-
-
 @dataclasses.dataclass(frozen=True)
 class Flag:
     """One flag.
 
     Attributes:
         name: Without dashes.
-        field: Of `Options`; None: it is read, and has no effect.
+        field: Of `Options`.
         argument: How the help names its value; empty: a switch that needs none.
         parse: Makes a value of the text; a ValueError says what is wrong with it.
         help: What it does.
     """
 
     name: str
-    field: str | None
+    field: str
     argument: str
     parse: Callable[[str], Any]
     help: str
 
 
 FLAGS = (
-    Flag("np", "np", "N", _count, "number of peers over all hosts (default 1)"),
+    Flag("np", "np", "N", kinds.count, "number of peers over all hosts (default 1)"),
     Flag(
         "H",
         "hosts",
         "ip:slots[:public],...",
-        _text,
+        kinds.text,
         "the hosts, each with the number of peers it can take; IPv6 in brackets, [::1]:2; names are"
-        " resolved (default 127.0.0.1 with a slot per core, or as many as -np asks for); KungFu's"
-        " third part, a host's address outside, is accepted and has no effect",
+        " resolved (default 127.0.0.1 with a slot per core, or as many as -np asks for); the"
+        " third part, a host's address outside, is for kungfu-rrun and kungfu-distribute",
     ),
     Flag(
         "hostfile",
         "hostfile",
         "FILE",
-        _text,
+        kinds.text,
         "the hosts, a line each: `ip slots=N [public_addr=ADDRESS]` or as in -H; # for comments",
     ),
     Flag(
         "P",
         "peers",
         "ip:port[:slot],...",
-        _text,
+        kinds.text,
         "the peers themselves, in rank order, instead of -H; slot: which of its host's GPUs",
     ),
-    Flag("self", "self_address", "IP", _text, "this host's address in the list"),
-    Flag("nic", "nic", "NAME", _text, "this host's address is that of this network interface"),
+    Flag("self", "self_address", "IP", kinds.text, "this host's address in the list"),
+    Flag("nic", "nic", "NAME", kinds.text, "this host's address is that of this network interface"),
     Flag(
         "port-range",
         "port_range",
         "FIRST-LAST",
-        _port_range,
+        kinds.port_range,
         "ports for the peers (default 10000-11000, below those the system gives to clients); on one"
         " host the first free ones, on several the first ones of the range on each",
     ),
@@ -186,56 +147,137 @@ FLAGS = (
         "w",
         "watch",
         "",
-        _switch,
+        kinds.switch,
         "the job may change its size while it runs: peers are started and leave as the program asks"
-        " for it, up to the slots of -H; on one host",
+        " for it, up to the slots of -H. On several hosts the runner of the first one leads, and"
+        " all stay until the job has ended",
     ),
-    Flag("timeout", "timeout", "T", _duration, "end the whole job after 90, 1.5s, 1h30m; code 124"),
-    Flag("delay", "delay", "T", _duration, "time between the starts of two peers (default 0)"),
-    Flag("v", "verbose", "", _switch, "say what is done, and let the peers log at level INFO"),
-    Flag("q", "quiet", "", _switch, "print errors and the summary of a failure, nothing else"),
-    Flag("logfile", "logfile", "FILE", _text, "write all output to this file, too"),
+    Flag(
+        "config-server",
+        "config_server",
+        "URL",
+        kinds.url,
+        "with -w: the job's peers are the workers of this server's document (kungfu-config-server),"
+        " and change when it changes; the token is in KUNGFU_CONFIG_TOKEN, or in the"
+        " file that KUNGFU_CONFIG_TOKEN_FILE names. Without the server the job goes on as it is",
+    ),
+    Flag(
+        "builtin-config-port",
+        "builtin_config_port",
+        "PORT",
+        kinds.port,
+        "with -w: serve such a document on 127.0.0.1:PORT",
+    ),
+    Flag(
+        "init-version",
+        "init_version",
+        "N",
+        kinds.version,
+        "version of the document that the job begins with where there is none (default 0); -1: the"
+        " job waits for the document of -config-server, and begins with the workers that it has,"
+        " instead of -np; if all are started anew, it is at the same addresses",
+    ),
+    Flag(
+        "elastic-mode",
+        "elastic_mode",
+        "delta|reload",
+        kinds.elastic_mode,
+        "with -w, how the job changes: delta (default): peers come and go, the others stay; reload:"
+        " all leave, and as many as are to be start anew, from a checkpoint",
+    ),
+    Flag(
+        "k",
+        "keep",
+        "",
+        kinds.switch,
+        "with -w: when all peers have ended well, stay, and start the program anew when somebody"
+        " asks for another number of peers",
+    ),
+    Flag(
+        "auto-recover",
+        "auto_recover",
+        "T",
+        kinds.duration,
+        "when a peer fails, or gives no sign of life for T (10s; 0: however long), start all anew;"
+        " the program goes on from its last checkpoint: KUNGFU_RESTARTS is how often that was",
+    ),
+    Flag(
+        "restarts",
+        "restarts",
+        "N",
+        kinds.count,
+        "how often -auto-recover does so, at most (default 10)",
+    ),
+    Flag(
+        "resize",
+        "resize",
+        "N",
+        kinds.count,
+        "starts nothing: asks a running job, this user's on this host or that of -config-server, to"
+        " have N peers",
+    ),
+    Flag("job", "job", "NAME", kinds.text, "which one -resize means, where several run"),
+    Flag(
+        "timeout",
+        "timeout",
+        "T",
+        kinds.duration,
+        "end the whole job after 90, 1.5s, 1h30m; code 124",
+    ),
+    Flag("delay", "delay", "T", kinds.duration, "time between the starts of two peers (default 0)"),
+    Flag("v", "verbose", "", kinds.switch, "say what is done, and let the peers log at level INFO"),
+    Flag("q", "quiet", "", kinds.switch, "print errors and the summary of a failure, nothing else"),
+    Flag("logfile", "logfile", "FILE", kinds.text, "write all output to this file, too"),
     Flag(
         "logdir",
         "logdir",
         "DIR",
-        _text,
+        kinds.text,
         "write each peer's output as it is to files of its own, rank-0.stdout.log and so on",
     ),
     Flag(
         "allow-nvlink",
         "allow_nvlink",
         "",
-        _switch,
+        kinds.switch,
         "tell NCCL to use NVLink between the peers of a host (NCCL_P2P_LEVEL=NVL)",
     ),
     Flag(
         "insecure",
         "insecure",
         "",
-        _switch,
+        kinds.switch,
         "several hosts without a secret: whoever reaches a port can change the training",
+    ),
+    Flag(
+        "compat",
+        "compat",
+        "NAME,...",
+        config.compat_names,
+        "run old programs without an edit. kungfu: its modules are those of kungfu_tf.compat; tf1:"
+        " import tensorflow means tensorflow.compat.v1, without the behaviour of TensorFlow 2",
     ),
     Flag(
         "debug-port",
         "debug_port",
         "PORT",
-        _port,
+        kinds.port,
         "serve the state of this host's peers as JSON on 127.0.0.1:PORT; asks for a bearer token",
     ),
     Flag(
         "port",
-        None,
+        "port",
         "PORT",
-        _port,
-        "accepted for KungFu's sake, without effect: no runner listens to other runners",
+        kinds.port,
+        "with -w or -auto-recover on several hosts: where the first host's runner listens to the"
+        " others (default: the port before -port-range)",
     ),
     Flag(
         "u",
-        None,
+        "user",
         "NAME",
-        _text,
-        "accepted for KungFu's sake, without effect: kungfu-run starts nothing over ssh",
+        kinds.text,
+        "of kungfu-rrun and kungfu-distribute: who logs in on the hosts; here without effect",
     ),
 )
 
@@ -246,14 +288,16 @@ Several hosts: call the same command on each; each starts its own part of the pe
 secret, in the file named by KUNGFU_SECRET_FILE or in KUNGFU_SECRET.
 
 Exit code: 0 if all peers ended with 0; that of the first peer that failed (128 + the number of the
-signal that killed it); 124 after -timeout; 130 and 143 after SIGINT and SIGTERM; 2 if the job could
-not be started.
+signal that killed it), of this host's if one of them did; 124 after -timeout; 130 and 143 after
+SIGINT and SIGTERM; 2 if the job could not be started.
 
 Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
 being stopped: told of a failure, SIGTERM, SIGKILL. Peers have no standard input.
 
   kungfu-run -np 4 python train.py
   kungfu-run -np 4 -H 10.0.0.1:2,10.0.0.2:2 -nic eth0 python train.py
+  kungfu-run -w -np 1 -H 127.0.0.1:4 python train.py
+  kungfu-run -resize 4
 """
 
 
@@ -297,16 +341,13 @@ def parse(arguments: Sequence[str]) -> Options:
             parsed = flag.parse(value)
         except ValueError as error:
             raise LaunchError(f"-{flag.name}: '{value}' {error}") from None
-        if flag.field is not None:
-            values[flag.field] = parsed
+        values[flag.field] = parsed
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 
 def _find(name: str, word: str) -> Flag:
     if name in ("h", "help"):
         raise HelpRequested
-    if name in NOT_IN_THIS_VERSION:
-        raise LaunchError(f"-{name}: not in this version")
     if name not in _BY_NAME:
         near = difflib.get_close_matches(name, _BY_NAME, n=1)
         hint = f"; did you mean -{near[0]}?" if near else ""
@@ -315,12 +356,33 @@ def _find(name: str, word: str) -> Flag:
 
 
 def _check(options: Options) -> Options:
+    if options.resize is not None:
+        if options.command:
+            raise LaunchError(f"-resize starts no program: '{options.command[0]}' is too much")
+        return options
     if not options.command:
         raise LaunchError(f"no program to run\n{USAGE}\nkungfu-run --help explains the flags")
     given = {"-H": options.hosts, "-hostfile": options.hostfile, "-P": options.peers}
     clash = [name for name, value in given.items() if value is not None]
     if len(clash) > 1:
         raise LaunchError(f"{' and '.join(clash)} exclude each other: each says who takes part")
+    servers = {
+        "-config-server": options.config_server,
+        "-builtin-config-port": options.builtin_config_port,
+    }
+    named = [name for name, value in servers.items() if value is not None]
+    if len(named) > 1:
+        raise LaunchError(f"{' and '.join(named)} exclude each other: a job has one document")
+    if options.keep:
+        named.append("-k")
+    if options.elastic_mode == "reload":
+        named.append("-elastic-mode reload")
+    if named and not options.watch:
+        raise LaunchError(f"{named[0]} needs -w: without it the job does not change")
+    if options.init_version < 0 and options.config_server is None:
+        raise LaunchError("-init-version -1 needs -config-server, which has a document to wait for")
+    if options.job is not None:
+        raise LaunchError("-job goes with -resize")
     if options.self_address is not None and options.nic is not None:
         raise LaunchError("-self and -nic exclude each other: each says which host this is")
     return options

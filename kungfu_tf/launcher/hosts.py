@@ -19,10 +19,11 @@ _ITEM = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A machine of the job: where its peers listen, and how many it takes."""
+    """A machine of the job: where its peers listen, how many it takes, what ssh calls it."""
 
     address: IPAddress
     slots: int
+    public: str | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Place:
 
 
 def parse_hosts(text: str) -> list[Host]:
-    """Reads `ip:slots[:public],...`; what is public is for ssh, which is not used here.
+    """Reads `ip:slots[:public],...`.
 
     Raises:
         LaunchError: which item is wrong, and why.
@@ -73,8 +74,12 @@ def read_hostfile(path: str) -> list[Host]:
     return _checked(path, hosts)
 
 
-def parse_places(text: str) -> list[Place]:
+def parse_places(text: str, source: str = "-P") -> list[Place]:
     """Reads `ip:port[:slot],...`, the peers in rank order.
+
+    Args:
+        text: The list.
+        source: What errors say it comes from.
 
     Raises:
         LaunchError: which item is wrong, and why.
@@ -93,7 +98,7 @@ def parse_places(text: str) -> list[Place]:
             if any((place.address, place.port) == (other.address, other.port) for other in places):
                 raise ValueError("is there twice")
         except ValueError as error:
-            raise LaunchError(f"-P: item {number} '{item}' {error}") from None
+            raise LaunchError(f"{source}: item {number} '{item}' {error}") from None
         places.append(place)
     return places
 
@@ -159,21 +164,23 @@ def find_self(
 
 
 def _parse_host(item: str) -> Host:
-    name, slots, _ = _split(item)
-    return Host(resolve(name), 1 if slots is None else _slots(slots))
+    name, slots, public = _split(item)
+    return Host(resolve(name), 1 if slots is None else _slots(slots), public)
 
 
 def _parse_host_line(words: list[str]) -> Host:
     if len(words) == 1:
         return _parse_host(words[0])
-    slots = 1
+    slots, public = 1, None
     for word in words[1:]:
         key, equals, value = word.partition("=")
         if key == "slots" and equals:
             slots = _slots(value)
-        elif key != "public_addr" or not value:
+        elif key == "public_addr" and value:
+            public = value
+        else:
             raise ValueError(f"has '{word}' where slots=N or public_addr=ADDRESS belongs")
-    return Host(resolve(words[0]), slots)
+    return Host(resolve(words[0]), slots, public)
 
 
 def _split(item: str) -> tuple[str, str | None, str | None]:

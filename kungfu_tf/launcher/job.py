@@ -9,23 +9,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kungfu_tf.launcher import cluster as clusters
-from kungfu_tf.launcher import environment, process, summary, sweeper
+from kungfu_tf.launcher import config_source, environment, process, summary, sweeper
 from kungfu_tf.launcher.cluster import Peer
+from kungfu_tf.launcher.config_source import Source
 from kungfu_tf.launcher.control import ControlServer
 from kungfu_tf.launcher.debug import DebugServer
+from kungfu_tf.launcher.director import Director, Leader, Rules
 from kungfu_tf.launcher.environment import Job
 from kungfu_tf.launcher.errors import LaunchError
+from kungfu_tf.launcher.following import Follower
 from kungfu_tf.launcher.guard import Guard
-from kungfu_tf.launcher.membership import Actions, Membership
+from kungfu_tf.launcher.leading import LeaderOfOthers, Link
 from kungfu_tf.launcher.output import Output
+from kungfu_tf.launcher.patience import TIMED_OUT, Patience
 from kungfu_tf.launcher.pipes import Pipes
 from kungfu_tf.launcher.process import PeerProcess
 from kungfu_tf.launcher.signals import SignalPipe
+from kungfu_tf.launcher.silence import Silence
 from kungfu_tf.launcher.stop import Stop
 from kungfu_tf.launcher.summary import Outcome
 
-TIMED_OUT = 124
-SILENT_AFTER = 10.0
 STRAGGLERS_DEADLINE = 4.0
 
 _TICK = 1.0
@@ -33,7 +36,9 @@ _LEAVING = 10.0
 
 
 class JobLoop:
-    """Runs one job. Single-threaded: whatever happens, happens in run().
+    """Runs this host's part of one job. Single-threaded: whatever happens, happens in run().
+
+    Its Director decides what is to be done; it is the Host that does it here.
 
     Args:
         environ: the launcher's environment, of which each peer gets a version of its own.
@@ -55,25 +60,34 @@ class JobLoop:
         self._grace = environment.grace_period(environ)
         self._selector = selectors.PollSelector()
         self._pipes = Pipes(output, self._selector)
-        self._peers = list(job.cluster.local_peers)
+        self._peers = {peer.rank: peer for peer in job.cluster.local_peers}
         self._unstarted = list(self._peers)
-        self._membership = self._start_membership() if job.options.watch else None
+        self._joins: dict[int, int] = {}  # newcomers, and which version of the membership they join
+        self._director = self._choose_director()
         self._control = ControlServer(
             job.directory.control,
-            {peer.rank: str(peer) for peer in self._unstarted},
+            {rank: str(peer) for rank, peer in self._peers.items()},
             self._selector,
-            handler=self._membership,
+            handler=self._director if job.options.watch else None,
+            order=self._director.order if isinstance(self._director, Leader) else None,
+        )
+        self._silence = Silence(
+            self._control.contacts,
+            say=output.say,
+            patience=job.options.auto_recover,
+            give_up=self._kill,
         )
         self._debug = self._start_debug_server()
+        self._source = self._start_source()
         self._processes: dict[int, PeerProcess] = {}
         self._stopped: set[int] = set()
-        self._silent: set[int] = set()
         self._stop: Stop | None = None
         self._interrupts = 0
         self._forced_code: int | None = None
         self._start_error: LaunchError | None = None
         self._descriptors = process.raise_descriptor_limit()
-        self._began = self._next_start = time.monotonic()
+        self._began = job.began
+        self._next_start = time.monotonic()
 
     def run(self) -> int:
         """Returns the exit code of the job.
@@ -82,29 +96,53 @@ class JobLoop:
             LaunchError: the program cannot be started; what was started before has ended.
         """
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
-        while self._unstarted or self._running():
+        while self._unstarted or self._running() or not self._director.over:
             self._start_due()
             self._pipes.balance()
             for key, events in self._selector.select(self._timeout()):
                 key.data(events)
             self._reap()
             self._check_time()
-            self._check_silence()
+            self._silence.check()
             self._control.drop_strangers()
+            self._director.advance()
+            if self._source is not None:
+                self._source.advance()
             if self._debug is not None:
                 self._debug.drop_slow()
+        if self._source is not None:
+            self._source.close()
         self._end_stragglers()
         self._pipes.drain()
+        self._director.close()
         if self._debug is not None:
             self._debug.close()
         self._control.close()
         self._selector.close()
         if self._start_error is not None:
             raise self._start_error
-        code = self._conclude()
-        # Who stops a job does not want to wait for a reader that has stopped, too.
-        self._output.finish(math.inf if self._forced_code is None else self._grace)
-        return code
+        patience = Patience(
+            self._conclude(),
+            ending=self._forced_code is not None,
+            signals=self._signals,
+            time_limit=self._began + (self._job.options.timeout or math.inf),
+            grace=self._grace,
+            say=self._say,
+        )
+        self._output.finish(patience.over)
+        if patience.ending and self._forced_code is None:
+            self._forced_code = patience.code
+        return patience.code
+
+    @property
+    def again(self) -> int | None:
+        """As how many peers the job is to be started anew. REQUIRES: run() has returned."""
+        return self._director.again if self._forced_code is None else None
+
+    @property
+    def recovering(self) -> bool:
+        """Whether that is because of a failure."""
+        return self._director.recovering
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -117,7 +155,7 @@ class JobLoop:
     def _timeout(self) -> float:
         """Seconds until something is due by the clock."""
         now = time.monotonic()
-        due = [now + _TICK]
+        due = [now + _TICK, self._director.due]
         if self._unstarted:
             due.append(self._next_start)
         if self._stop is not None:
@@ -128,59 +166,105 @@ class JobLoop:
 
     def _start_due(self) -> None:
         while self._unstarted and time.monotonic() >= self._next_start:
-            peer = self._unstarted.pop(0)
-            env = self._environment_of(peer)
+            number = self._unstarted.pop(0)
+            if number in self._stopped:
+                self._director.ended(number, 0, stopped=True)
+                continue
             try:
-                started = PeerProcess(
-                    peer,
-                    self._job.options.command,
-                    env,
-                    descriptors=self._descriptors,
-                    inherited=self._job.inherited,
-                )
+                self._start(self._peers.get(number) or self._newcomer(number))
             except LaunchError as error:
-                self._start_error = error
-                self._end(signal.SIGTERM)
-                return
-            self._guard.watch(started.pid)
-            self._processes[peer.rank] = started
-            self._pipes.add(started)
-            if self._job.options.verbose:
-                self._output.say(f"rank {peer.rank} is {peer}, pid {started.pid}")
+                if number in self._joins:
+                    self._output.say(f"newcomer {number}: {error}", always=True)
+                else:
+                    self._start_error = error
+                self._director.ended(number, error.exit_code, stopped=False)
+                continue
             self._next_start = time.monotonic() + self._job.options.delay
 
-    def _environment_of(self, peer: Peer) -> dict[str, str]:
-        if self._membership is None or peer in self._job.cluster.peers:
-            return environment.of_peer(peer, self._job, self._environ)
-        version = self._membership.version
-        return environment.of_newcomer(peer, version, self._job, self._environ)
+    def _start(self, peer: Peer) -> None:
+        job = self._job
+        version = self._joins.get(peer.rank)
+        if version is None:
+            env = environment.of_peer(peer, job, self._environ)
+        else:
+            env = environment.of_newcomer(peer, version, job, self._environ)
+        started = PeerProcess(
+            peer,
+            job.options.command,
+            env,
+            descriptors=self._descriptors,
+            inherited=job.inherited,
+        )
+        self._guard.watch(started.pid)
+        self._processes[peer.rank] = started
+        self._pipes.add(started)
+        if job.options.verbose:
+            self._output.say(f"rank {peer.rank} is {peer}, pid {started.pid}")
 
-    def _start_membership(self) -> Membership:
-        ranks = [peer.rank for peer in self._peers]
-        actions = Actions(self._add, self._dismiss, self._publish, self._output.say)
-        return Membership(ranks, self._job.cluster.slots, actions)
-
-    def _add(self) -> int:
-        """One more peer, which is to join."""
+    def _newcomer(self, number: int) -> Peer:
         ended = {rank for rank, entry in self._processes.items() if not entry.running}
-        taken = {peer.slot for peer in self._peers if peer.rank not in ended}
+        taken = {peer.slot for rank, peer in self._peers.items() if rank not in ended}
+        peer = clusters.one_more(self._job.cluster, self._job.options, number, taken)
+        self._peers[number] = peer
+        self._output.add(number, self._job.cluster.prefix(peer))
+        self._control.add(number, str(peer))
+        self._director.started(number, str(peer))
+        return peer
+
+    def _choose_director(self) -> Director:
         cluster, options = self._job.cluster, self._job.options
-        peer = clusters.one_more(cluster, options, len(self._peers), taken)
-        self._peers.append(peer)
-        self._unstarted.append(peer)
-        self._output.add(peer.rank, f"[{peer.rank}] ")
-        self._control.add(peer.rank, str(peer))
-        return peer.rank
+        recovers = options.auto_recover is not None
+        rules = Rules(
+            watch=options.watch,
+            reload=options.elastic_mode == "reload",
+            keep=options.keep,
+            recoveries=options.restarts - self._job.recoveries if recovers else 0,
+        )
+        if not (cluster.several_hosts and (options.watch or recovers)):
+            return Leader(cluster, {cluster.here: self}, rules, say=self._output.say)
+        link = Link(self._job.credentials, options.runner_port, self._selector)
+        if cluster.leads:
+            return LeaderOfOthers(cluster, self, link, rules, say=self._say)
+        return Follower(cluster, self, link, say=self._say)
 
-    def _dismiss(self, rank: int) -> None:
-        """Ends a newcomer that is not needed."""
-        self._unstarted = [peer for peer in self._unstarted if peer.rank != rank]
-        if rank in self._processes:
-            self._stopped.add(rank)
-            self._processes[rank].signal(signal.SIGTERM)
+    def _start_source(self) -> Source | None:
+        """Where the job, if it may change, also hears of its size."""
+        if not (self._job.options.watch and isinstance(self._director, Leader)):
+            return None
+        self._director.source = config_source.choose(
+            self._job, self._environ, self._selector, self._director.follow, self._say
+        )
+        return self._director.source
 
-    def _publish(self, version: int, members: Sequence[int], told: Sequence[int]) -> None:
-        self._control.announce_members(version, [str(self._peers[rank]) for rank in members], told)
+    def _say(self, text: str) -> None:
+        self._output.say(text, always=True)
+
+    # -- What the director has decided
+
+    def start(self, number: int, version: int) -> None:
+        self._joins[number] = version
+        self._unstarted.append(number)
+
+    def dismiss(self, number: int) -> None:
+        self._stopped.add(number)
+        if number in self._processes:
+            self._processes[number].signal(signal.SIGTERM)
+
+    def forgive(self, number: int) -> None:
+        self._stopped.add(number)
+
+    def publish(self, version: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        self._control.announce_members(version, peers, told)
+
+    def failed(self, peer: str, text: str) -> None:
+        self._control.announce(peer, text)
+
+    def left(self, peer: str) -> None:
+        self._control.announce_left(peer)
+
+    def end(self, first: int, code: int) -> None:
+        if self._stop is None:
+            self._stop_peers(first)
 
     def _start_debug_server(self) -> DebugServer | None:
         port = self._job.options.debug_port
@@ -191,15 +275,21 @@ class JobLoop:
         self._output.say(f"state of the peers: http://127.0.0.1:{port}/, token in {token_file}")
         return server
 
-    def _end(self, first: int | None) -> None:
-        """Begins to stop all peers; `first` as in Stop."""
-        self._unstarted.clear()
-        self._stop = Stop(first, self._grace, self._signal_all)
+    def _stop_peers(self, first: int) -> None:
+        """Begins to stop all peers of this host; `first` as in Host.end."""
+        unstarted, self._unstarted = self._unstarted, []
+        self._stop = Stop(first or None, self._grace, self._signal_all)
+        for number in unstarted:
+            self._director.ended(number, 0, stopped=True)
 
     def _signal_all(self, number: int) -> None:
         for entry in self._running():
             self._stopped.add(entry.peer.rank)
             entry.signal(number)
+
+    def _kill(self, number: int) -> None:
+        if number in self._processes:
+            self._processes[number].signal(signal.SIGKILL)
 
     def _on_signals(self, _events: int) -> None:
         for number in self._signals.take():
@@ -212,14 +302,18 @@ class JobLoop:
         if self._interrupts > 1 and self._stop is not None:
             self._output.say(f"{name} again: killing all peers", always=True)
             self._stop.kill()
+            self._director.close()
             return
         self._output.say(
             f"{name}: ending all peers, within {2 * self._grace:g} s; once more kills them",
             always=True,
         )
-        if self._stop is None:
+        if self._stop is None or self._director.again is not None:
             self._forced_code = 128 + number
-        self._end(number)
+        stopping = self._stop is not None
+        self._director.end(number, 128 + number)
+        if stopping:
+            self._stop_peers(number)
 
     def _check_time(self) -> None:
         timeout = self._job.options.timeout
@@ -233,7 +327,7 @@ class JobLoop:
                 f"-timeout: {timeout:g} s are over; running: rank {ranks}", always=True
             )
             self._forced_code = TIMED_OUT
-            self._end(signal.SIGTERM)
+            self._director.end(signal.SIGTERM, TIMED_OUT)
 
     def _reap(self) -> None:
         """Records every child that has ended, and what follows from that."""
@@ -254,18 +348,8 @@ class JobLoop:
         self._control.drain(entry.peer.rank)
         entry.record_end(status, time.monotonic())
         self._guard.forget(entry.pid)
-        if self._membership is not None and self._stop is None:
-            if self._membership.awaits(entry.peer.rank):
-                self._stopped.add(entry.peer.rank)  # how it ended concerns nobody
-            lost = self._membership.ended(entry.peer.rank, well=not entry.failed)
-            if entry.failed and not lost:
-                return
-        if entry.failed and entry.peer.rank not in self._stopped:
-            self._control.announce(entry.peer.rank, process.describe(entry.code or 0))
-            if self._stop is None:
-                self._end(None)
-        elif not entry.failed:
-            self._control.announce_left(entry.peer.rank)
+        stopped = entry.peer.rank in self._stopped
+        self._director.ended(entry.peer.rank, entry.code or 0, stopped=stopped)
 
     def _give_up(self) -> None:
         """On processes that even SIGKILL does not end, e.g. waiting for a dead file system."""
@@ -274,6 +358,7 @@ class JobLoop:
                 f"rank {entry.peer.rank} (pid {entry.pid}) cannot be killed", always=True
             )
             entry.record_end(signal.SIGKILL, time.monotonic())
+            self._director.ended(entry.peer.rank, -signal.SIGKILL, stopped=True)
 
     def _end_stragglers(self) -> None:
         left = self._guard.left_behind()
@@ -283,24 +368,11 @@ class JobLoop:
         self._output.say(f"ending processes that the peers left behind: {names}", always=True)
         sweeper.sweep(self._guard.left_behind, deadline=STRAGGLERS_DEADLINE)
 
-    def _check_silence(self) -> None:
-        """Tells of peers that should say every second that they live, and do not."""
-        now = time.monotonic()
-        for rank, contact in self._control.contacts.items():
-            quiet = contact.connected and now - (contact.heard or now) > SILENT_AFTER
-            if quiet and rank not in self._silent:
-                self._silent.add(rank)
-                self._output.say(f"rank {rank} has given no sign of life for {SILENT_AFTER:g} s")
-            elif not quiet and rank in self._silent:
-                self._silent.discard(rank)
-                if contact.connected:
-                    self._output.say(f"rank {rank} is heard again")
-
     def _state(self) -> dict[str, Any]:
         """What -debug-port shows."""
         now = time.monotonic()
         peers = []
-        for peer in self._peers:
+        for peer in self._peers.values():
             entry, contact = self._processes.get(peer.rank), self._control.contacts[peer.rank]
             peers.append(
                 {
@@ -313,8 +385,7 @@ class JobLoop:
                     "reports": len(contact.reports),
                 }
             )
-        size = len(self._membership.members if self._membership else self._job.cluster.peers)
-        return {"seconds": now - self._began, "size": size, "peers": peers}
+        return {"seconds": now - self._began, "size": self._director.size, "peers": peers}
 
     def _conclude(self) -> int:
         outcomes = self.outcomes
@@ -325,6 +396,8 @@ class JobLoop:
             return self._forced_code
         if first is not None:
             return process.exit_code(first.code)
+        if self._director.code:
+            return self._director.code
         if self._job.options.verbose:
             seconds = time.monotonic() - self._began
             self._output.say(f"{len(outcomes)} peers ended well after {seconds:.1f} s")

@@ -1,14 +1,26 @@
 """`kungfu-run`: the command."""
 
+import contextlib
+import dataclasses
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kungfu_tf.launcher import cluster as clusters
-from kungfu_tf.launcher import credentials, environment, flags, placement, rundir, threads
-from kungfu_tf.launcher.cluster import Cluster, Peer
+from kungfu_tf.launcher import (
+    credentials,
+    environment,
+    first_document,
+    flags,
+    placement,
+    resizing,
+    rundir,
+    threads,
+)
+from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.guard import Guard
@@ -30,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_standard_descriptors()
     try:
         options = flags.parse(sys.argv[1:] if arguments is None else arguments)
+        if options.resize is not None:
+            print(resizing.run(options, os.environ))
+            return 0
         return run(options, os.environ).code
     except flags.HelpRequested:
         print(flags.help_text(), end="")
@@ -59,41 +74,82 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
     Raises:
         LaunchError: It cannot be started; what was started has ended.
     """
-    cluster = clusters.plan(options)
-    output = Output(
-        {peer.rank: _prefix(cluster, peer) for peer in cluster.local_peers},
-        quiet=options.quiet,
-        logfile=options.logfile,
-        logdir=options.logdir,
-    )
-    if not cluster.local_peers:
-        output.say(f"no peer of this job belongs on {cluster.here}: nothing to do")
-        return End(0, [])
+    output: Output | None = None
+    workers: Sequence[str] | None = None
+    restarts = recoveries = progress = 0
+    began = time.monotonic()
+    try:
+        with SignalPipe() as signals:
+            if options.init_version < 0:
+                output = _output(options, {}, None)
+                workers = first_document.wait(options, environ, signals, output.say)
+                options = dataclasses.replace(options, np=len(workers))
+            while True:
+                cluster = clusters.plan(options, workers)
+                with contextlib.closing(cluster.reservation):
+                    prefixes = {peer.rank: cluster.prefix(peer) for peer in cluster.local_peers}
+                    output = _output(options, prefixes, output)
+                    if not cluster.local_peers and not options.watch:
+                        output.say(f"no peer of this job belongs on {cluster.here}: nothing to do")
+                        return End(0, [])
+                    job = _prepare(options, cluster, environ, output, restarts)
+                    job = dataclasses.replace(
+                        job,
+                        inherited=inherited,
+                        recoveries=recoveries,
+                        progress=progress,
+                        began=began,
+                    )
+                    with Guard(job.directory) as guard:
+                        job.directory.create()
+                        job.describe()
+                        loop = JobLoop(job, output, guard, signals, environ)
+                        end = End(loop.run(), loop.outcomes)
+                        if not loop.recovering:  # of a failure nobody could make a checkpoint
+                            progress = job.directory.progress or progress
+                if loop.again is None:
+                    return end
+                recoveries += loop.recovering
+                restarts += 1
+                options = dataclasses.replace(options, np=loop.again)
+                after = f", {recoveries} of at most {options.restarts} times after a failure"
+                output.say(
+                    f"starting all anew, {loop.again} peers{after if loop.recovering else ''}",
+                    always=True,
+                )
+    finally:
+        if output is not None:
+            output.finish()
+
+
+def _output(options: Options, prefixes: dict[int, str], before: Output | None) -> Output:
+    """`before`: that of the peers that were started earlier."""
+    if before is None:
+        return Output(prefixes, quiet=options.quiet, logfile=options.logfile, logdir=options.logdir)
+    for rank, prefix in prefixes.items():
+        before.add(rank, prefix)
+    return before
+
+
+def _prepare(
+    options: Options, cluster: Cluster, environ: Mapping[str, str], output: Output, restarts: int
+) -> environment.Job:
+    """What the peers of this host have in common, but for descriptors."""
     if cluster.several_hosts:
-        identity = credentials.several_hosts(environ, cluster.peer_list, insecure=options.insecure)
+        # What is left of the peers of before must not pass for one of these.
+        description = f"{cluster.description} {restarts}"
+        identity = credentials.several_hosts(environ, description, insecure=options.insecure)
     else:
         identity = credentials.one_host()
     gpus = placement.place(cluster.local_peers, placement.visible_gpus(environ))
     for warning in (identity.warning, gpus.warning):
-        if warning is not None:
+        if warning is not None and not restarts:
             output.say(f"warning: {warning}")
     shares = threads.shared_by(len(cluster.local_peers), environ)
     if options.verbose and shares:
         output.say(threads.describe(shares))
     directory = rundir.choose()
-    job = environment.Job(cluster, identity, directory, gpus, options, inherited)
-    try:
-        with SignalPipe() as signals, Guard(directory) as guard:
-            directory.create()
-            loop = JobLoop(job, output, guard, signals, environ)
-            return End(loop.run(), loop.outcomes)
-    finally:
-        output.finish()
-        cluster.reservation.close()
-
-
-def _prefix(cluster: Cluster, peer: Peer) -> str:
-    return f"[{peer.address}:{peer.rank}] " if cluster.several_hosts else f"[{peer.rank}] "
+    return environment.Job(cluster, identity, directory, gpus, options, restarts=restarts)
 
 
 def _open_standard_descriptors() -> None:

@@ -2,10 +2,10 @@
 
 A change takes three steps. Newcomers are started, and boot while the others train. When all of them
 are ready the next membership is published: the peers of today in their order, then the newcomers;
-or the first of today's where it is to be smaller. Newcomers hear of it when one of the others has
-entered it: so nobody follows into a membership that those who train have no time left for. It is
-over when all peers have entered it; until then no other one is published. What was proposed last
-counts.
+or the first of today's where it is to be smaller, or those who are named. Newcomers hear of it when
+one of the others has entered it: so nobody follows into a membership that those who train have no
+time left for. It is over when all peers have entered it; until then no other one is published.
+Where some leave and others come, those leave first. What was proposed last counts.
 """
 
 import dataclasses
@@ -20,13 +20,14 @@ class Actions:
     """What a decision leads to. Peers are known by the runner's numbers.
 
     Attributes:
-        start: Starts one more peer, which is to join, and returns its number.
+        start: Starts one more peer, which is to join, and returns its number; at an address that
+            somebody wishes, if not None.
         stop: Ends a newcomer that is not needed.
         publish: Tells some peers (the last argument) who takes part from a version on.
         say: A line for the user.
     """
 
-    start: Callable[[], int]
+    start: Callable[[str | None], int]
     stop: Callable[[int], None]
     publish: Callable[[int, Sequence[int], Sequence[int]], None]
     say: Callable[[str], None]
@@ -34,6 +35,12 @@ class Actions:
 
 class Membership:
     """Decides on the changes of one job.
+
+    Attributes:
+        version: Of the newest list of members.
+        members: The peers that take part, in rank order.
+        target: How many there are to be.
+        dissolved: All leave.
 
     Args:
         members: The peers that the job starts with, in rank order.
@@ -46,24 +53,77 @@ class Membership:
         self.members = list(members)
         self._slots = slots
         self._actions = actions
-        self._target = len(members)
+        self.target = len(members)
+        self._staying: set[int] | None = None  # who may; None: whoever came first
+        self._wishes: list[str] = []  # where newcomers are to be that have not been started
         self._newcomers: dict[int, bool] = {}  # whether they are ready
         self._entering: set[int] = set()  # who has not entered the newest membership yet
         self._untold: list[int] = []  # its newcomers, while nobody has
+        self.dissolved = False
         self._ending = False
 
-    def propose(self, _rank: int, size: int) -> str | None:
-        """A peer asks for so many. Returns why that cannot be, or None."""
+    @property
+    def engaged(self) -> list[int]:
+        """All that take part, or are to."""
+        return [*self.members, *self._newcomers]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there are as many as there are to be."""
+        return len(self.members) == self.target
+
+    def propose(self, size: int) -> str | None:
+        """Somebody asks for so many. Returns why that cannot be, or None."""
+        return self._propose(size, None, [])
+
+    def propose_members(self, staying: Sequence[int], wishes: Sequence[str]) -> str | None:
+        """Somebody asks for some of those that take part, or are to, and for newcomers.
+
+        Args:
+            staying: Their numbers.
+            wishes: For each newcomer, where.
+
+        Returns:
+            Why that cannot be, or None.
+        """
+        if not set(staying) & set(self.members):
+            return "none of today's peers would stay, and nobody else knows the model"
+        return self._propose(len(staying) + len(wishes), set(staying), list(wishes))
+
+    def limit(self, slots: int) -> None:
+        """There can be no more than so many from now on."""
+        self._slots = slots
+        self.target = min(self.target, slots)
+
+    def _propose(self, size: int, staying: set[int] | None, wishes: list[str]) -> str | None:
+        refusal = self._refusal(size)
+        if refusal is None:
+            self.target, self._staying, self._wishes = size, staying, wishes
+            self._advance()
+        return refusal
+
+    def dissolve(self, size: int) -> str | None:
+        """As `propose`, where all peers are to leave, and the job to be started anew."""
+        refusal = self._refusal(size)
+        if refusal is None:
+            self.target = size
+        if refusal is None and not self.dissolved and size != len(self.members):
+            self.dissolved = self._ending = True
+            self.version += 1
+            before, self.members = self.members, []
+            self._actions.say(f"all peers leave; the job starts anew with {size}")
+            self._actions.publish(self.version, [], before)
+        return refusal
+
+    def _refusal(self, size: int) -> str | None:
         if size < 1:
             return f"{size} peers: a job has at least one"
         if size > self._slots:
             return f"{size} peers: there are {self._slots} slots"
-        if self._ending:
+        if self._ending and not self.dissolved:
             return "the job is ending"
         if self.version >= MOST_VERSIONS:
             return f"the job has changed {MOST_VERSIONS} times, as often as it can"
-        self._target = size
-        self._advance()
         return None
 
     def ready(self, rank: int) -> None:
@@ -90,7 +150,7 @@ class Membership:
         self._entering.discard(rank)
         if self._newcomers.pop(rank, None) is not None:
             self._actions.say(f"newcomer {rank} has ended before it was taken in")
-            self._target = len(self.members) + len(self._newcomers)
+            self.target = max(len(self._remaining()), self.target - 1)
             self._advance()
             return False
         if rank not in self.members:
@@ -103,28 +163,42 @@ class Membership:
                 self._actions.stop(newcomer)
         return not well
 
+    def _remaining(self) -> list[int]:
+        """The members of today that stay."""
+        staying = self._staying
+        return [m for m in self.members if staying is None or m in staying][: self.target]
+
     def _advance(self) -> None:
         """Does what is due towards the target."""
         if self._entering or self._ending:
             return
-        self._dismiss(len(self.members) + len(self._newcomers) - self._target)
-        while len(self.members) + len(self._newcomers) < self._target:
-            self._newcomers[self._actions.start()] = False
-        if all(self._newcomers.values()):
-            self._publish([*self.members, *self._newcomers][: self._target])
+        remaining = self._remaining()
+        self._dismiss(len(remaining) + len(self._newcomers) - self.target)
+        if remaining != self.members:
+            self._publish(remaining)
+            return
+        while len(self.members) + len(self._newcomers) < self.target:
+            newcomer = self._actions.start(self._wishes.pop(0) if self._wishes else None)
+            self._newcomers[newcomer] = False
+            if self._staying is not None:
+                self._staying.add(newcomer)
+        if self._newcomers and all(self._newcomers.values()):
+            self._publish([*self.members, *self._newcomers])
 
     def _dismiss(self, surplus: int) -> None:
-        for rank in list(self._newcomers)[::-1][: max(0, surplus)]:
+        """Ends newcomers: those that are not to stay, and of the others the last ones."""
+        unwanted = [n for n in self._newcomers if self._staying and n not in self._staying]
+        wanted = [n for n in self._newcomers if n not in unwanted][::-1]
+        for rank in unwanted + wanted[: max(0, surplus - len(unwanted))]:
             del self._newcomers[rank]
             self._actions.stop(rank)
 
     def _publish(self, members: list[int]) -> None:
-        if members == self.members:
-            return
         self.version += 1
         before, self.members = self.members, members
         self._entering = {*before, *members}
         self._untold = [rank for rank in members if rank in self._newcomers]
-        self._newcomers.clear()
+        for rank in self._untold:
+            del self._newcomers[rank]
         self._actions.say(f"from now on {len(members)} peers")
         self._actions.publish(self.version, members, before)

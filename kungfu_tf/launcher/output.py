@@ -1,10 +1,9 @@
 """What the peers print, line by line, on the terminal and in files."""
 
 import collections
-import math
 import os
 import re
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 from kungfu_tf.launcher.errors import LaunchError
@@ -19,6 +18,7 @@ _CLEAR = "\r\x1b[K"
 _COLUMNS = 80  # of a terminal that does not say
 _LAST_LINES = 20
 _LAST_LINE_LENGTH = 500
+_ASK_AGAIN = 0.25  # seconds
 
 
 class Screen:
@@ -102,10 +102,11 @@ class Output:
             self.add(rank, prefix)
 
     def add(self, rank: int, prefix: str) -> None:
-        """One more peer, with what its lines begin with."""
+        """One more peer, with what its lines begin with; or one that is started anew."""
+        known = rank in self._prefixes
         self._prefixes[rank] = prefix
         self._last[rank] = collections.deque(maxlen=_LAST_LINES)
-        raw = {} if self._folder is None else _raw_sinks(self._folder, rank)
+        raw = {} if self._folder is None or known else _raw_sinks(self._folder, rank)
         for stream in STREAMS:
             self._assemblers[rank, stream] = LineAssembler()
         self._raw |= raw
@@ -135,17 +136,16 @@ class Output:
     def last_lines(self, rank: int) -> list[str]:
         return list(self._last[rank])
 
-    def finish(self, patience: float = math.inf) -> None:
-        """Writes all that is left, as slowly as the readers take it, as any filter does.
+    def finish(self, over: Callable[[], bool] = lambda: False) -> None:
+        """Writes all that is left, as slowly as the readers take it.
 
-        After `patience` seconds what has not been taken is dropped.
+        What they have not taken when `over`, which is asked every now and then, is dropped.
         """
         for screen in self._screens.values():
             screen.finish()
-        deadline = time.monotonic() + patience
         for sink in self.sinks:
-            while sink.waiting and time.monotonic() < deadline:
-                sink.pump(timeout=min(1.0, patience))
+            while sink.waiting and not over():
+                sink.pump(timeout=_ASK_AGAIN)
             sink.drop()
 
     def _write(self, rank: int, stream: str, piece: Piece) -> None:

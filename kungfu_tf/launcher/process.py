@@ -73,8 +73,11 @@ class PeerProcess:
             )
         except OSError as error:
             missing = error.errno == errno.ENOENT
+            is_script = command[0].endswith(".py") and os.path.isfile(command[0])
+            advice = f"; python {command[0]}?" if is_script else ""
             raise LaunchError(
-                f"cannot start '{command[0]}': {error.strerror}", exit_code=127 if missing else 126
+                f"cannot start '{command[0]}': {error.strerror}{advice}",
+                exit_code=127 if missing else 126,
             ) from None
         for pipe in self.pipes.values():
             os.set_blocking(pipe.fileno(), False)

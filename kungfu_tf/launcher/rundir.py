@@ -1,14 +1,18 @@
 """The private directory of a runner: its control socket and the Unix sockets of its peers."""
 
 import dataclasses
+import glob
 import os
 import secrets
 import tempfile
+from pathlib import Path
 
+from kungfu_tf import config
 from kungfu_tf.launcher.errors import LaunchError
 
 # A Unix socket's path has at most 107 bytes; peers need about 50 for a name.
 _LONGEST = 56
+_PREFIX = "kungfu-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +30,28 @@ class RunDirectory:
     def debug_token(self) -> str:
         return os.path.join(self.path, "debug-token")
 
+    @property
+    def cluster(self) -> str:
+        """The cluster document of a job that may change, on the first of its hosts."""
+        return os.path.join(self.path, "cluster.json")
+
+    @property
+    def job(self) -> str:
+        """Who runs there what."""
+        return os.path.join(self.path, "job.json")
+
+    @property
+    def progress(self) -> int | None:
+        """How far the peers were when they left, if they have told."""
+        try:
+            return int(Path(self.path, config.PROGRESS_FILE).read_text())
+        except (OSError, ValueError):
+            return None
+
+    @property
+    def config_token(self) -> str:
+        return os.path.join(self.path, "config-token")
+
     def create(self) -> None:
         """Raises LaunchError if it cannot be made, also if somebody else has made it before."""
         try:
@@ -36,8 +62,20 @@ class RunDirectory:
 
 def choose() -> RunDirectory:
     """A name nobody can guess, in the temporary directory; /tmp if that one's path is too long."""
-    token = secrets.token_hex(8)
-    path = os.path.join(tempfile.gettempdir(), f"kungfu-{token}")
-    if len(os.fsencode(path)) > _LONGEST:
-        path = f"/tmp/kungfu-{token}"
-    return RunDirectory(path, token)
+    return at(os.path.join(folder(), _PREFIX + secrets.token_hex(8)))
+
+
+def at(path: str) -> RunDirectory:
+    return RunDirectory(path, os.path.basename(path).removeprefix(_PREFIX))
+
+
+def folder() -> str:
+    """Where they are."""
+    path = tempfile.gettempdir()
+    longest = os.path.join(path, _PREFIX + secrets.token_hex(8))
+    return path if len(os.fsencode(longest)) <= _LONGEST else "/tmp"
+
+
+def all_here() -> list[RunDirectory]:
+    """Those that there are, of any user."""
+    return [at(path) for path in sorted(glob.glob(f"{glob.escape(folder())}/{_PREFIX}*"))]

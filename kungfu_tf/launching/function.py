@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kungfu_tf import config, errors, peer
 from kungfu_tf.launcher import job, process
+from kungfu_tf.launcher.patience import TIMED_OUT
 from kungfu_tf.launcher.summary import Outcome
 from kungfu_tf.launching import channel, pickling, programs
 from kungfu_tf.launching.channel import Channel, Failure
@@ -117,7 +118,7 @@ def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome
         raise errors.FailedPreconditionError(f"launch: {report.error}")
     if report.first is not None:
         raise _failed(files, next(o for o in report.outcomes if o.rank == report.first))
-    if report.code == job.TIMED_OUT:
+    if report.code == TIMED_OUT:
         late = ", ".join(str(outcome.rank) for outcome in report.outcomes if outcome.stopped)
         raise errors.DeadlineExceededError(
             f"launch: the timeout of {timeout:g} s is over, and rank {late} had not ended"

@@ -68,6 +68,12 @@ from kungfu_tf.ops.monitoring import (
 )
 from kungfu_tf.ops.noise_scale import global_noise_scale
 from kungfu_tf.ops.queue import new_queue
+from kungfu_tf.ops.resize import (
+    resize,
+    resize_cluster,
+    resize_cluster_from_url,
+    step_based_schedule,
+)
 from kungfu_tf.ops.smoothing import counter, exponential_moving_average
 from kungfu_tf.ops.spanning_tree import (
     get_neighbour_mask,
@@ -114,10 +120,14 @@ __all__ = [
     "reduce_scatter",
     "request_variable",
     "request_variable_with_template",
+    "resize",
+    "resize_cluster",
+    "resize_cluster_from_url",
     "round_robin",
     "save_variable",
     "save_variables",
     "set_strategy",
     "set_tree",
+    "step_based_schedule",
     "subset_all_reduce",
 ]

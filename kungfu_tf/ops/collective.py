@@ -28,7 +28,7 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype.
         tf.errors.InvalidArgumentError: If dtype, shape (of slices: the dense shape, if known) or
-            `op` differ between peers.
+            `op` differ between peers, or only some have slices.
 
     Example:
 
@@ -38,9 +38,8 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """
     what = naming.title("all_reduce", name)
     if isinstance(tensor, tf.IndexedSlices):
-        return slices.all_reduce_slices(
-            tensor, op, what, lambda: naming.make_tag("all_reduce", name)
-        )
+        slices.check(tensor, op, what)
+        return slices.all_reduce_slices(tensor, op, tag=naming.make_tag("all_reduce", name))
     x = tensors.to_tensor(tensor, what)
     tensors.check_reduction(x, op, what, tensor)
     return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))

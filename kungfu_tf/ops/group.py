@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ def group_all_reduce(
     """Reduces each of many tensors over all peers.
 
     One operation moves all tensors of one dtype, without copying them together. Differentiable as
-    `all_reduce`.
+    `all_reduce`. Where all are None, the peers nevertheless meet.
 
     Args:
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
@@ -45,29 +44,30 @@ def group_all_reduce(
     ```
     """
     what = naming.title("group_all_reduce", name)
-    results: list[Any] = [None] * len(values)
-    groups = _by_dtype(values, what)
-    for group in groups.values():
+    groups, layout = _laid_out(values, what)
+    sparse = [i for i, value in enumerate(values) if isinstance(value, tf.IndexedSlices)]
+    for group in groups:
         for position, tensor in group.items():
-            tensors.check_reduction(tensor, op, what, values[position])
-    tag = naming.make_tag("group_all_reduce", name)
+            tensors.check_reduction(tensor, op, what, [*values, tensor][position])
+    for position in sparse:
+        slices.check(values[position], op, what)
+    tags = _tags(naming.make_tag("group_all_reduce", name), [*map(min, groups), *sparse])
     the_step = tf.cast(0 if step is None else step, tf.int64)
-    for own_tag, group in _tagged(tag, groups):
+    results: dict[int, Any] = {}
+    for group in groups:
         outputs = kernels.run(
             "kungfu_group_all_reduce",
             list(group.values()),
             the_step,
             op=op,
-            positions=list(group),
-            tag=own_tag,
+            positions=layout,
+            tag=tags[min(group)],
         )
-        for position, output in zip(group, outputs, strict=True):
-            results[position] = output
-    for position, value in enumerate(values):
-        if isinstance(value, tf.IndexedSlices):
-            make_tag = functools.partial("{}/{}".format, tag, position)
-            results[position] = slices.all_reduce_slices(value, op, what, make_tag)
-    return results
+        results.update(zip(group, outputs, strict=True))
+    for position in sparse:
+        tag = tags[position]
+        results[position] = slices.all_reduce_slices(values[position], op, tag=tag, agree=layout)
+    return [results.get(position) for position in range(len(values))]
 
 
 @kernels.operation
@@ -97,38 +97,53 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
     ```
     """
     what = naming.title("group_broadcast", name)
-    results: list[Any] = [None] * len(values)
-    groups = _by_dtype([_dense(value, what) for value in values], what)
-    tag = naming.make_tag("group_broadcast", name)
-    for own_tag, group in _tagged(tag, groups):
+    groups, layout = _laid_out([_dense(value, what) for value in values], what)
+    tags = _tags(naming.make_tag("group_broadcast", name), list(map(min, groups)))
+    results: dict[int, Any] = {}
+    for group in groups:
         outputs = kernels.run(
             "kungfu_group_broadcast",
             list(group.values()),
             root=root,
-            positions=list(group),
-            tag=own_tag,
+            positions=layout,
+            tag=tags[min(group)],
         )
-        for position, output in zip(group, outputs, strict=True):
-            results[position] = output
-    return results
+        results.update(zip(group, outputs, strict=True))
+    return [results.get(position) for position in range(len(values))]
 
 
 def _dense(value: Any, what: str) -> Any:
     return None if value is None else tensors.to_tensor(value, what)
 
 
-def _by_dtype(values: Sequence[Any], what: str) -> dict[Any, dict[int, Any]]:
-    """The dense tensors by position, by dtype, in the order of their first appearance."""
+def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], list[int]]:
+    """The dense tensors by position, those of one dtype together; and what lies at each position.
+
+    Where there is nothing to send, a tensor without elements at no position of the group meets
+    peers that have something.
+    """
     groups: dict[Any, dict[int, Any]] = {}
+    layout = []
     for position, value in enumerate(values):
-        if value is None or isinstance(value, tf.IndexedSlices):
-            continue
-        tensor = tensors.to_tensor(value, what)
-        groups.setdefault(tensor.dtype.base_dtype, {})[position] = tensor
-    return groups
+        if value is None:
+            layout.append(0)
+        elif isinstance(value, tf.IndexedSlices):
+            layout.append(-value.dtype.as_datatype_enum)
+        else:
+            tensor = tensors.to_tensor(value, what)
+            dtype = tensor.dtype.base_dtype
+            groups.setdefault(dtype, {})[position] = tensor
+            layout.append(dtype.as_datatype_enum)
+    if not any(layout):
+        return [{len(values): tf.zeros([0])}], layout
+    return list(groups.values()), layout
 
 
-def _tagged(tag: str, groups: dict[Any, dict[int, Any]]) -> list[tuple[str, dict[int, Any]]]:
-    """The first dtype has the tag itself, so that peers that disagree on it meet and are told."""
-    tags = [tag if i == 0 else f"{tag}/{dtype.name}" for i, dtype in enumerate(groups)]
-    return list(zip(tags, groups.values(), strict=True))
+def _tags(tag: str, positions: Sequence[int]) -> dict[int, str]:
+    """What the operations are called that begin with the values at these positions.
+
+    The first has the tag itself, whatever it is: there the peers that differ anywhere meet, for
+    each operation compares the layout of all.
+    """
+    later = {position: f"{tag}[{position}]" for position in positions[1:]}
+    return {positions[0]: tag, **later}

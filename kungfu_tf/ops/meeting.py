@@ -25,6 +25,8 @@ def barrier(*, name: str | None = None) -> Any:
         The operation, in a graph; None in eager code.
 
     Raises:
+        tf.errors.InvalidArgumentError: If the name is longer than 1024 bytes, or begins with
+            kungfu/.
         tf.errors.DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT
             seconds.
         tf.errors.UnavailableError: If a peer is gone.

@@ -108,6 +108,7 @@ def new_queue(
 
     Raises:
         ValueError: If the capacity is not positive.
+        InvalidArgumentError: If the timeout is not.
 
     Example:
 
@@ -121,6 +122,7 @@ def new_queue(
     """
     if capacity < 1:
         raise ValueError(f"a queue's capacity is at least 1, not {capacity}")
+    store.check_timeout(timeout, "new_queue")
     with _lock:
         number = _made[src, dst]
         _made[src, dst] += name is None

@@ -34,7 +34,7 @@ def save_variable(value: Any, *, version: Any = None, name: str | None = None) -
         The version, an int64 scalar.
 
     Raises:
-        InvalidArgumentError: If there is no name.
+        InvalidArgumentError: If there is no name, or the version is negative.
         UnsupportedTypeError: If the dtype cannot travel.
         tf.errors.InvalidArgumentError: If a version does not ascend.
         tf.errors.ResourceExhaustedError: If there is no memory for the copy.
@@ -47,6 +47,7 @@ def save_variable(value: Any, *, version: Any = None, name: str | None = None) -
     ```
     """
     tag = _name_of(value, name, "save_variable")
+    _check_version(version, f"save_variable '{tag}'")
     return save_group([tensors.to_tensor(value, f"save_variable '{tag}'")], tag, version)
 
 
@@ -99,7 +100,8 @@ def request_variable(
         The tensor.
 
     Raises:
-        InvalidArgumentError: If the shape is not whole.
+        InvalidArgumentError: If the shape is not whole, the version is negative, or the timeout is
+            not positive.
         UnsupportedTypeError: If the dtype cannot travel.
         tf.errors.NotFoundError: If it is not there and `wait` is False.
         tf.errors.OutOfRangeError: If the version has left the window, or was left out.
@@ -115,14 +117,11 @@ def request_variable(
     theirs = kf.ops.request_variable(0, name="step", shape=[], dtype=tf.int64)
     ```
     """
-    values, _ = request_group(
-        target,
-        [whole_spec(shape, dtype, f"request_variable '{name}'")],
-        name,
-        version,
-        wait=wait,
-        timeout=timeout,
-    )
+    what = f"request_variable '{name}'"
+    _check_version(version, what)
+    check_timeout(timeout, what)
+    specs = [whole_spec(shape, dtype, what)]
+    values, _ = request_group(target, specs, name, version, wait=wait, timeout=timeout)
     return values[0]
 
 
@@ -150,7 +149,7 @@ def request_variable_with_template(
         The tensor.
 
     Raises:
-        InvalidArgumentError: If there is no name, or the shape is not whole.
+        InvalidArgumentError: If there is no name, or as from `request_variable`.
         tf.errors.OpError: As from `request_variable`.
 
     Example:
@@ -238,6 +237,21 @@ def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:
             f"{what}: the whole shape must be known, not {spec.shape}"
         )
     return spec
+
+
+def check_timeout(timeout: float | None, what: str) -> None:
+    """Raises InvalidArgumentError unless one can wait so many seconds."""
+    if timeout is not None and not timeout > 0:
+        raise errors.InvalidArgumentError(
+            f"{what}: timeout must be positive seconds, or None, not {timeout}"
+        )
+
+
+def _check_version(version: Any, what: str) -> None:
+    """Raises InvalidArgumentError if it is known that there is no such version."""
+    number = None if version is None else tf.get_static_value(tf.convert_to_tensor(version))
+    if number is not None and number < 0:
+        raise errors.InvalidArgumentError(f"{what}: version must not be negative, as {number} is")
 
 
 def _expected(specs: Sequence[tf.TensorSpec], tag: str, timeout: float | None) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
         kf.ops.set_strategy("BINARY_TREE")
     ```
     """
-    with _after_what_is_pending("set_strategy"):
+    with after_what_is_pending("set_strategy"):
         return _lib.load_ops().kungfu_set_strategy(strategy, name=name)
 
 
@@ -74,7 +74,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
     kf.ops.set_tree(kf.ops.fathers(edges))
     ```
     """
-    with _after_what_is_pending("set_tree"):
+    with after_what_is_pending("set_tree"):
         return _lib.load_ops().kungfu_set_tree(tf.cast(tree, tf.int32), name=name)
 
 
@@ -139,7 +139,7 @@ def subset_all_reduce(
     return kernels.run("kungfu_subset_all_reduce", x, tf.cast(topology, tf.int32), op=op, tag=tag)
 
 
-def _after_what_is_pending(what: str) -> Any:
+def after_what_is_pending(what: str) -> Any:
     """The operations that a graph has so far, of those that may still travel."""
     kernels.check_graph(what)
     if tf.executing_eagerly():

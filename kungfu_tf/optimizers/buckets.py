@@ -30,6 +30,18 @@ class Observer(Protocol):
         """Is told the means of both."""
 
 
+def check_bucket_bytes(bucket_bytes: Any) -> None:
+    """
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is not positive.
+    """
+    if not isinstance(bucket_bytes, int):
+        raise TypeError(f"bucket_bytes is a number of bytes, not {bucket_bytes!r}")
+    if bucket_bytes <= 0:
+        raise ValueError(f"bucket_bytes must be positive, not {bucket_bytes}")
+
+
 def plan(gradients: Sequence[Any], variables: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
     """Cuts the gradients into buckets: lists of indices.
 

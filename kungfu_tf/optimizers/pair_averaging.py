@@ -19,7 +19,8 @@ def random_partner(step: Any) -> Any:
     """The rank of another peer, each as likely; a function of the step and of this peer's rank."""
     rank, size = ops.peer_info()
     seed = tf.stack([tf.cast(step, tf.int64), tf.cast(rank, tf.int64)])
-    shift = tf.random.stateless_uniform([], seed, minval=1, maxval=size, dtype=tf.int32)
+    most = tf.maximum(size, 2)  # a peer of one, to which others may come, asks itself
+    shift = tf.random.stateless_uniform([], seed, minval=1, maxval=most, dtype=tf.int32)
     return (rank + shift) % size
 
 

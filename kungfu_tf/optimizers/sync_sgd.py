@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from kungfu_tf.ops import naming
 from kungfu_tf.optimizers.algorithm import Algorithm
-from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
+from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
 from kungfu_tf.optimizers.wrap import wrap
 
 Optimizer = TypeVar("Optimizer")
@@ -101,8 +101,5 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     model.compile(optimizer=optimizer, loss="mse")
     ```
     """
-    if not isinstance(bucket_bytes, int):
-        raise TypeError(f"bucket_bytes is a number of bytes, not {bucket_bytes!r}")
-    if bucket_bytes <= 0:
-        raise ValueError(f"bucket_bytes must be positive, not {bucket_bytes}")
+    check_bucket_bytes(bucket_bytes)
     return wrap(optimizer, lambda: SynchronousSGD(bucket_bytes, monitor=monitor))

@@ -48,7 +48,7 @@ def mean_rows(slices: Any, variable: Any, *, name: str | None) -> tf.IndexedSlic
         table = tf.math.unsorted_segment_sum(slices.values, slices.indices, rows)
         return tf.gather(ops.all_reduce(table, op="mean", name=called("table")), union)
 
-    rows = variable.shape[0]
+    rows = variable.shape.as_list()[0]
     if rows is None:
         return tf.IndexedSlices(gathered(), union, slices.dense_shape)
     is_most = tf.greater_equal(tf.size(indices), 2 * rows)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _weight, peer
-from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, mean_gradients
+from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
 
 
 class DistributedGradientTape:
@@ -24,6 +24,10 @@ class DistributedGradientTape:
         samples: How many samples this peer's batch has, an integer scalar. Then the gradients are
             means over the samples of all peers, if each peer's is the mean over its own, and a peer
             without samples counts nothing. Default: peers count alike.
+
+    Raises:
+        TypeError: If `tape` is no `tf.GradientTape`, or `bucket_bytes` not an integer.
+        ValueError: If `bucket_bytes` is not positive.
 
     Example:
 
@@ -46,6 +50,7 @@ class DistributedGradientTape:
     ) -> None:
         if not isinstance(tape, tf.GradientTape):
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
+        check_bucket_bytes(bucket_bytes)
         self._tape = tape
         self._bucket_bytes = bucket_bytes
         self._samples = samples
@@ -64,6 +69,10 @@ class DistributedGradientTape:
 
         Returns:
             The means in the structure of `sources`; None where there is no gradient.
+
+        Raises:
+            tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
+                does not come.
         """
         variables = tf.nest.flatten(sources)
         with self._counting():

@@ -86,7 +86,16 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
                 return Keras2Optimizer
             if isinstance(optimizer, optimizers.legacy.Optimizer):
                 return Keras2LegacyOptimizer
+    what = f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
     raise TypeError(
-        "not an optimizer of Keras or tf.compat.v1.train: "
-        f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
+        f"not an optimizer of Keras or tf.compat.v1.train: {what}: {_advice(optimizer)}"
     )
+
+
+def _advice(given: Any) -> str:
+    """What who gave this meant to give."""
+    if isinstance(given, type):
+        return f"give an instance, {given.__name__}(...)"
+    if hasattr(given, "fit"):
+        return "wrap its optimizer, before it is compiled"
+    return "give an instance such as keras.optimizers.Adam()"

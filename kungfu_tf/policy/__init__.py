@@ -5,6 +5,7 @@ from kungfu_tf.policy.interference_strategy import InterferenceStrategyPolicy
 from kungfu_tf.policy.latency_tree import LatencyTreePolicy
 from kungfu_tf.policy.noise_scale_batch_size import NoiseScaleBatchSizePolicy
 from kungfu_tf.policy.scheduled_batch_size import ScheduledBatchSizePolicy
+from kungfu_tf.policy.scheduled_cluster_size import ScheduledClusterSizePolicy
 from kungfu_tf.policy.training import Training
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "LatencyTreePolicy",
     "NoiseScaleBatchSizePolicy",
     "ScheduledBatchSizePolicy",
+    "ScheduledClusterSizePolicy",
     "Training",
 ]

@@ -72,11 +72,13 @@ class Policies:
         for failed in rows[:, -1]:
             self._failed |= int(failed)
         self._policies = {n: p for n, p in self._policies.items() if not self._failed >> n & 1}
-        size, rate, stops, has_strategy, has_tree, _ = rows[0]
+        size, rate, stops, has_strategy, has_tree, peers, _ = rows[0]
         if not math.isnan(size):
             training.change_batch_size(int(size))
         if not math.isnan(rate):
             training.change_learning_rate(float(rate))
+        if not math.isnan(peers):
+            training.propose_size(int(peers))
         if stops:
             training.end()
         if has_strategy:
@@ -85,7 +87,7 @@ class Policies:
         if has_tree:
             tree = training.wanted_tree or [0] * training.size
             _change(ops.set_tree, np.array(tree, np.int32), lambda a: a)
-        training.wanted_batch_size = training.wanted_learning_rate = None
+        training.wanted_batch_size = training.wanted_learning_rate = training.wanted_size = None
         training.wanted_strategy = training.wanted_tree = None
         training.wants_to_stop = False
 
@@ -103,7 +105,9 @@ def _wishes(training: Training) -> list[float]:
     size, rate = training.wanted_batch_size, training.wanted_learning_rate
     wished = [math.nan if value is None else float(value) for value in (size, rate)]
     strategy, tree = training.wanted_strategy, training.wanted_tree
-    return [*wished, *map(float, (training.wants_to_stop, strategy is not None, tree is not None))]
+    flags = map(float, (training.wants_to_stop, strategy is not None, tree is not None))
+    peers = math.nan if training.wanted_size is None else float(training.wanted_size)
+    return [*wished, *flags, peers]
 
 
 def _change(change: Callable[[Any], Any], wanted: _Array, read: Callable[[_Array], Any]) -> None:

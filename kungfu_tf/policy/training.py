@@ -31,7 +31,9 @@ class Training:
         self.wanted_learning_rate: float | None = None
         self.wanted_strategy: str | None = None
         self.wanted_tree: list[int] | None = None
+        self.wanted_size: int | None = None
         self.wants_to_stop = False
+        self._asked: int | None = None
 
     @property
     def size(self) -> int:
@@ -116,6 +118,22 @@ class Training:
             raise ValueError(f"a tree of {len(fathers)} ranks, of {self.size} peers: {fathers}")
         self.wanted_strategy, self.wanted_tree = None, fathers
 
+    def resize_cluster(self, size: int) -> None:
+        """Asks for another number of peers, which come some steps later.
+
+        For a training that follows: `kungfu_tf.elastic.fit`, or a session with an
+        `kungfu_tf.hooks.ElasticHook`.
+
+        Args:
+            size: How many.
+
+        Raises:
+            ValueError: If that is not a positive integer.
+        """
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"a number of peers is a positive integer, not {size!r}")
+        self.wanted_size = size
+
     def stop(self) -> None:
         """Ends the training, on all peers."""
         self.wants_to_stop = True
@@ -131,6 +149,16 @@ class Training:
     def change_learning_rate(self, rate: float) -> None:
         """The same."""
         raise NotImplementedError
+
+    def propose_size(self, size: int) -> None:
+        """The same; rank 0 asks for all.
+
+        Raises:
+            FailedPreconditionError: If there cannot be as many, or nobody follows.
+        """
+        before, self._asked = self._asked or peer.size(), size
+        if peer.is_root() and size != before:
+            peer.propose_new_size(size)
 
     def end(self) -> None:
         """The same."""

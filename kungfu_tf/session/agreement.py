@@ -120,8 +120,7 @@ def explained(all_reasons: list[Reason]) -> str:
     for reason, because in _BECAUSE.items():
         ranks = [rank for rank, other in enumerate(all_reasons) if other == reason]
         if ranks:
-            names = " and ".join(f"rank {rank} ({peer.name_of(rank)})" for rank in ranks)
-            shown.append(f"{names} {because}")
+            shown.append(f"{peer.names_of(ranks)} {because}")
     return "; ".join(shown)
 
 

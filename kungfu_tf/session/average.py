@@ -32,7 +32,7 @@ class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
         self._assigned = tf.group(*[v.assign(mean, read_value=False) for v, mean in pairs])
 
     def end(self, session: Any) -> None:
-        if self._assigned is None:
+        if self._assigned is None or peer.detached():
             return
         session.run(self._assigned)
         for saver in self._savers:  # what they have saved after the last step was of one peer

@@ -12,8 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _weight, ops, peer
+from kungfu_tf import _gate, _weight, ops, peer
 from kungfu_tf._replace import replace
+from kungfu_tf._warn import warn
 from kungfu_tf.session import agreement, kept, results, scope
 from kungfu_tf.session.data import evened
 from kungfu_tf.session.hooks import watch_instead
@@ -76,7 +77,7 @@ def _train(
     if scope.is_private() or not scope.has_ours(hooks):
         return original(estimator, input_fn, hooks, listeners)
     warm_start = estimator._warm_start_settings
-    if not peer.is_root():  # from a file that rank 0 may have alone
+    if not peer.is_root() or peer.joining():  # from a file that rank 0 may have alone
         estimator._warm_start_settings = None
     try:
         with _within(_Training()):
@@ -108,13 +109,26 @@ def _model(
     """Gradients, and the loss that is reported, are means over the samples of all peers."""
     training = _training.get()
     if training is None or training.samples is None or mode != _TRAIN:
-        return original(estimator, features, labels, mode, config)
+        spec = original(estimator, features, labels, mode, config)
+        if training is None and mode == _TRAIN and not scope.is_private():
+            _warn_of_missing_hook()
+        return spec
     weight = _weight.weight_of(training.samples)
     with _weight.within(weight):
         spec = original(estimator, features, labels, mode, config)
     loss = ops.all_reduce(_weight.weighted([spec.loss], weight)[0], op="mean", name="session/loss")
     watch_instead(loss, tf.where(training.samples > 0, spec.loss, tf.zeros_like(spec.loss)))
     return spec._replace(loss=loss)
+
+
+def _warn_of_missing_hook() -> None:
+    """Gradients are averaged, and nothing else."""
+    if peer.is_root() and _gate.gates_of(tf.compat.v1.get_default_graph()):
+        warn(
+            "an Estimator trains with a distributed optimizer and without "
+            "BroadcastGlobalVariablesHook: give it to train(hooks=[...]) or TrainSpec. "
+            "Without it data of different lengths, losses and metrics are each peer's own"
+        )
 
 
 def _evaluate(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:

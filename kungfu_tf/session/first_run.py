@@ -24,12 +24,11 @@ def make_equal(session: Any, fetches: Any) -> None:
     graph = session.graph
     if hasattr(session, "_kungfu_equal") or not _gate.gates_reached(graph, fetches):
         return
+    if not broadcast.is_in(graph):
+        with graph.as_default(), _extended(graph):
+            operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
+        session.run(operation)
     session._kungfu_equal = True
-    if broadcast.is_in(graph):
-        return
-    with graph.as_default(), _extended(graph):
-        operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
-    session.run(operation)
 
 
 @contextlib.contextmanager

@@ -58,7 +58,8 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
         hooks: What the program, or Estimator, gave.
         stop: Is told when the peers have agreed to stop.
     """
-    mine = hooks if peer.is_root() else [h for hook in hooks for h in _without_files(hook)]
+    writes = peer.is_root() and not peer.joining()
+    mine = hooks if writes else [h for hook in hooks for h in _without_files(hook)]
     ours = [hook for hook in mine if isinstance(hook, Hook)]
     others = [hook for hook in mine if not isinstance(hook, Hook)]
     watched = [_Nan(h) if isinstance(h, v1.train.NanTensorHook) else h for h in others]
@@ -161,7 +162,8 @@ class _Last(tf.compat.v1.train.SessionRunHook):
     def end(self, session: Any) -> None:
         """What rank 0 writes at the end is there when others go on."""
         del session
-        agreement.all_go_on(Reason.NONE)
+        if not peer.detached():
+            agreement.all_go_on(Reason.NONE)
 
 
 class _Nan(tf.compat.v1.train.SessionRunHook):

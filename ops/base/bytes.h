@@ -1,4 +1,4 @@
-// Views of memory that somebody else owns.
+// Memory that somebody else owns.
 
 #pragma once
 
@@ -6,6 +6,9 @@
 #include <vector>
 
 namespace kungfu {
+
+// A cache line: two threads, or two processes, do not write to the same one.
+inline constexpr size_t kLine = 64;
 
 struct ConstBytes {
   const char* data = nullptr;

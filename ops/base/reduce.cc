@@ -250,6 +250,37 @@ void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, 
   KernelsFor(dtype).reduce[static_cast<int>(op)](out, a, b, count);
 }
 
+DType AccumulatorOf(DType dtype, ReduceOp op) {
+  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  const bool rounds = op == ReduceOp::kSum || op == ReduceOp::kMean || op == ReduceOp::kProd;
+  return is_half && rounds ? DType::kFloat32 : dtype;
+}
+
+void Widen(const void* in, float* out, size_t count, DType dtype) {
+  if (dtype == DType::kFloat16) return Widen(static_cast<const Float16*>(in), out, count);
+  KF_CHECK(dtype == DType::kBFloat16) << Name(dtype);
+  const auto* from = static_cast<const BFloat16*>(in);
+  KF_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) out[i] = Widen(from[i]);
+}
+
+void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceOp op) {
+  float wide[kBlock];
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t size = std::min(kBlock, count - begin);
+    Widen(static_cast<const char*>(in) + begin * SizeOf(dtype), wide, size, dtype);
+    Reduce(total + begin, total + begin, wide, size, DType::kFloat32, op);
+  }
+}
+
+void Narrow(const float* in, void* out, size_t count, DType dtype) {
+  if (dtype == DType::kFloat16) return Narrow(in, static_cast<Float16*>(out), count);
+  KF_CHECK(dtype == DType::kBFloat16) << Name(dtype);
+  auto* to = static_cast<BFloat16*>(out);
+  KF_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) to[i] = Narrow<BFloat16>(in[i]);
+}
+
 void Divide(void* data, size_t count, DType dtype, int divisor) {
   KF_CHECK(Supports(dtype, ReduceOp::kMean) && divisor > 0) << Name(dtype) << " by " << divisor;
   KernelsFor(dtype).divide(data, count, divisor);

@@ -10,14 +10,24 @@
 namespace kungfu {
 
 // out[i] = a[i] op b[i]. `out` may be `a` or `b`; other overlaps are not allowed. Mean adds, like sum: see Divide.
-// float16 and bfloat16 are added in float32 and rounded to nearest even once per call; integer sums and products
-// wrap; min and max propagate NaN.
+// float16 and bfloat16 are rounded to nearest even once per call: to combine more than two see AccumulatorOf. Integer
+// sums and products wrap; min and max propagate NaN.
 // REQUIRES: Supports(dtype, op); pointers aligned to the element.
 void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, ReduceOp op);
 
 // data[i] /= divisor, in float32 for the 16-bit types.
 // REQUIRES: Supports(dtype, ReduceOp::kMean), divisor > 0.
 void Divide(void* data, size_t count, DType dtype, int divisor);
+
+// What many arrays are combined in before the result is rounded, once: float32 for sums, means and products of the
+// 16-bit floating types; else the type itself.
+DType AccumulatorOf(DType dtype, ReduceOp op);
+// The following three REQUIRE that `dtype` is float16 or bfloat16.
+void Widen(const void* in, float* out, size_t count, DType dtype);
+// total[i] = total[i] op in[i].
+void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceOp op);
+// Rounds to nearest even.
+void Narrow(const float* in, void* out, size_t count, DType dtype);
 
 // What the loops are compiled for. Results are the same bits with all of them, so peers may differ in processors.
 enum class Instructions { kBaseline, kAvx2 };

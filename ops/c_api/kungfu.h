@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file changes its meaning. */
-#define KUNGFU_ABI_VERSION 2
+#define KUNGFU_ABI_VERSION 4
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -43,6 +43,10 @@ KUNGFU_EXPORT int kungfu_host_count(void);
 KUNGFU_EXPORT int kungfu_epoch(void);
 /* 1 if peers may come and go, else 0. */
 KUNGFU_EXPORT int kungfu_elastic(void);
+/* 1 if this is a newcomer that was not taken in yet, else 0. */
+KUNGFU_EXPORT int kungfu_joining(void);
+/* 1 if this peer has been told of a newer membership than that which it is in, else 0. */
+KUNGFU_EXPORT int kungfu_outdated(void);
 /* 1 if this epoch was interrupted, here or elsewhere; else 0. */
 KUNGFU_EXPORT int kungfu_interrupted(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
@@ -79,7 +83,7 @@ typedef struct {
 } kungfu_span;
 
 typedef struct {
-  const char* name;      /* the same on every peer; 1 to kungfu_longest_name() bytes */
+  const char* name;      /* the same on every peer; 1 to kungfu_longest_name() bytes; not "kungfu/..." */
   int32_t dtype;         /* kungfu_dtype */
   int32_t op;            /* kungfu_reduce_op; ignored by kinds that do not reduce */
   int32_t root;          /* ignored by kinds that have none */
@@ -181,10 +185,14 @@ KUNGFU_EXPORT void kungfu_set_tree(const int32_t* fathers, int num_fathers, kung
 
 /* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
 KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);
+/* The same with the number of workers that the runner's config server says. */
+KUNGFU_EXPORT void kungfu_propose_from_url(kungfu_done done, void* arg);
 /* Goes over to the newest membership that any peer has been told of; all call it at the same point of their work. A
  * newcomer, a peer of one until then, asks to be taken in, and waits. Who takes no part any more gets ABORTED from all
  * collectives that follow. What is pending in a membership that ends fails with CANCELLED. */
 KUNGFU_EXPORT void kungfu_advance(kungfu_done done, void* arg);
+/* The same; if some peer has operations pending all get FAILED_PRECONDITION instead, and nothing has changed. */
+KUNGFU_EXPORT void kungfu_advance_if_idle(kungfu_done done, void* arg);
 
 /* The operation, if still pending, fails here and, but for those of the store, on every peer: with `code` and
  * `message`, the cause, or if `code` is 0 with CANCELLED. Does not block. */
@@ -227,6 +235,7 @@ typedef struct {
   uint64_t connections;    /* open now, both directions */
   uint64_t direct;         /* all_reduces in memory of the host's peers, without copies */
   uint64_t shared_bytes;   /* of kungfu_shared_allocate, in use now */
+  uint64_t pending;        /* operations that were called and are not over */
 } kungfu_statistics;
 KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);
 /* Operations completed without error under `name`, e.g. to assert in a test that they ran. */

@@ -46,8 +46,7 @@ void Agreement::StartOnLoop() {
                                        : Choice::Of(StrategyName::kClique);
   proposal_.measures = wants_auto && !means_.measured && peers_.size() > 2;
   proposal_.chunk_bytes = means_.chunk_bytes;
-  proposal_.direct =
-      wants_auto && means_.arena != nullptr && peers_.HostCount() == 1 && peers_.size() <= DirectGroup::kMostPeers;
+  proposal_.direct = means_.direct && (wants_auto || means_.strategy == StrategyName::kHierarchy);
   proposal_.direct_bytes = means_.direct_bytes;
   TellOnLoop(kAgreementName, &proposal_, sizeof(proposal_), [this](const Status& status) { ProposedOnLoop(status); });
 }
@@ -59,17 +58,31 @@ void Agreement::ProposedOnLoop(const Status& status) {
     return EndOnLoop(InternalError("rank 0 uses chunks of " + std::to_string(proposal_.chunk_bytes) +
                                    " bytes, which cannot be done here"));
   }
-  if (proposal_.measures == 0) return ChosenOnLoop();
-  if (rank_ == 0) return MeasureOnLoop();
-  TellChoiceOnLoop();
+  if (proposal_.direct != 0 && HostMeeting::HasPlace(peers_, rank_)) return MeetOnLoop();
+  ChooseOnLoop();
 }
 
-void Agreement::MeasureOnLoop() {
+void Agreement::MeetOnLoop() {
   KF_DCHECK(loop_->InLoop());
+  meeting_ = std::make_unique<HostMeeting>(loop_, means_.arena, peers_, rank_, run_,
+                                           [this](StatusOr<std::unique_ptr<DirectGroup>> group) {
+                                             if (!group.ok()) return FailOnLoop(group.status());
+                                             terms_.direct = std::move(*group);
+                                             ChooseOnLoop();
+                                           });
+  meeting_->StartOnLoop();
+}
+
+void Agreement::ChooseOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (proposal_.measures == 0) return ChosenOnLoop();
+  if (rank_ != 0) return TellChoiceOnLoop();
   probe_ = std::make_unique<LinkProbe>(pinger_, peers_, rank_);
   probe_->StartOnLoop([this](const LinkCosts& costs) {
     KF_LOG(INFO) << "messages take " << costs.ToString();
-    proposal_.choice = Choose(peers_, proposal_.chunk_bytes, costs);
+    const bool direct = proposal_.direct != 0 && peers_.HostCount() > 1 &&
+                        HostMeeting::SomeMeet(peers_, rank_, terms_.direct != nullptr);
+    proposal_.choice = Choose(peers_, proposal_.chunk_bytes, costs, direct ? proposal_.direct_bytes : kNever);
     TellChoiceOnLoop();
   });
 }
@@ -95,19 +108,7 @@ void Agreement::ChosenOnLoop() {
   terms_.measured = proposal_.measures != 0 ? choice : means_.measured;
   terms_.chunk_bytes = proposal_.chunk_bytes;
   terms_.direct_bytes = proposal_.direct_bytes;
-  if (proposal_.direct != 0) return MeetOnLoop();
   EndOnLoop(std::move(terms_));
-}
-
-void Agreement::MeetOnLoop() {
-  KF_DCHECK(loop_->InLoop());
-  meeting_ = std::make_unique<HostMeeting>(loop_, means_.arena, rank_, peers_.size(), run_,
-                                           [this](StatusOr<std::unique_ptr<DirectGroup>> group) {
-                                             if (!group.ok()) return EndOnLoop(group.status());
-                                             terms_.direct = std::move(*group);
-                                             EndOnLoop(std::move(terms_));
-                                           });
-  meeting_->StartOnLoop();
 }
 
 void Agreement::FailOnLoop(const Status& why) {

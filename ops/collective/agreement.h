@@ -1,6 +1,7 @@
 // How the peers of a session come together before its first operation: rank 0 says by what strategy, in what chunks and
-// in whose memory data travel. Where the strategy is AUTO it first measures what messages cost (link_probe.h), once all
-// are there, while the others wait for its choice: so all choose the same.
+// in whose memory data travel. Those of each host then try to use each other's memory (host_meeting.h), if the strategy
+// is one that can. Where it is AUTO rank 0 measures what messages cost (link_probe.h), once all are there, while the
+// others wait for its choice: so all choose the same.
 
 #pragma once
 
@@ -32,7 +33,8 @@ class Agreement {
   struct Means {
     StrategyName strategy = StrategyName::kAuto;
     uint64_t chunk_bytes = 0;
-    Arena* arena = nullptr;  // null: it does not take part in a direct group
+    bool direct = false;     // whether the peers of a host try to use each other's memory
+    Arena* arena = nullptr;  // null: this one does not take part in that
     uint64_t direct_bytes = 0;
     std::optional<Choice> measured;  // by these peers before
   };
@@ -42,7 +44,7 @@ class Agreement {
     std::optional<Choice> measured;  // what AUTO means for these peers, if it is known
     uint64_t chunk_bytes = 0;
     uint64_t direct_bytes = 0;
-    std::unique_ptr<DirectGroup> direct;  // null: there is none
+    std::unique_ptr<DirectGroup> direct;  // of this host; null: there is none
   };
   // Runs an operation between the peers, which needs no strategy.
   using Run = std::function<void(Operation operation)>;
@@ -62,16 +64,16 @@ class Agreement {
     Choice choice;
     uint64_t measures = 0;  // another choice follows
     uint64_t chunk_bytes = 0;
-    uint64_t direct = 0;  // the peers of one host try to use each other's memory
+    uint64_t direct = 0;  // the peers of each host try to use each other's memory
     uint64_t direct_bytes = 0;
   };
 
   void TellOnLoop(const std::string& name, void* data, size_t size, StatusCallback done);
   void ProposedOnLoop(const Status& status);
-  void MeasureOnLoop();
+  void MeetOnLoop();
+  void ChooseOnLoop();
   void TellChoiceOnLoop();
   void ChosenOnLoop();
-  void MeetOnLoop();
   void FailOnLoop(const Status& why);
   void EndOnLoop(StatusOr<Terms> terms);
 

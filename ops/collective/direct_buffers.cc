@@ -4,14 +4,14 @@
 #include <cstring>
 #include <optional>
 
+#include "ops/base/bytes.h"
+
 namespace kungfu {
 namespace {
 
 // So much may be copied, or else an eighth of all: the ends of tensors, and those too small for the arena.
 constexpr uint64_t kMostCopied = 1 << 20;
 constexpr uint64_t kMostCopiedPart = 8;
-// Where copies begin.
-constexpr uint64_t kLine = 64;
 
 // Part of a piece: in the arena at `offset`, or to be copied.
 struct Part {

@@ -28,14 +28,15 @@ StatusOr<UniqueFd> OpenBell(int pid, const DirectEndpoint& endpoint) {
 
 }  // namespace
 
-DirectGroup::DirectGroup(EventLoop* loop, Arena* arena, int rank, int size)
-    : loop_(loop), arena_(arena), rank_(rank), size_(size), peers_(static_cast<size_t>(size)) {
+DirectGroup::DirectGroup(EventLoop* loop, Arena* arena, std::vector<int> ranks, int place)
+    : loop_(loop), arena_(arena), ranks_(std::move(ranks)), place_(place), peers_(ranks_.size()) {
   for (int slot = kSlots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
 
-StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena* arena, int rank, int size) {
+StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena* arena, std::vector<int> ranks,
+                                                         int place) {
   KF_DCHECK(loop->InLoop());
-  std::unique_ptr<DirectGroup> group(new DirectGroup(loop, arena, rank, size));
+  std::unique_ptr<DirectGroup> group(new DirectGroup(loop, arena, std::move(ranks), place));
   StatusOr<SharedMemory> board = SharedMemory::Create("kungfu-board", sizeof(Board));
   if (!board.ok()) return board.status();
   group->board_ = std::move(*board);
@@ -62,11 +63,11 @@ DirectGroup::~DirectGroup() {
 
 Status DirectGroup::MeetOnLoop(const std::vector<DirectEndpoint>& endpoints) {
   KF_DCHECK(loop_->InLoop());
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    KF_RETURN_IF_ERROR(
-        Meet(endpoints[rank], &peers_[rank])
-            .WithContext("rank " + std::to_string(rank_) + " cannot use the memory of rank " + std::to_string(rank)));
+  for (int place = 0; place < size(); ++place) {
+    if (place == place_) continue;
+    KF_RETURN_IF_ERROR(Meet(endpoints[place], &peers_[place])
+                           .WithContext("rank " + std::to_string(ranks_[place_]) + " cannot use the memory of rank " +
+                                        std::to_string(ranks_[place])));
   }
   return OkStatus();
 }

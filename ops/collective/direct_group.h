@@ -1,5 +1,5 @@
-// The peers of one host, as the direct mover sees them: the memory that each has opened to the others, and the means by
-// which they wait for each other without messages.
+// The peers of one host, as the movers see them that work in the host's memory (host_mover.h): the memory that each has
+// opened to the others, and the means by which they wait for each other without messages.
 //
 // Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
 // each operation under way, with a counter: how many operations the peer has finished by this slot. Who waits for a
@@ -56,22 +56,27 @@ class DirectGroup : private FdHandler, private Pollable {
   static constexpr int kMostPeers = 16;
   static constexpr int kSlots = 4096;
 
-  // `arena` and the loop must outlive it.
-  static StatusOr<std::unique_ptr<DirectGroup>> Make(EventLoop* loop, Arena* arena, int rank, int size);
+  // `ranks`: those of the host's peers in the session, in order; `place`: which of them this peer is. `arena` and the
+  // loop must outlive it.
+  static StatusOr<std::unique_ptr<DirectGroup>> Make(EventLoop* loop, Arena* arena, std::vector<int> ranks, int place);
   ~DirectGroup() override;
 
   const DirectEndpoint& endpoint() const { return endpoint_; }
-  // Opens what the others have told, by rank. An error names the rank.
+  // Opens what the others have told, by place. An error names the rank.
   Status MeetOnLoop(const std::vector<DirectEndpoint>& endpoints);
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  // By place. Peers are known by their places here.
+  const std::vector<int>& ranks() const { return ranks_; }
+  int place() const { return place_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
   Arena* arena() const { return arena_; }
-  // The whole arena of a peer that was met.
-  MutableBytes ArenaOf(int rank) const { return {peers_[rank].arena.data(), peers_[rank].arena.size()}; }
+  // The whole arena of a peer that was met, or of this one.
+  MutableBytes ArenaOf(int place) const {
+    return place == place_ ? arena_->bytes() : MutableBytes{peers_[place].arena.data(), peers_[place].arena.size()};
+  }
   // What a peer that was met has finished by a slot. What it had written before is visible to who sees the count.
-  uint64_t FinishedOnLoop(int rank, int slot) const {
-    return (rank == rank_ ? my_slots_ : peers_[rank].slots)[slot].finished.load(std::memory_order_acquire);
+  uint64_t FinishedOnLoop(int place, int slot) const {
+    return (place == place_ ? my_slots_ : peers_[place].slots)[slot].finished.load(std::memory_order_acquire);
   }
 
   // A slot of this peer for one operation; -1: all are in use.
@@ -100,7 +105,7 @@ class DirectGroup : private FdHandler, private Pollable {
     DirectSlot* slots = nullptr;
   };
 
-  DirectGroup(EventLoop* loop, Arena* arena, int rank, int size);
+  DirectGroup(EventLoop* loop, Arena* arena, std::vector<int> ranks, int place);
   Status Meet(const DirectEndpoint& endpoint, Peer* peer);
   void OnEventsOnLoop(uint32_t events) override;
   bool PollOnLoop() override;
@@ -109,15 +114,15 @@ class DirectGroup : private FdHandler, private Pollable {
 
   EventLoop* const loop_;
   Arena* const arena_;
-  const int rank_;
-  const int size_;
+  const std::vector<int> ranks_;
+  const int place_;
 
   SharedMemory board_;
   std::atomic<uint32_t>* my_asleep_ = nullptr;
   DirectSlot* my_slots_ = nullptr;
   UniqueFd bell_, bell_writer_;  // the second so that it is never closed
   DirectEndpoint endpoint_;
-  std::vector<Peer> peers_;  // by rank; empty for this one
+  std::vector<Peer> peers_;  // by place; empty for this one
   std::vector<int> free_slots_;
   std::set<DirectWaiter*> waiters_;
 };

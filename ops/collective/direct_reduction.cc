@@ -20,28 +20,32 @@ void DirectReduction::Cursor<List>::Advance(uint64_t bytes) {
     const uint64_t step = std::min<uint64_t>(bytes, left());
     offset += step;
     bytes -= step;
-    while (piece < list->size() && left() == 0) {
+    while (piece < list.size() && left() == 0) {
       ++piece;
       offset = 0;
     }
   }
 }
 
-DirectReduction::DirectReduction(std::vector<Rank> ranks, int mine, uint64_t begin, uint64_t end, DType dtype,
-                                 ReduceOp op)
-    : ranks_(std::move(ranks)),
-      mine_(mine),
-      dtype_(dtype),
-      op_(op),
-      left_(end - begin),
-      partial_(ranks_.size() > 2 ? new char[kBlock] : nullptr) {
-  if (left_ == 0) return;
-  for (const Rank& rank : ranks_) {
-    sends_.push_back({&rank.send, 0, 0});
-    recvs_.push_back({&rank.recv, 0, 0});
-    sends_.back().Advance(begin);
-    recvs_.back().Advance(begin);
+DirectReduction::DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers)
+    : dtype_(dtype), op_(op), peers_(peers), accumulator_(AccumulatorOf(dtype, op)), left_(TotalSize(operands[0])) {
+  for (Payload& operand : operands) operands_.push_back({std::move(operand)});
+}
+
+DirectReduction::DirectReduction(std::vector<Payload> operands, std::vector<Pieces> results, DType dtype, ReduceOp op,
+                                 int peers)
+    : DirectReduction(std::move(operands), dtype, op, peers) {
+  for (Pieces& result : results) results_.push_back({std::move(result)});
+  if (accumulator_ != dtype_) {
+    wide_.reset(new float[kBlock / SizeOf(dtype_)]);
+  } else if (operands_.size() > 2) {
+    partial_.reset(new char[kBlock]);
   }
+}
+
+DirectReduction::DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op)
+    : DirectReduction(std::move(operands), dtype, op, 0) {
+  total_ = total->total();
 }
 
 DirectReduction::~DirectReduction() = default;
@@ -49,31 +53,49 @@ DirectReduction::~DirectReduction() = default;
 bool DirectReduction::Advance(uint64_t most) {
   for (uint64_t done = 0; left_ > 0 && done < most;) {
     size_t bytes = std::min<uint64_t>(left_, kBlock);
-    for (const auto& send : sends_) bytes = std::min(bytes, send.left());
-    for (const auto& recv : recvs_) bytes = std::min(bytes, recv.left());
+    for (const auto& operand : operands_) bytes = std::min(bytes, operand.left());
+    for (const auto& result : results_) bytes = std::min(bytes, result.left());
     Block(bytes);
     left_ -= bytes;
     done += bytes;
-    for (auto& send : sends_) send.Advance(bytes);
-    for (auto& recv : recvs_) recv.Advance(bytes);
+    for (auto& operand : operands_) operand.Advance(bytes);
+    for (auto& result : results_) result.Advance(bytes);
   }
   return left_ == 0;
 }
 
-// Nothing is written to a rank's memory before all operands have been read: it may be one of them.
+// Nothing is written to a peer's memory before all operands have been read: it may be one of them.
 void DirectReduction::Block(size_t bytes) {
   const size_t count = bytes / SizeOf(dtype_);
-  char* const result = recvs_[mine_].data();
-  const char* left = sends_[0].data();
-  for (size_t rank = 1; rank < ranks_.size(); ++rank) {
-    char* const to = rank + 1 == ranks_.size() ? result : partial_.get();
-    Reduce(to, left, sends_[rank].data(), count, dtype_, op_);
+  if (total_) {
+    CombineWide(total_, count);
+    total_ += count;
+    return;
+  }
+  char* const result = results_[0].data();
+  if (wide_) {
+    CombineWide(wide_.get(), count);
+    if (op_ == ReduceOp::kMean && peers_ > 0) Divide(wide_.get(), count, accumulator_, peers_);
+    Narrow(wide_.get(), result, count, dtype_);
+  } else {
+    Combine(result, count);
+  }
+  for (size_t i = 1; i < results_.size(); ++i) std::memcpy(results_[i].data(), result, bytes);
+}
+
+void DirectReduction::Combine(char* result, size_t count) {
+  const char* left = operands_[0].data();
+  for (size_t i = 1; i < operands_.size(); ++i) {
+    char* const to = i + 1 == operands_.size() ? result : partial_.get();
+    Reduce(to, left, operands_[i].data(), count, dtype_, op_);
     left = to;
   }
-  if (op_ == ReduceOp::kMean) Divide(result, count, dtype_, static_cast<int>(ranks_.size()));
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (static_cast<int>(rank) != mine_) std::memcpy(recvs_[rank].data(), result, bytes);
-  }
+  if (op_ == ReduceOp::kMean && peers_ > 0) Divide(result, count, dtype_, peers_);
+}
+
+void DirectReduction::CombineWide(float* result, size_t count) {
+  Widen(operands_[0].data(), result, count, dtype_);
+  for (size_t i = 1; i < operands_.size(); ++i) Accumulate(result, operands_[i].data(), count, dtype_, op_);
 }
 
 }  // namespace kungfu

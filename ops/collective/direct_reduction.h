@@ -1,5 +1,5 @@
-// The arithmetic of the direct mover: one rank's share of an all-reduce, read from where all ranks have their data and
-// written to where all of them want the result, in blocks that stay in the nearest caches.
+// The arithmetic of the movers that work in other peers' memory: a share of an all-reduce, read from where all have
+// their data and written to where all of them want the result, in blocks that stay in the nearest caches.
 
 #pragma once
 
@@ -14,17 +14,16 @@
 
 namespace kungfu {
 
-// Operands are combined in rank order, so the result does not depend on who computes it. The same memory may be sent
-// and received by a rank.
+// Operands are combined in the order in which they are given, so the result does not depend on who computes it. The
+// same memory may be an operand and a result.
 class DirectReduction {
  public:
-  struct Rank {
-    Payload send;
-    Pieces recv;
-  };
-  // Bytes `begin` to `end` of the ranks' arrays, which have equal sizes. `mine`: the rank that computes. Boundaries of
-  // pieces and of the range lie between elements.
-  DirectReduction(std::vector<Rank> ranks, int mine, uint64_t begin, uint64_t end, DType dtype, ReduceOp op);
+  // Of at least two arrays of equal sizes, with boundaries of pieces between elements. The first result is where it is
+  // computed. A mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
+  DirectReduction(std::vector<Payload> operands, std::vector<Pieces> results, DType dtype, ReduceOp op, int peers);
+  // The same of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is left in
+  // `total`, which it fits.
+  DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op);
   ~DirectReduction();
 
   // Goes on until about `most` bytes are reduced. Returns whether all are.
@@ -34,25 +33,30 @@ class DirectReduction {
   // A place in a list of pieces.
   template <typename List>
   struct Cursor {
-    const List* list = nullptr;
+    List list;
     size_t piece = 0;
     size_t offset = 0;
 
-    auto* data() const { return (*list)[piece].data + offset; }
-    size_t left() const { return (*list)[piece].size - offset; }
+    auto* data() const { return list[piece].data + offset; }
+    size_t left() const { return list[piece].size - offset; }
     void Advance(uint64_t bytes);
   };
 
+  DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers);
   void Block(size_t bytes);
+  void Combine(char* result, size_t count);
+  void CombineWide(float* result, size_t count);
 
-  const std::vector<Rank> ranks_;
-  const int mine_;
   const DType dtype_;
   const ReduceOp op_;
+  const int peers_;
+  const DType accumulator_;
   uint64_t left_;
-  std::vector<Cursor<Payload>> sends_;
-  std::vector<Cursor<Pieces>> recvs_;
+  std::vector<Cursor<Payload>> operands_;
+  std::vector<Cursor<Pieces>> results_;
   std::unique_ptr<char[]> partial_;  // of more than two operands
+  std::unique_ptr<float[]> wide_;    // of operands that are combined in float32
+  float* total_ = nullptr;           // where those stay that are not rounded
 };
 
 }  // namespace kungfu

@@ -1,34 +1,47 @@
 #include "ops/collective/host_meeting.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstring>
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/plan/topology.h"
 
 namespace kungfu {
 namespace {
 
-Operation Gather(const std::string& name, const void* data, size_t size, Allocate allocate, StatusCallback done) {
-  Operation operation;
-  operation.kind = Kind::kAllGather;
-  operation.name = name;
-  operation.dtype = DType::kUint8;
-  operation.spans = {{data, nullptr, size}};
-  operation.allocate = std::move(allocate);
-  operation.done = std::move(done);
-  return operation;
-}
+// Of a verdict, in bytes.
+constexpr size_t kLongestVerdict = 512;
 
 }  // namespace
 
-HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, int rank, int size, Run run, Met met)
-    : loop_(loop), rank_(rank), run_(std::move(run)), met_(std::move(met)), endpoints_(size) {
+bool HostMeeting::HasPlace(const PeerList& peers, int rank) {
+  const int size = peers.LocalSize(rank);
+  return size > 1 && size <= DirectGroup::kMostPeers;
+}
+
+bool HostMeeting::SomeMeet(const PeerList& peers, int rank, bool met) {
+  if (met || HasPlace(peers, rank)) return met;
+  for (int other = 0; other < peers.size(); ++other) {
+    if (HasPlace(peers, other)) return true;
+  }
+  return false;
+}
+
+HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, const PeerList& peers, int rank, Run run, Met met)
+    : loop_(loop), run_(std::move(run)), met_(std::move(met)) {
+  const std::vector<int> hosts = peers.HostOfRanks();
+  const std::vector<int> masters = MastersOf(hosts);
+  for (int other = 0; other < peers.size(); ++other) {
+    fathers_.push_back(masters[hosts[other]]);
+    if (other == rank) place_ = static_cast<int>(ranks_.size());
+    if (hosts[other] == hosts[rank]) ranks_.push_back(other);
+  }
   if (arena == nullptr) {
     verdict_ = "it is turned off at rank " + std::to_string(rank);
     return;
   }
-  StatusOr<std::unique_ptr<DirectGroup>> group = DirectGroup::Make(loop, arena, rank, size);
+  StatusOr<std::unique_ptr<DirectGroup>> group = DirectGroup::Make(loop, arena, ranks_, place_);
   if (group.ok()) {
     group_ = std::move(*group);
     mine_ = group_->endpoint();
@@ -39,39 +52,52 @@ HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, int rank, int size, Run 
 
 HostMeeting::~HostMeeting() = default;
 
+// All places but one's own are zeros: the sum has them all. There are as many on each host: the operation is the same
+// everywhere.
+void HostMeeting::ShareOnLoop(const std::string& name, const void* data, size_t size, size_t most,
+                              std::function<void()> next) {
+  KF_DCHECK(loop_->InLoop());
+  said_.assign(DirectGroup::kMostPeers * most, 0);
+  std::memcpy(said_.data() + place_ * most, data, size);
+  Operation operation;
+  operation.kind = Kind::kAllReduce;
+  operation.name = name;
+  operation.dtype = DType::kUint8;
+  operation.fathers = fathers_;
+  operation.spans = {{said_.data(), said_.data(), said_.size()}};
+  operation.done = [this, next = std::move(next)](const Status& status) {
+    if (!status.ok()) return std::exchange(met_, nullptr)(status);
+    next();
+  };
+  run_(std::move(operation));
+}
+
 void HostMeeting::StartOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  const auto allocate = [this](const std::vector<uint64_t>& counts) -> void* {
-    const auto fits = [](uint64_t count) { return count == sizeof(DirectEndpoint); };
-    return std::all_of(counts.begin(), counts.end(), fits) ? endpoints_.data() : nullptr;
-  };
-  run_(Gather("kungfu/the meeting of the host's peers", &mine_, sizeof(mine_), allocate, [this](const Status& status) {
-    if (!status.ok()) return std::exchange(met_, nullptr)(status);
-    OpenOnLoop();
-  }));
+  ShareOnLoop("kungfu/the meeting of the host's peers", &mine_, sizeof(mine_), sizeof(mine_), [this] { OpenOnLoop(); });
 }
 
 // Who has no memory of its own says so itself; that the others cannot open it is no news.
 void HostMeeting::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  const bool all = std::all_of(endpoints_.begin(), endpoints_.end(),
+  std::vector<DirectEndpoint> endpoints(ranks_.size());
+  std::memcpy(endpoints.data(), said_.data(), endpoints.size() * sizeof(DirectEndpoint));
+  const bool all = std::all_of(endpoints.begin(), endpoints.end(),
                                [](const DirectEndpoint& endpoint) { return endpoint.board.size > 0; });
-  if (group_ && all) verdict_ = group_->MeetOnLoop(endpoints_).message();
-  const auto allocate = [this](const std::vector<uint64_t>& counts) -> void* {
-    verdicts_.resize(std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
-    return verdicts_.data();
-  };
-  run_(Gather("kungfu/the verdict of the host's peers", verdict_.data(), verdict_.size(), allocate,
-              [this](const Status& status) {
-                if (!status.ok()) return std::exchange(met_, nullptr)(status);
-                JudgeOnLoop();
-              }));
+  if (group_ && all) verdict_ = group_->MeetOnLoop(endpoints).message();
+  ShareOnLoop("kungfu/the verdict of the host's peers", verdict_.data(), std::min(verdict_.size(), kLongestVerdict),
+              kLongestVerdict, [this] { JudgeOnLoop(); });
 }
 
 void HostMeeting::JudgeOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (!verdicts_.empty()) {
-    if (rank_ == 0) KF_LOG(WARNING) << "the host's peers do not use each other's memory: " << verdicts_;
+  std::string text;
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    const char* const verdict = said_.data() + place * kLongestVerdict;
+    if (*verdict != 0) text += (text.empty() ? "" : "; ") + std::string(verdict, strnlen(verdict, kLongestVerdict));
+  }
+  if (!text.empty()) {
+    if (place_ == 0) KF_LOG(WARNING) << "the host's peers do not use each other's memory: " << text;
     group_ = nullptr;
   }
   std::exchange(met_, nullptr)(std::move(group_));

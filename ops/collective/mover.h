@@ -36,13 +36,15 @@ struct Movement {
 
 class Conversation;
 
-// Runs one Movement. Destroying it abandons it: `done` is then not called; buffers are free when the conversation has
-// been closed.
+// Runs one Movement. One that was started is destroyed when it has ended, or when it was stopped and the conversation
+// has been closed: until then messages that are under way read and write its buffers.
 class Mover {
  public:
   virtual ~Mover() = default;
   // `done` is called once, later, never inside the call.
   virtual void StartOnLoop(StatusCallback done) = 0;
+  // From here on it does nothing any more, and `done` is not called.
+  virtual void StopOnLoop() = 0;
   // Ranks of whom something is awaited that is no message of the conversation.
   virtual std::vector<int> AwaitedOnLoop() const { return {}; }
 };

@@ -44,6 +44,10 @@ Signature SignatureOf(const Operation& operation) {
 }
 
 Status ValidateName(const Operation& operation) {
+  if (!operation.of_core && operation.name.rfind(kOwnPrefix, 0) == 0) {
+    return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name +
+                                "': names that begin with '" + kOwnPrefix + "' are the core's own");
+  }
   if (!operation.name.empty() && operation.name.size() <= kMaxNameSize) return OkStatus();
   return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name.substr(0, 32) +
                               "': a name has 1 to " + std::to_string(kMaxNameSize) + " bytes, not " +

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/base/deadline.h"
+#include "ops/base/hmac.h"
 #include "ops/collective/pieces.h"
 #include "ops/transport/wire.h"
 
@@ -35,8 +36,10 @@ struct Operation {
   std::vector<uint64_t> send_counts;  // all_to_all: elements for each rank; empty: even parts
   Allocate allocate;                  // all_gather, gather, reduce_scatter, all_to_all
   int* equal = nullptr;               // consensus
+  Sha256Digest digest{};              // consensus: of the bytes of its span, made by Session::Start
 
-  bool of_session = false;  // its own: a failure is that of what waits for it
+  bool of_core = false;     // not a program's: it may have a name of the core's own
+  bool of_session = false;  // nor of a peer as a whole: a failure is that of what waits for it
 
   Clock::time_point began{};  // when the session was given it
   StatusCallback done;

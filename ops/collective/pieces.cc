@@ -53,4 +53,50 @@ void ReduceSink::Consume(ConstBytes view) {
   }
 }
 
+class Accumulator::WideSink : public Sink {
+ public:
+  WideSink(Accumulator* accumulator, bool arrives_wide)
+      : accumulator_(accumulator), arriving_(arrives_wide ? DType::kFloat32 : accumulator->dtype_) {}
+
+  MutableBytes Reserve(size_t) override { return {}; }
+  void Commit(size_t) override {}
+  void Consume(ConstBytes view) override {
+    float* const total = accumulator_->total_.get() + done_;
+    const size_t count = view.size / SizeOf(arriving_);
+    if (arriving_ == DType::kFloat32) {
+      Reduce(total, total, view.data, count, arriving_, accumulator_->op_);
+    } else {
+      Accumulate(total, view.data, count, arriving_, accumulator_->op_);
+    }
+    done_ += count;
+  }
+
+ private:
+  Accumulator* const accumulator_;
+  const DType arriving_;
+  uint64_t done_ = 0;
+};
+
+Accumulator::Accumulator(const Payload& first, DType dtype, ReduceOp op)
+    : Accumulator(TotalSize(first) / SizeOf(dtype), dtype, op) {
+  float* to = total_.get();
+  for (const ConstBytes& piece : first) {
+    Widen(piece.data, to, piece.size / SizeOf(dtype), dtype);
+    to += piece.size / SizeOf(dtype);
+  }
+}
+
+std::unique_ptr<Sink> Accumulator::MakeSink(bool arrives_wide) {
+  return std::make_unique<WideSink>(this, arrives_wide);
+}
+
+void Accumulator::Finish(const Pieces& to, int peers) {
+  if (op_ == ReduceOp::kMean) Divide(total_.get(), count_, DType::kFloat32, peers);
+  const float* from = total_.get();
+  for (const MutableBytes& piece : to) {
+    Narrow(from, piece.data, piece.size / SizeOf(dtype_), dtype_);
+    from += piece.size / SizeOf(dtype_);
+  }
+}
+
 }  // namespace kungfu

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ops/base/bytes.h"
@@ -41,6 +42,31 @@ class ReduceSink : public Sink {
   const ReduceOp op_;
   size_t left_piece_ = 0, left_offset_ = 0;
   size_t to_piece_ = 0, to_offset_ = 0;
+};
+
+// What several peers' 16-bit elements are combined in (AccumulatorOf), as one array.
+class Accumulator {
+ public:
+  Accumulator(const Payload& first, DType dtype, ReduceOp op);
+  // Of so many elements that are not there yet.
+  Accumulator(uint64_t count, DType dtype, ReduceOp op)
+      : dtype_(dtype), op_(op), count_(count), total_(new float[count]) {}
+
+  float* total() { return total_.get(); }
+  // As it travels to who goes on with it.
+  Payload bytes() const { return {{reinterpret_cast<const char*>(total_.get()), count_ * sizeof(float)}}; }
+  // Adds what arrives, be it elements or another accumulator's bytes.
+  std::unique_ptr<Sink> MakeSink(bool arrives_wide);
+  // Rounds into `to`; a mean is that of `peers`. REQUIRES: `to` has room for as many elements.
+  void Finish(const Pieces& to, int peers);
+
+ private:
+  class WideSink;
+
+  const DType dtype_;
+  const ReduceOp op_;
+  const uint64_t count_;
+  const std::unique_ptr<float[]> total_;
 };
 
 }  // namespace kungfu

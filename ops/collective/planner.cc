@@ -1,6 +1,7 @@
 #include "ops/collective/planner.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -236,8 +237,11 @@ void Plan::PlanReduceScatter() {
       char* place = *result;
       if (to != rank_) {
         const bool relays = !graph->Predecessors(rank_).empty();
-        scratch_.emplace_back(relays ? new char[counts[to] * element()] : nullptr);
+        scratch_.emplace_back(relays ? new (std::nothrow) char[counts[to] * element()] : nullptr);
         place = scratch_.back().get();
+        if (relays && !place)
+          return ResourceExhaustedError(Title(*operation_) + ": no memory for rank " + std::to_string(to) +
+                                        "'s part on its way");
       }
       const Span block{send + offset * element(), place, counts[to]};
       AddChunks(movement, graph, nullptr, {block}, {0, counts[to]}, true, place != nullptr);
@@ -282,9 +286,7 @@ void Plan::PlanAllToAll() {
 void Plan::PlanConsensus() {
   stages_.push_back([this](Movement* movement) {
     digests_.resize(size_);
-    Sha256 hash;
-    for (const Span& span : operation_->spans) hash.Update(span.send, span.count * element());
-    digests_[rank_] = hash.Finish();
+    digests_[rank_] = operation_->digest;
     movement->dtype = DType::kUint8;
     for (int from = 0; from < size_; ++from) {
       Chunk chunk;

@@ -86,10 +86,12 @@ void RunningOperation::FailOnLoop(const Status& status, bool tell) {
   KF_DCHECK(loop_->InLoop());
   if (failed()) return;
   failure_ = status;
-  mover_.reset();
+  if (mover_) mover_->StopOnLoop();
   if (tell) found_(this, status);
   conversation_.CloseOnLoop(kSendGrace, [this, alive = std::weak_ptr<int>(alive_)] {
-    if (!alive.expired()) ended_(this, failure_);
+    if (alive.expired()) return;
+    mover_.reset();
+    ended_(this, failure_);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "ops/collective/alone.h"
 #include "ops/collective/direct_mover.h"
 #include "ops/collective/graph_executor.h"
+#include "ops/collective/hierarchy_mover.h"
 
 namespace kungfu {
 namespace {
@@ -16,6 +17,12 @@ constexpr double kMaxTimeout = 1e9;
 // Of the bits of a handle, those that count within an epoch, and the highest, which is not ours.
 constexpr int kHandleBits = 40;
 constexpr uint64_t kForeignBit = uint64_t{1} << 63;
+
+Sha256Digest DigestOf(const Operation& operation) {
+  Sha256 hash;
+  for (const Span& span : operation.spans) hash.Update(span.send, span.count * SizeOf(operation.dtype));
+  return hash.Finish();
+}
 
 }  // namespace
 
@@ -43,6 +50,7 @@ Session::~Session() = default;
 
 uint64_t Session::Start(Operation operation) {
   const uint64_t handle = next_handle_++;
+  ++pending_;
   operation.began = Clock::now();
   counters_->Began(operation.name, operation.began);
   if (size() == 0) {
@@ -57,6 +65,7 @@ uint64_t Session::Start(Operation operation) {
     Finish(&operation, status);
     return handle;
   }
+  if (operation.kind == Kind::kConsensus) operation.digest = DigestOf(operation);
   // std::function must be copyable; the operation travels by pointer.
   auto shared = std::make_shared<Operation>(std::move(operation));
   if (!loop_->Post([self = shared_from_this(), handle, shared] { self->StartOnLoop(handle, std::move(*shared)); })) {
@@ -126,6 +135,7 @@ void Session::AgreeOnLoop() {
   Agreement::Means means;
   means.strategy = options_.strategy.name;
   means.chunk_bytes = options_.chunk_bytes;
+  means.direct = options_.direct;
   means.arena = options_.arena;
   means.direct_bytes = options_.direct_bytes;
   if (previous_ && previous_->peers_.peers() == peers_.peers()) means.measured = previous_->terms_.measured;
@@ -151,8 +161,14 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
 std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conversation) {
   uint64_t bytes = 0;
   for (const Chunk& chunk : movement.chunks) bytes += TotalSize(chunk.send);
-  if (terms_.direct && movement.all_reduce && bytes >= terms_.direct_bytes) {
-    return MakeDirectMover(loop_, terms_.direct.get(), std::move(movement), conversation, graph_movers_, counters_);
+  DirectGroup* const group = terms_.direct.get();
+  if (group && movement.all_reduce && bytes >= terms_.direct_bytes) {
+    if (group->size() == size()) {
+      return MakeDirectMover(loop_, group, std::move(movement), conversation, graph_movers_, counters_);
+    }
+    if (terms_.choice.For(bytes) == StrategyName::kHierarchy) {
+      return MakeHierarchyMover(loop_, group, std::move(movement), conversation, graph_movers_, counters_);
+    }
   }
   return graph_movers_(std::move(movement), rank_, conversation);
 }
@@ -186,11 +202,10 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
   const Deadline deadline = After(TimeoutOf(operation));
   const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
     const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
-    DropWaitingOnLoop(
-        waiting,
-        DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
-                              ": the peers have not come together yet: " + watch_->MissingOnLoop(AgreementId())),
-        /*tell=*/true);
+    DropWaitingOnLoop(waiting,
+                      DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
+                                            ": the peers have not come together yet: " + watch_->MissingOnLoop()),
+                      /*tell=*/true);
   });
   waiting_.push_back({handle, id, std::move(operation), timer});
 }
@@ -277,6 +292,8 @@ void Session::Finish(Operation* operation, const Status& status) {
   const uint64_t bytes = status.ok() ? TotalCount(*operation) * SizeOf(operation->dtype) : 0;
   counters_->Ended(operation->name, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
   const StatusCallback done = std::move(operation->done);
+  if (operation->of_session && ended_) return;  // who asked for it has ended, too
+  if (!operation->of_session) --pending_;
   done(status);
 }
 

@@ -41,7 +41,9 @@ struct SessionOptions {
   Seconds timeout{600};         // of an operation that names none
   Seconds stall_warning{10};    // until it is said who is missing
   Seconds silence_timeout{60};  // until a peer that answers nothing is given up
-  // What this process shares with the host's other peers, and from how many bytes on all_reduce uses it; null: nothing.
+  // Whether the peers of a host may use each other's memory, what this one shares (null: nothing), and from how many
+  // bytes on all_reduce uses it. Of all but the arena rank 0's counts.
+  bool direct = false;
   Arena* arena = nullptr;
   uint64_t direct_bytes = 0;
 };
@@ -58,8 +60,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   ~Session() override;
 
   // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
-  // session of one, or of none, before the call returns. Any thread; operations of one name are numbered in the order
-  // of calls.
+  // session of one or of none, and after the loop has ended, before the call returns. Any thread; operations of one
+  // name are numbered in the order of calls. A consensus reads its data before the call returns.
   uint64_t Start(Operation operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.
@@ -77,6 +79,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   uint32_t epoch() const { return epoch_; }
   // Whether the epoch was interrupted, here or elsewhere. Any thread.
   bool interrupted() const { return interrupted_; }
+  // Whether an operation was started that has not ended. Any thread.
+  bool busy() const { return pending_ > 0; }
   const PeerList& peers() const { return peers_; }
 
   // Takes part in the router's epoch. Must be called before messages of other peers are expected. `previous`: of the
@@ -153,6 +157,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
 
   std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
   std::atomic<bool> interrupted_{false};
+  std::atomic<int> pending_{0};
   std::atomic<StrategyName> chosen_{StrategyName::kAuto};
 
   // The rest is the loop's.

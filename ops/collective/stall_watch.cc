@@ -136,10 +136,10 @@ int StallWatch::Silent(RunningOperation* operation, const Watched& watched, Cloc
   return -1;
 }
 
-std::string StallWatch::MissingOnLoop(const OperationId& id) const {
+std::string StallWatch::MissingOnLoop() const {
   KF_DCHECK(loop_->InLoop());
   for (const auto& [operation, watched] : watched_) {
-    if (operation->id() == id) return Missing(operation, watched);
+    if (!operation->AwaitedOnLoop().empty()) return Missing(operation, watched);
   }
   return "nobody";
 }

@@ -28,8 +28,8 @@ class StallWatch {
   void RemoveOnLoop(RunningOperation* operation);
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer);
 
-  // Whom operation `id`, which is watched, waits for, in words.
-  std::string MissingOnLoop(const OperationId& id) const;
+  // Whom one of the operations that are watched waits for, in words.
+  std::string MissingOnLoop() const;
 
  private:
   struct Watched {

@@ -79,11 +79,11 @@ void Control::EnteredOnLoop(uint32_t version) {
   Send("entered " + std::to_string(version));
 }
 
-void Control::ProposeOnLoop(int size, StatusCallback answered) {
+void Control::ProposeOnLoop(std::optional<int> size, StatusCallback answered) {
   KF_DCHECK(loop_->InLoop());
   if (fd_.get() < 0) return answered(UnavailableError("the runner is gone"));
   questions_.push_back(std::move(answered));
-  Send("propose " + std::to_string(size));
+  Send(size ? "propose " + std::to_string(*size) : "propose");
 }
 
 void Control::CloseOnLoop() {
@@ -140,7 +140,7 @@ bool Control::Understood(const std::string& command, const std::string& rest) {
   if (command == "members") {
     uint32_t version;
     const auto [stop, error] = std::from_chars(first.data(), first.data() + first.size(), version);
-    const StatusOr<PeerList> peers = PeerList::Parse(second);
+    const StatusOr<PeerList> peers = second == "-" ? PeerList() : PeerList::Parse(second);
     if (error != std::errc() || stop != first.data() + first.size() || version > kMaxVersion || !peers.ok())
       return false;
     handlers_.members({version, *peers});

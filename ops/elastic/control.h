@@ -5,10 +5,11 @@
 //                     report <text>               an error that this peer has seen
 //                     ready                       a newcomer asks to be taken in
 //                     entered <version>           this peer has gone over to a membership
-//                     propose <size>              asks for another number of peers; every question has its answer
+//                     propose [<size>]            asks for another number of peers, or for the one that the config
+//                                                 server says; every question has its answer
 //   runner -> peer    failed <peer> <text>        a peer has failed
 //                     left <peer>                 it has ended well
-//                     members <version> <peers>   who takes part from now on
+//                     members <version> <peers>   who takes part from now on; "-": nobody
 //                     proposed | refused <text>   the answer to the oldest question
 //
 // Lines end in '\n' and have at most 64 KiB; control characters in texts are replaced by spaces.
@@ -17,6 +18,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "ops/base/deadline.h"
@@ -48,7 +50,8 @@ class Control : private FdHandler {
   void ReadyOnLoop();
   void EnteredOnLoop(uint32_t version);
   // `answered` is called once: OK if the runner takes it up; the membership follows.
-  void ProposeOnLoop(int size, StatusCallback answered);
+  // Without a size: what the config server says.
+  void ProposeOnLoop(std::optional<int> size, StatusCallback answered);
   // Questions that are open fail with kUnavailable.
   void CloseOnLoop();
 

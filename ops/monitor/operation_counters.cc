@@ -8,12 +8,14 @@ bool IsMonitored(const std::string& name) { return name.compare(0, sizeof(kMonit
 }  // namespace
 
 void OperationCounters::Began(const std::string& name, Clock::time_point now) {
+  ++pending_;
   if (IsMonitored(name)) throughput_.Begin(now);
 }
 
 void OperationCounters::Ended(const std::string& name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) {
   const bool was_called = began != Clock::time_point{};
   const Clock::time_point now = was_called ? Clock::now() : began;
+  if (was_called) --pending_;
   if (was_called && IsMonitored(name)) throughput_.End(now, strategy, ok ? bytes : 0);
   if (was_called && ok) {
     bytes_ += bytes;

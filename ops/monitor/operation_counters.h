@@ -27,6 +27,8 @@ class OperationCounters {
   // One was moved in memory of the host's peers, without copies.
   void MovedDirectly() { ++direct_; }
 
+  // Called, and not over.
+  uint64_t pending() const { return pending_; }
   uint64_t completed() const EXCLUDES(mu_);
   uint64_t failed() const EXCLUDES(mu_);
   uint64_t direct() const { return direct_; }
@@ -40,6 +42,7 @@ class OperationCounters {
   mutable Mutex mu_;
   uint64_t completed_ GUARDED_BY(mu_) = 0;
   uint64_t failed_ GUARDED_BY(mu_) = 0;
+  std::atomic<uint64_t> pending_{0};
   std::atomic<uint64_t> direct_{0};
   std::atomic<uint64_t> bytes_{0};
   LatencyHistogram latencies_;

@@ -42,7 +42,8 @@ StatusOr<Peer*> DefaultPeer() {
   Global& g = global();
   if (Peer* peer = g.peer) return Usable(peer);
   MutexLock lock(&g.mu);
-  if (Peer* peer = g.peer) return Usable(peer);
+  Peer* const started = g.peer;
+  if (started || g.down) return Usable(started);
   StatusOr<Config> config = Config::FromEnvironment();
   if (!config.ok()) return config.status();
   StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(*config, DefaultArena());
@@ -50,17 +51,17 @@ StatusOr<Peer*> DefaultPeer() {
   g.owner = std::move(*peer);
   pthread_atfork(nullptr, nullptr, [] { global().forked = true; });
   g.peer = g.owner.get();
-  return g.owner.get();
+  if (g.down) g.owner->Shutdown();  // meanwhile
+  return Usable(g.owner.get());
 }
 
 Peer* DefaultPeerIfStarted() { return global().forked ? nullptr : global().peer.load(); }
 
 void ShutdownDefaultPeer() {
   Global& g = global();
-  Peer* peer = g.peer;
-  if (!peer || g.forked) return;
-  g.down = true;
-  peer->Shutdown();
+  if (g.forked) return;
+  g.down = true;  // a peer that has not started does not start any more
+  if (Peer* peer = g.peer) peer->Shutdown();
 }
 
 }  // namespace kungfu

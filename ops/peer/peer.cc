@@ -158,8 +158,8 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.timeout = Seconds(config_.collective_timeout);
   options.stall_warning = Seconds(config_.stall_warning);
   options.silence_timeout = Seconds(config_.silence_timeout);
-  // A newcomer would come too late to put its tensors there.
-  options.arena = config_.direct == "off" || elastic() ? nullptr : arena_;
+  options.direct = config_.direct != "off" && config_.arena_bytes > 0;
+  options.arena = options.direct ? arena_ : nullptr;
   options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
   const auto failed = [this](const Status& status) {
     if (control_) control_->ReportOnLoop(status.message());
@@ -208,6 +208,7 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   Operation meet;
   meet.kind = Kind::kBarrier;
   meet.name = kEpochName;
+  meet.of_core = true;
   meet.shape_digest = strategy.digest();
   meet.done = [strategy, valid, done, go_over](const Status& status) {
     if (!status.ok()) return done(status.WithContext("a new epoch with strategy " + strategy.ToString()));
@@ -217,7 +218,7 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   old->Start(std::move(meet));
 }
 
-void Peer::Propose(int size, StatusCallback answered) {
+void Peer::Propose(std::optional<int> size, StatusCallback answered) {
   if (!elastic()) {
     return answered(FailedPreconditionError("the peers of this job do not change: start it with kungfu-run -w"));
   }
@@ -226,7 +227,7 @@ void Peer::Propose(int size, StatusCallback answered) {
   }
 }
 
-void Peer::Advance(StatusCallback done) {
+void Peer::Advance(bool only_if_idle, StatusCallback done) {
   const std::shared_ptr<Session> old = session();
   if (!elastic()) return done(OkStatus());
   const auto on_loop = [this, done](const std::function<void()>& task) {
@@ -238,16 +239,23 @@ void Peer::Advance(StatusCallback done) {
       GoOverWhenKnownOnLoop(old, VersionOf(old->epoch()) + 1, done);
     });
   }
-  auto newest = std::make_shared<uint64_t>(newest_version_);
+  struct News {
+    uint64_t version, busy;
+  };
+  auto news = std::make_shared<News>(News{newest_version_, only_if_idle && old->busy() ? 1u : 0u});
   Operation ask;
   ask.kind = Kind::kAllReduce;
   ask.name = kAdvanceName;
+  ask.of_core = true;
   ask.dtype = DType::kUint64;
   ask.op = ReduceOp::kMax;
-  ask.spans = {{newest.get(), newest.get(), 1}};
-  ask.done = [this, old, newest, done, on_loop](const Status& status) {
-    if (!status.ok() || *newest <= VersionOf(old->epoch())) return done(status);
-    on_loop([this, old, newest, done] { GoOverWhenKnownOnLoop(old, static_cast<uint32_t>(*newest), done); });
+  ask.spans = {{news.get(), news.get(), 2}};
+  ask.done = [this, old, news, done, on_loop](const Status& status) {
+    if (status.ok() && news->busy) {
+      return done(FailedPreconditionError("a new membership: operations of some peer are pending"));
+    }
+    if (!status.ok() || news->version <= VersionOf(old->epoch())) return done(status);
+    on_loop([this, old, news, done] { GoOverWhenKnownOnLoop(old, static_cast<uint32_t>(news->version), done); });
   };
   old->Start(std::move(ask));
 }

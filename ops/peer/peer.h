@@ -5,6 +5,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "ops/base/config.h"
@@ -48,15 +50,21 @@ class Peer {
   void BeginEpoch(const StrategySpec& strategy, StatusCallback done);
   StrategySpec strategy() const EXCLUDES(session_mu_);
 
-  // Asks the runner for another number of peers; `answered` is told whether it takes that up. Where nobody can change
-  // the membership: kFailedPrecondition. Any thread.
-  void Propose(int size, StatusCallback answered);
+  // Asks the runner for another number of peers (without one: for that of the config server); `answered` is told
+  // whether it takes that up. Where nobody can change the membership: kFailedPrecondition. Any thread.
+  void Propose(std::optional<int> size, StatusCallback answered);
   // Goes over to the newest membership that any peer has been told of; all call it at the same point of their work, and
   // go over together. A newcomer, which is a peer of one until then, asks to be taken in, and waits. `done` is called
   // once, later or at once. With OK: session() is that of the newest membership, the old one if there is no other; of
   // no peers (kAborted for all that follows) if this peer takes no part any more. What is pending in a session that
   // ends fails with kCancelled. Any thread.
-  void Advance(StatusCallback done);
+  void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
+  // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
+  void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
+  // Whether this is a newcomer that was not taken in yet.
+  bool joining() const { return joining_; }
+  // Whether a newer membership than that of the session() was announced.
+  bool outdated() const { return newest_version_ > VersionOf(session()->epoch()); }
   // Whether memberships may change.
   bool elastic() const { return config_.membership != "static"; }
   // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.
@@ -85,6 +93,7 @@ class Peer {
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                     const StrategySpec& strategy, const StatusCallback& done);
+  void Advance(bool only_if_idle, StatusCallback done);
   void GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done);
   void SetSession(std::shared_ptr<Session> session, const StrategySpec& strategy) EXCLUDES(session_mu_);
   Status StartLoop(const PeerList& peers, int rank);

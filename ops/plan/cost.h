@@ -101,8 +101,12 @@ struct Choice {
   std::string ToString() const;
 };
 
+// From this many bytes on: never.
+inline constexpr uint64_t kNever = ~uint64_t{0};
+
 // The fastest by the model, for each size. A strategy that does not win by more than a tenth is not worth a change from
-// the one for smaller tensors, and one by which a peer would talk to more than 64 others none at all.
-Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs);
+// the one for smaller tensors, and one by which a peer would talk to more than 64 others none at all. From
+// `direct_bytes` on HIERARCHY does without messages within a host: there a byte takes a third of the time.
+Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs, uint64_t direct_bytes = kNever);
 
 }  // namespace kungfu

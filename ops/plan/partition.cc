@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
+#include "ops/base/bytes.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
 namespace {
-
-// Where chunks may begin: on a cache line, so that no two threads write to the same one.
-constexpr uint64_t kLine = 64;
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 

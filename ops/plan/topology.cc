@@ -131,7 +131,16 @@ Graph CounterpartStar(const std::vector<int>& host_of_rank, int root) {
   const size_t place = std::find(neighbours.begin(), neighbours.end(), root) - neighbours.begin();
   std::vector<int> counterparts;
   for (const std::vector<int>& ranks : ranks_of_host) counterparts.push_back(ranks[place % ranks.size()]);
-  return TreeOverHosts(host_of_rank, counterparts, root, FatherInStar);
+  Graph graph(static_cast<int>(host_of_rank.size()));
+  for (size_t host = 0; host < counterparts.size(); ++host) {
+    for (const int rank : ranks_of_host[host]) {
+      if (rank != counterparts[host]) graph.AddEdge(counterparts[host], rank);
+    }
+  }
+  for (const int counterpart : counterparts) {
+    if (counterpart != root) graph.AddEdge(root, counterpart);
+  }
+  return graph;
 }
 
 }  // namespace kungfu

@@ -33,7 +33,8 @@ std::vector<int> MastersOf(const std::vector<int>& host_of_rank);
 Graph HostStar(const std::vector<int>& host_of_rank, int root);
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root);
 // The same with a star, but the master of each host is the counterpart of `root`: who has its place there, counted
-// around where there are fewer. Over all roots of a host each peer is master as often as any other.
+// around where there are fewer. Over all roots of a host each peer is master as often as any other. Children are in
+// rank order, those of the same host before the masters.
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root);
 
 }  // namespace kungfu

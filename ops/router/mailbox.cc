@@ -9,23 +9,6 @@
 namespace kungfu {
 namespace {
 
-// Keeps a message that came before it was asked for.
-class ParkingSink : public Sink {
- public:
-  explicit ParkingSink(uint64_t size) : bytes_(new char[size]), size_(size) {}
-
-  MutableBytes Reserve(size_t max) override { return {bytes_.get() + filled_, std::min<size_t>(max, size_ - filled_)}; }
-  void Commit(size_t size) override { filled_ += size; }
-  void Consume(ConstBytes) override { KF_CHECK(false) << "a parking place lends nothing"; }
-
-  ConstBytes bytes() const { return {bytes_.get(), static_cast<size_t>(size_)}; }
-
- private:
-  std::unique_ptr<char[]> bytes_;
-  const uint64_t size_;
-  uint64_t filled_ = 0;
-};
-
 // Gives a parked message to who wanted it.
 void Deliver(ConstBytes bytes, Sink* sink) {
   while (bytes.size > 0) {
@@ -43,6 +26,23 @@ void Deliver(ConstBytes bytes, Sink* sink) {
 }
 
 }  // namespace
+
+// Keeps a message that came before it was asked for.
+class Mailbox::ParkingSink : public Sink {
+ public:
+  explicit ParkingSink(uint64_t size) : bytes_(new char[size]), size_(size) {}
+
+  MutableBytes Reserve(size_t max) override { return {bytes_.get() + filled_, std::min<size_t>(max, size_ - filled_)}; }
+  void Commit(size_t size) override { filled_ += size; }
+  void Consume(ConstBytes) override { KF_CHECK(false) << "a parking place lends nothing"; }
+
+  ConstBytes bytes() const { return {bytes_.get(), static_cast<size_t>(size_)}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  const uint64_t size_;
+  uint64_t filled_ = 0;
+};
 
 struct Mailbox::Slot {
   Box* box = nullptr;

@@ -117,6 +117,7 @@ class Mailbox {
 
  private:
   struct Box;
+  class ParkingSink;
   struct SlotKey {
     PeerId from;
     uint32_t part;

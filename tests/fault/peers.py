@@ -9,26 +9,27 @@ SUM = 0
 FLOAT32 = 10
 
 
-class Span(ctypes.Structure):
-    """kungfu_span of kungfu.h."""
-
-    _fields_ = [("send", ctypes.c_void_p), ("recv", ctypes.c_void_p), ("count", ctypes.c_uint64)]
-
-
 class AllReduce:
-    """An all-reduce in place of `count` float32, each 1.0, that has been started."""
+    """An all-reduce in place of `count` float32, each 1.0, that has been started.
 
-    def __init__(self, name: str, count: int, timeout: float = 60) -> None:
-        self.values = (ctypes.c_float * count)(*([1.0] * min(count, 16)))
+    `shared`: in memory that the host's peers share, which is not given back.
+    """
+
+    def __init__(self, name: str, count: int, timeout: float = 60, shared: bool = False) -> None:
+        if shared:
+            allocate = _lib.core().kungfu_shared_allocate
+            allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+            self.values = (ctypes.c_float * count).from_address(allocate(4 * count))
+            self.values[:16] = [1.0] * 16
+        else:
+            self.values = (ctypes.c_float * count)(*([1.0] * min(count, 16)))
         self._ended = threading.Event()
         self._code, self._message = 0, ""
         address = ctypes.addressof(self.values)
-        spans = (Span * 1)(Span(address, address, count))
+        spans = (_lib.Span * 1)(_lib.Span(address, address, count))
         options = _lib.Options(name=name.encode(), dtype=FLOAT32, op=SUM, timeout=timeout)
         self._done = _lib.Done(self._end)
-        start = _lib.core().kungfu_all_reduce
-        start.restype = ctypes.c_uint64
-        start(spans, 1, ctypes.byref(options), self._done, None)
+        _lib.core().kungfu_all_reduce(spans, 1, ctypes.byref(options), self._done, None)
 
     def _end(self, _: object, code: int, message: bytes) -> None:
         self._code, self._message = code, message.decode()

@@ -8,13 +8,14 @@ import re
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from tests.fault.conftest import Jobs
+    from tests.fault.conftest import Jobs, Launch
 
 PYTHON = (sys.executable, "-S", "-c")
 
@@ -164,6 +165,14 @@ def test_a_program_that_cannot_be_started(kungfu_run: "Jobs", program: str, code
     assert f"kungfu-run: cannot start '{program}'" in launch.err
 
 
+def test_a_script_without_its_interpreter(kungfu_run: "Jobs", tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    launch = kungfu_run("-np", "2", str(script))
+    assert launch.wait() == 126
+    assert f"Permission denied; python {script}?" in launch.err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_forwarded_and_ends_the_job(kungfu_run: "Jobs", number: signal.Signals) -> None:
     program = f"""
@@ -244,23 +253,45 @@ os.write(1, b"the end")
     assert launch.out.count("the end\n") == 4
 
 
-def test_a_reader_that_has_stopped_does_not_stop_the_launcher(
-    kungfu_run: "Jobs", tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
-    script = f'exec "$0" "$@" > {tmp_path}/fifo'
-    program = "print('started', file=sys.stderr, flush=True)\nwhile True: print('x' * 1000)"
-    command = (sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", *PYTHON, RANK + program)
-    launch = kungfu_run("-np", "1", "bash", "-c", script, *command, KUNGFU_GRACE="1")
+@contextlib.contextmanager
+def unread_launcher(
+    jobs: "Jobs", program: str, *options: str, ready: str
+) -> Iterator[tuple["Launch", int]]:
+    """A launcher whose standard output nobody reads: the launcher around it, and its own pid.
+
+    The outer one runs its peer in a group of its own and ends with its exit code.
+    """
+    fifo = jobs.folder / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    inner = (sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", *options)
+    command = (*inner, *PYTHON, RANK + program)
+    launch = jobs("-np", "1", "bash", "-c", f'exec "$0" "$@" > {fifo}', *command, KUNGFU_GRACE="1")
     try:
-        launch.until_said("[0] [1] started")
-        inner = f"{sys.executable} -m kungfu_tf.launcher -np 2"
-        pids = [pid for pid, text in kungfu_run.living().items() if text.startswith(inner)]
-        os.kill(pids[0], signal.SIGTERM)
-        assert launch.wait() == 143
+        launch.until_said(ready)
+        running = jobs.living().items()
+        yield launch, next(pid for pid, text in running if text.startswith(" ".join(inner)))
     finally:
         os.close(reader)
+
+
+CHATTER = "print('started', file=sys.stderr, flush=True)\nwhile True: print('x' * 1000)"
+MUCH = "print('x\\n' * 120000)"  # more than a pipe holds, less than the launcher stops at
+
+
+def test_a_reader_that_has_stopped_does_not_stop_the_launcher(kungfu_run: "Jobs") -> None:
+    with unread_launcher(kungfu_run, CHATTER, ready="[0] [1] started") as (launch, pid):
+        os.kill(pid, signal.SIGTERM)
+        assert launch.wait() == 143
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_nor_when_its_peers_have_ended(kungfu_run: "Jobs", number: signal.Signals) -> None:
+    ended = "2 peers ended well"
+    with unread_launcher(kungfu_run, MUCH, "-v", ready=ended) as (launch, pid):
+        os.kill(pid, number)
+        assert launch.wait() == 128 + number
+    assert f"{number.name}: what is not read within 1 s is dropped" in launch.err
 
 
 def test_the_secret_is_on_no_command_line(kungfu_run: "Jobs") -> None:
@@ -327,6 +358,23 @@ print(sorted(names - {'__main__'}))
     launch = kungfu_run(sys.executable, "-S", "-c", script)
     assert launch.wait() == 0
     assert launch.out == "[0] ['kungfu_tf']\n"
+
+
+def test_importing_us_opens_no_socket_and_starts_no_thread(kungfu_run: "Jobs") -> None:
+    program = """
+import kungfu_tf
+folder = os.open("/proc/self/fd", os.O_RDONLY)
+sockets = [fd for fd in os.listdir(folder) if os.path.exists(f"/proc/self/fd/{fd}")
+           and os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")]
+finders = [type(finder).__name__ for finder in sys.meta_path]
+print(len(os.listdir("/proc/self/task")), sockets, "tensorflow" in sys.modules, finders[0])
+"""
+    launch = kungfu_run("-np", "2", *PYTHON, RANK + program)
+    assert launch.wait() == 0
+    # It waits for TensorFlow, to share its large tensors.
+    assert sorted(launch.out.splitlines()) == [
+        f"[{rank}] 1 [] False _WaitForTensorFlow" for rank in range(2)
+    ]
 
 
 def test_errors_and_help(kungfu_run: "Jobs") -> None:

@@ -37,17 +37,16 @@ def python(program: str) -> tuple[str, str, str]:
 )
 def test_killed_in_the_middle(kungfu_run: "Jobs", transport: str, strategy: str) -> None:
     program = """
-AllReduce("conv1", 4 << 20).wait()
-before = sent()
-if rank == 2:
-    def killer():
-        while sent() == before:
-            pass
-        os.kill(os.getpid(), signal.SIGKILL)
-    threading.Thread(target=killer, daemon=True).start()
+def killer():
+    before = sent()
+    while sent() == before:
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
 started = time.monotonic()
 try:
     for step in range(1000):
+        if rank == 2 and step == 1:
+            threading.Thread(target=killer, daemon=True).start()
         AllReduce("conv1", 4 << 20).wait()
 except errors.UnavailableError as error:
     print(f"error: {error}", flush=True)

@@ -19,14 +19,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/base/bytes.h"
 #include "ops/base/status.h"
 #include "ops/transport/socket/frame_parser.h"
 #include "ops/transport/socket/frame_writer.h"
 #include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
-
-inline constexpr size_t kLine = 64;
 
 struct RingControl {
   alignas(kLine) std::atomic<uint64_t> written;

@@ -12,8 +12,6 @@
 namespace kungfu::testing {
 namespace {
 
-constexpr int kOk = 0, kInvalidArgument = 3, kFailedPrecondition = 9, kAborted = 10;
-
 struct Result {
   int code;
   std::string message;
@@ -100,7 +98,7 @@ KF_TEST(CApi, WrongArgumentsAreTheOperationsError) {
       EXPECT_EQ(AllReduceAndWait(options).code, kInvalidArgument);
     }
     const std::string too_long(kungfu_longest_name() + 1, 'x');
-    for (const char* name : {"", static_cast<const char*>(nullptr), too_long.c_str()}) {
+    for (const char* name : {"", static_cast<const char*>(nullptr), too_long.c_str(), "kungfu/ping"}) {
       EXPECT_EQ(AllReduceAndWait(Named(name)).code, kInvalidArgument);
     }
     kungfu_options options = Named("x");
@@ -112,7 +110,7 @@ KF_TEST(CApi, WrongArgumentsAreTheOperationsError) {
     EXPECT_CONTAINS(result.message, "broadcast 'x'");
     kungfu_statistics statistics;
     kungfu_get_statistics(&statistics);
-    EXPECT_EQ(statistics.failures, 12u);
+    EXPECT_EQ(statistics.failures, 13u);
   });
 }
 
@@ -163,6 +161,9 @@ void ReduceAndCancel(int rank) {
   std::vector<float> never(1);
   Call call;
   const uint64_t operation = AllReduce(&never, Named("never"), &call);
+  kungfu_statistics statistics;
+  kungfu_get_statistics(&statistics);
+  if (rank == 0) EXPECT_EQ(statistics.pending, 1u);
   if (rank == 0) kungfu_cancel(operation, kAborted, "the test says so");
   const Result result = call.Wait();
   if (rank == 0) Barrier("cancelled");
@@ -170,8 +171,8 @@ void ReduceAndCancel(int rank) {
   EXPECT_CONTAINS(result.message, "all_reduce 'never' was cancelled at rank 0");
   EXPECT_CONTAINS(result.message, "the test says so");
 
-  kungfu_statistics statistics;
   kungfu_get_statistics(&statistics);
+  EXPECT_EQ(statistics.pending, 0u);
   EXPECT_EQ(statistics.failures, 1u);
   EXPECT_EQ(statistics.connections, 2u);
 

@@ -8,6 +8,10 @@
 
 namespace kungfu::testing {
 
+// Codes of kungfu_done.
+inline constexpr int kOk = 0, kInvalidArgument = 3, kNotFound = 5, kFailedPrecondition = 9, kAborted = 10,
+                     kUnavailable = 14;
+
 using Environment = std::map<std::string, std::string>;
 
 // Runs `body` in a new process with these variables; what fails there fails the test.

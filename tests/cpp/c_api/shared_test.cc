@@ -19,8 +19,6 @@
 namespace kungfu::testing {
 namespace {
 
-constexpr int kOk = 0, kUnavailable = 14;
-
 // An in-place sum of `count` floats; returns the code.
 int Sum(float* values, uint64_t count) {
   std::promise<int> code;

@@ -13,9 +13,7 @@
 namespace kungfu::testing {
 namespace {
 
-constexpr int kOk = 0, kInvalidArgument = 3, kNotFound = 5, kUnavailable = 14;
-
-kungfu_blob Named(const char* name, int64_t version = -1) {
+kungfu_blob BlobNamed(const char* name, int64_t version = -1) {
   kungfu_blob blob{};
   blob.name = name;
   blob.version = version;
@@ -25,7 +23,7 @@ kungfu_blob Named(const char* name, int64_t version = -1) {
 
 int Save(const char* name, std::vector<float> values, int64_t version = -1) {
   const kungfu_span span{values.data(), nullptr, values.size()};
-  const kungfu_blob blob = Named(name, version);
+  const kungfu_blob blob = BlobNamed(name, version);
   int64_t saved = -1;
   const int code = kungfu_save(&span, 1, &blob, 0, &saved);
   if (version >= 0 && code == kOk) EXPECT_EQ(saved, version);
@@ -59,18 +57,18 @@ KF_TEST(CApiStore, AProcessAloneServesItself) {
   InProcess({}, [] {
     EXPECT_EQ(Save("x", {1, 2}, 7), kOk);
     Answer found, absent, wrong, put, got;
-    EXPECT_EQ(Request(0, Named("x"), true, &found), kOk);
+    EXPECT_EQ(Request(0, BlobNamed("x"), true, &found), kOk);
     EXPECT_EQ(found.version, 7);
     EXPECT_TRUE(found.values == (std::vector<float>{1, 2}));
-    EXPECT_EQ(Request(0, Named("y"), true, &absent), kNotFound);
+    EXPECT_EQ(Request(0, BlobNamed("y"), true, &absent), kNotFound);
     EXPECT_CONTAINS(absent.message, "request of 'y': from rank 0 (");
-    kungfu_blob unknown = Named("x");
+    kungfu_blob unknown = BlobNamed("x");
     unknown.dtype = 99;
     EXPECT_EQ(Request(0, unknown, true, &wrong), kInvalidArgument);
     EXPECT_EQ(Save("x", {1, 2}, 7), kInvalidArgument);
     EXPECT_CONTAINS(kungfu_last_error(), "save of 'x': version 7 comes too late");
 
-    const kungfu_blob queue = Named("q");
+    const kungfu_blob queue = BlobNamed("q");
     put.values = {3, 4};
     const kungfu_span from{put.values.data(), nullptr, 2};
     kungfu_put(&from, 1, &queue, 1, 0, &Answer::Done, &put);
@@ -89,11 +87,11 @@ KF_TEST(CApiStore, ATargetThatDiesEndsTheRequest) {
     Answer first, second;
     if (rank == 1) {
       EXPECT_EQ(Save("x", {1, 2}), kOk);
-      EXPECT_EQ(Request(0, Named("enough"), true, &first), kOk);
+      EXPECT_EQ(Request(0, BlobNamed("enough"), true, &first), kOk);
       _exit(0);
     }
-    EXPECT_EQ(Request(1, Named("x"), true, &first), kOk);
-    kungfu_blob never = Named("never");
+    EXPECT_EQ(Request(1, BlobNamed("x"), true, &first), kOk);
+    kungfu_blob never = BlobNamed("never");
     second.values.resize(2);
     const kungfu_span span = second.span();
     kungfu_request(1, &span, 1, &never, 1, 0, nullptr, &Answer::Done, &second);
@@ -107,20 +105,20 @@ KF_TEST(CApiStore, ARequestCanBeCancelled) {
   InPeers(2, [](int rank) {
     Answer answer;
     if (rank == 1) {
-      EXPECT_EQ(Request(0, Named("end"), true, &answer), kOk);
+      EXPECT_EQ(Request(0, BlobNamed("end"), true, &answer), kOk);
       EXPECT_EQ(Save("got", {0, 0}), kOk);
       return;
     }
     answer.values.resize(2);
     const kungfu_span span = answer.span();
-    const kungfu_blob never = Named("never");
+    const kungfu_blob never = BlobNamed("never");
     const uint64_t operation = kungfu_request(1, &span, 1, &never, 1, 0, nullptr, &Answer::Done, &answer);
     kungfu_cancel(operation, 10, "the test says so");
     EXPECT_EQ(answer.Wait(), 10);
     EXPECT_CONTAINS(answer.message, "request of 'never': it was cancelled, because the test says so");
     EXPECT_EQ(Save("end", {0, 0}), kOk);
     Answer got;
-    const int code = Request(1, Named("got"), true, &got);
+    const int code = Request(1, BlobNamed("got"), true, &got);
     EXPECT_TRUE(code == kOk || code == kUnavailable);  // it has got it, and may be gone
     kungfu_shutdown();
   });

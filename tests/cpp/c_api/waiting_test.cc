@@ -12,11 +12,9 @@
 namespace kungfu::testing {
 namespace {
 
-constexpr int kOk = 0, kInvalidArgument = 3;
-
 // A sum of one number over the peers.
-struct Sum {
-  explicit Sum(std::string name, float value = 1) : name(std::move(name)), value(value) {}
+struct SumCall {
+  explicit SumCall(std::string name, float value = 1) : name(std::move(name)), value(value) {}
 
   void Start(kungfu_done done, void* done_arg) {
     kungfu_options options{};
@@ -27,16 +25,16 @@ struct Sum {
     kungfu_all_reduce(&span, 1, &options, done, done_arg);
   }
   int Wait() {
-    return kungfu_wait([](void* self, kungfu_done done, void* arg) { static_cast<Sum*>(self)->Start(done, arg); },
+    return kungfu_wait([](void* self, kungfu_done done, void* arg) { static_cast<SumCall*>(self)->Start(done, arg); },
                        this);
   }
   void Help() {
-    kungfu_help([](void* self) { static_cast<Sum*>(self)->Start(&Sum::Done, self); },
-                [](void* self) { return static_cast<Sum*>(self)->over.load() ? 1 : 0; }, this, 1);
+    kungfu_help([](void* self) { static_cast<SumCall*>(self)->Start(&SumCall::Done, self); },
+                [](void* self) { return static_cast<SumCall*>(self)->over.load() ? 1 : 0; }, this, 1);
   }
   static void Done(void* self, int code, const char*) {
     EXPECT_EQ(code, kOk);
-    static_cast<Sum*>(self)->over = true;
+    static_cast<SumCall*>(self)->over = true;
   }
 
   const std::string name;
@@ -46,13 +44,13 @@ struct Sum {
 
 KF_TEST(Waiting, AloneThereIsNothingToWaitFor) {
   InProcess({}, [] {
-    Sum sum("x", 7);
+    SumCall sum("x", 7);
     EXPECT_EQ(sum.Wait(), kOk);
     EXPECT_EQ(sum.value, 7);
-    Sum nameless("");
+    SumCall nameless("");
     EXPECT_EQ(nameless.Wait(), kInvalidArgument);
     EXPECT_CONTAINS(kungfu_last_error(), "name");
-    Sum helped("y");
+    SumCall helped("y");
     helped.Help();
     EXPECT_TRUE(helped.over);
   });
@@ -60,7 +58,7 @@ KF_TEST(Waiting, AloneThereIsNothingToWaitFor) {
 
 KF_TEST(Waiting, APeerThatCannotStartSaysWhy) {
   InProcess({{"KUNGFU_SELF", "nonsense"}}, [] {
-    EXPECT_EQ(Sum("x").Wait(), kInvalidArgument);
+    EXPECT_EQ(SumCall("x").Wait(), kInvalidArgument);
     EXPECT_CONTAINS(kungfu_last_error(), "KUNGFU_SELF");
   });
 }
@@ -71,7 +69,7 @@ void ManyWays(int rank) {
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([t] {
       for (int i = 0; i < 300; ++i) {
-        Sum sum("waiting" + std::to_string(t));
+        SumCall sum("waiting" + std::to_string(t));
         EXPECT_EQ(sum.Wait(), kOk);
         EXPECT_EQ(sum.value, 2);
       }
@@ -79,14 +77,14 @@ void ManyWays(int rank) {
   }
   threads.emplace_back([] {
     for (int i = 0; i < 300; ++i) {
-      Sum sum("helping");
+      SumCall sum("helping");
       sum.Help();
       while (!sum.over) std::this_thread::yield();
       EXPECT_EQ(sum.value, 2);
     }
   });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(Sum("end").Wait(), kOk);
+  EXPECT_EQ(SumCall("end").Wait(), kOk);
   EXPECT_EQ(kungfu_shutdown(), kOk);
 }
 

@@ -42,13 +42,16 @@ void ExpectAgreement(const Cluster& cluster) {
 }
 
 KF_TEST(Auto, AllPeersChooseTheSame) {
-  for (const int hosts : {1, 2, 3, 6}) {
-    ClusterOptions options;
-    options.transport = "auto";
-    options.hosts = hosts;
-    Cluster cluster(6, options);
-    ExpectSums(&cluster, "x");
-    ExpectAgreement(cluster);
+  for (const size_t arena_bytes : {0, 64 << 20}) {
+    for (const int hosts : {1, 2, 3, 6}) {
+      ClusterOptions options;
+      options.transport = "auto";
+      options.hosts = hosts;
+      options.arena_bytes = arena_bytes;
+      Cluster cluster(6, options);
+      ExpectSums(&cluster, "x");
+      ExpectAgreement(cluster);
+    }
   }
 }
 

@@ -64,6 +64,7 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.stall_warning = options.stall_warning;
     config.silence_timeout = options.silence_timeout;
     config.direct_bytes = options.direct_bytes;
+    config.arena_bytes = static_cast<long>(options.arena_bytes);
     config.log_level = 3;
     arenas_.push_back(options.arena_bytes > 0 ? std::move(*Arena::Create(options.arena_bytes)) : nullptr);
     StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config, arenas_.back().get());
@@ -84,10 +85,11 @@ Cluster::~Cluster() {
   std::filesystem::remove_all(directory_);
 }
 
-std::future<Status> Cluster::Start(int rank, Operation operation) {
+std::future<Status> Cluster::Start(int rank, Operation operation, uint64_t* handle) {
   auto promise = std::make_shared<std::promise<Status>>();
   operation.done = [promise](const Status& status) { promise->set_value(status); };
-  session(rank)->Start(std::move(operation));
+  const uint64_t started = session(rank)->Start(std::move(operation));
+  if (handle) *handle = started;
   return promise->get_future();
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -40,8 +41,8 @@ class Cluster {
   // Ends one peer, in good order.
   void Stop(int rank) { peers_[rank]->Shutdown(); }
 
-  // Begins the operation on one rank.
-  std::future<Status> Start(int rank, Operation operation);
+  // Begins the operation on one rank. `handle`, if it is not null, is what it can be cancelled by.
+  std::future<Status> Start(int rank, Operation operation, uint64_t* handle = nullptr);
   // Begins what `make` returns on every rank and waits for all. One status per rank; fails the test if an operation
   // does not end.
   std::vector<Status> Run(const std::function<Operation(int rank)>& make);

@@ -7,58 +7,12 @@
 #include <vector>
 
 #include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/collective/placed.h"
 #include "tests/cpp/collective/values.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
 namespace {
-
-constexpr uint64_t kCounts[] = {0, 1, 10, 1000, 10007};
-
-enum class Place { kShared, kOrdinary, kUneven };
-
-const char* NameOf(Place place) {
-  return place == Place::kShared ? "shared" : place == Place::kOrdinary ? "ordinary" : "uneven";
-}
-
-// Bytes at a place, which end where the arena does at the latest.
-class Buffer {
- public:
-  // Uneven: somewhere within a page of the arena.
-  Buffer(Arena* arena, Place place, const std::vector<char>& bytes) : arena_(arena), size_(bytes.size()) {
-    if (place == Place::kOrdinary) {
-      ordinary_.resize(size_ + 1);
-      data_ = ordinary_.data();
-    } else {
-      constexpr size_t kOdd = 3 * 16;
-      block_ = static_cast<char*>(arena->Allocate(size_ + kOdd));
-      if (block_ == nullptr) std::abort();
-      data_ = block_ + (place == Place::kUneven ? kOdd : 0);
-    }
-    std::copy(bytes.begin(), bytes.end(), data_);
-  }
-  ~Buffer() {
-    if (block_ != nullptr) arena_->Free(block_);
-  }
-  Buffer(Buffer&& other) : Buffer(other.arena_, Place::kOrdinary, {}) { *this = std::move(other); }
-  Buffer& operator=(Buffer&& other) {
-    std::swap(size_, other.size_);
-    std::swap(block_, other.block_);
-    std::swap(data_, other.data_);
-    ordinary_.swap(other.ordinary_);
-    return *this;
-  }
-
-  char* data() const { return data_; }
-  std::vector<char> bytes() const { return {data_, data_ + size_}; }
-
- private:
-  Arena* arena_;
-  size_t size_;
-  char* block_ = nullptr;
-  char* data_ = nullptr;
-  std::vector<char> ordinary_;
-};
 
 ClusterOptions Direct() {
   ClusterOptions options;
@@ -66,76 +20,22 @@ ClusterOptions Direct() {
   return options;
 }
 
-struct Case {
-  DType dtype;
-  ReduceOp op;
-  uint64_t count;
-  bool in_place;
-  std::vector<char> expected;
-  std::vector<Buffer> send, recv;
-
-  std::string name() const {
-    return std::string(Name(op)) + "/" + Name(dtype) + "/" + std::to_string(count) + (in_place ? "/in" : "/out");
-  }
-};
-
-Case MakeCase(const Cluster& cluster, Place place, DType dtype, ReduceOp op, uint64_t count, bool in_place) {
-  Case one{dtype, op, count, in_place, {}, {}, {}};
-  std::vector<std::vector<char>> values;
-  for (int rank = 0; rank < cluster.size(); ++rank) {
-    values.push_back(MakeValues(dtype, op, count, rank));
-    one.send.emplace_back(cluster.arena(rank), place, values.back());
-    one.recv.emplace_back(cluster.arena(rank), place, std::vector<char>(in_place ? 0 : values.back().size(), '\x55'));
-  }
-  one.expected = ExpectedValues(dtype, op, values);
-  return one;
-}
-
-void RunGrid(Place place, int size) {
+void RunGrid(Place (*place_of)(int), int size) {
   Cluster cluster(size, Direct());
-  std::vector<Case> cases;
-  for (int t = 0; t < kNumDTypes; ++t) {
-    for (int o = 0; o < kNumReduceOps; ++o) {
-      const DType dtype = static_cast<DType>(t);
-      const ReduceOp op = static_cast<ReduceOp>(o);
-      if (!Supports(dtype, op)) continue;
-      for (const uint64_t count : kCounts) {
-        for (const bool in_place : {false, true}) cases.push_back(MakeCase(cluster, place, dtype, op, count, in_place));
-      }
-    }
-  }
-  std::vector<std::future<Status>> futures;
-  for (Case& one : cases) {
-    for (int rank = 0; rank < size; ++rank) {
-      Operation operation = MakeOperation(Kind::kAllReduce, one.name(), one.dtype, one.op);
-      char* const send = one.send[rank].data();
-      operation.spans = {{send, one.in_place ? send : one.recv[rank].data(), one.count}};
-      futures.push_back(cluster.Start(rank, std::move(operation)));
-    }
-  }
-  for (auto& future : futures) EXPECT_OK(Wait(&future));
-  for (const Case& one : cases) {
-    for (int rank = 0; rank < size; ++rank) {
-      if ((one.in_place ? one.send : one.recv)[rank].bytes() != one.expected) {
-        Fail(__FILE__, __LINE__,
-             std::string(NameOf(place)) + ", " + std::to_string(size) + " peers, rank " + std::to_string(rank) + ": " +
-                 one.name());
-      }
-    }
-  }
-  EXPECT_EQ(cluster.peer(0)->counters().direct(), cases.size());
+  const size_t count = RunPlacedGrid(&cluster, place_of);
+  EXPECT_EQ(cluster.peer(0)->counters().direct(), count);
 }
 
 KF_TEST(Direct, SharedMemory) {
-  for (int size = 2; size <= 8; ++size) RunGrid(Place::kShared, size);
+  for (int size = 2; size <= 8; ++size) RunGrid([](int) { return Place::kShared; }, size);
 }
 
 KF_TEST(Direct, OrdinaryMemory) {
-  for (const int size : {2, 3, 4, 7}) RunGrid(Place::kOrdinary, size);
+  for (const int size : {2, 3, 4, 7}) RunGrid([](int) { return Place::kOrdinary; }, size);
 }
 
 KF_TEST(Direct, AnywhereInAPage) {
-  for (const int size : {2, 3, 4, 7}) RunGrid(Place::kUneven, size);
+  for (const int size : {2, 3, 4, 7}) RunGrid([](int) { return Place::kUneven; }, size);
 }
 
 // Tensors of a group, large and small, that lie at other places on other ranks.

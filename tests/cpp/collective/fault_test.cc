@@ -160,12 +160,10 @@ void ExpectCancelled(const ClusterOptions& options, const Status& cause, Code co
   Cluster cluster(kSize, options);
   ExpectStillWorks(&cluster);
   std::vector<Floats> tensors(2, Floats(1 << 20));
-  auto promise = std::make_shared<std::promise<Status>>();
+  uint64_t handle;
   Operation mine = Reduction(1 << 20);
   mine.spans = {{tensors[0].data(), tensors[0].data(), 1 << 20}};
-  mine.done = [promise](const Status& status) { promise->set_value(status); };
-  std::future<Status> first = promise->get_future();
-  const uint64_t handle = cluster.session(0)->Start(std::move(mine));
+  std::future<Status> first = cluster.Start(0, mine, &handle);
   Operation other = Reduction(1 << 20);
   other.spans = {{tensors[1].data(), tensors[1].data(), 1 << 20}};
   std::future<Status> second = cluster.Start(1, other);

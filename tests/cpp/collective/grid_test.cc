@@ -11,10 +11,8 @@
 namespace kungfu::testing {
 namespace {
 
-constexpr uint64_t kCounts[] = {0, 1, 10, 1000, 10007};
-
 // One all-reduce on all ranks: its buffers, and what must come out.
-struct Case {
+struct GridCase {
   DType dtype;
   ReduceOp op;
   uint64_t count;
@@ -26,15 +24,8 @@ struct Case {
   }
 };
 
-// Threads do not care what they move: where ThreadSanitizer makes all of it slow, one dtype stands for the others.
-#ifdef __SANITIZE_THREAD__
-constexpr int kFirstDType = static_cast<int>(DType::kFloat32), kEndDType = kFirstDType + 1;
-#else
-constexpr int kFirstDType = 0, kEndDType = kNumDTypes;
-#endif
-
-std::vector<Case> MakeCases(int size) {
-  std::vector<Case> cases;
+std::vector<GridCase> MakeCases(int size) {
+  std::vector<GridCase> cases;
   for (int t = kFirstDType; t < kEndDType; ++t) {
     for (int o = 0; o < kNumReduceOps; ++o) {
       const DType dtype = static_cast<DType>(t);
@@ -42,7 +33,7 @@ std::vector<Case> MakeCases(int size) {
       if (!Supports(dtype, op)) continue;
       for (const uint64_t count : kCounts) {
         for (const bool in_place : {false, true}) {
-          Case one{dtype, op, count, in_place, {}, {}};
+          GridCase one{dtype, op, count, in_place, {}, {}};
           for (int rank = 0; rank < size; ++rank) {
             one.send.push_back(MakeValues(dtype, op, count, rank));
             one.recv.push_back(in_place ? one.send.back() : std::vector<char>(count * SizeOf(dtype), '\x55'));
@@ -62,9 +53,9 @@ void RunGrid(const char* strategy, int size, int hosts = 1) {
   options.strategy = strategy;
   options.chunk_bytes = 64 << 10;  // several chunks for the larger tensors
   Cluster cluster(size, options);
-  std::vector<Case> cases = MakeCases(size);
+  std::vector<GridCase> cases = MakeCases(size);
   std::vector<std::future<Status>> futures;
-  for (Case& one : cases) {
+  for (GridCase& one : cases) {
     for (int rank = 0; rank < size; ++rank) {
       Operation operation = MakeOperation(Kind::kAllReduce, one.name(), one.dtype, one.op);
       void* recv = one.recv[rank].data();
@@ -73,7 +64,7 @@ void RunGrid(const char* strategy, int size, int hosts = 1) {
     }
   }
   for (auto& future : futures) EXPECT_OK(Wait(&future));
-  for (const Case& one : cases) {
+  for (const GridCase& one : cases) {
     const std::vector<char> expected = ExpectedValues(one.dtype, one.op, one.send);
     for (int rank = 0; rank < size; ++rank) {
       if (one.recv[rank] != expected) {

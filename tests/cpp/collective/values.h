@@ -9,6 +9,16 @@
 
 namespace kungfu::testing {
 
+// Threads do not care what they move: where ThreadSanitizer makes all of it slow, one dtype stands for the others.
+#ifdef __SANITIZE_THREAD__
+constexpr int kFirstDType = static_cast<int>(DType::kFloat32), kEndDType = kFirstDType + 1;
+#else
+constexpr int kFirstDType = 0, kEndDType = kNumDTypes;
+#endif
+
+// How many elements a reduction is tried with: also less than one for each peer.
+inline constexpr uint64_t kCounts[] = {0, 1, 10, 1000, 10007};
+
 // Element i of rank r: a small whole number that depends on both (for bool: 0 or 1).
 std::vector<char> MakeValues(DType dtype, ReduceOp op, uint64_t count, int rank);
 

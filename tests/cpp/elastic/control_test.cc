@@ -148,6 +148,15 @@ KF_TEST(Control, HearsWhoTakesPart) {
   f.OnLoop([&] { f.control->CloseOnLoop(); });
 }
 
+KF_TEST(Control, HearsThatNobodyTakesPart) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  f.runner.Say("members 3 -\n");
+  EXPECT_EQ(f.members.get_future().get(), "3 ");
+  f.OnLoop([&] { f.control->CloseOnLoop(); });
+}
+
 KF_TEST(Control, QuestionsAreAnsweredInTheirOrder) {
   Fixture f;
   EXPECT_OK(f.Open());
@@ -155,7 +164,8 @@ KF_TEST(Control, QuestionsAreAnsweredInTheirOrder) {
   std::promise<Status> answers[3];
   f.OnLoop([&] {
     for (std::promise<Status>& answer : answers) {
-      f.control->ProposeOnLoop(3, [&answer](const Status& status) { answer.set_value(status); });
+      const std::optional<int> size = &answer == answers ? std::nullopt : std::optional<int>(3);
+      f.control->ProposeOnLoop(size, [&answer](const Status& status) { answer.set_value(status); });
     }
   });
   f.runner.Say("proposed\nrefused 2 slots are all there are\n");

@@ -9,16 +9,16 @@
 namespace kungfu::testing {
 namespace {
 
-constexpr size_t kSize = 1 << 20;
+constexpr size_t kBytes = 1 << 20;
 
 KF_TEST(SharedMemory, IsTheSameForAll) {
-  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kBytes);
   ASSERT_TRUE(mine.ok());
   StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
   ASSERT_TRUE(theirs.ok());
-  EXPECT_EQ(theirs->size(), kSize);
+  EXPECT_EQ(theirs->size(), kBytes);
   EXPECT_TRUE(mine->data() != theirs->data());
-  EXPECT_EQ(theirs->data()[kSize - 1], 0);
+  EXPECT_EQ(theirs->data()[kBytes - 1], 0);
   mine->data()[7] = 'a';
   theirs->data()[8] = 'b';
   EXPECT_EQ(std::string(theirs->data() + 7, 2), "ab");
@@ -26,7 +26,7 @@ KF_TEST(SharedMemory, IsTheSameForAll) {
 }
 
 KF_TEST(SharedMemory, OutlivesWhoMadeIt) {
-  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kBytes);
   ASSERT_TRUE(mine.ok());
   StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
   ASSERT_TRUE(theirs.ok());
@@ -36,7 +36,7 @@ KF_TEST(SharedMemory, OutlivesWhoMadeIt) {
 }
 
 KF_TEST(SharedMemory, IsBelievedOnlyWithTheSecret) {
-  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kBytes);
   ASSERT_TRUE(mine.ok());
   const auto expect_refused = [&](void (*change)(SharedMemoryAddress*), const std::string& why) {
     SharedMemoryAddress address = mine->address();
@@ -53,7 +53,7 @@ KF_TEST(SharedMemory, IsBelievedOnlyWithTheSecret) {
 }
 
 KF_TEST(SharedMemory, WhatIsWithdrawnIsOutOfReach) {
-  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kSize);
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kBytes);
   ASSERT_TRUE(mine.ok());
   StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
   ASSERT_TRUE(theirs.ok());

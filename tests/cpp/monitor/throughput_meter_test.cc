@@ -5,16 +5,16 @@
 namespace kungfu {
 namespace {
 
-Clock::time_point At(int64_t seconds) { return Clock::time_point{} + std::chrono::seconds(seconds); }
+Clock::time_point AtSecond(int64_t seconds) { return Clock::time_point{} + std::chrono::seconds(seconds); }
 
 KF_TEST(ThroughputMeter, OverlappingOperationsShareTheTime) {
   ThroughputMeter meter;
-  meter.Begin(At(10));
-  meter.Begin(At(11));
-  meter.End(At(12), 1, 600);
-  meter.End(At(13), 1, 600);
-  meter.Begin(At(100));
-  meter.End(At(101), 1, 400);
+  meter.Begin(AtSecond(10));
+  meter.Begin(AtSecond(11));
+  meter.End(AtSecond(12), 1, 600);
+  meter.End(AtSecond(13), 1, 600);
+  meter.Begin(AtSecond(100));
+  meter.End(AtSecond(101), 1, 400);
   EXPECT_EQ(meter.Of(1).total.bytes, 1600u);
   EXPECT_EQ(meter.Of(1).total.seconds, 4.0);
 }
@@ -22,8 +22,8 @@ KF_TEST(ThroughputMeter, OverlappingOperationsShareTheTime) {
 KF_TEST(ThroughputMeter, KeysAndWindows) {
   ThroughputMeter meter;
   const auto move = [&](int64_t from, int64_t to, int key, uint64_t bytes) {
-    meter.Begin(At(from));
-    meter.End(At(to), key, bytes);
+    meter.Begin(AtSecond(from));
+    meter.End(AtSecond(to), key, bytes);
   };
   move(0, 1, 1, 100);
   EXPECT_EQ(meter.Of(1).newest, 0.0);

@@ -53,7 +53,9 @@ class Job {
     config.control = ControlPath();
     config.collective_timeout = 30;
     config.log_level = 3;
-    StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config);
+    config.direct_bytes = 0;
+    arenas_[name] = std::move(*Arena::Create(1 << 20));
+    StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config, arenas_[name].get());
     if (!peer.ok()) Fail(__FILE__, __LINE__, peer.status().ToString());
     peers_[name] = std::move(*peer);
     lines_[name] = accept(listener_, nullptr, nullptr);
@@ -64,6 +66,7 @@ class Job {
   void Stop(char name) {
     peers_[name]->Shutdown();
     peers_.erase(name);
+    arenas_.erase(name);
     close(lines_[name]);
     lines_.erase(name);
   }
@@ -110,10 +113,12 @@ class Job {
     for (const char name : names) futures.push_back(Advance(name));
     for (auto& future : futures) EXPECT_OK(Wait(&future));
   }
-  // Each contributes 1.
+  // Each contributes 1. Several reduce in each other's memory.
   void ExpectSum(const std::string& names) {
     std::vector<float> values(names.size(), 1);
     std::vector<std::future<Status>> futures;
+    std::vector<uint64_t> direct;
+    for (const char name : names) direct.push_back(peer(name)->counters().direct());
     for (size_t i = 0; i < names.size(); ++i) {
       Operation operation = MakeOperation(Kind::kAllReduce, "sum");
       operation.spans = {{&values[i], &values[i], 1}};
@@ -124,6 +129,10 @@ class Job {
     }
     for (auto& future : futures) EXPECT_OK(Wait(&future));
     EXPECT_TRUE(values == std::vector<float>(names.size(), static_cast<float>(names.size())));
+    for (size_t i = 0; i < names.size(); ++i) {
+      const bool named = peer(names[i])->strategy().name != StrategyName::kAuto;
+      EXPECT_EQ(peer(names[i])->counters().direct(), direct[i] + (names.size() > 1 && !named ? 1 : 0));
+    }
   }
 
  private:
@@ -141,6 +150,7 @@ class Job {
   std::string directory_;
   int listener_;
   int version_ = 0;
+  std::map<char, std::unique_ptr<Arena>> arenas_;
   std::map<char, std::unique_ptr<Peer>> peers_;
   std::map<char, int> lines_, starts_;
 };
@@ -277,6 +287,50 @@ KF_TEST(Membership, AProposalIsAnsweredByTheRunner) {
   const Status status = answered.get_future().get();
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_EQ(status.message(), "there are 2 slots");
+}
+
+KF_TEST(Membership, ANewcomerIsJoiningUntilItIsTakenIn) {
+  Job job;
+  job.StartMembers("a");
+  job.Start('b');
+  EXPECT_TRUE(job.peer('b')->joining() && !job.peer('a')->joining());
+  job.Announce("ab");
+  job.ExpectAllAdvance("ab");
+  EXPECT_TRUE(!job.peer('b')->joining());
+  job.ExpectSum("ab");
+}
+
+KF_TEST(Membership, WhileOperationsArePendingNobodyGoesOver) {
+  Job job;
+  job.StartMembers("ab");
+  job.ExpectSum("ab");
+  EXPECT_TRUE(!job.peer('b')->outdated());
+  job.Announce("a");
+  EXPECT_TRUE(job.peer('b')->outdated());
+  const auto barrier = [&job](char name) {
+    auto promise = std::make_shared<std::promise<Status>>();
+    Operation operation = MakeOperation(Kind::kBarrier, "pending");
+    operation.done = [promise](const Status& status) { promise->set_value(status); };
+    job.peer(name)->session()->Start(std::move(operation));
+    return promise->get_future();
+  };
+  const auto advance = [&job](char name) {
+    auto promise = std::make_shared<std::promise<Status>>();
+    job.peer(name)->AdvanceIfIdle([promise](const Status& status) { promise->set_value(status); });
+    return promise->get_future();
+  };
+  std::future<Status> first = barrier('b');
+  std::future<Status> a = advance('a'), b = advance('b');
+  EXPECT_EQ(Wait(&a).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(Wait(&b).code(), Code::kFailedPrecondition);
+  std::future<Status> second = barrier('a');
+  EXPECT_OK(Wait(&first));
+  EXPECT_OK(Wait(&second));
+  a = advance('a');
+  b = advance('b');
+  EXPECT_OK(Wait(&a));
+  EXPECT_OK(Wait(&b));
+  EXPECT_EQ(job.peer('b')->session()->size(), 0);
 }
 
 KF_TEST(Membership, ThatDoesNotChangeKnowsNoProposal) {

@@ -29,6 +29,14 @@ void SumOfAThousand(Cluster* cluster, const std::string& name) {
   }));
 }
 
+// An answer may come while the session is still begun: what that has under way ends with it.
+KF_TEST(Ping, APeerMayEndBeforeItsSessionHasBegun) {
+  for (int round = 0; round < 30; ++round) {
+    Cluster cluster(3);
+    Ping(cluster.session(round % 3).get()).wait();
+  }
+}
+
 KF_TEST(Ping, OneOfAllMayAskAndAllAtOnce) {
   Cluster cluster(3);
   std::vector<std::future<Latencies>> pings;

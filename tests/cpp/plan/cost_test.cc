@@ -91,6 +91,17 @@ KF_TEST(Choice, OverHostsFollowsTheSlowerLink) {
   EXPECT_TRUE(Choose(peers, kChunk, {{50e-6, 1e-7, 1e-12}, {50e-6, 1e-7, 1e-12}}).For(0) == StrategyName::kClique);
 }
 
+// Where bytes within a host cost the most a clique has the fewest there, as long as they are messages.
+KF_TEST(Choice, PrefersOtherPeersMemory) {
+  const PeerList peers = PeersOnEqualHosts(2, 8);
+  const LinkCosts costs{{1e-7, 1e-7, 8e-9}, {1e-7, 1e-7, 1e-9}};
+  const uint64_t bytes = 64 << 20;
+  EXPECT_TRUE(Choose(peers, kChunk, costs).For(bytes) == StrategyName::kClique);
+  const Choice choice = Choose(peers, kChunk, costs, 16 << 20);
+  EXPECT_TRUE(choice.For(bytes) == StrategyName::kHierarchy);
+  EXPECT_TRUE(choice.For(8 << 20) == Choose(peers, kChunk, costs).For(8 << 20));
+}
+
 KF_TEST(Choice, GivesNoPeerTooManyConnections) {
   for (const PeerList& peers : {PeersOnEqualHosts(1, 128), PeersOnEqualHosts(16, 8)}) {
     const Choice choice = Choose(peers, kChunk, {});

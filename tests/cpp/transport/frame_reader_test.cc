@@ -17,13 +17,13 @@ using testing::Pattern;
 using testing::RecordingSink;
 using testing::SinkKind;
 
-struct Frame {
+struct SentFrame {
   FrameHeader header;
   std::string payload;
 };
 
-Frame NewFrame(size_t name_size, size_t payload_size) {
-  Frame frame;
+SentFrame NewFrame(size_t name_size, size_t payload_size) {
+  SentFrame frame;
   frame.header.type = payload_size > kMaxEagerSize ? FrameType::kBulk : FrameType::kData;
   frame.header.tag.name = std::string(name_size, 'n');
   frame.header.tag.number = name_size;
@@ -32,9 +32,9 @@ Frame NewFrame(size_t name_size, size_t payload_size) {
   return frame;
 }
 
-class Receiver : public FrameReceiver {
+class FrameRecorder : public FrameReceiver {
  public:
-  explicit Receiver(SinkKind kind) : kind_(kind) {}
+  explicit FrameRecorder(SinkKind kind) : kind_(kind) {}
 
   Status OnFrameOnLoop(const FrameHeader& header, Sink** sink) override {
     sink_.Begin(kind_, header.payload_size);
@@ -46,7 +46,7 @@ class Receiver : public FrameReceiver {
     frames.push_back({header, sink_.Take()});
   }
 
-  std::vector<Frame> frames;
+  std::vector<SentFrame> frames;
   bool refuse = false;
 
  private:
@@ -73,7 +73,7 @@ std::shared_ptr<ReadScratch> NewScratch() { return std::shared_ptr<ReadScratch>(
 
 // Every frame at every place in the stream, however it is cut on its way.
 KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
-  std::vector<Frame> sent;
+  std::vector<SentFrame> sent;
   std::string stream;
   for (const size_t name_size : {size_t{0}, size_t{1}, size_t{13}, kMaxNameSize}) {
     for (const size_t size : {0, 1, 15, 16, 17, 100, 4096, 16384, 20001, 65536, 300007}) {
@@ -84,7 +84,7 @@ KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
   for (const SinkKind kind : testing::kSinkKinds) {
     for (const size_t cut : {7, 16, 71, 1000, 16383, 16385, 100000}) {
       const Socket socket;
-      Receiver receiver(kind);
+      FrameRecorder receiver(kind);
       FrameParser frames(&receiver);
       FrameReader reader(NewScratch());
       bool ended = false;
@@ -105,7 +105,7 @@ KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
 
 KF_TEST(FrameReader, SaysWhenTheOtherSideHasEnded) {
   Socket socket;
-  Receiver receiver(SinkKind::kWhole);
+  FrameRecorder receiver(SinkKind::kWhole);
   FrameParser frames(&receiver);
   FrameReader reader(NewScratch());
   const std::string header = EncodeHeader(NewFrame(3, 100).header);
@@ -118,7 +118,7 @@ KF_TEST(FrameReader, SaysWhenTheOtherSideHasEnded) {
 
 KF_TEST(FrameReader, PassesOnTheErrorOfItsReceiver) {
   const Socket socket;
-  Receiver receiver(SinkKind::kWhole);
+  FrameRecorder receiver(SinkKind::kWhole);
   receiver.refuse = true;
   FrameParser frames(&receiver);
   FrameReader reader(NewScratch());
@@ -130,7 +130,7 @@ KF_TEST(FrameReader, PassesOnTheErrorOfItsReceiver) {
 
 KF_TEST(FrameReader, RefusesGarbageAtOnce) {
   const Socket socket;
-  Receiver receiver(SinkKind::kWhole);
+  FrameRecorder receiver(SinkKind::kWhole);
   FrameParser frames(&receiver);
   FrameReader reader(NewScratch());
   const std::string garbage(kHeaderSize, '\xff');
@@ -151,7 +151,7 @@ KF_TEST(FrameReader, ReadsABoundedAmountAtATime) {
   while (write(socket.writing.get(), header.data(), header.size()) == static_cast<ssize_t>(header.size())) {
     sent += header.size();
   }
-  Receiver receiver(SinkKind::kWhole);
+  FrameRecorder receiver(SinkKind::kWhole);
   FrameParser frames(&receiver);
   FrameReader reader(NewScratch());
   bool ended = false;

@@ -12,8 +12,8 @@ namespace {
 
 using testing::Pattern;
 
-struct Socket {
-  Socket() {
+struct SmallSocket {
+  SmallSocket() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     reading = UniqueFd(ends[0]);
@@ -32,13 +32,13 @@ struct Socket {
   UniqueFd reading, writing;
 };
 
-Status Write(FrameWriter* writer, const Socket& socket) {
+Status Write(FrameWriter* writer, const SmallSocket& socket) {
   SocketOutput output(socket.writing.get());
   return writer->WriteTo(&output);
 }
 
 KF_TEST(FrameWriter, WritesFramesInOrderHoweverLittleTheSystemTakes) {
-  const Socket socket;
+  const SmallSocket socket;
   FrameWriter writer;
   std::vector<std::string> keep;
   keep.reserve(2000);
@@ -79,7 +79,7 @@ KF_TEST(FrameWriter, WritesFramesInOrderHoweverLittleTheSystemTakes) {
 }
 
 KF_TEST(FrameWriter, GivesBackTheCallbacksOfWhatIsNotWritten) {
-  const Socket socket;
+  const SmallSocket socket;
   FrameWriter writer;
   const std::string large = Pattern(1 << 20, 1);
   std::string called;
@@ -94,7 +94,7 @@ KF_TEST(FrameWriter, GivesBackTheCallbacksOfWhatIsNotWritten) {
 }
 
 KF_TEST(FrameWriter, SaysThatTheOtherSideIsGone) {
-  Socket socket;
+  SmallSocket socket;
   socket.reading.Reset();
   FrameWriter writer;
   writer.Push("header", {}, nullptr);

@@ -17,9 +17,9 @@ using testing::SinkKind;
 
 constexpr size_t kCapacity = 4096;
 
-class Receiver : public FrameReceiver {
+class RingReceiver : public FrameReceiver {
  public:
-  explicit Receiver(SinkKind kind) : kind_(kind) {}
+  explicit RingReceiver(SinkKind kind) : kind_(kind) {}
   Status OnFrameOnLoop(const FrameHeader& header, Sink** sink) override {
     sink_.Begin(kind_, header.payload_size);
     if (header.payload_size > 0) *sink = &sink_;
@@ -69,7 +69,7 @@ struct Ring {
   RingReader reader{RingPlace(memory, kCapacity), &bell};
   RingControl& control = *reinterpret_cast<RingControl*>(memory);
   FrameWriter frames{kLine};
-  Receiver receiver;
+  RingReceiver receiver;
   FrameParser parser{&receiver};
   int sent = 0;
 };

@@ -151,8 +151,8 @@ class RawPeer {
 };
 
 // A good connection beside that of the raw peers, which must go on.
-struct Victim {
-  ~Victim() {
+struct ShmVictim {
+  ~ShmVictim() {
     const Frame frame = NewFrame("still alive", Pattern(100000, 1));
     pair.at_a->Send(frame);
     EXPECT_TRUE(pair.at_b->AwaitFrames(1)[0].payload == frame.payload);
@@ -164,7 +164,7 @@ struct Victim {
 };
 
 KF_TEST(ShmTransport, TurnsAwayWhatIsNoOffer) {
-  Victim victim;
+  ShmVictim victim;
   UniqueFd small_fd;
   const StatusOr<Segment> small = Segment::Create(4096, &small_fd);
   const std::vector<std::vector<int>> offers = {{small_fd.get()}, {0}, {small_fd.get(), small_fd.get()}};
@@ -179,7 +179,7 @@ KF_TEST(ShmTransport, TurnsAwayWhatIsNoOffer) {
 }
 
 KF_TEST(ShmTransport, ClosesWhoBreaksItsRing) {
-  Victim victim;
+  ShmVictim victim;
   size_t index = 1;
   for (const uint64_t written : {uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 40}) {
     RawPeer peer(&victim.fixture, victim.self());
@@ -202,7 +202,7 @@ KF_TEST(ShmTransport, ClosesWhoBreaksItsRing) {
 
 // Frames, bells and garbage: no crash, and nobody else notices.
 KF_TEST(ShmTransport, SurvivesAScribblingPeer) {
-  Victim victim;
+  ShmVictim victim;
   std::mt19937_64 random(3);
   for (int round = 0; round < 30; ++round) {
     RawPeer peer(&victim.fixture, victim.self());
@@ -226,7 +226,7 @@ KF_TEST(ShmTransport, SurvivesAScribblingPeer) {
 
 // What a peer has written before it died is still handed on.
 KF_TEST(ShmTransport, HandsOnTheLastWordsOfAPeer) {
-  Victim victim;
+  ShmVictim victim;
   Frame frame = NewFrame("last words", "");
   {
     RawPeer peer(&victim.fixture, victim.self());

@@ -58,7 +58,7 @@ class SetPeer {
   std::unique_ptr<TransportSet> set_;
 };
 
-constexpr Seconds kSoon{0.05};
+constexpr Seconds kBriefly{0.05};
 
 struct Hosts {
   UnixFixture sockets;
@@ -87,7 +87,7 @@ KF_TEST(TransportSet, OpensNoPortWithoutAPeerOnAnotherHost) {
   Hosts hosts;
   SetPeer b(hosts.b, "auto", hosts.sockets.directory()), by_tcp(hosts.a, "tcp", "");
   EXPECT_OK(b.Listen({hosts.a, hosts.b}));
-  EXPECT_EQ(by_tcp.Connect(hosts.b, kSoon).status().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(by_tcp.Connect(hosts.b, kBriefly).status().code(), Code::kDeadlineExceeded);
   // A peer on another host joins later.
   EXPECT_OK(b.Listen({hosts.a, hosts.b, hosts.far}));
   EXPECT_EQ(Via(by_tcp.Connect(hosts.b, testing::kPatience)), "tcp");

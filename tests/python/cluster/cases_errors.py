@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import tensorflow as tf
 from harness import each
@@ -146,7 +148,74 @@ def case_slices_of_different_matrices():
     shape = [mine_if_last(11, 10), 3]
     slices = tf.IndexedSlices(tf.zeros([2, 3]), tf.constant([0, 1]), tf.constant(shape))
     raised_by(InvalidArgument, lambda: kf.ops.all_reduce(slices, name="slices"))
-    still_works("slices/values")
+    still_works("slices")
+
+
+def some_slices():
+    return tf.IndexedSlices(tf.ones([2, 4]), tf.constant([0, 1]), tf.constant([4, 4]))
+
+
+def ones(*dtypes):
+    """A group of these."""
+    kinds = {None: lambda: None, "slices": some_slices}
+    return [kinds.get(d, lambda d=d: tf.ones([4, 4], d))() for d in dtypes]
+
+
+DIFFERING = {
+    "dtypes": (["float32", "float64"], ["float32", "int32"]),
+    "a dtype more": (["float32", "float64"], ["float32", None]),
+    "one more": (["float32", "float64"], ["float32"]),
+    "nothing": (["float32"], [None]),
+    "nothing at all": (["float64"], []),
+    "slices": (["float32"], ["slices"]),
+    "more slices": (["slices", "slices"], ["slices", None]),
+    "slices at the end": (["float32", "slices"], ["float32", None]),
+}
+
+
+@each(
+    what=[
+        "dtypes",
+        "a dtype more",
+        "one more",
+        "nothing",
+        "nothing at all",
+        "slices",
+        "more slices",
+        "slices at the end",
+    ],
+    mode=["eager", "function"],
+)
+def case_groups_that_differ(what, mode):
+    """Wherever in the group that is, and also if a peer has nothing to send."""
+    values = ones(*mine_if_last(*DIFFERING[what]))
+    name = f"{mode}, {what}"
+
+    def run():
+        return kf.ops.group_all_reduce(values, name=name)
+
+    text = raised_by(InvalidArgument, run if mode == "eager" else tf.function(run))
+    assert f"'{name}" in text  # whichever operation was first
+    still_works(name if mode == "eager" else f"after {name}")  # see case_in_a_function
+
+
+@each(other=["another dtype", "one less", "none"])
+def case_variables_that_differ(other):
+    variables = [tf.Variable([1.0]), tf.Variable([2.0], dtype="float64")]
+    others = {
+        "another dtype": lambda: [variables[0], tf.Variable([2])],
+        "one less": lambda: variables[:1],
+        "none": list,
+    }[other]()
+    mine = mine_if_last(others, variables)
+    raised_by(InvalidArgument, lambda: kf.initializer.broadcast_variables(mine))
+    still_works("broadcast_variables")
+
+
+def case_slices_and_a_dense_tensor():
+    value = mine_if_last(some_slices(), tf.ones([4, 4]))
+    raised_by(InvalidArgument, lambda: kf.ops.all_reduce(value, name="dense or not"))
+    still_works("dense or not")
 
 
 def case_in_a_function():
@@ -196,21 +265,24 @@ def case_another_op_of_the_step_fails():
     assert _lib.completed("cancelled") == 0
 
 
+def until_something_waits():
+    while not _lib.statistics()["pending"]:
+        time.sleep(0.001)
+
+
 def case_a_session_that_is_closed_in_the_middle():
     """Also when the operation waits already: its peers hear that it was cancelled."""
     if kf.rank() == 0:
         with tf.Graph().as_default():
-            started = tf.py_function(lambda: kf.barrier(name="started"), [], [])
+            started = tf.py_function(until_something_waits, [], [])
             with tf.control_dependencies([started]):
                 failing = tf.debugging.Assert(tf.constant(False), ["the reason"])
             y = kf.ops.all_reduce(tf.constant(1), name="waiting")
             with tf.compat.v1.Session() as session:
                 text = raised_by(tf.errors.InvalidArgumentError, session.run, [y, failing])
         assert "the reason" in text
-        kf.barrier(name="over")
-    else:
-        kf.barrier(name="started")
-        kf.barrier(name="over")
+    kf.barrier(name="over")
+    if kf.rank() != 0:
         raised_by(tf.errors.CancelledError, lambda: kf.ops.all_reduce(1, name="waiting"))
     still_works("waiting")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from support import logged, raised_by
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
-JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "100"}}]
+JOBS = [{"np": 3}]
 TIMEOUT = 150
 NEEDS = "tensorflow_estimator"
 
@@ -125,7 +126,13 @@ def case_a_program_that_forgot_the_hook():
     """All start equal, and stop where the first has no more data."""
     with own_directory() as directory, logged("kungfu_tf") as lines:
         estimator = estimator_of(directory)
-        estimator.train(my_input())
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            estimator.train(my_input())
+        told = [
+            str(one.message) for one in warned if "BroadcastGlobalVariables" in str(one.message)
+        ]
+        assert len(told) == int(kf.is_root()), told
         assert estimator.get_variable_value("global_step") == 1
         assert_equal(values_of(estimator))
     if kf.is_root():

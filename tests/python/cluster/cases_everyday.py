@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import Skip, each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
@@ -88,6 +88,27 @@ def case_a_loss_that_is_a_sum(reduction):
     found = warned(model.fit, x, {"a": y, "b": y})
     assert len(found) == (kf.rank() == 0 and reduction == "sum"), found
     assert all("MeanSquaredError" in text and "sum_over_batch_size" in text for text in found)
+
+
+@each(masks=["no", "a layer", "weights", "the sum of weights"])
+def case_a_loss_that_is_divided_by_what_its_mask_leaves(masks):
+    if masks == "the sum of weights" and not training.is_keras_3():
+        raise Skip("Keras 2 has no reduction='mean_with_sample_weight'")
+    by_sum = masks == "the sum of weights"
+    reduction = {"reduction": "mean_with_sample_weight"} if by_sum else {}
+    model = keras.Sequential(
+        [
+            keras.layers.Input((4, 3)),
+            keras.layers.Masking() if masks == "a layer" else keras.layers.Identity(),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(distributed(0.01), keras.losses.MeanSquaredError(**reduction))
+    x, y = np.full((8, 4, 3), 1.0 + kf.rank()), np.ones((8, 4, 1))
+    weights = {"sample_weight": np.ones((8, 4))} if "weights" in masks else {}
+    found = warned(model.fit, x, y, batch_size=4, epochs=2, **weights)
+    assert len(found) == (kf.rank() == 0 and (masks == "a layer" or by_sum)), found
+    assert all("mask" in text and "sample_weight" in text for text in found)
 
 
 @each(wraps=["no", "yes", "callback", "own step"])

@@ -18,7 +18,7 @@ import kungfu_tf as kf
 from kungfu_tf import _keras
 from kungfu_tf.optimizers import PairAveragingOptimizer, SynchronousAveragingOptimizer
 
-JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "60"}}]
+JOBS = [{"np": 3}]
 
 tf.keras.backend.set_floatx("float64")
 keras = tf.keras

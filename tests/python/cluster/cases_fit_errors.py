@@ -14,7 +14,7 @@ from support import raised_by
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
-JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "30"}}]
+JOBS = [{"np": 3}]
 
 tf.keras.backend.set_floatx("float64")
 keras = tf.keras

@@ -65,6 +65,15 @@ def case_option(option, name):
         check(make, updates=updates_with(options))
 
 
+@each(both=["Lion, ema", "Muon, accumulation", "Adafactor, clipnorm"])
+def case_option_of_another_optimizer(both):
+    """What an option does is the base class's affair: one that is unlike the others for each."""
+    name, option = both.split(", ")
+    options = OPTIONS[option]
+    for make in makers_with(name, options):
+        check(make, updates=updates_with(options))
+
+
 @each(how=["run_eagerly", "steps_per_execution"], option=["ema", "accumulation, clipnorm"])
 def case_option_of_fit(how, option):
     options = OPTIONS[option]

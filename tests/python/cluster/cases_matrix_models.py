@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import Skip, each
 from matrix import (
     BATCH,
     FEATURES,
@@ -86,7 +86,7 @@ def several(wrap_parts):
 def case_several_optimizers(wrapped):
     """Each part's gradients travel when it needs them."""
     if not IS_KERAS_3:
-        return  # has no MultiOptimizer
+        raise Skip("Keras 2 has no MultiOptimizer")
     data = samples()
     single, _ = fitted(dense_model, several(False), data, True)
     optimizer = several(wrapped == "parts")
@@ -106,7 +106,7 @@ def case_quantised_layers(option):
     Only those of the gradients of outputs do not, which are larger in a smaller batch.
     """
     if not IS_KERAS_3:
-        return  # has none
+        raise Skip("Keras 2 has no quantised layers")
     data = samples()
     options = OPTIONS.get(option, {})
 
@@ -233,7 +233,7 @@ def case_mixed(policy):
 def case_several_optimizers_that_scale_the_loss():
     """What is inside agrees on whether there is an update."""
     if not IS_KERAS_3:
-        return  # has no MultiOptimizer
+        raise Skip("Keras 2 has no MultiOptimizer")
     x, y = samples()
     y[2 * BATCH * kf.size() + 1] = np.inf
     single, _ = fitted(dense_model, loss_scaled(several(False)), (x, y), True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 
+from harness import Skip, each
+
 import kungfu_tf as kf
 from kungfu_tf import _lib, peer
 
@@ -44,14 +46,25 @@ def case_many_barriers():
     assert _lib.statistics()["operations"] - before == 100
 
 
+def case_the_largest_of_all_peers():
+    assert kf.all_reduce_int_max(kf.rank() << 40) == (kf.size() - 1) << 40
+    assert kf.all_reduce_int_max(-1 - kf.rank()) == -1
+    assert "tensorflow" not in sys.modules
+
+
 class Alarm(Exception):
     """Of a program's signal handler."""
 
 
-def case_a_signal_that_ends_the_wait():
+@each(call=["barrier", "all_reduce_int_max"])
+def case_a_signal_that_ends_the_wait(call):
     """The others hear of it."""
+    wait = {
+        "barrier": lambda: kf.barrier(name="interrupted"),
+        "all_reduce_int_max": lambda: kf.all_reduce_int_max(1),
+    }[call]
     if kf.size() == 1:
-        return
+        raise Skip("nobody else is there")
 
     def handler(number, frame):
         raise Alarm
@@ -60,7 +73,7 @@ def case_a_signal_that_ends_the_wait():
         previous = signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         try:
-            kf.barrier(name="interrupted")
+            wait()
             raise AssertionError("nobody else has come")
         except Alarm:
             pass
@@ -69,7 +82,7 @@ def case_a_signal_that_ends_the_wait():
     kf.barrier(name="after")
     if not kf.is_root():
         try:
-            kf.barrier(name="interrupted")
+            wait()
             raise AssertionError("rank 0 has left")
         except kf.errors.CancelledError:
             pass

@@ -11,7 +11,7 @@ from support import logged, raised_by
 import kungfu_tf as kf
 from kungfu_tf.callbacks import PolicyCallback
 
-JOBS = [{"np": 2, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "30"}}, {"np": 1, "cases": ["batch_size"]}]
+JOBS = [{"np": 2}, {"np": 1, "cases": ["batch_size"]}]
 TOLERANCE = 1e-12
 SAMPLES = 160  # of each peer
 RATE = 0.1

@@ -12,7 +12,7 @@ import kungfu_tf as kf
 from kungfu_tf.hooks import PolicyHook
 from kungfu_tf.variables import GraphKeys
 
-JOBS = [{"np": 2, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "60"}}]
+JOBS = [{"np": 2}]
 NEEDS_KERAS = False
 
 v1 = tf.compat.v1

@@ -17,7 +17,7 @@ import numpy as np
 import saves
 import tensorflow as tf
 import training
-from harness import each
+from harness import Skip, each
 
 import kungfu_tf as kf
 from kungfu_tf import _keras
@@ -104,7 +104,7 @@ def case_opens_where_kungfu_tf_is_not_installed():
 def case_training_goes_on_with_more_peers(kind, who):
     """As it does in a single process, whose batches are theirs together. One peer may open it."""
     if kind == "model.h5" and training.is_keras_3():
-        return  # it cannot train what it opens
+        raise Skip("Keras 3 cannot train what it opens from an .h5 file")
     data = tf.data.Dataset.from_tensor_slices(saves.samples())
     single = opened(kind)
     saves.fit(single, data, saves.BATCH * kf.size())

@@ -21,7 +21,7 @@ import kungfu_tf as kf
 from kungfu_tf.optimizers import Algorithm, wrap
 from kungfu_tf.session import agreement
 
-JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "100"}}]
+JOBS = [{"np": 3}]
 TIMEOUT = 150
 NEEDS_KERAS = False
 
@@ -303,6 +303,18 @@ def case_an_error_in_a_step_of_a_plain_session():
         assert "the loss is odd" in text and ("rank 1" in text or kf.rank() == 1), text
         session.run([v1.global_variables_initializer(), network.iterator.initializer])
         session.run(fetches)
+
+
+def case_variables_that_are_initialised_late():
+    """What was to make the peers equal has failed, and is made up for."""
+    network = Network(batches_of(2, kf.rank()), distributed())
+    with network.graph.as_default(), v1.Session() as session:
+        session.run(network.iterator.initializer)
+        raised_by(tf.errors.FailedPreconditionError, session.run, network.train)
+        session.run(v1.global_variables_initializer())
+        session.run(network.train)
+        values = network.values(session)
+    assert_equal(values)
 
 
 def case_two_batches_in_a_step():

@@ -194,3 +194,17 @@ def case_a_queue_has_two_ends():
         ops.new_queue(0, 1, capacity=0)
     except ValueError as error:
         assert "capacity" in str(error)
+
+
+def case_numbers_that_mean_nothing():
+    save = lambda **options: ops.save_variable(tf.constant(0), name="odd", **options)  # noqa: E731
+    request = lambda **options: ops.request_variable(  # noqa: E731
+        neighbour(), name="odd", shape=[], dtype=tf.int32, **options
+    )
+    for call in (save, request):
+        for version in (-5, tf.constant(-1)):
+            text = raised_by(kf.errors.InvalidArgumentError, lambda c=call, v=version: c(version=v))
+            assert "'odd'" in text and "version must not be negative" in text
+    for call in (request, lambda timeout: ops.new_queue(0, 1, timeout=timeout)):
+        for timeout in (0, -1.0):
+            raised_by(kf.errors.InvalidArgumentError, lambda c=call, t=timeout: c(timeout=t))

@@ -6,7 +6,7 @@ import numpy as np
 import sessions
 import tensorflow as tf
 import training
-from harness import each
+from harness import Skip, each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
@@ -178,7 +178,7 @@ def case_optimizer():
 def case_gathered_gradients_are_weighed_when_they_are_gathered():
     """The steps of one update count alike, as they do in one process."""
     if not training.is_keras_3():  # Keras 2 cannot accumulate
-        return
+        raise Skip("Keras 2 cannot accumulate")
 
     def make():
         return optimizers.Adam(0.02, gradient_accumulation_steps=5, clipnorm=0.1)

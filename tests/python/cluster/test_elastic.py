@@ -1,26 +1,66 @@
-"""Training while peers come and go."""
+"""Training while peers come and go: one at first, then up to three, as each program plans."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
+import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from harness.launch import environment
 
-PROGRAM = Path(__file__).with_name("elastic.py")
+FOLDER = Path(__file__).parent
+LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
+
+# What each process prints when it ends; those that have come last are there when others have left.
+ENDS = {
+    "elastic.py": ["detached 0", "finished 2", "detached 0", "finished 2"],
+    "elastic_fit.py": ["detached", "detached", "0 True", "1 False"],
+    "elastic_session.py": ["0", "1", "detached"],
+}
+# Each where it says something new.
+PROGRAMS = ["elastic_fit.py", "elastic.py"]
+BENCHMARKS = [FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"]
+if importlib.metadata.version("keras").startswith("2.15"):
+    PROGRAMS[1] = "elastic_session.py"
+    BENCHMARKS = []
+if os.environ.get("TF_USE_LEGACY_KERAS") == "1":
+    PROGRAMS, BENCHMARKS = PROGRAMS[:1], []
 
 
-def test_one_trace_serves_all_sizes() -> None:
-    command = [sys.executable, "-m", "kungfu_tf.launcher", "-w", "-np", "1", "-H", "127.0.0.1:3"]
+def ran(program: Path, *arguments: str, slots: int = 3, server: str | None = None) -> str:
+    """What its peers print."""
+    hosts = ["-w", "-np", "1", "-H", f"127.0.0.1:{slots}"]
+    hosts += ["-config-server", server] if server else []
     done = subprocess.run(
-        [*command, sys.executable, str(PROGRAM)],
-        env=environment(),
+        [*LAUNCHER, *hosts, sys.executable, str(program), *arguments],
+        env=environment({"KUNGFU_CONFIG_TOKEN": "t" * 32}),
         capture_output=True,
         text=True,
         timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    ended = dict(re.findall(r"^\[(\d)\] ok (\d) \d+$", done.stdout, re.MULTILINE))
-    assert ended == {"0": "2", "1": "2", "2": "0"}
+    return done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_training_goes_on(program: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = f"http://127.0.0.1:{port}"
+    said = ran(FOLDER / program, str(port), str(tmp_path / "cluster.json"), server=server)
+    ended = dict(re.findall(r"^\[(\d)\] ok (.+)$", said, re.MULTILINE))
+    assert [ended.get(str(number)) for number in range(len(ended))] == ENDS[program]
+
+
+@pytest.mark.parametrize("program", BENCHMARKS)
+def test_what_the_benchmark_runs(program: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    ran(program, str(report), "1", slots=4)
+    changes = [json.loads(line) for line in report.read_text().splitlines()][1:]
+    assert [(c["from"], c["to"]) for c in changes] == [(1, 4), (4, 2), (2, 3), (3, 1)]

@@ -21,6 +21,7 @@ import fashion_mnist  # noqa: E402 (the examples are scripts, not a package)
 ARGUMENTS = {
     "adapt_strategy.py": ["--epochs", "2", "--steps", "8", "--interval", "2"],
     "adaptive_batch_size.py": ["--epochs", "1", "--steps", "8", "--interval", "2"],
+    "elastic_mnist.py": ["--epochs", "30", "--schedule", "2:20,1:1"],
     "keras_everyday.py": ["--epochs", "2", "--steps", "4"],
     "keras_mnist.py": ["--epochs", "1", "--steps", "8"],
     "language_model.py": ["--epochs", "1", "--steps", "20", "--text", str(ROOT / "LICENSE")],
@@ -29,13 +30,23 @@ ARGUMENTS = {
     "synchronous_averaging_mnist.py": ["--epochs", "1", "--steps", "8", "--momentum", "0.5"],
     "tf1_mnist_session.py": ["--steps", "8"],
 }
-TESTED = {*ARGUMENTS, "estimator_mnist.py"}
-SOURCES_OF_DATA = {"austen.py", "fashion_mnist.py"}
+ELASTIC = ["-w", "-H", "127.0.0.1:2"]
+FLAGS = {"elastic_estimator.py": ELASTIC, "elastic_mnist.py": ELASTIC}
+TESTED = {*ARGUMENTS, "elastic_estimator.py", "estimator_mnist.py"}
+# tests/python/unit/test_sources_of_data.py
+SOURCES_OF_DATA = {"austen.py", "debian.py", "fashion_mnist.py"}
 DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/test_demo.py
+# Not all say something new of an older Keras.
+EVERYDAY = "keras_everyday.py"
 if importlib.metadata.version("keras").startswith("2.15"):
-    ARGUMENTS["estimator_mnist.py"] = ["--steps", "8"]
-if os.environ.get("TF_USE_LEGACY_KERAS") == "1":  # the others say nothing new of this Keras
-    ARGUMENTS = {name: ARGUMENTS[name] for name in ("keras_everyday.py", "keras_mnist.py")}
+    ARGUMENTS = {
+        EVERYDAY: ARGUMENTS[EVERYDAY],
+        "estimator_mnist.py": ["--steps", "8"],
+        "elastic_estimator.py": ["--steps", "60", "--schedule", "2:20,1:1"],
+        **{name: ARGUMENTS[name] for name in ("keras_mnist.py", "tf1_mnist_session.py")},
+    }
+elif os.environ.get("TF_USE_LEGACY_KERAS") == "1":
+    ARGUMENTS = {EVERYDAY: ARGUMENTS[EVERYDAY]}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +65,7 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("example", ARGUMENTS)
 def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2"]
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", *FLAGS.get(example, [])]
     program = [sys.executable, str(EXAMPLES / example), *ARGUMENTS[example], "--batch", "64"]
     job = subprocess.run(
         [*launcher, *program],
@@ -72,3 +83,8 @@ def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
 def test_each_example_is_tested() -> None:
     scripts = {path.name for path in EXAMPLES.glob("*.py")}
     assert scripts - TESTED - SOURCES_OF_DATA - DEMO == set()
+
+
+def test_each_example_is_short() -> None:
+    lines = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
+    assert {name: count for name, count in lines.items() if count > 150} == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.launch import environment
 
 PROGRAM = Path(__file__).with_name("repeatable.py")
-PEERS = 4
+PEERS = 3
 
 
 def run(directory: Path) -> list[str]:

@@ -19,9 +19,13 @@ DEADLINE = 60.0
 
 
 class Program:
-    """A script in a process of its own, whose job carries a mark in its environment."""
+    """A script in a process of its own, whose job carries a mark in its environment.
 
-    def __init__(self, folder: Path, script: str) -> None:
+    Args:
+        grace: Seconds that a peer has to end, between two signals.
+    """
+
+    def __init__(self, folder: Path, script: str, grace: int) -> None:
         self._mark = f"KUNGFU_TEST_MARK={uuid.uuid4()}"
         name, _, value = self._mark.partition("=")
         (folder / "script.py").write_text(script)
@@ -38,7 +42,7 @@ class Program:
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
                 "TMPDIR": str(self.temporary),
-                "KUNGFU_GRACE": "1",
+                "KUNGFU_GRACE": str(grace),
                 name: value,
             },
         )
@@ -73,11 +77,11 @@ class Program:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[str], Program]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     programs = []
 
-    def start(script: str) -> Program:
-        programs.append(Program(tmp_path, script))
+    def start(script: str, *, grace: int = 30) -> Program:
+        programs.append(Program(tmp_path, script, grace))
         return programs[-1]
 
     yield start
@@ -156,7 +160,7 @@ kf.launch(fn, 2)
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_ends_those_that_ignore_it(start, times):
-    program = start(IGNORES)
+    program = start(IGNORES, grace=1)
     program.until_printed("[0] ready", "[1] ready")
     program.process.send_signal(signal.SIGINT)
     if times == 2:
@@ -170,7 +174,7 @@ def test_an_interrupt_ends_those_that_ignore_it(start, times):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_when_the_caller_is_killed(start, number):
-    program = start(IGNORES)
+    program = start(IGNORES, grace=1)
     program.until_printed("[0] ready", "[1] ready")
     program.process.send_signal(number)
     program.end()
@@ -196,7 +200,8 @@ except kf.errors.UnavailableError as error:
 
 
 NOTEBOOK = '''
-import json
+import json, sys
+sys.path.append(sys.prefix + "/notebook")  # requirements/notebook.txt
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 

@@ -103,6 +103,45 @@ def test_what_does_not_fit(words: list[str], says: str) -> None:
     assert says in str(caught.value)
 
 
+def test_the_workers_of_a_document_come_first_on_any_hosts() -> None:
+    first, second = free_range(2)
+    workers = [f"127.0.0.1:{second}", f"127.0.0.2:{first}", f"127.0.0.1:{first}"]
+    options = flags.parse(["-w", "-H", "127.0.0.1:3,127.0.0.2:1", "-self", "127.0.0.1", "prog"])
+    plan = cluster.plan(options, workers)
+    plan.reservation.close()
+    assert plan.peer_list.split(",") == workers
+    assert (plan.slots, plan.leads) == (4, True)
+    with pytest.raises(LaunchError, match=r"2 workers on 127\.0\.0\.2, more than the slots"):
+        cluster.plan(options, ["127.0.0.2:1", "127.0.0.2:2"])
+    with pytest.raises(LaunchError, match=r"workers: item 1 'a\.invalid:1' cannot be resolved"):
+        cluster.plan(options, ["a.invalid:1"])
+
+
+def test_a_job_that_starts_anew_keeps_the_places_of_its_document() -> None:
+    first, last = free_range(4)
+    workers = [f"127.0.0.2:{last}", f"127.0.0.1:{first}"]
+    words = ["-w", "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", f"{first}-{last}", "prog"]
+
+    def peers(size: int, *more: str) -> str:
+        options = flags.parse(["-np", str(size), "-self", "127.0.0.1", *more, *words])
+        plan = cluster.plan(options, workers)
+        plan.reservation.close()
+        return plan.peer_list
+
+    assert peers(1) == workers[0]
+    assert peers(2) == ",".join(workers)
+    more = [f"127.0.0.1:{first + 1}", f"127.0.0.2:{first}"]
+    assert peers(3) == ",".join([*workers, more[0]])
+    assert peers(4) == ",".join([*workers, *more])
+    with pytest.raises(LaunchError, match="5 peers: the hosts have room for 4"):
+        peers(5)
+    # A host that is alone passes over ports that others use.
+    workers = [f"127.0.0.1:{last}"]
+    words = ["-w", "-H", "127.0.0.1:2", "-port-range", f"{first}-{last}", "prog"]
+    with socket.create_server(("127.0.0.1", first)):
+        assert peers(2) == f"127.0.0.1:{last},127.0.0.1:{first + 1}"
+
+
 def test_ports_in_use_are_passed_over_on_one_host() -> None:
     first, last = free_range(4)
     with socket.create_server(("127.0.0.1", first + 1)):

@@ -62,6 +62,9 @@ def test_durations(text: str, seconds: float) -> None:
         (["-H", "", "prog"], "-H: '' is empty"),
         (["-H", "a:1", "-P", "b:2", "prog"], "-H and -P exclude each other"),
         (["-self", "a", "-nic", "b", "prog"], "-self and -nic exclude each other"),
+        (["-compat", "kungfu,tf2", "x"], "-compat: 'kungfu,tf2' names 'tf2', and there are kungfu"),
+        (["-w", "-init-version", "-2", "prog"], "-init-version: '-2' is not a version"),
+        (["-w", "-init-version", "-1", "prog"], "-init-version -1 needs -config-server"),
         (["-np", "4"], "no program to run"),
         ([], "no program to run"),
     ],
@@ -88,17 +91,6 @@ def test_the_strategies_are_the_cores() -> None:
     names = re.search(r"KUNGFU_STRATEGY: 'MESH' .* one of (.*)", ended.stderr)
     assert names is not None, ended.stderr
     assert sorted(names[1].split(", ")) == sorted(flags.STRATEGIES)
-
-
-def test_flags_without_effect_are_accepted() -> None:
-    plain = flags.parse(["prog"])
-    assert flags.parse(["-u", "me", "-port", "9990", "prog"]) == plain
-
-
-@pytest.mark.parametrize("name", flags.NOT_IN_THIS_VERSION)
-def test_flags_of_later_versions_are_refused(name: str) -> None:
-    with pytest.raises(LaunchError, match=f"-{name}: not in this version"):
-        flags.parse([f"-{name}", "prog"])
 
 
 @pytest.mark.parametrize("word", ["-h", "-help", "--help"])

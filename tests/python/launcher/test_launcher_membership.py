@@ -23,9 +23,9 @@ class Job:
         actions = Actions(self._start, self._stop, self._publish, lambda _text: None)
         self.membership = Membership(range(size), slots, actions)
 
-    def _start(self) -> int:
+    def _start(self, wish: str | None) -> int:
         self._next += 1
-        self.done.append(f"start {self._next - 1}")
+        self.done.append(f"start {self._next - 1}" + (f" at {wish}" if wish else ""))
         return self._next - 1
 
     def _stop(self, rank: int) -> None:
@@ -45,7 +45,7 @@ class Job:
 
 def test_newcomers_boot_before_they_are_taken_in() -> None:
     job = Job(1, slots=4)
-    assert job.membership.propose(0, 3) is None
+    assert job.membership.propose(3) is None
     assert job.take() == ["start 1", "start 2"]
     job.membership.ready(2)
     assert job.take() == []
@@ -57,15 +57,15 @@ def test_newcomers_boot_before_they_are_taken_in() -> None:
 
 def test_the_first_ones_stay() -> None:
     job = Job(4, slots=4)
-    assert job.membership.propose(3, 2) is None
+    assert job.membership.propose(2) is None
     assert job.take() == ["1: 0,1 to 0,1,2,3"]
 
 
 def test_a_change_is_over_when_all_have_entered_it() -> None:
     job = Job(3, slots=4)
-    job.membership.propose(0, 2)
-    job.membership.propose(0, 1)
-    job.membership.propose(0, 4)
+    job.membership.propose(2)
+    job.membership.propose(1)
+    job.membership.propose(4)
     assert job.take() == ["1: 0,1 to 0,1,2"]
     job.all_enter(0, 1)
     job.membership.entered(2, 0)
@@ -76,9 +76,9 @@ def test_a_change_is_over_when_all_have_entered_it() -> None:
 
 def test_what_was_proposed_last_counts() -> None:
     job = Job(1, slots=4)
-    job.membership.propose(0, 4)
+    job.membership.propose(4)
     assert job.take() == ["start 1", "start 2", "start 3"]
-    job.membership.propose(0, 2)
+    job.membership.propose(2)
     assert job.take() == ["stop 3", "stop 2"]
     job.membership.ready(1)
     assert job.take() == ["1: 0,1 to 0"]
@@ -87,14 +87,14 @@ def test_what_was_proposed_last_counts() -> None:
 
 def test_a_proposal_can_be_taken_back() -> None:
     job = Job(2, slots=4)
-    job.membership.propose(0, 3)
-    job.membership.propose(0, 2)
+    job.membership.propose(3)
+    job.membership.propose(2)
     assert job.take() == ["start 2", "stop 2"]
 
 
 def test_without_a_newcomer_that_dies_the_others_go_on() -> None:
     job = Job(1, slots=4)
-    job.membership.propose(0, 3)
+    job.membership.propose(3)
     job.membership.ready(1)
     assert not job.membership.ended(2, well=False)
     assert job.take() == ["start 1", "start 2", "1: 0,1 to 0"]
@@ -105,17 +105,59 @@ def test_a_member_that_dies_is_a_loss() -> None:
     assert job.membership.ended(1, well=False)
 
 
+def test_who_is_named_stays_and_the_others_leave_first() -> None:
+    job = Job(3, slots=4)
+    assert job.membership.propose_members([1, 2], ["a", "b"]) is None
+    assert job.take() == ["1: 1,2 to 0,1,2"]  # rank 0 has left
+    assert not job.membership.is_settled
+    job.all_enter(0, 1, 2)
+    assert job.take() == ["start 3 at a", "start 4 at b"]
+    job.membership.ready(3)
+    job.membership.ready(4)
+    assert job.take() == ["2: 1,2,3,4 to 1,2"]
+    assert job.membership.is_settled
+
+
+def test_newcomers_get_ready_while_others_leave() -> None:
+    job = Job(2, slots=4)
+    job.membership.propose_members([0, 1], ["a", "b"])
+    job.membership.propose_members([0, 3], ["c"])
+    assert job.take() == ["start 2 at a", "start 3 at b", "stop 2", "1: 0 to 0,1"]
+    job.membership.ready(3)
+    job.all_enter(0, 1)
+    assert job.take() == ["start 4 at c"]
+    assert not job.membership.ended(4, well=False)
+    assert job.take() == ["2: 0,3 to 0"]
+
+
+def test_a_number_counts_instead_of_names_that_were_proposed_before() -> None:
+    job = Job(3, slots=4)
+    job.membership.propose_members([0, 2], [])
+    job.membership.propose(3)
+    assert job.take() == ["1: 0,2 to 0,1,2"]
+    job.all_enter(0, 1, 2)
+    assert job.take() == ["start 3"]
+
+
+def test_somebody_who_knows_the_model_stays() -> None:
+    job = Job(2, slots=4)
+    job.membership.propose(3)
+    assert job.take() == ["start 2"]
+    assert "nobody else knows the model" in str(job.membership.propose_members([2], ["a"]))
+    assert job.take() == []
+
+
 def test_a_job_that_ends_changes_no_more() -> None:
     job = Job(2, slots=4)
     assert not job.membership.ended(1, well=True)
-    assert job.membership.propose(0, 3) == "the job is ending"
+    assert job.membership.propose(3) == "the job is ending"
     assert job.take() == []
 
 
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_job_that_ends_dismisses_its_newcomers(ready: bool) -> None:
     job = Job(1, slots=2)
-    job.membership.propose(0, 2)
+    job.membership.propose(2)
     if ready:
         job.membership.ready(1)
     assert job.membership.awaits(1)
@@ -126,7 +168,7 @@ def test_a_job_that_ends_dismisses_its_newcomers(ready: bool) -> None:
 @pytest.mark.parametrize(("size", "why"), [(0, "at least one"), (-1, "at least"), (5, "4 slots")])
 def test_sizes_that_cannot_be_are_refused(size: int, why: str) -> None:
     job = Job(2, slots=4)
-    refusal = job.membership.propose(0, size)
+    refusal = job.membership.propose(size)
     assert refusal is not None and why in refusal
     assert job.take() == []
 
@@ -134,7 +176,7 @@ def test_sizes_that_cannot_be_are_refused(size: int, why: str) -> None:
 def test_there_is_an_end_to_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "MOST_VERSIONS", 1)
     job = Job(2, slots=2)
-    assert job.membership.propose(0, 1) is None
+    assert job.membership.propose(1) is None
     job.all_enter(0, 1)
-    refusal = job.membership.propose(0, 2)
+    refusal = job.membership.propose(2)
     assert refusal is not None and "as often as it can" in refusal

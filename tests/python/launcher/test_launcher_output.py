@@ -1,9 +1,11 @@
 """From the peers' bytes to the lines of a terminal, a pipe and files."""
 
 import fcntl
+import math
 import os
 import pty
 import select
+import signal
 import struct
 import termios
 from collections.abc import Callable, Iterator
@@ -14,6 +16,8 @@ import pytest
 from kungfu_tf.launcher import lines
 from kungfu_tf.launcher.lines import LineAssembler, Piece
 from kungfu_tf.launcher.output import Output, Screen
+from kungfu_tf.launcher.patience import Patience
+from kungfu_tf.launcher.signals import SignalPipe
 from kungfu_tf.launcher.sink import Sink
 
 
@@ -234,3 +238,39 @@ def test_a_full_disk_is_told_once(capfd: pytest.CaptureFixture[str]) -> None:
     out, err = capfd.readouterr()
     assert out == "[0] one\n[0] two\n[0] three\n"
     assert err == "kungfu-run: a log file is no longer written: No space left on device\n"
+
+
+@pytest.mark.parametrize(("ended_with", "code"), [(0, 124), (7, 7)])
+def test_after_the_jobs_time_nobody_waits_for_a_reader(ended_with: int, code: int) -> None:
+    said: list[str] = []
+    reader, writer = os.pipe()
+    output = Output({0: "[0] "}, descriptors=(writer, writer))
+    output.feed(0, "stdout", b"x\n" * 100_000)
+    with SignalPipe() as signals:
+        patience = Patience(
+            ended_with, ending=False, signals=signals, time_limit=0.0, grace=0.0, say=said.append
+        )
+        output.finish(patience.over)
+    assert patience.code == code
+    assert said == ["-timeout: what is not read within 0 s is dropped"]
+    assert not output.sinks[0].waiting
+    os.close(writer)
+    os.close(reader)
+
+
+def test_a_second_signal_waits_for_no_reader_at_all() -> None:
+    reader, writer = os.pipe()
+    output = Output({0: "[0] "}, descriptors=(writer, writer))
+    output.feed(0, "stdout", b"x\n" * 100_000)
+    with SignalPipe() as signals:
+        patience = Patience(
+            0, ending=False, signals=signals, time_limit=math.inf, grace=3600.0, say=str
+        )
+        assert not patience.over()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not patience.over()
+        os.kill(os.getpid(), signal.SIGTERM)
+        output.finish(patience.over)
+    assert patience.code == 143
+    os.close(writer)
+    os.close(reader)

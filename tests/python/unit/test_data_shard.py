@@ -84,6 +84,14 @@ def test_elements_may_be_nested_and_ragged():
     assert found == [([2, 3], b"q", 2), ([4, 5, 6], b"s", 4)]
 
 
+@pytest.mark.parametrize("hide", [lambda d: d, of_unknown_length])
+def test_tuples_of_one_stay_tuples(hide):
+    dataset = hide(tf.data.Dataset.from_tensor_slices((np.arange(4),)))
+    shard = deal(dataset, 1, 2, "drop")
+    assert shard.element_spec == dataset.element_spec
+    assert [tuple(map(int, element)) for element in shard] == [(1,), (3,)]
+
+
 def test_what_is_dropped_is_logged_once(caplog):
     with caplog.at_level(logging.WARNING):
         parts(tf.data.Dataset.range(11), 4)
@@ -109,7 +117,7 @@ def test_in_a_tf1_graph():
 
 
 def test_too_few_elements():
-    with pytest.raises(ValueError, match="3 elements are too few for 4 peers"):
+    with pytest.raises(ValueError, match="3 elements are too few for 4 peers: remainder='keep'"):
         deal(tf.data.Dataset.range(3), 0, 4, "drop")
 
 

@@ -32,6 +32,7 @@ OPS = [
     "KungfuReduce",
     "KungfuReduceScatter",
     "KungfuRequest",
+    "KungfuResize",
     "KungfuSave",
     "KungfuSetStrategy",
     "KungfuSetTree",

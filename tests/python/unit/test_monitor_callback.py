@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import logging
+import socket
 import urllib.request
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf.fit import endpoint
 from kungfu_tf.ops import noise_scale
 
 keras = tf.keras
@@ -55,8 +57,7 @@ def test_arguments(arguments: dict, error: str) -> None:
 
 
 def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
-    if importlib.util.find_spec("prometheus_client") is None:
-        return
+    pytest.importorskip("prometheus_client")
     monitor = kf.callbacks.MonitorCallback(port=0)
     asked = []
 
@@ -72,3 +73,23 @@ def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
         fit(keras.optimizers.SGD(0.1), fail, monitor)
     fit(keras.optimizers.SGD(0.1), fail, monitor)
     assert asked == [True, True] and monitor.port is None
+
+
+def test_connections_that_ask_nothing_hold_up_no_other() -> None:
+    pytest.importorskip("prometheus_client")
+    served = endpoint.Endpoint(0, "127.0.0.1", None)
+    served.open()
+    with contextlib.ExitStack() as stack:
+        stack.callback(served.close)
+
+        def connect() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
+
+        for _ in range(endpoint._MOST_CONNECTIONS - 1):
+            connect()
+        url = f"http://127.0.0.1:{served.port}"
+        with urllib.request.urlopen(url, timeout=20) as answer:  # each has 5 seconds to ask
+            assert "kungfu_size 1.0" in answer.read().decode()
+        for _ in range(2):
+            last = connect()
+        assert last.recv(1) == b""  # one too many

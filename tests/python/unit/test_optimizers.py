@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import kungfu_tf as kf
 from kungfu_tf import _keras
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
 
@@ -201,9 +202,18 @@ def test_wrapping_twice_is_refused():
         SynchronousSGDOptimizer(SynchronousSGDOptimizer(v1.train.AdamOptimizer(0.1)))
 
 
-@pytest.mark.parametrize("thing", [None, keras.optimizers.SGD, keras.losses.MeanSquaredError()])
-def test_what_is_no_optimizer_is_refused(thing):
-    with pytest.raises(TypeError, match=r"not an optimizer of Keras or tf\.compat\.v1\.train"):
+@pytest.mark.parametrize(
+    ("thing", "advice"),
+    [
+        (None, "give an instance such as"),
+        (keras.optimizers.SGD, r"give an instance, SGD\("),
+        (keras.losses.MeanSquaredError(), "give an instance such as"),
+        (keras.Sequential(), "wrap its optimizer"),
+    ],
+)
+def test_what_is_no_optimizer_is_refused(thing, advice):
+    no_optimizer = r"not an optimizer of Keras or tf\.compat\.v1\.train"
+    with pytest.raises(TypeError, match=f"{no_optimizer}.*{advice}"):
         SynchronousSGDOptimizer(thing)
 
 
@@ -227,6 +237,8 @@ def test_a_config_is_of_the_plain_optimizer():
 def test_bucket_bytes_is_a_positive_integer(size, error):
     with pytest.raises(error, match="bucket_bytes"):
         SynchronousSGDOptimizer(keras.optimizers.SGD(0.1), bucket_bytes=size)
+    with pytest.raises(error, match="bucket_bytes"):
+        kf.DistributedGradientTape(tf.GradientTape(), bucket_bytes=size)
 
 
 def test_ordinals_count_first_uses():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _measured, monitoring
+from kungfu_tf import _keras, _measured, monitoring
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.policy.policies import Policies
 
@@ -176,14 +179,90 @@ def test_a_process_that_is_alone() -> None:
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     policy = kf.policy.ScheduledBatchSizePolicy("4:2,16:1")
-    history = model.fit(
-        np.ones((160, 2)),
-        np.ones((160, 1)),
-        4,
-        verbose=0,
-        callbacks=[kf.callbacks.PolicyCallback([policy])],
-    ).history
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        history = model.fit(
+            np.ones((160, 2)),
+            np.ones((160, 1)),
+            4,
+            verbose=0,
+            callbacks=[kf.callbacks.PolicyCallback([policy])],
+        ).history
     assert history["batch_size"] == [16]
+
+
+class DoublesAfterEachEpoch(kf.policy.BasePolicy):
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def after_epoch(self, training: Any) -> None:
+        self.steps.append(training.step)
+        training.set_batch_size(2 * training.batch_size)
+
+
+def test_the_logs_tell_the_size_that_was_used() -> None:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    callback = kf.callbacks.PolicyCallback([DoublesAfterEachEpoch()])
+    data = np.ones((24, 2)), np.ones((24, 1))
+    history = model.fit(*data, 4, epochs=3, verbose=0, callbacks=[callback]).history
+    assert history["batch_size"] == [4, 8, 16]
+
+
+@pytest.mark.parametrize("verbose", [1, 2])
+def test_the_progress_of_each_epoch_counts_its_own_steps(
+    verbose: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    callback = kf.callbacks.PolicyCallback([DoublesAfterEachEpoch()])
+    data = np.ones((24, 2)), np.ones((24, 1))
+    model.fit(*data, 4, epochs=3, verbose=verbose, callbacks=[callback])
+    shown = re.findall(
+        r"(?<!Epoch )\b(\d+)/(\d+)\b", re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    )
+    assert [pair for pair in shown if pair[0] == pair[1]][-3:] == [
+        ("6", "6"),
+        ("3", "3"),
+        ("2", "2"),
+    ]
+
+
+class Predicts(keras.callbacks.Callback):
+    """After each epoch, with a progress line of its own."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.model.predict(np.ones((6, 2)), 2, verbose=1)
+
+
+def test_predictions_between_epochs_count_their_own_steps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    policies = kf.callbacks.PolicyCallback([DoublesAfterEachEpoch()])
+    data = np.ones((24, 2)), np.ones((24, 1))
+    model.fit(*data, 4, epochs=2, verbose=0, callbacks=[policies, Predicts()])
+    assert capsys.readouterr().out.count("3/3") == 2
+
+
+def test_executions_whose_number_nobody_knows() -> None:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", steps_per_execution=4)
+    policy, data = DoublesAfterEachEpoch(), (np.ones((24, 2)), np.ones((24, 1)))
+    is_told = _keras.package_of(model).generation == 2
+    match = "steps_per_execution is 1 in this fit, not 4"
+    for epochs in (2, 1):
+        with pytest.warns(UserWarning, match=match) if is_told else contextlib.nullcontext():
+            model.fit(
+                *data,
+                4,
+                epochs=epochs,
+                verbose=0,
+                callbacks=[kf.callbacks.PolicyCallback([policy])],
+            )
+        model.fit(*data, 4, verbose=0)
+    assert policy.steps == [6, 9, 6]
 
 
 def test_shared_variables() -> None:
@@ -225,6 +304,26 @@ def test_the_strategy_changes_where_most_see_interference(monkeypatch: pytest.Mo
             wanted.append((training.step, used))
         training.wanted_strategy = None
     assert wanted == [(10, "RING"), (15, "CLIQUE"), (20, "RING")]
+
+
+def test_the_number_of_peers_follows_a_schedule() -> None:
+    class Asked(Told):
+        asked: list[tuple[int, int]] = []
+
+        def propose_size(self, size: int) -> None:
+            self.asked.append((self.step, size))
+
+    training = Asked()
+    policies = Policies([kf.policy.ScheduledClusterSizePolicy("1:2,4:3,2:1")], "stop")
+    policies.call("before_train", training)
+    policies.agree(training)
+    for _ in range(8):
+        training.go(policies)
+    assert training.asked == [(0, 1), (2, 4), (5, 2)]
+    with pytest.raises(ValueError, match="positive integer, not 0"):
+        training.resize_cluster(0)
+    with pytest.raises(ValueError, match="at character 1"):
+        kf.policy.ScheduledClusterSizePolicy("4")
 
 
 @pytest.mark.parametrize(

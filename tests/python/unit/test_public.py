@@ -20,10 +20,12 @@ TESTS = Path(__file__).parents[2]
 # All that is public, and how it may be called; None: a module, or an error.
 PUBLIC = {
     "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None)",
+    "all_reduce_int_max": "(x)",
     "average_variables": "(model_or_variables)",
     "barrier": "(*, name='barrier')",
     "calc_stats": "()",
     "callbacks": None,
+    "change_cluster": "(progress)",
     "check_interference": "(*, threshold=0.8)",
     "current_cluster_size": "()",
     "current_local_rank": "()",
@@ -31,11 +33,13 @@ PUBLIC = {
     "current_rank": "()",
     "data": None,
     "detached": "()",
+    "elastic": None,
     "epoch": "()",
     "errors": None,
     "hooks": None,
     "host_count": "()",
     "init": "()",
+    "init_progress": "()",
     "initializer": None,
     "is_root": "()",
     "launch": "(fn, np, *, timeout=None)",
@@ -57,6 +61,7 @@ PUBLIC = {
     "uid": "()",
     "variables": None,
     "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
+    "callbacks.ElasticCallback": "(schedule)",
     "callbacks.LearningRateScheduleCallback": (
         "(initial_lr, multiplier, *, start_epoch=0, end_epoch=None, "
         "staircase=True, steps_per_epoch=None)"
@@ -69,7 +74,12 @@ PUBLIC = {
     "callbacks.PolicyCallback": "(policies, *, batch_size=None, on_error='stop')",
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
-    "data.shard": "(dataset, *, remainder='drop')",
+    "data.Position": "(*, epoch=0, sample=0)",
+    "data.shard": ("(dataset, *, remainder='drop', shuffle=None, seed=0, position=None)"),
+    "elastic.ElasticCallback": "(schedule)",
+    "elastic.ElasticContext": "(state, *, progress=1)",
+    "elastic.ElasticState": "(max_progress, *, progress=0)",
+    "elastic.fit": "(model, x, *, y=None, initial_sample=0, seed=0, **arguments)",
     "errors.AbortedError": None,
     "errors.CancelledError": None,
     "errors.DeadlineExceededError": None,
@@ -86,6 +96,7 @@ PUBLIC = {
     "errors.UnavailableError": None,
     "errors.UnimplementedError": None,
     "errors.UnsupportedTypeError": None,
+    "hooks.ElasticHook": "(schedule, max_step)",
     "hooks.PolicyHook": ("(policies, epoch_size, epoch_num, init_batch_size, *, on_error='stop')"),
     "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
     "initializer.BroadcastGlobalVariablesHook": "(*, check_every=1000)",
@@ -129,11 +140,15 @@ PUBLIC = {
     "ops.request_variable_with_template": (
         "(target, template, *, version=None, name=None, wait=True, timeout=None)"
     ),
+    "ops.resize": "(n, *, name=None)",
+    "ops.resize_cluster": "(n, *, name=None)",
+    "ops.resize_cluster_from_url": "(*, name=None)",
     "ops.round_robin": "(mask, *, name=None)",
     "ops.save_variable": "(value, *, version=None, name=None)",
     "ops.save_variables": "(variables)",
     "ops.set_strategy": "(strategy, *, name=None)",
     "ops.set_tree": "(tree, *, name=None)",
+    "ops.step_based_schedule": "(schedule, step, *, name=None)",
     "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None)",
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
     "optimizers.Algorithm": "()",
@@ -152,6 +167,7 @@ PUBLIC = {
         "(max_batch_size, *, min_batch_size=1, interval=100, scale_learning_rate='linear')"
     ),
     "policy.ScheduledBatchSizePolicy": "(schedule, *, scale_learning_rate='none')",
+    "policy.ScheduledClusterSizePolicy": "(schedule)",
     "policy.Training": "()",
     "variables.GraphKeys": "()",
     "variables.create_global_variable": "(key, *, value=0, dtype=tf.int64)",
@@ -288,6 +304,15 @@ def test_after_shutdown_there_is_no_peer() -> None:
     assert run(program).count("shut down") == 2
 
 
+def test_after_a_shutdown_no_peer_starts() -> None:
+    program = (
+        "import kungfu_tf as kf; kf.shutdown()\n"
+        "try: kf.rank()\n"
+        "except kf.errors.FailedPreconditionError as error: print(error)\n"
+    )
+    assert "shut down" in run(program)
+
+
 def test_a_forked_child_is_told_that_it_is_no_peer() -> None:
     program = (
         "import os, kungfu_tf as kf; kf.init(); pid = os.fork()\n"
@@ -307,6 +332,13 @@ def test_info_prints_every_variable() -> None:
     assert kf.__version__ in text
 
 
-def test_info_keeps_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUNGFU_SECRET", "hidden from the screen")
-    assert "hidden" not in run("import kungfu_tf.info as i; i.main()")
+def test_info_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kungfu_tf import _lib, config
+
+    names = [name for name, _ in _lib.environment()] + [s.name for s in config.SETTINGS]
+    assert {name for name in names if name.endswith(("SECRET", "TOKEN"))} == config.SECRETS
+    for name in config.SECRETS:
+        monkeypatch.setenv(name, "hidden")
+    text = run("import kungfu_tf.info as i; i.main()")
+    assert "hidden" not in text
+    assert text.count("[set]") == len(config.SECRETS)

@@ -10,6 +10,7 @@ import pytest
 
 NEIGHBOURS = {"KUNGFU_SELF": "127.0.0.1:1", "KUNGFU_PEERS": "127.0.0.1:1,127.0.0.1:2"}
 ALONE = {"KUNGFU_SELF": "127.0.0.1:1", "KUNGFU_PEERS": "127.0.0.1:1"}
+ALONE_SO_FAR = {**ALONE, "KUNGFU_MEMBERSHIP": "elastic"}
 TURNED_OFF = {**NEIGHBOURS, "KUNGFU_ARENA_BYTES": "0"}
 SMALL = {**NEIGHBOURS, "KUNGFU_ARENA_BYTES": str(1 << 20)}
 
@@ -35,8 +36,9 @@ assert all(float(tf.reduce_sum(tensor)) == 100000 for tensor in tensors)
         (BEFORE, SMALL, 2),
         (BEFORE, TURNED_OFF, 0),
         (BEFORE, ALONE, 0),
+        (BEFORE, ALONE_SO_FAR, 10),
     ],
-    ids=["before", "after", "found before", "too late", "full", "turned off", "alone"],
+    ids=["before", "after", "found before", "too late", "full", "turned off", "alone", "so far"],
 )
 def test_where_tensors_lie(imports: str, environment: dict[str, str], shared: int) -> None:
     result = subprocess.run(

@@ -31,12 +31,19 @@ last. Each module finds Keras as if it were the first, with float32 and no names
 changes what cannot be changed back says `"alone": True`. A case that fails ends its job, so that
 it cannot spoil others; the next one has a fresh job (three times, then the rest of the module
 fails).
+
+A case that finds nothing to test in this configuration does not just return: it raises Skip("why"),
+on all peers, and is counted as skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+
+class Skip(Exception):
+    """Raised by a case, on all peers: here is nothing to test. The text says why."""
 
 
 def each(**parameters: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -37,7 +37,7 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_NUM_INTEROP_THREADS": "2",
         "TF_NUM_INTRAOP_THREADS": "1",
-        "KUNGFU_COLLECTIVE_TIMEOUT": "60",
+        "KUNGFU_COLLECTIVE_TIMEOUT": "90",
         "PYTHONFAULTHANDLER": "1",
         **os.environ,
     }
@@ -113,8 +113,11 @@ class RunningJob:
         if sorted(self._channels) != list(range(self.launch.np)):
             raise CaseFailed(f"the peers' ranks are {sorted(self._channels)}")
 
-    def run(self, case: Case) -> None:
+    def run(self, case: Case) -> str | None:
         """Runs `case` on all peers.
+
+        Returns:
+            Why it was skipped, if it was.
 
         Raises:
             CaseFailed: with the traceback of each rank where it failed.
@@ -127,6 +130,7 @@ class RunningJob:
             "timeout": case.timeout,
         }
         failures = []
+        skips = {}
         for rank, channel in self._channels.items():
             try:
                 channel.send(request, END_TIMEOUT)
@@ -135,14 +139,19 @@ class RunningJob:
         for rank, channel in sorted(self._channels.items()):
             try:
                 reply = channel.receive(max(0.001, deadline - time.monotonic()))
-                if reply["failure"]:
+                if "failure" in reply:
                     failures.append(f"rank {rank}:\n{reply['failure']}")
+                if "skipped" in reply:
+                    skips[rank] = reply["skipped"]
             except TimeoutError:
                 failures.append(f"rank {rank}: no result after {case.timeout} s")
             except Closed:
                 failures.append(f"rank {rank} ended in the middle of it")
+        if 0 < len(skips) < len(self._channels):
+            failures.append(f"skipped on some peers only: {skips}")
         if failures:
             raise self._failure("\n".join(failures))
+        return skips.get(0)
 
     def close(self) -> None:
         """Ends the job.

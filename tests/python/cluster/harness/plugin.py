@@ -20,15 +20,19 @@ class SharedJob:
     def __init__(self) -> None:
         self._running: RunningJob | None = None
 
-    def run(self, launch: Launch, case: Case) -> None:
+    def run(self, launch: Launch, case: Case) -> str | None:
         """Starts the job if none is running. A case that fails ends it.
+
+        Returns:
+            Why the case was skipped, if it was.
 
         Raises:
             CaseFailed: with the traceback of each rank where it failed.
         """
         running, self._running = self._running or RunningJob(launch), None
-        running.run(case)
+        skipped = running.run(case)
         self._running = running
+        return skipped
 
     def end(self) -> None:
         """
@@ -63,11 +67,11 @@ class JobCollector(pytest.Collector):
         for case in self.job.cases:
             yield CaseItem.from_parent(self, name=case.name, case=case)
 
-    def run(self, case: Case) -> None:
+    def run(self, case: Case) -> str | None:
         if self.failures == MOST_FAILURES:
             raise CaseFailed(f"not run: {MOST_FAILURES} cases before it failed in this job")
         try:
-            self.config.stash[SHARED].run(self.job.launch, case)
+            return self.config.stash[SHARED].run(self.job.launch, case)
         except CaseFailed:
             self.failures += 1
             raise
@@ -90,7 +94,9 @@ class CaseItem(pytest.Item):
         return self.collector.job.launch
 
     def runtest(self) -> None:
-        self.collector.run(self.case)
+        skipped = self.collector.run(self.case)
+        if skipped is not None:
+            pytest.skip(skipped)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, CaseFailed):

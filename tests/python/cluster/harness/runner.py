@@ -15,6 +15,7 @@ from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness import Skip
 from harness.channel import Channel, Closed
 
 FOLDER = Path(__file__).parents[1]
@@ -60,13 +61,15 @@ class Modules:
 
 def run_case(
     modules: Modules, path: str, function: str, arguments: dict[str, object]
-) -> str | None:
-    """None if the case passed, else its traceback."""
+) -> dict[str, str]:
+    """Nothing if the case passed, else its traceback or why it is skipped."""
     try:
         getattr(modules.at(Path(path)), function)(**arguments)
+    except Skip as skip:
+        return {"skipped": str(skip)}
     except BaseException:
-        return traceback.format_exc()
-    return None
+        return {"failure": traceback.format_exc()}
+    return {}
 
 
 def main() -> None:
@@ -87,9 +90,9 @@ def main() -> None:
             timeout = request.pop("timeout")
             # A little before pytest gives up, so that its report shows where this peer stands.
             faulthandler.dump_traceback_later(max(1.0, timeout - 5.0))
-            failure = run_case(modules, **request)
+            reply = run_case(modules, **request)
             faulthandler.cancel_dump_traceback_later()
-            channel.send({"failure": failure}, IDLE_TIMEOUT)
+            channel.send(reply, IDLE_TIMEOUT)
     except Closed:
         channel.close()
 

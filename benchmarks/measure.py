@@ -1,0 +1,90 @@
+"""Measures systems in turns, so that a disturbance hits all of them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from systems import CORES, ROOT, System
+
+SECONDS_PER_RUN = 400
+Figures = dict[str, dict[str, list[float]]]  # by system and key, one of each round
+
+
+class Failed(Exception):
+    """A program did not report: what it printed."""
+
+
+def environment(threads: int) -> dict[str, str]:
+    """For a process that is measured, with so many threads for an operation of TensorFlow."""
+    return {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks' / 'programs'}",
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "TF_NUM_INTRAOP_THREADS": str(threads),
+        "TF_NUM_INTEROP_THREADS": "2",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+
+
+def once(system: System, peers: int, kind: str, keys: Sequence[str]) -> dict[str, float]:
+    """Seconds by key, of one start of a system's program.
+
+    Raises:
+        Failed: It ended with an error, or took too long.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report"
+        command = [*system.start(peers), *system.programs[kind], str(report), *keys]
+        try:
+            done = subprocess.run(
+                command,
+                env={**environment(max(1, CORES // peers)), **system.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=SECONDS_PER_RUN,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"{system.name}: nothing after {error.timeout:g} s") from error
+        if done.returncode != 0 or not report.exists():
+            raise Failed(f"{system.name}: exit status {done.returncode}\n{done.stdout[-3000:]}")
+        lines = [line.split() for line in report.read_text().splitlines()]
+    return {key: float(seconds) for key, seconds in lines}
+
+
+def in_turns(
+    systems: Sequence[System], peers: int, kind: str, keys: Sequence[str], rounds: int
+) -> Figures:
+    """What each of them takes, round by round. One that fails is told of, and left out."""
+    figures: Figures = defaultdict(lambda: defaultdict(list))
+    able = [s for s in systems if kind in s.programs and s.peers in (None, peers)]
+    for turn in range(rounds):
+        for system in list(able):
+            print(f"{kind}, {peers} processes, {turn + 1}/{rounds}: {system.name}", file=sys.stderr)
+            try:
+                for key, seconds in once(system, peers, kind, keys).items():
+                    figures[system.name][key].append(seconds)
+            except Failed as error:
+                print(error, file=sys.stderr)
+                able.remove(system)
+                figures.pop(system.name, None)
+    return figures
+
+
+def median(figures: Figures, system: str, key: str) -> float:
+    """Seconds.
+
+    Raises:
+        KeyError: That was not measured.
+    """
+    return statistics.median(dict(figures)[system][key])

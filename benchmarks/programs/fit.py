@@ -1,0 +1,73 @@
+"""One process of a system: `fit` of a small CNN on images, batches of 32.
+
+fit.py SYSTEM REPORT EPOCHS
+
+The first process writes "step SECONDS" to REPORT, the median over epochs after the first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+BATCH, STEPS = 32, 60
+keras = tf.keras
+system = importlib.import_module(f"adapters.{sys.argv[1]}")
+
+
+class Clock(keras.callbacks.Callback):
+    """Times epochs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._start = time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.seconds.append(time.perf_counter() - self._start)
+
+
+def network() -> Any:
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            layers.Input((28, 28, 1)),
+            layers.Conv2D(32, 3, activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(128, activation="relu"),
+            layers.Dense(10),
+        ]
+    )
+
+
+def main() -> None:
+    report, epochs = Path(sys.argv[2]), int(sys.argv[3])
+    random = np.random.default_rng(system.rank())
+    images = random.random((BATCH * STEPS, 28, 28, 1), np.float32)
+    labels = random.integers(0, 10, BATCH * STEPS)
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH, drop_remainder=True)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with system.scope():
+        model = network()
+        optimizer = system.optimizer(keras.optimizers.SGD(0.01))
+        model.compile(optimizer, loss, jit_compile=False)
+    clock = Clock()
+    model.fit(data.cache(), epochs=1 + epochs, verbose=0, callbacks=[clock])
+    if system.rank() == 0:
+        report.write_text(f"step {statistics.median(clock.seconds[1:]) / STEPS}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+// What two processes could do at best: bare loops over shared memory that spin while they wait.
+//
+//   benchmark_limits zero-copy|copy-in REPORT BYTES...
+//
+// zero-copy: each process adds one half straight from both processes' memory into both. copy-in: each copies its own
+// data into shared memory first, adds one half from there, and copies the other one's result. Writes "BYTES SECONDS" to
+// REPORT for each size.
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "benchmarks/programs/timing.h"
+
+namespace {
+
+struct Shared {
+  alignas(64) std::atomic<long> arrived[2][16];
+};
+
+float* MapFloats(size_t count, int kind) {
+  void* memory = mmap(nullptr, count * sizeof(float), PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return static_cast<float*>(memory);
+}
+
+class Process {
+ public:
+  Process(Shared* shared, int me, float* const (&both)[2], size_t count)
+      : shared_(shared), me_(me), mine_(both[me]), theirs_(both[1 - me]), half_(count / 2), own_(nullptr) {
+    own_ = MapFloats(count, MAP_PRIVATE);
+    std::fill(own_, own_ + count, 0.0f);
+    std::fill(mine_, mine_ + count, 0.0f);
+  }
+  ~Process() { munmap(own_, 2 * half_ * sizeof(float)); }
+
+  void Meet() {
+    const long round = shared_->arrived[me_][0].load(std::memory_order_relaxed) + 1;
+    shared_->arrived[me_][0].store(round, std::memory_order_release);
+    while (shared_->arrived[1 - me_][0].load(std::memory_order_acquire) < round) {
+    }
+  }
+
+  void ZeroCopy() {
+    AddToBoth(mine_ + me_ * half_, theirs_ + me_ * half_);
+    Meet();
+  }
+
+  void CopyIn() {
+    std::memcpy(mine_, own_, 2 * half_ * sizeof(float));
+    Meet();
+    float* const here = mine_ + me_ * half_;
+    AddTo(here, theirs_ + me_ * half_);
+    Meet();
+    std::memcpy(own_ + me_ * half_, here, half_ * sizeof(float));
+    std::memcpy(own_ + (1 - me_) * half_, theirs_ + (1 - me_) * half_, half_ * sizeof(float));
+    Meet();
+  }
+
+ private:
+  void AddToBoth(float* __restrict a, float* __restrict b) const {
+    for (size_t i = 0; i < half_; ++i) a[i] = b[i] = a[i] + b[i];
+  }
+  void AddTo(float* __restrict a, const float* __restrict b) const {
+    for (size_t i = 0; i < half_; ++i) a[i] += b[i];
+  }
+
+  Shared* const shared_;
+  const int me_;
+  float *const mine_, *const theirs_;
+  const size_t half_;
+  float* own_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 1;
+  const bool zero_copy = std::strcmp(argv[1], "zero-copy") == 0;
+  size_t most = 0;
+  for (int i = 3; i < argc; ++i) most = std::max<size_t>(most, std::stoul(argv[i]));
+  auto* shared = reinterpret_cast<Shared*>(MapFloats(sizeof(Shared), MAP_SHARED));
+  float* const both[2] = {MapFloats(most / 4, MAP_SHARED), MapFloats(most / 4, MAP_SHARED)};
+  const pid_t child = fork();
+  const int me = child == 0;
+  std::ofstream report;
+  if (me == 0) report.open(argv[2]);
+  for (int i = 3; i < argc; ++i) {
+    const size_t bytes = std::stoul(argv[i]);
+    Process process(shared, me, both, bytes / sizeof(float));
+    const double median =
+        MedianSeconds(bytes, [&] { process.Meet(); }, [&] { zero_copy ? process.ZeroCopy() : process.CopyIn(); });
+    if (me == 0) report << bytes << ' ' << median << '\n';
+  }
+  if (me == 0) waitpid(child, nullptr, 0);
+  return 0;
+}

@@ -1,0 +1,98 @@
+"""What the others lose when one of four peers is five times slower: pair averaging, and S-SGD.
+
+Writes `results/straggler.md` and `results/straggler.png`.
+
+    python benchmarks/straggler.py [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import report
+from measure import environment
+
+PROGRAM = Path(__file__).parent / "programs" / "straggler.py"
+PEERS, SLOWDOWN = 4, 5
+METHODS = {"sync": "SynchronousSGDOptimizer", "pair": "PairAveragingOptimizer"}
+SECONDS = 180
+Rates = dict[tuple[str, int], list[float]]  # by method and slowdown, one of each round
+
+
+def rate_of_the_others(method: str, slowdown: int) -> float:
+    """Steps per second, the mean of all peers but the last."""
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) / "report"
+        launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
+        program = [sys.executable, str(PROGRAM), str(written), method, str(slowdown)]
+        subprocess.run(
+            [*launcher, *program],
+            env=environment(1),
+            check=True,
+            timeout=SECONDS,
+            stdout=sys.stderr,
+        )
+        *others, _ = map(float, written.read_text().splitlines())
+    return statistics.mean(others)
+
+
+def table(rates: Rates) -> list[str]:
+    """Markdown."""
+    rows = []
+    for method, name in METHODS.items():
+        alike, slow = (statistics.median(rates[method, slowdown]) for slowdown in (1, SLOWDOWN))
+        ratios = [b / a for a, b in zip(rates[method, 1], rates[method, SLOWDOWN], strict=True)]
+        kept = 100 * statistics.median(ratios)
+        rows.append(f"| {name} | {alike:.1f} | {slow:.1f} | {kept:.0f} % |")
+    return [
+        f"# One of {PEERS} peers is {SLOWDOWN} times slower",
+        "",
+        report.provenance(),
+        "",
+        "Steps per second of each of the others, medians of the rounds. A step takes at least "
+        f"20 ms, and {20 * SLOWDOWN} ms on the slow peer.",
+        "",
+        "| | all alike | one slow | kept |",
+        "|---|---|---|---|",
+        *rows,
+    ]
+
+
+def plot(rates: Rates) -> None:
+    """Bars beside each other."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    for i, (slowdown, label) in enumerate([(1, "all alike"), (SLOWDOWN, "one slow")]):
+        heights = [statistics.median(rates[method, slowdown]) for method in METHODS]
+        axes.bar([x + 0.4 * i for x in range(len(METHODS))], heights, 0.4, label=label)
+    axes.set_xticks([x + 0.2 for x in range(len(METHODS))], list(METHODS.values()))
+    axes.set_ylabel("steps per second of each of the others")
+    axes.legend()
+    figure.savefig(report.RESULTS / "straggler.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    rates: Rates = {}
+    for _ in range(rounds):
+        for method in METHODS:
+            for slowdown in (1, SLOWDOWN):
+                rate = rate_of_the_others(method, slowdown)
+                rates.setdefault((method, slowdown), []).append(rate)
+    report.write("straggler", table(rates))
+    plot(rates)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The systems that are installed, and how the programs are started on each.
+
+`make bench-peers` installs those that can be had, each in a virtual environment of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "benchmarks" / "programs"
+BINARIES = ROOT / "build" / "core" / "benchmarks"
+VENVS = ROOT / ".venv"
+CORES = len(os.sched_getaffinity(0))
+
+OURS = "kungfu_tf"
+OURS_2_15 = "kungfu_tf, TF 2.15"
+HOROVOD_MPI = "Horovod (Open MPI)"
+HOROVOD_GLOO = "Horovod (Gloo)"
+MULTI_WORKER = "MultiWorkerMirrored RING"
+OPEN_MPI = "Open MPI"
+MPICH = "MPICH"
+GLOO = "PyTorch gloo"
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """What can be measured of one.
+
+    Attributes:
+        name: In tables.
+        start: The words that start so many processes of the program that follows them.
+        programs: By what they measure; REPORT and keys follow.
+        environ: Beside that of this process.
+        peers: Of how many processes it can consist; None: of any number.
+    """
+
+    name: str
+    start: Callable[[int], list[str]]
+    programs: dict[str, list[str]]
+    environ: dict[str, str] = dataclasses.field(default_factory=dict)
+    peers: int | None = None
+
+
+def installed() -> dict[str, System]:
+    """By their names."""
+    systems = [*_core(), *_limits(), *_mpi(), *_gloo(), *_in_tensorflow(), *_horovod()]
+    return {system.name: system for system in systems}
+
+
+def _by_kungfu_run(peers: int) -> list[str]:
+    return [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", str(peers)]
+
+
+def _core() -> list[System]:
+    program = str(BINARIES / "benchmark_core")
+    return [
+        System("core, shared memory", _by_kungfu_run, {"sums": [program, "shared"]}),
+        System("core, ordinary memory", _by_kungfu_run, {"sums": [program, "ordinary"]}),
+        System(
+            "core, TCP",
+            _by_kungfu_run,
+            {"sums": [program, "ordinary"]},
+            {"KUNGFU_TRANSPORT": "tcp"},
+        ),
+        *_on_two_hosts("core", {"sums": [program, "ordinary"]}),
+    ]
+
+
+def _on_two_hosts(name: str, programs: dict[str, list[str]]) -> list[System]:
+    """Two processes, each in a network of its own, where there may be such."""
+    start = [sys.executable, str(ROOT / "benchmarks" / "two_hosts.py")]
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        return []
+    return [System(f"{name}, two hosts", lambda _peers: start, programs, peers=2)]
+
+
+def _limits() -> list[System]:
+    """What the machine allows two processes that spin."""
+    kinds = {"limits": ("zero-copy", "copy-in"), "loopback": ("one-way", "both-ways")}
+    names = {"limits": "limit: memory", "loopback": "limit: TCP"}
+    return [
+        System(
+            f"{names[program]}, {kind}",
+            lambda _peers: [],
+            {"sums": [str(BINARIES / f"benchmark_{program}"), kind]},
+            peers=2,
+        )
+        for program, of_program in kinds.items()
+        for kind in of_program
+    ]
+
+
+def _mpi() -> list[System]:
+    systems = []
+    for name, folder in ((OPEN_MPI, "open-mpi"), (MPICH, "mpich")):
+        place = f"{VENVS / folder / 'bin'}:{os.environ['PATH']}"
+        compiler, launcher = (shutil.which(tool, path=place) for tool in ("mpicxx", "mpirun"))
+        if compiler and launcher and _is(name, launcher):
+            program = _compiled(compiler, folder)
+            start = _by_mpirun(launcher, is_open_mpi=name == OPEN_MPI)
+            systems.append(System(name, start, {"sums": [str(program)]}))
+    return systems
+
+
+def _is(name: str, launcher: str) -> bool:
+    """An mpirun of the PATH may be the other one's."""
+    version = subprocess.run([launcher, "--version"], capture_output=True, text=True).stdout
+    return ("Open MPI" in version) == (name == OPEN_MPI)
+
+
+def _compiled(compiler: str, folder: str) -> Path:
+    program = ROOT / "build" / f"benchmark-{folder}"
+    source = PROGRAMS / "mpi.cc"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        command = [compiler, "-O2", "-std=c++17", f"-I{ROOT}", str(source), "-o", str(program)]
+        subprocess.run(command, check=True)
+    return program
+
+
+def _by_mpirun(launcher: str, *, is_open_mpi: bool) -> Callable[[int], list[str]]:
+    options = ["--oversubscribe", "--allow-run-as-root"] if is_open_mpi else []
+    return lambda peers: [launcher, *options, "-np", str(peers)]
+
+
+def _gloo() -> list[System]:
+    python = VENVS / "gloo" / "bin" / "python"
+    if not python.exists():
+        return []
+    programs = {"sums": [str(python), str(PROGRAMS / "gloo.py")]}
+    return [System(GLOO, _by_kungfu_run, programs), *_on_two_hosts(GLOO, programs)]
+
+
+def _tensorflow(python: Path, module: str, measured: Sequence[str]) -> dict[str, list[str]]:
+    """The programs that run in TensorFlow."""
+    in_function = [str(python), str(PROGRAMS / "in_function.py"), module]
+    fit = [str(python), str(PROGRAMS / "fit.py"), module]
+    return {kind: fit if kind == "fit" else [*in_function, kind] for kind in measured}
+
+
+def _in_tensorflow() -> list[System]:
+    everything = ("call", "loop", "gradients", "fit")
+    systems = []
+    for name, folder in ((OURS, "tf-2.21"), (OURS_2_15, "tf-2.15")):
+        python = VENVS / folder / "bin" / "python"
+        if python.exists():
+            programs = _tensorflow(python, "kungfu_tf", everything)
+            systems.append(System(name, _by_kungfu_run, programs))
+            version = folder.removeprefix("tf-")
+            plain = _tensorflow(python, "alone", ["fit"])
+            systems.append(System(f"each alone, TF {version}", _by_kungfu_run, plain))
+    python = VENVS / "tf-2.15" / "bin" / "python"
+    if python.exists():
+        programs = _tensorflow(python, "multi_worker", ("call", "gradients", "fit"))
+        systems.append(System(MULTI_WORKER, _by_kungfu_run, programs))
+    return systems
+
+
+def _horovod() -> list[System]:
+    folder = VENVS / "horovod" / "bin"
+    if not (folder / "horovodrun").exists():
+        return []
+    programs = _tensorflow(folder / "python", "horovod_tf", ("call", "loop", "gradients", "fit"))
+    by_mpirun = _by_mpirun(str(folder / "mpirun"), is_open_mpi=True)
+    gloo = [str(folder / "horovodrun"), "--gloo"]
+    return [
+        System(HOROVOD_MPI, by_mpirun, programs, {"PATH": f"{folder}:{os.environ['PATH']}"}),
+        System(HOROVOD_GLOO, lambda peers: [*gloo, "-np", str(peers)], programs),
+    ]

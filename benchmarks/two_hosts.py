@@ -1,0 +1,60 @@
+"""Starts a program on two hosts: network namespaces with a cable between them. For root.
+
+two_hosts.py PROGRAM...
+
+One process on each, by kungfu-run. Ends with code 0 if both did.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import uuid
+
+HOSTS = ("10.77.0.1", "10.77.0.2")
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def join(first: str, second: str) -> None:
+    """Makes the namespaces and lays the cable."""
+    for name in (first, second):
+        ip("netns", "add", name)
+    cable = ["eth0", "netns", first, "type", "veth", "peer", "name", "eth0", "netns", second]
+    ip("link", "add", *cable)
+    for name, address in zip((first, second), HOSTS, strict=True):
+        ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+        for device in ("eth0", "lo"):
+            ip("-n", name, "link", "set", device, "up")
+
+
+def run(names: tuple[str, str], program: list[str]) -> int:
+    """The same command on each host, as its user would type it there."""
+    job = ["-np", "2", "-H", ",".join(f"{host}:1" for host in HOSTS), "-nic", "eth0"]
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", *job]
+    environ = {**os.environ, "KUNGFU_SECRET": secrets.token_hex(32), "GLOO_SOCKET_IFNAME": "eth0"}
+    started = [
+        subprocess.Popen(["ip", "netns", "exec", name, *launcher, *program], env=environ)
+        for name in names
+    ]
+    return max(abs(one.wait()) for one in started)
+
+
+def main() -> None:
+    mark = uuid.uuid4().hex[:6]
+    names = (f"kungfu-a-{mark}", f"kungfu-b-{mark}")
+    try:
+        join(*names)
+        code = run(names, sys.argv[1:])
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Programs that were written for other libraries, as they are.
+
+    kungfu_tf.compat.install("kungfu")    import kungfu... means the modules of kungfu_tf.compat
+    kungfu_tf.compat.install("tf1")       import tensorflow means tensorflow.compat.v1
+
+`kungfu-run -compat kungfu,tf1 python old_program.py` does both before the program begins, in all
+Python processes of the job, and the program needs no edit.
+
+**kungfu** has KungFu's public functions and classes with their signatures and positional
+arguments; what they do is what `kungfu_tf` does, so errors, deadlines and checks are ours. A name
+or module that is not there is an ImportError or AttributeError whose message says why:
+`kungfu_tf.compat.missing` lists them.
+
+**tf1** is for the program and the modules that lie beside it: what is installed, as the libraries
+that it uses, gets TensorFlow as it is. The program's first `import tensorflow` also turns the
+behaviour of TensorFlow 2 off, as `tf.compat.v1.disable_v2_behavior()` does. There is what
+`tensorflow.compat.v1` has: with `tf.layers` and Estimators on TF 2.15, without them since 2.16, and
+never `tf.contrib`. A Keras `fit` in a graph averages gradients and starts all peers equal; the rest
+of what `kungfu_tf` does for `fit` (metrics, files, uneven data) needs Keras without tf1.
+"""
+
+from __future__ import annotations
+
+from kungfu_tf import config
+from kungfu_tf.compat import _kungfu, _tf1
+
+__all__ = ["install"]
+
+_INSTALLERS = {"kungfu": _kungfu.install, "tf1": _tf1.install}
+assert tuple(_INSTALLERS) == config.COMPAT_NAMES
+
+
+def install(name: str) -> None:
+    """Stands in for a library, from the next import on. A second time it does nothing.
+
+    Args:
+        name: "kungfu" or "tf1": see above.
+
+    Raises:
+        ValueError: If there is no such name.
+        FailedPreconditionError: If the program has imported the real KungFu.
+
+    Example:
+
+    ```python
+    kungfu_tf.compat.install("kungfu")
+    from kungfu.tensorflow.optimizers import SynchronousSGDOptimizer
+    ```
+    """
+    for known in config.compat_names(name):
+        _INSTALLERS[known]()

@@ -1,0 +1,73 @@
+"""Finds `kungfu` and its modules in the folder `kungfu` beside this file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kungfu_tf import errors
+from kungfu_tf.compat import missing
+
+_FOLDER = Path(__file__).with_name("kungfu")
+
+
+def install() -> None:
+    """Puts it before all other finders.
+
+    Raises:
+        FailedPreconditionError: If another `kungfu` has been imported.
+    """
+    there = sys.modules.get("kungfu")
+    if there is not None and not isinstance(there.__loader__, _Loader):
+        where = getattr(there, "__file__", None) or "somewhere"
+        raise errors.FailedPreconditionError(
+            f"compat: the program has imported the real kungfu already, from {where}; call "
+            "install before that, or uninstall KungFu"
+        )
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        """As Python does; afterwards the module says why it has not what it has not."""
+        super().exec_module(module)
+
+        def explain(attribute: str) -> Any:
+            raise AttributeError(missing.why(module.__name__, attribute))
+
+        module.__dict__.setdefault("__getattr__", explain)
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module's.
+
+        Raises:
+            ModuleNotFoundError: Of a module of `kungfu` that is not there: a sentence.
+        """
+        top, *rest = fullname.split(".")
+        if top != "kungfu":
+            return None
+        place = _FOLDER.joinpath(*rest)
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if not file.is_file():
+            parent, _, last = fullname.rpartition(".")
+            # Without a name: Python forgets the message of one that names what it looked for.
+            raise ModuleNotFoundError(missing.why(parent, last))
+        # All are packages for Python: it then looks for a module where a name is not found in one,
+        # as in `from kungfu.tensorflow.ops import x`, and so comes here for the message.
+        return spec_from_file_location(
+            fullname,
+            file,
+            loader=_Loader(fullname, str(file)),
+            submodule_search_locations=None if rest[-1:] == ["__main__"] else [str(place)],
+        )

@@ -1,0 +1,20 @@
+"""Functions that run in new processes, where `kungfu` must be stood in for before they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kungfu_tf.compat import _kungfu
+from kungfu_tf.launching import pickling
+
+
+class Launched:
+    """A function of the rank, for `kungfu_tf.launch`."""
+
+    def __init__(self, fn: Callable[[int], Any]) -> None:
+        self._pickled = pickling.dump_function(fn)
+
+    def __call__(self, rank: int) -> Any:
+        _kungfu.install()
+        return pickling.load_function(memoryview(self._pickled))(rank)

@@ -1,0 +1,5 @@
+"""kungfu-run."""
+
+from kungfu.cmd import run
+
+run()

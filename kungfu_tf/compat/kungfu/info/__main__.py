@@ -1,0 +1,5 @@
+"""Prints it."""
+
+from kungfu.info import show
+
+show()

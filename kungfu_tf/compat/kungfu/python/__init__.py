@@ -1,0 +1,70 @@
+"""The process as a peer. Nothing here imports TensorFlow before it needs it."""
+
+from __future__ import annotations
+
+import kungfu_tf as kf
+from kungfu_tf import (
+    all_reduce_int_max,
+    calc_stats,
+    change_cluster,
+    current_cluster_size,
+    current_local_rank,
+    current_local_size,
+    current_rank,
+    detached,
+    init_progress,
+    log_stats,
+    print_strategy_stats,
+    propose_new_size,
+    uid,
+)
+
+__all__ = [
+    "all_reduce_int_max",
+    "calc_stats",
+    "change_cluster",
+    "check_interference",
+    "current_cluster_size",
+    "current_local_rank",
+    "current_local_size",
+    "current_rank",
+    "detached",
+    "init_progress",
+    "log_stats",
+    "print_strategy_stats",
+    "propose_new_size",
+    "resize",
+    "run_barrier",
+    "uid",
+]
+
+
+def run_barrier() -> None:
+    """Returns when all peers have called it."""
+    kf.barrier()
+
+
+def check_interference() -> bool:
+    """Tells whether most peers see the strategy in use move less than it could."""
+    return kf.check_interference()
+
+
+def resize(n: int | None = None) -> tuple[bool, bool]:
+    """Goes over to the newest list of peers; all peers call it at the same step.
+
+    KungFu's waits until newcomers have come; ours does not, and it is a later call that takes them
+    in.
+
+    Args:
+        n: How many peers there should be.
+
+    Returns:
+        Whether the peers are others now, and whether this one is none any more.
+    """
+    changed = kf.resize(n=n)
+    return changed, kf.detached()
+
+
+def _get_cuda_index() -> int:
+    """Which of the GPUs that this process can see is its own: kungfu-run shows it one."""
+    return 0

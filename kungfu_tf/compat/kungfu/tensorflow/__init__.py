@@ -1,0 +1,1 @@
+"""What KungFu has for TensorFlow."""

@@ -1,0 +1,1 @@
+"""What KungFu called experimental."""

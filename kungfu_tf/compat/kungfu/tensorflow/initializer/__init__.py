@@ -1,0 +1,31 @@
+"""Equal variables on all peers before training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf.initializer import BroadcastGlobalVariablesHook, BroadcastGlobalVariablesOp
+
+__all__ = [
+    "BroadcastGlobalVariablesCallback",
+    "BroadcastGlobalVariablesHook",
+    "BroadcastGlobalVariablesOp",
+    "broadcast_variables",
+]
+
+
+def BroadcastGlobalVariablesCallback() -> Any:  # noqa: N802 (KungFu's)
+    """Starts all peers of a `fit` from rank 0's model."""
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return kf.initializer.BroadcastGlobalVariablesCallback()
+    from kungfu.tensorflow.initializer.keras_graph import BroadcastInGraph
+
+    return BroadcastInGraph()
+
+
+def broadcast_variables(variables: Any) -> Any:
+    """Gives all peers the values that rank 0 has."""
+    return kf.initializer.broadcast_variables(variables)

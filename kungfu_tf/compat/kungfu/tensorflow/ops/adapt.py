@@ -1,0 +1,38 @@
+"""Operations by which a program changes the number of peers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf import ops
+
+__all__ = ["resize_cluster", "resize_cluster_from_url", "step_based_schedule"]
+
+
+def resize_cluster(n: Any) -> tuple[Any, Any]:
+    """Goes over to the newest list of peers: see `kungfu.python.resize`.
+
+    Args:
+        n: How many peers there should be.
+
+    Returns:
+        Whether the peers are others now, and whether this one is none any more.
+    """
+    return ops.resize_cluster(n)
+
+
+def resize_cluster_from_url() -> tuple[Any, Any]:
+    """The same, with as many peers as the config server says."""
+    return ops.resize_cluster_from_url()
+
+
+def step_based_schedule(config: str, step: Any = None) -> Any:
+    """The size that a schedule says.
+
+    Args:
+        config: "4:100,8:200": 4 peers for 100 steps, then 8 for 200, and from then on.
+        step: Which one it is; by default it is counted how often this runs.
+    """
+    if step is None:
+        step = ops.counter(name=f"step_based_schedule/{config}")
+    return ops.step_based_schedule(config, step)

@@ -1,0 +1,74 @@
+"""MNIST, and what comes in the same files."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+from kungfu.tensorflow.v1.helpers.idx import Array, read_idx_file
+
+__all__ = ["MnistDataSet", "MnistDataSets", "load_datasets", "load_mnist_split"]
+
+_CLASSES = 10
+
+
+class MnistDataSet(NamedTuple):
+    """Images [n, 28, 28] and labels [n], or [n, 10] if they are one-hot."""
+
+    images: Array
+    labels: Array
+
+
+class MnistDataSets(NamedTuple):
+    """What to train with, and what to test with."""
+
+    train: MnistDataSet
+    test: MnistDataSet
+
+
+def load_datasets(
+    data_dir: str, normalize: bool = False, one_hot: bool = False, padded: bool = False
+) -> MnistDataSets:
+    """Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, and the same of t10k.
+
+    Args:
+        data_dir: Where they are, unpacked or with ".gz".
+        normalize: Whether images are float32 between 0 and 1 instead of bytes.
+        one_hot: Whether labels are rows of float32.
+        padded: Whether images get a border of zeros, to 32 by 32.
+
+    Raises:
+        FileNotFoundError: If one is not there.
+        ValueError: If one is something else.
+    """
+    return MnistDataSets(
+        load_mnist_split(data_dir, "train", normalize, one_hot, padded),
+        load_mnist_split(data_dir, "t10k", normalize, one_hot, padded),
+    )
+
+
+def load_mnist_split(
+    data_dir: str,
+    prefix: str,
+    normalize: bool = False,
+    one_hot: bool = False,
+    padded: bool = False,
+) -> MnistDataSet:
+    """Reads "train" or "t10k": see `load_datasets`."""
+    images = read_idx_file(os.path.join(data_dir, f"{prefix}-images-idx3-ubyte"))
+    labels = read_idx_file(os.path.join(data_dir, f"{prefix}-labels-idx1-ubyte"))
+    return MnistDataSet(*prepared(images, labels, _CLASSES, normalize, one_hot, padded))
+
+
+def prepared(
+    images: Array, labels: Array, classes: int, normalize: bool, one_hot: bool, padded: bool = False
+) -> tuple[Array, Array]:
+    """Images and labels as they were asked for."""
+    if padded:
+        images = np.pad(images, ((0, 0), (2, 2), (2, 2)))
+    if normalize:
+        images = images.astype(np.float32) / 255
+    if one_hot:
+        labels = np.eye(classes, dtype=np.float32)[labels]
+    return images, labels

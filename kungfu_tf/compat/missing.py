@@ -1,0 +1,34 @@
+"""What KungFu has and `kungfu_tf.compat` has not, and why."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+
+_NCCL = "kungfu_tf does not use NCCL: gradients of GPUs travel through the host's memory"
+_OWN = "it is no part of KungFu's interface, but of how KungFu is made"
+
+WHY = {
+    "kungfu.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
+    "kungfu.loader": _OWN,
+    "kungfu.ext": _OWN,
+    "kungfu.python.init_from_config": "a peer is what kungfu-run makes it, not what a program says",
+    "kungfu.tensorflow.ops.scheduled_nccl_all_reduce": _NCCL,
+    "kungfu.tensorflow.ops.scheduled_hierarchical_nccl_all_reduce": _NCCL,
+    "kungfu.tensorflow.ops.start_nccl_scheduler": _NCCL,
+    "kungfu.tensorflow.v1.benchmarks": "benchmarks are not for programs to import",
+    "kungfu.tensorflow.v1.helpers.imagenet": (
+        "it reads TFRecords of ImageNet: write it with tf.data, and shard it by "
+        "kungfu.python.current_rank()"
+    ),
+}
+
+
+def why(module: str, name: str) -> str:
+    """Says why a module of `kungfu` has no such name."""
+    full = f"{module}.{name}" if module else name
+    if full in WHY:
+        return f"kungfu_tf.compat has no {full}: {WHY[full]}"
+    near = difflib.get_close_matches(name, dir(sys.modules.get(module)), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"kungfu_tf.compat knows no {full}{hint}"

@@ -1,0 +1,339 @@
+"""Where a training is in its data, and what each peer gets from there on."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context as eager
+
+from kungfu_tf import ops, peer
+
+
+class Position:
+    """Which sample of which epoch all peers together train on next.
+
+    What `kungfu_tf.data.shard` deals out begins here, whenever somebody begins to go through it: so
+    a change of the peers, or an error, costs what was read ahead and not a sample. A step that all
+    have made is committed; after a change newcomers are told, and everybody begins anew:
+
+    ```
+    epoch e: samples 0 .. n − 1 of the data set, in an order that only depends on e
+    sample:  those before it were trained on, by whomever
+    ```
+
+    `kungfu_tf.elastic.fit` does all that by itself.
+
+    Attributes:
+        epoch: Which one, from 0.
+        sample: How many of its samples are done with.
+        length: How many samples an epoch has; None as long as no data set knows this position.
+
+    Args:
+        epoch: Where to begin.
+        sample: Where to begin in it: to resume from a checkpoint.
+
+    Raises:
+        ValueError: If a number is negative.
+
+    Example:
+
+    ```python
+    position = kf.data.Position()
+    dataset = kf.data.shard(samples, position=position).map(decode).batch(32).prefetch(8)
+    while position.epoch < 10:
+        for samples, (x, y) in kf.data.even(dataset):
+            train_step(x, y, samples)
+            position.commit(int(kf.ops.all_reduce(samples)))
+            if kf.resize():
+                kf.initializer.broadcast_variables(variables)
+                position.synchronize()
+                break
+    ```
+    """
+
+    def __init__(self, *, epoch: int = 0, sample: int = 0) -> None:
+        if epoch < 0 or sample < 0:
+            raise ValueError(f"a position is not negative, as epoch {epoch}, sample {sample}")
+        self.epoch = epoch
+        self.sample = sample
+        self.length: int | None = None
+
+    def commit(self, samples: int) -> None:
+        """A step of all peers is done. Behind the last sample the next epoch begins.
+
+        Args:
+            samples: How many samples the batches of all peers had. More than are left are those.
+
+        Raises:
+            ValueError: If that is negative.
+        """
+        if samples < 0:
+            raise ValueError(f"a step has 0 samples or more, not {samples}")
+        self.sample += samples
+        if self.length is not None and self.sample >= self.length:
+            self.begin(self.epoch + 1)
+
+    def begin(self, epoch: int) -> None:
+        """Goes to the beginning of an epoch."""
+        self.epoch, self.sample = epoch, 0
+
+    def synchronize(self) -> None:
+        """Gives all peers rank 0's. All call it, after a change of the peers."""
+        if peer.alone():
+            return
+        mine = np.array([self.epoch, self.sample], np.int64)
+        with eager.eager_mode():
+            epoch, sample = np.asarray(ops.broadcast(mine, name="data/position"))
+        self.epoch, self.sample = int(epoch), int(sample)
+
+    def of_length(self, length: int) -> None:
+        """An epoch of a data set has so many samples."""
+        if self.length not in (None, length):
+            raise ValueError(
+                f"data sets with {self.length} and with {length} samples cannot have one position"
+            )
+        if self.sample > length:
+            raise ValueError(f"there is no sample {self.sample} in a data set of {length}")
+        self.length = length
+
+    def left(self, rank: int, size: int, *, since: int | None = None) -> int:
+        """How many samples of the epoch a rank gets, of so many peers, from here on."""
+        assert self.length is not None, "a data set has told it"
+        first = self.sample if since is None else since
+        return max(0, -(-(self.length - first - rank) // size))
+
+
+@dataclasses.dataclass(frozen=True)
+class Dealt:
+    """What is known of the batches that a peer makes of what it is dealt.
+
+    Attributes:
+        position: Of the data set.
+        batch_size: Of all batches but perhaps the last.
+        drops: Whether a last, smaller one is left out.
+    """
+
+    position: Position
+    batch_size: int
+    drops: bool = False
+
+    def batches(self, rank: int, size: int) -> int:
+        """How many a rank gets, of so many peers, in the rest of the epoch."""
+        samples = self.position.left(rank, size)
+        return samples // self.batch_size if self.drops else -(-samples // self.batch_size)
+
+
+# What leaves the samples in their order, and each once.
+_ORDERLY = {"AssertCardinality", "Map", "Options", "ParallelMap", "Prefetch"}
+_BATCHING = {"Batch", "PaddedBatch", "ParallelBatch"}
+
+
+def mark(dataset: tf.data.Dataset, dealt: Position | Dealt) -> tf.data.Dataset:
+    """The dataset, which `dealt_of` knows."""
+    dataset._kungfu_dealt = dealt
+    return dataset
+
+
+def follows(dataset: Any) -> bool:
+    """Whether a dataset, or what it was made of, has a position."""
+    waiting = [dataset] if isinstance(dataset, tf.data.Dataset) else []
+    while waiting:
+        one = waiting.pop()
+        if hasattr(one, "_kungfu_dealt"):
+            return True
+        waiting.extend(one._inputs())
+    return False
+
+
+def batches_of(dataset: Any) -> int | None:
+    """How many batches this peer gets of the rest of an epoch; None if nobody can say."""
+    if not follows(dataset):
+        return None
+    try:
+        return dealt_of(dataset).batches(peer.rank(), peer.size())
+    except ValueError:
+        return None
+
+
+def dealt_of(dataset: tf.data.Dataset) -> Dealt:
+    """What `data.shard` dealt, and what was made of it since.
+
+    Raises:
+        ValueError: If it was not batched, or something has changed which samples there are, or
+            their order, after they were dealt: nobody could say then which ones a step had.
+    """
+    batch_size, drops = None, False
+    one = dataset
+    while not hasattr(one, "_kungfu_dealt"):
+        kind = type(one).__name__.strip("_").removesuffix("Dataset")
+        inputs = one._inputs()
+        if len(inputs) != 1 or kind not in _ORDERLY | _BATCHING:
+            raise ValueError(
+                f"{kind} after data.shard: a job that changes its size must know which samples a "
+                "step has trained on, so only map, batch and prefetch may come after it. Do the "
+                "rest before; shuffle by data.shard(dataset, shuffle=...)"
+            )
+        if kind in _BATCHING:
+            if batch_size is not None:
+                raise ValueError("after data.shard batch once")
+            batch_size, drops = _static(one._batch_size), bool(_static(one._drop_remainder))
+        [one] = inputs
+    if isinstance(one._kungfu_dealt, Dealt):
+        return one._kungfu_dealt
+    if batch_size is None:
+        raise ValueError("deal samples, and batch them afterwards: data.shard(samples).batch(32)")
+    return Dealt(one._kungfu_dealt, int(batch_size), drops)
+
+
+def followed(
+    dataset: tf.data.Dataset, position: Position, shuffle: int | None, seed: int
+) -> tf.data.Dataset:
+    """What this peer is dealt from a position on, by the rank and size that it has then.
+
+    Args:
+        dataset: Of samples, the same on every peer and in every pass.
+        position: Where it begins.
+        shuffle: The buffer to shuffle with, if any.
+        seed: Of the order in all epochs.
+    """
+    position.of_length(_length(dataset))
+    if tf.executing_eagerly():
+        _check_repeats(dataset)
+
+    @tf.autograph.experimental.do_not_convert
+    def deal(now: Any) -> tf.data.Dataset:
+        # Not tf.unstack: beside a dataset from outside TensorFlow (to 2.21) crashes at it.
+        now = tf.ensure_shape(now, [4])
+        epoch, sample, rank, size = now[0], now[1], now[2], now[3]
+        # Whatever tf.random.set_seed says: it need not be the same on all peers.
+        tf.compat.v1.get_default_graph().seed = 1
+        ordered = dataset
+        if shuffle:
+            of_epoch = seed + epoch * _FAR
+            ordered = dataset.shuffle(shuffle, seed=of_epoch, reshuffle_each_iteration=False)
+        return ordered.skip(sample).shard(size, rank)
+
+    dealt = _when_begun(lambda: _now(position)).flat_map(deal)
+    return mark(_left_at_once(dealt), position)
+
+
+def of_arrays(
+    arrays: Any, position: Position, batch_size: int, *, shuffle: bool, seed: int
+) -> tf.data.Dataset:
+    """Batches of this peer's part of arrays, dealt as `followed` does.
+
+    Args:
+        arrays: Of one length, nested; None stays.
+        position: Where it begins.
+        batch_size: Of each peer.
+        shuffle: Whether each epoch has an order of its own.
+        seed: Of the order in all epochs.
+
+    Raises:
+        ValueError: If their lengths differ, or there is none.
+    """
+    tensors = tf.nest.map_structure(
+        lambda a: None if a is None else tf.convert_to_tensor(a), arrays
+    )
+    lengths = {int(t.shape[0]) for t in tf.nest.flatten(tensors) if t is not None}
+    if len(lengths) != 1:
+        raise ValueError(f"arrays of one length are needed, not of {sorted(lengths)} samples")
+    [length] = lengths
+    position.of_length(length)
+
+    def numbers() -> Any:
+        epoch, sample, rank, size = _now(position)
+        order: Any = np.arange(length)
+        if shuffle:
+            order = np.random.default_rng((seed, epoch)).permutation(length)
+        return order[sample:][rank::size]
+
+    @tf.autograph.experimental.do_not_convert
+    def gather(mine: Any) -> Any:
+        return tf.nest.map_structure(lambda t: None if t is None else tf.gather(t, mine), tensors)
+
+    @tf.autograph.experimental.do_not_convert
+    def slices(mine: Any) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(mine, [None]))
+
+    batches = _when_begun(numbers).flat_map(slices).batch(batch_size).map(gather)
+    return mark(_left_at_once(batches.prefetch(_AHEAD)), Dealt(position, batch_size))
+
+
+_FAR = 1_000_003
+_AHEAD = 2
+
+
+def _now(position: Position) -> Any:
+    return np.array([position.epoch, position.sample, peer.rank(), peer.size()], np.int64)
+
+
+def _when_begun(ask: Any) -> tf.data.Dataset:
+    """One element: what `ask` returns when somebody begins to go through the dataset."""
+
+    @tf.autograph.experimental.do_not_convert
+    def answer(_: Any) -> Any:
+        return tf.numpy_function(ask, [], tf.int64)
+
+    return tf.data.Dataset.range(1).map(answer)
+
+
+def _left_at_once(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, of which iterators are dropped in the middle.
+
+    With autotuning the thread that does it sleeps for up to a minute, and sometimes is not woken:
+    so long it takes until TensorFlow (to 2.21) has destroyed such an iterator.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def _length(dataset: tf.data.Dataset) -> int:
+    count = dataset.cardinality()
+    if not tf.executing_eagerly():
+        with tf.compat.v1.Session(graph=count.graph) as session:
+            count = session.run(count)
+    if int(count) < 0:
+        raise ValueError(
+            "data.shard: an epoch of a job that changes its size is one pass through its data, "
+            "and the dataset's length is "
+            f"{'infinite' if int(count) == tf.data.INFINITE_CARDINALITY else 'unknown'}: "
+            "say it, by dataset.take(n) or tf.data.experimental.assert_cardinality(n)"
+        )
+    return int(count)
+
+
+def _check_repeats(dataset: tf.data.Dataset) -> None:
+    def beginning() -> list[bytes]:
+        return [
+            repr(np.asarray(part).tolist()).encode() if part.dtype == tf.string else _bytes(part)
+            for element in dataset.take(_COMPARED)
+            for part in tf.nest.flatten(element, expand_composites=True)
+            if isinstance(part, tf.Tensor) and part.dtype not in (tf.variant, tf.resource)
+        ]
+
+    if beginning() != beginning():
+        raise ValueError(
+            "data.shard: the samples come in another order in each pass, so nobody could go on in "
+            "the middle of one. Shuffle by data.shard(dataset, shuffle=10_000, seed=...), which "
+            "depends on the epoch only, or with reshuffle_each_iteration=False"
+        )
+
+
+_COMPARED = 4
+
+
+def _bytes(part: Any) -> bytes:
+    data: bytes = part.numpy().tobytes()
+    return data
+
+
+def _static(value: Any) -> Any:
+    found = tf.get_static_value(value)
+    if found is None:
+        raise ValueError("a batch size that is known only when it runs cannot be followed")
+    return found

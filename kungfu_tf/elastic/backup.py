@@ -1,0 +1,92 @@
+"""Where in the data a backup of `BackupAndRestore` was made, and going on from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _keras
+from kungfu_tf.data.position import Position
+
+gfile = tf.io.gfile  # as Keras: the folder may be anywhere
+
+_FILE = "kungfu_position.json"
+
+
+class Backup:
+    """One `BackupAndRestore`, on rank 0.
+
+    The backup knows an epoch; a file beside it knows the sample. It is believed if the backup is
+    of the same step: both are written one after the other.
+
+    Args:
+        callback: Of Keras.
+        model: Which it belongs to.
+        position: Where the training is.
+    """
+
+    def __init__(self, callback: Any, model: Any, position: Position) -> None:
+        self._callback = callback
+        self._model = model
+        self._position = position
+        self._is_of_keras_3 = _keras.package_of(model).generation == 3
+
+    def restore(self) -> None:
+        """Takes what there is into the model, and its place into the position."""
+        callback, model, position = self._callback, self._model, self._position
+        callback.set_model(model)
+        callback.on_train_begin()
+        epoch = self._epoch()
+        if epoch is None:
+            return
+        position.begin(epoch)
+        try:
+            with gfile.GFile(self._path()) as file:
+                noted = json.loads(file.read())
+        except (tf.errors.NotFoundError, ValueError):
+            return
+        if noted["step"] == self._step():
+            position.epoch, position.sample = noted["epoch"], noted["sample"]
+
+    def noting(self) -> None:
+        """From now on the place of each backup is noted."""
+        name = "_save_model" if self._is_of_keras_3 else "_backup"
+        vars(self._callback)[name] = self._and_note(getattr(self._callback, name))
+
+    def forget(self) -> None:
+        """Undoes `noting`."""
+        for name in ("_save_model", "_backup"):
+            vars(self._callback).pop(name, None)
+
+    def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any, **kwargs: Any) -> None:
+            save(*args, **kwargs)
+            position, path = self._position, self._path()
+            noted = {"epoch": position.epoch, "sample": position.sample, "step": self._step()}
+            with gfile.GFile(path + ".new", "w") as file:
+                file.write(json.dumps(noted))
+            gfile.rename(path + ".new", path, overwrite=True)
+
+        return call
+
+    def _epoch(self) -> int | None:
+        """Which one the backup says is next; None: there is no backup."""
+        if self._is_of_keras_3:
+            epoch: int | None = self._model._initial_epoch
+            return epoch
+        saved = int(self._callback._training_state._ckpt_saved_epoch.numpy())
+        if saved < 0:
+            return None
+        return saved + 1 if self._callback.save_freq == "epoch" else saved
+
+    def _path(self) -> str:
+        # Where Keras removes it with the backup.
+        folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
+        return "/".join([*map(str, folders), _FILE])
+
+    def _step(self) -> int:
+        [optimizer, *_] = _keras.optimizers_of(self._model)
+        return int(_keras.native(optimizer.iterations).numpy())

@@ -1,0 +1,71 @@
+"""How many peers there should be, by how far a training is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kungfu_tf import errors, peer
+from kungfu_tf._callback import Callback as Base
+from kungfu_tf._schedule import Schedule
+from kungfu_tf._warn import warn
+from kungfu_tf.fit.running import current
+
+
+class ElasticCallback(Base):
+    """Asks for other numbers of peers while `kungfu_tf.elastic.fit` trains.
+
+    Newcomers are started and get ready while the others train, so the peers change some steps
+    later. Whatever anybody else asks for is followed as well: what was asked last counts.
+
+    In a job that was not started with `kungfu-run -w` it warns, and does nothing.
+
+    Args:
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on; or a
+            function that returns the number of peers for a number of steps that were made.
+
+    Raises:
+        ValueError: If the schedule cannot be understood: where, and why.
+        FailedPreconditionError: From `fit`, if it is not `kungfu_tf.elastic.fit`; or if there
+            cannot be as many peers: there are less slots.
+
+    Example:
+
+    ```python
+    kf.elastic.fit(model, dataset, callbacks=[kf.callbacks.ElasticCallback("1:100,4:200")])
+    ```
+    """
+
+    def __init__(self, schedule: str | Callable[[int], int]) -> None:
+        super().__init__()
+        self._size_at = Schedule(schedule).at if isinstance(schedule, str) else schedule
+        self._wanted: int | None = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Asks for the first number."""
+        del logs
+        if peer.alone() or not peer.elastic():
+            if peer.rank() == 0:
+                warn(
+                    "ElasticCallback: the peers of this job do not change; kungfu-run -w does that"
+                )
+            return
+        self._look()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Asks if another number is due."""
+        del batch, logs
+        if not peer.alone() and peer.elastic():
+            self._look()
+
+    def _look(self) -> None:
+        fit = current()
+        if fit is None or fit.following is None:
+            raise errors.FailedPreconditionError(
+                "ElasticCallback: this fit does not follow changes of the peers. Train with "
+                "kungfu_tf.elastic.fit(model, ...)"
+            )
+        before, self._wanted = self._wanted, int(self._size_at(fit.following.step))
+        is_new = fit.following.step > 0 and before is None  # others have asked for it
+        if self._wanted != before and not is_new and peer.is_root():
+            peer.propose_new_size(self._wanted)

@@ -1,0 +1,87 @@
+"""What Keras' callbacks have noted of a training, which peers that have come need to know, too."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kungfu_tf import ops, peer
+
+# By the names of the classes, which all versions of Keras have in common; not each has all of it.
+_ATTRIBUTES = {
+    "EarlyStopping": ("wait", "stopped_epoch", "best", "best_epoch"),
+    "History": ("history", "epoch"),
+    "ModelCheckpoint": ("best", "epochs_since_last_save", "_batches_seen_since_last_saving"),
+    "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
+}
+_WEIGHTS = "best_weights"  # of EarlyStopping
+
+
+class Noted:
+    """Of the callbacks of a training on this peer.
+
+    Args:
+        callbacks: As many on each peer, in the same order.
+        model: Which they belong to.
+    """
+
+    def __init__(self, callbacks: Sequence[Any], model: Any) -> None:
+        self._callbacks = list(callbacks)
+        self._model = model
+        self._heard: list[dict[str, Any]] = []
+
+    def share(self, *, with_newcomers: bool) -> None:
+        """All peers learn what those of rank 0 have noted. All call it.
+
+        Args:
+            with_newcomers: Otherwise all have the weights that were best.
+        """
+        mine = json.dumps([_noted(c) for c in self._callbacks]) if peer.is_root() else ""
+        data = np.frombuffer(mine.encode(), np.uint8)
+        told = ops.all_gather(data, concat=True, name="fit/noted").numpy().tobytes()
+        self._heard = json.loads(told)
+        for number, state in enumerate(self._heard):
+            if state.pop(_WEIGHTS, False) and with_newcomers:
+                state[_WEIGHTS] = self._weights_of(number)
+        for callback in self._callbacks:
+            self.tell(callback)
+
+    def tell(self, callback: Any) -> None:
+        """This one knows what was heard last of it."""
+        number = [other is callback for other in self._callbacks].index(True)
+        if peer.is_root() or number >= len(self._heard):
+            return
+        state = self._heard[number]
+        if state.get("kind") == _kind(callback):
+            vars(callback).update({name: state[name] for name in state if name != "kind"})
+
+    def _weights_of(self, number: int) -> list[Any]:
+        mine = None
+        if number < len(self._callbacks):
+            mine = getattr(self._callbacks[number], _WEIGHTS, None)
+        roots = ops.group_broadcast(mine or self._model.get_weights(), name="fit/best_weights")
+        return [weight.numpy() for weight in roots]
+
+
+def _kind(callback: Any) -> str | None:
+    names = [kind.__name__ for kind in type(callback).__mro__]
+    return next((name for name in names if name in _ATTRIBUTES), None)
+
+
+def _noted(callback: Any) -> dict[str, Any]:
+    kind = _kind(callback)
+    state: dict[str, Any] = {"kind": kind}
+    for name in _ATTRIBUTES.get(kind or "", ()):
+        # What a program's own metric returns may be anything.
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            state[name] = json.loads(json.dumps(getattr(callback, name), default=_plain))
+    state[_WEIGHTS] = getattr(callback, _WEIGHTS, None) is not None
+    return state
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).tolist()

@@ -1,0 +1,211 @@
+"""A training that goes through several calls of `fit`, one after each change of the peers.
+
+`fit` knows one list of peers, from its first agreement to its last. So where the peers change, all
+of them leave it after the same step, and call it again for the rest of the epoch: those that stay,
+and those that have come, which are told where the training is. A peer that has heard of a change
+says so in the exchange that each step has anyway, of how many samples the batches have: that costs
+nothing, and all know it after the same step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import _average, _keras, ops, peer
+from kungfu_tf._callback import Callback
+from kungfu_tf.data.position import Dealt
+from kungfu_tf.fit import metrics
+from kungfu_tf.fit.in_step import LeaveTogether
+from kungfu_tf.fit.statistics import average_statistics
+
+
+class Change(LeaveTogether):
+    """Leaves `fit`, on all peers after the same step, because others will take part."""
+
+
+class Following:
+    """A training, where it is, and what the next call of `fit` goes on with.
+
+    Args:
+        dealt: Its data, from the position on where it begins.
+
+    Attributes:
+        epochs: How many there are to be.
+        step: How many steps have been made.
+        trained: How many samples of all peers.
+        batch_size: Of each peer, if policies change it; 0: what the data have.
+        sizes: What gives batches their sizes then.
+        has_begun: Whether the epoch that `fit` begins with has begun already.
+        only_warms_up: Whether this peer is alone, and gets ready.
+        has_function: Whether the train function has been made.
+        has_news: Whether some peer knew of a change, in the last steps.
+    """
+
+    def __init__(self, dealt: Dealt, *, epochs: int = 1) -> None:
+        self.dealt = dealt
+        self.epochs = epochs
+        self.position = dealt.position
+        self.step = 0
+        self.trained = 0
+        self.batch_size: int | None = None
+        self.sizes: Any = None
+        self.has_begun = False
+        self.only_warms_up = False
+        self.has_function = False
+        self.has_news = False
+        self._since = 0
+        self._committed = 0
+        self._states: list[Any] = []
+        # What the step of the graph counts. Its function is traced once, for all calls.
+        self._knows = _counter("kungfu_knows")
+        self._news = _counter("kungfu_news")
+        self.samples = _counter("kungfu_samples")
+        self.steps = _counter("kungfu_steps")
+
+    def total_of(self, samples: Any) -> Any:
+        """How many samples the batches of all peers have, in this step; notes who knows more."""
+        mine = tf.stack([tf.cast(samples, tf.int64), self._knows.read_value()])
+        sums = ops.all_reduce(mine, op="sum", name="samples")
+        self._news.assign_add(sums[1])
+        self.samples.assign_add(sums[0])
+        self.steps.assign_add(tf.cast(sums[0] >= 0, tf.int64))  # if there was a batch
+        return sums[0]
+
+    def of_root(self, *more: int) -> list[int]:
+        """Where rank 0 is, for `be_at`, and `more` of it. All must call it."""
+        position = self.position
+        size = self.sizes.newest if self.sizes else self.batch_size
+        size = -1 if size is None else size
+        mine = [*more, position.epoch, position.sample, self.step, self.trained, size]
+        told: list[int] = ops.broadcast(np.array(mine), name="fit/following").numpy().tolist()
+        return told
+
+    def be_at(self, told: list[int]) -> None:
+        """Is where rank 0 is."""
+        position = self.position
+        position.epoch, position.sample, self.step, self.trained, size = told
+        self._since = position.sample
+        self.batch_size = None if size < 0 else size
+        self.samples.assign(self.trained)
+        self.has_begun = position.sample > 0
+
+    def dealt_to(self, rank: int) -> int:
+        """How many samples a rank gets in this pass through the data."""
+        return self.position.left(rank, peer.size(), since=self._since)
+
+    def begin(self, epoch: int) -> None:
+        """Goes to the beginning of an epoch."""
+        self.position.begin(epoch)
+        self._since, self.has_begun = 0, False
+
+    def tell(self) -> None:
+        """Says in the next step what this peer knows."""
+        self._knows.assign(int(peer.outdated()))
+
+    def commit(self) -> None:
+        """Counts the steps that were made: Keras 3 says more of an epoch's last execution."""
+        trained, steps = int(self.samples.numpy()), int(self.steps.numpy())
+        self.position.commit(trained - self.trained)
+        self.step += steps - self._committed
+        self.trained, self._committed = trained, steps
+        self.has_news = int(self._news.numpy()) > 0
+        self._news.assign(0)
+
+    def is_in_epoch(self, epoch: int) -> bool:
+        """Whether this epoch has steps left."""
+        if self.position.epoch != epoch:
+            return False
+        return self.sizes is not None or self.dealt.batches(0, peer.size()) > 0
+
+    def keep(self, model: Any, differs: bool) -> None:
+        """Gives all peers of today what they have together, so that rank 0 can pass it on."""
+        if differs:
+            _average.assign_means(_average.averaged_variables(model), name="fit/change")
+        else:
+            average_statistics(model)
+        metrics.sum_states(model.metrics)
+        self._states = [_keras.native(v).numpy() for m in model.metrics for v in m.variables]
+
+    def go_on_counting(self, model: Any) -> None:
+        """Rank 0's metrics have what was before."""
+        states, self._states = self._states, []
+        variables = [_keras.native(v) for m in model.metrics for v in m.variables]
+        if peer.is_root() and len(states) == len(variables):
+            for variable, state in zip(variables, states, strict=True):
+                variable.assign(state)
+
+
+class FollowSteps(Callback):
+    """The first callback of a `fit` that follows: the others see a step that is committed."""
+
+    def __init__(self, following: Following) -> None:
+        super().__init__()
+        self._following = following
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        following = self._following
+        if following.position.epoch != epoch:  # as a callback has found it in a checkpoint
+            following.begin(epoch)
+        if following.has_begun:
+            following.go_on_counting(self.model)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+        self._following.tell()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+        self._following.commit()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._following.begin(epoch + 1)
+
+
+class FollowChanges(Callback):
+    """The last callback of a `fit` that follows."""
+
+    def __init__(self, following: Following, differs: bool) -> None:
+        super().__init__()
+        self._following = following
+        self._differs = differs
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Leaves `fit` if the peers change, unless it is at an end."""
+        del batch, logs
+        following = self._following
+        if following.only_warms_up:
+            raise Change
+        is_in_epoch = following.is_in_epoch(self._epoch)
+        if following.has_news and not self.model.stop_training and is_in_epoch:
+            following.keep(self.model, self._differs)
+            raise Change
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """All have rank 0's learning rate: callbacks of newcomers may know less than others."""
+        del epoch, logs
+        parts = [p for o in _keras.optimizers_of(self.model) for p in _keras.parts_of(o)]
+        rates = [rate for part in parts if hasattr(rate := _rate_of(part), "assign")]
+        values = [_keras.native(v).read_value() for v in rates]
+        roots = ops.group_broadcast(values, name="fit/learning_rates") if values else []
+        for rate, value in zip(rates, roots, strict=True):
+            rate.assign(value)
+
+
+def _rate_of(optimizer: Any) -> Any:
+    legacy = vars(optimizer).get("_hyper", {})
+    return vars(optimizer).get("_learning_rate", legacy.get("learning_rate"))
+
+
+def _counter(name: str) -> Any:
+    with tf.init_scope(), tf.device("CPU:0"):
+        return tf.Variable(0, trainable=False, dtype=tf.int64, name=name)

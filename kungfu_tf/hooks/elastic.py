@@ -1,0 +1,105 @@
+"""Sessions and Estimators that go on while peers come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _gate, peer
+from kungfu_tf._hook import Hook
+from kungfu_tf._schedule import Schedule
+from kungfu_tf.initializer import broadcast
+
+v1 = tf.compat.v1
+
+
+class ElasticHook(Hook):
+    """Lets other peers take part between two steps of a session, and ends it after some step.
+
+    For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15), in a job of
+    `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
+    global variables from rank 0, the global step among them. Peers that leave end their session as
+    if their data had ended; `kungfu_tf.detached()` is True then. Whatever anybody else asks for is
+    followed as well: what was asked last counts.
+
+    It costs one small exchange in each step. The data are the program's affair: nobody knows which
+    samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
+    `seed=kungfu_tf.uid()`, and repeated.
+
+    In a job that does not change its size it only ends the training.
+
+    Args:
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on. None: as
+            many as others ask for.
+        max_step: The global step that the training ends after.
+
+    Raises:
+        ValueError: If the schedule cannot be understood: where, and why; if `max_step` is not
+            positive.
+        FailedPreconditionError: In a run on rank 0, if there cannot be as many peers.
+
+    Example:
+
+    ```python
+    hooks = [kf.hooks.ElasticHook("1:100,4:200", 1000)]
+    with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(train_op)
+    ```
+    """
+
+    def __init__(self, schedule: str | None, max_step: int) -> None:
+        super().__init__()
+        if max_step < 1:
+            raise ValueError(f"ElasticHook: max_step is a positive integer, not {max_step!r}")
+        self._schedule = None if schedule is None else Schedule(schedule)
+        self._max_step = max_step
+        self._step = 0
+        self._wanted: int | None = None
+        self._is_trained = False
+
+    def begin(self) -> None:
+        """Adds to the graph, which is finished but for the hooks."""
+        self._global_step = v1.train.get_or_create_global_step()
+        self._broadcast = broadcast.values_of_root(v1.global_variables(), root=0)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """A session that was restored goes on."""
+        del coord
+        self._step = int(session.run(self._global_step))
+
+    def before_run(self, run_context: Any) -> None:
+        """Goes over to others, all peers before the same step."""
+        graph, fetches = run_context.session.graph, run_context.original_args.fetches
+        gates = _gate.gates_of(graph)
+        self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
+        if self._is_trained and peer.launched() and peer.elastic():
+            self._follow(run_context.session)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Ends the training when it is time."""
+        del run_values
+        # Within the run it may be read before it is raised.
+        self._step = int(run_context.session.run(self._global_step))
+        if self._is_trained and self._step >= self._max_step:
+            run_context.request_stop()
+
+    def _follow(self, session: Any) -> None:
+        if not peer.joining():
+            self._ask()
+        if not peer.resize():
+            return
+        if peer.detached():
+            session._kungfu_ended = True
+            raise tf.errors.OutOfRangeError(None, None, "this peer takes no part any more")
+        session.run(self._broadcast)
+        self._step = int(session.run(self._global_step))
+
+    def _ask(self) -> None:
+        if self._schedule is None:
+            return
+        before, self._wanted = self._wanted, self._schedule.at(self._step)
+        is_new = before is None and self._step > 0  # others have asked for it
+        if self._wanted != before and not is_new and peer.is_root():
+            peer.propose_new_size(self._wanted)

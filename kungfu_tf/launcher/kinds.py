@@ -1,0 +1,71 @@
+"""The kinds of values that flags have: each function reads one; a ValueError says what is wrong."""
+
+import re
+import urllib.parse
+
+
+def text(value: str) -> str:
+    if not value:
+        raise ValueError("is empty")
+    return value
+
+
+def count(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", value) or int(value) == 0:
+        raise ValueError("is not a number of peers, 1 or more")
+    return int(value)
+
+
+def port(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", value) or not 1 <= int(value) <= 65535:
+        raise ValueError("is not a port, 1 to 65535")
+    return int(value)
+
+
+def url(value: str) -> str:
+    parts = urllib.parse.urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ValueError("is not a URL like http://10.0.0.1:9100")
+    return value.rstrip("/").removesuffix("/get")
+
+
+def elastic_mode(value: str) -> str:
+    if value not in ("delta", "reload"):
+        raise ValueError("is neither delta nor reload")
+    return value
+
+
+def version(value: str) -> int:
+    if not re.fullmatch(r"-1|[0-9]{1,9}", value):
+        raise ValueError("is not a version, 0 or more, nor -1")
+    return int(value)
+
+
+def port_range(value: str) -> tuple[int, int]:
+    first, dash, last = value.partition("-")
+    if not dash:
+        raise ValueError("is not a range of ports like 10000-11000")
+    low, high = port(first), port(last)
+    if low > high:
+        raise ValueError("is a range of ports that ends before it begins")
+    return low, high
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h)")
+
+
+def duration(value: str) -> float:
+    """Seconds: "90", "1.5s", "500ms", "1h30m"."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]*)?", value):
+        return float(value)
+    parts = _DURATION.findall(value)
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        raise ValueError("is not a duration like 90, 1.5s, 500ms or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def switch(value: str) -> bool:
+    if value.lower() not in ("true", "false", "1", "0"):
+        raise ValueError("is neither true nor false")
+    return value.lower() in ("true", "1")

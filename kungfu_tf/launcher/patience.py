@@ -1,0 +1,61 @@
+"""How long the launcher waits for the readers of its output, once all peers have ended."""
+
+import math
+import signal
+import time
+from collections.abc import Callable
+
+from kungfu_tf.launcher.signals import ENDING, SignalPipe
+
+TIMED_OUT = 124
+
+
+class Patience:
+    """For ever, as any filter does, until somebody wants the end: then for a time of grace.
+
+    Args:
+        code: the exit code of the job as its peers have ended; 0 gives way to what ends the wait.
+        ending: somebody wanted the end already.
+        time_limit: when, on the monotonic clock, the job must be over.
+        grace: seconds that the readers have then.
+        say: tells the user.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        *,
+        ending: bool,
+        signals: SignalPipe,
+        time_limit: float,
+        grace: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self.code = code
+        self._signals = signals
+        self._time_limit = time_limit
+        self._grace = grace
+        self._say = say
+        self._deadline = time.monotonic() + grace if ending else math.inf
+
+    @property
+    def ending(self) -> bool:
+        """Whether somebody wants the end."""
+        return self._deadline < math.inf
+
+    def over(self) -> bool:
+        """Whether what the readers have not taken is to be dropped now."""
+        for number in self._signals.take():
+            if number in ENDING:
+                self._end(signal.Signals(number).name, 128 + number)
+        if self._deadline == math.inf and time.monotonic() >= self._time_limit:
+            self._end("-timeout", TIMED_OUT)
+        return time.monotonic() >= self._deadline
+
+    def _end(self, why: str, code: int) -> None:
+        if self._deadline < math.inf:  # once more: at once
+            self._deadline = 0.0
+            return
+        self.code = self.code or code
+        self._deadline = time.monotonic() + self._grace
+        self._say(f"{why}: what is not read within {self._grace:g} s is dropped")

@@ -1,0 +1,140 @@
+"""Other peers take part, as operations of a graph.
+
+`kungfu_tf.ops` says what all operations have in common.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _lib
+from kungfu_tf._schedule import Schedule
+from kungfu_tf.ops import kernels
+from kungfu_tf.ops.strategy import after_what_is_pending
+
+
+@kernels.operation
+def resize(n: Any, *, name: str | None = None) -> Any:
+    """Asks for another number of peers, and goes over to the newest list of peers there is.
+
+    As `kungfu_tf.resize`: all peers call it at the same step, and go over together, or none does.
+    Nobody waits for newcomers: a later call finds them ready. In a graph it waits for the
+    operations that were added before it; let what is added after it depend on it by
+    `tf.control_dependencies`. Who has come knows nothing of the training: where `changed` is true
+    and `detached` is not, broadcast the variables.
+
+    Args:
+        n: How many peers there should be, an integer scalar; rank 0 asks for all. 0: as many as
+            anybody has asked for.
+        name: Of the graph's operation.
+
+    Returns:
+        Two bool scalars: `changed`, whether the peers are others now, and `detached`, whether this
+        peer takes no part any more.
+
+    Raises:
+        tf.errors.FailedPreconditionError: On all peers, if operations of one are pending; nothing
+            has changed then. On rank 0, if there cannot be as many.
+        tf.errors.InvalidArgumentError: If `n` is negative.
+        tf.errors.AbortedError: If this peer is detached already.
+        tf.errors.DeadlineExceededError: If a peer has not come in time.
+        tf.errors.UnavailableError: If a peer or the launcher is gone.
+
+    Example:
+
+    ```python
+    size = kf.ops.step_based_schedule("1:100,4:200", step)
+    changed, detached = kf.ops.resize(size)
+    ```
+    """
+    return _resize(n, "resize", name)
+
+
+@kernels.operation
+def resize_cluster(n: Any, *, name: str | None = None) -> Any:
+    """`resize`, by the name that KungFu has for it.
+
+    Args:
+        n: As for `resize`.
+        name: Of the graph's operation.
+
+    Returns:
+        `changed` and `detached`.
+
+    Raises:
+        tf.errors.OpError: As `resize`.
+
+    Example:
+
+    ```python
+    changed, detached = kf.ops.resize_cluster(4)
+    ```
+    """
+    return _resize(n, "resize_cluster", name)
+
+
+@kernels.operation
+def resize_cluster_from_url(*, name: str | None = None) -> Any:
+    """`resize` to as many peers as the job's config server has workers.
+
+    The launcher follows its config server by itself; this asks it to look at once.
+
+    Args:
+        name: Of the graph's operation.
+
+    Returns:
+        `changed` and `detached`, as of `resize`.
+
+    Raises:
+        tf.errors.FailedPreconditionError: On rank 0, if the job was started without
+            `kungfu-run -config-server`, or the server does not answer; and as of `resize`.
+        tf.errors.OpError: As `resize`.
+
+    Example:
+
+    ```python
+    changed, detached = kf.ops.resize_cluster_from_url()
+    ```
+    """
+    return _resize(0, "resize_cluster_from_url", name, from_url=True)
+
+
+@kernels.operation
+def step_based_schedule(schedule: str, step: Any, *, name: str | None = None) -> Any:
+    """Returns what a schedule says for a step.
+
+    Args:
+        schedule: "4:100,8:200": 4 for the first 100 steps, then 8 for 200, and from then on.
+        step: An integer scalar, from 0.
+        name: Of the graph's operation.
+
+    Returns:
+        An int32 scalar.
+
+    Raises:
+        ValueError: If the schedule cannot be understood: where, and why.
+
+    Example:
+
+    ```python
+    changed, detached = kf.ops.resize(kf.ops.step_based_schedule("4:100,8:200", step))
+    ```
+    """
+    parts = Schedule(schedule).parts
+    ends, end = [], 0
+    for _, steps in parts[:-1]:
+        end += steps
+        ends.append(end)
+    passed = tf.reduce_sum(
+        tf.cast(tf.cast(step, tf.int64) >= tf.constant(ends, tf.int64), tf.int32)
+    )
+    return tf.gather(tf.constant([size for size, _ in parts], tf.int32), passed, name=name)
+
+
+def _resize(n: Any, what: str, name: str | None, **attributes: Any) -> Any:
+    with after_what_is_pending(what):
+        size = tf.cast(n, tf.int32)
+        outputs = _lib.load_ops().kungfu_resize(size, name=name, **attributes)
+    return outputs.changed, outputs.detached

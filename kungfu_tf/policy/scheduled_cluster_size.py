@@ -1,0 +1,44 @@
+"""The number of peers follows a schedule."""
+
+from __future__ import annotations
+
+from kungfu_tf._schedule import Schedule
+from kungfu_tf.policy.base import BasePolicy
+from kungfu_tf.policy.training import Training
+
+
+class ScheduledClusterSizePolicy(BasePolicy):
+    """Asks for as many peers as a schedule says.
+
+    They come some steps later, when they are ready: see `kungfu_tf.elastic.fit`.
+
+    Args:
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on.
+
+    Raises:
+        ValueError: If the schedule cannot be understood: where, and why.
+
+    Example:
+
+    ```python
+    policy = kf.policy.ScheduledClusterSizePolicy("1:1000,4:1000")
+    kf.elastic.fit(model, dataset, callbacks=[kf.callbacks.PolicyCallback([policy])])
+    ```
+    """
+
+    def __init__(self, schedule: str) -> None:
+        self._schedule = Schedule(schedule)
+        self._wanted: int | None = None
+
+    def before_train(self, training: Training) -> None:
+        """Asks for the first size."""
+        self._look(training)
+
+    def after_step(self, training: Training) -> None:
+        """Asks for another one if it is due."""
+        self._look(training)
+
+    def _look(self, training: Training) -> None:
+        before, self._wanted = self._wanted, self._schedule.at(training.step)
+        if self._wanted != before:
+            training.resize_cluster(self._wanted)

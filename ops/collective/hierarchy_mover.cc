@@ -1,0 +1,143 @@
+#include "ops/collective/hierarchy_mover.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/base/reduce.h"
+#include "ops/collective/chunk_run.h"
+#include "ops/collective/direct_reduction.h"
+
+namespace kungfu {
+namespace {
+
+class HierarchyMover : public HostMover {
+ public:
+  using HostMover::HostMover;
+
+ private:
+  // A chunk that this peer carries.
+  struct Share {
+    uint64_t begin, size;  // within the whole array
+    Chunk chunk;           // as it lies in this peer's arena, both of it where the result is to be
+    std::unique_ptr<Accumulator> total{};
+    std::unique_ptr<DirectReduction> reduction{};  // under way
+    std::unique_ptr<ChunkRun> run{};
+    uint64_t spread = 0;  // bytes that the host's other peers have got
+  };
+
+  void BeginOnLoop(std::vector<Data> data) override {
+    KF_DCHECK(loop()->InLoop());
+    data_ = std::move(data);
+    for (int other = 0; other < group().size(); ++other) {
+      if (other != place()) others_.push_back(other);
+    }
+    uint64_t begin = 0;
+    for (const Chunk& chunk : movement().chunks) {
+      const uint64_t size = TotalSize(chunk.send);
+      if (IsCarrier(chunk)) {
+        const Pieces here = Slice(data_[place()].recv, begin, size);
+        shares_.push_back({begin, size, {chunk.reduce, chunk.broadcast, AsPayload(here), here, chunk.part}});
+      }
+      begin += size;
+    }
+    Work();
+  }
+
+  // Its way does not lead to another peer of the host.
+  bool IsCarrier(const Chunk& chunk) const {
+    const std::vector<int>& ranks = group().ranks();
+    const std::vector<int>& way = chunk.reduce->Successors(rank());
+    return way.empty() || std::find(ranks.begin(), ranks.end(), way[0]) == ranks.end();
+  }
+
+  void Work() {
+    const Clock::time_point start = Clock::now();
+    while (!ended() && Step()) {
+      if (Clock::now() - start > kTurn) return WorkLater();
+    }
+  }
+
+  void WorkLater() {
+    if (std::exchange(scheduled_, true)) return;
+    LaterOnLoop([this] {
+      scheduled_ = false;
+      Work();
+    });
+  }
+
+  // What has arrived is still in the caches. Returns whether there was something to do.
+  bool Step() {
+    if (!arrived_.empty()) {
+      Spread(arrived_.front());
+    } else if (next_ < shares_.size() && next_ - ended_ < kChunksUnderWay) {
+      Reduce(&shares_[next_]);
+    } else {
+      if (ended_ == shares_.size()) FinishOnLoop();
+      return false;
+    }
+    return true;
+  }
+
+  void Reduce(Share* share) {
+    if (!share->reduction) Prepare(share);
+    if (!share->reduction->Advance(kSlice)) return;
+    share->reduction = nullptr;
+    ++next_;
+    std::vector<int> served;
+    for (const int other : others_) served.push_back(group().ranks()[other]);
+    share->run = std::make_unique<ChunkRun>(
+        movement(), share->chunk, rank(), conversation(),
+        [this, share](const Status& status) {
+          if (!status.ok()) return EndOnLoop(status);
+          arrived_.push_back(share);
+          WorkLater();
+        },
+        ChunkRun::Served{std::move(served), std::move(share->total)});
+    share->run->Start();
+  }
+
+  // In the order of the graph: the carrier itself, then those whose way leads to it.
+  void Prepare(Share* share) {
+    std::vector<Payload> operands = {Slice(data_[place()].send, share->begin, share->size)};
+    for (const int other : others_) operands.push_back(Slice(data_[other].send, share->begin, share->size));
+    const DType dtype = movement().dtype;
+    const ReduceOp op = movement().op;
+    if (AccumulatorOf(dtype, op) != dtype) {
+      share->total = std::make_unique<Accumulator>(share->size / SizeOf(dtype), dtype, op);
+      share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->total.get(), dtype, op);
+    } else {
+      share->reduction =
+          std::make_unique<DirectReduction>(std::move(operands), std::vector<Pieces>{share->chunk.recv}, dtype, op, 0);
+    }
+  }
+
+  void Spread(Share* share) {
+    const uint64_t size = std::min(kSlice, share->size - share->spread);
+    const Payload result = Slice(share->chunk.send, share->spread, size);
+    for (const int other : others_) Copy(result, Slice(data_[other].recv, share->begin + share->spread, size));
+    share->spread += size;
+    if (share->spread < share->size) return;
+    arrived_.pop_front();
+    ++ended_;
+  }
+
+  std::vector<Data> data_;   // by place
+  std::vector<int> others_;  // places
+  std::vector<Share> shares_;
+  size_t next_ = 0;             // is reduced next, or being so
+  std::deque<Share*> arrived_;  // results that the others do not have yet
+  size_t ended_ = 0;
+  bool scheduled_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Mover> MakeHierarchyMover(EventLoop* loop, DirectGroup* group, Movement movement,
+                                          Conversation* conversation, const MoverFactory& fallback,
+                                          OperationCounters* counters) {
+  return std::make_unique<HierarchyMover>(loop, group, std::move(movement), conversation, fallback, counters);
+}
+
+}  // namespace kungfu

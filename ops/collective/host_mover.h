@@ -1,0 +1,117 @@
+// What the movers have in common that work in the memory of the host's peers.
+//
+// Every peer of the host tells the others where its data lie in its arena (direct_buffers.h), which they have mapped.
+// Each then does its share of the work there, says so on its board (direct_group.h), and is done when all have said so.
+// A peer whose data lie elsewhere says that, and all of the host take the graph executor.
+//
+// Peers write to each other's memory. They write only where it was allowed for this operation; a peer whose operation
+// ends in any other way than by the word of all others withdraws the memory before it gives it back, so that nothing
+// that another one may still do reaches whoever uses it next.
+//
+// Cost: l - 1 messages of 40 bytes per peer, if the host has l.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ops/base/deadline.h"
+#include "ops/collective/direct_buffers.h"
+#include "ops/collective/direct_group.h"
+#include "ops/collective/mover.h"
+#include "ops/monitor/operation_counters.h"
+#include "ops/router/conversation.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+// Lives on the event loop's thread.
+class HostMover : public Mover, private DirectWaiter {
+ public:
+  // `fallback` makes the graph executor; `counters` counts what was moved without it. All that is passed must outlive
+  // the mover.
+  // REQUIRES: movement.all_reduce; the group has met.
+  HostMover(EventLoop* loop, DirectGroup* group, Movement movement, Conversation* conversation,
+            const MoverFactory& fallback, OperationCounters* counters);
+  ~HostMover() override;
+
+  void StartOnLoop(StatusCallback done) final;
+  void StopOnLoop() final;
+  std::vector<int> AwaitedOnLoop() const final;
+
+ protected:
+  // How much is done between two looks at the clock, and how long the loop's other work may wait.
+  static constexpr uint64_t kSlice = 128 << 10;
+  static constexpr Seconds kTurn{200e-6};
+
+  // Where a peer's data lie for this one.
+  struct Data {
+    Payload send;
+    Pieces recv;
+  };
+
+  // Begins this peer's share, now that the data of all, by place in the group, are where they can be read and written.
+  // Leads to FinishOnLoop, when nothing more is written to the others, or to EndOnLoop with an error.
+  virtual void BeginOnLoop(std::vector<Data> data) = 0;
+  // May be called again, or after the end, to no effect.
+  void FinishOnLoop();
+  // The first status counts.
+  void EndOnLoop(const Status& status);
+  // Whether there is a status: then nothing more is to be done.
+  bool ended() const { return !done_; }
+  // In a later turn of the loop, unless this was stopped.
+  void LaterOnLoop(std::function<void()> task);
+
+  EventLoop* loop() const { return loop_; }
+  const DirectGroup& group() const { return *group_; }
+  int rank() const { return group_->ranks()[place()]; }
+  int place() const { return group_->place(); }
+  const Movement& movement() const { return movement_; }
+  Conversation* conversation() const { return conversation_; }
+
+ private:
+  // The message by which a peer begins. Plain bytes: the host's peers are alike.
+  struct Offer {
+    uint32_t usable = 0;  // 0: take the graph executor; the rest means nothing then
+    uint32_t slot = 0;
+    uint64_t table = 0;     // where in the arena it is said where
+    uint32_t sends = 0;     // the contribution lies, so many entries,
+    uint32_t recvs = 0;     // and behind them the result
+    uint64_t total = 0;     // bytes of either
+    uint64_t finished = 0;  // the slot's counter; one more when this peer has finished
+  };
+
+  Offer& mine() { return offers_[place()]; }
+  void Prepare();
+  void Exchange();
+  void OffersAreHere();
+  bool See(int place, Data* data) const;
+  void FallBack();
+  bool Finished(int place) const;
+  bool IsReadyOnLoop() override;
+  void GoOnOnLoop() override;
+
+  EventLoop* const loop_;
+  DirectGroup* const group_;
+  Movement movement_;
+  Conversation* const conversation_;
+  const MoverFactory& fallback_;
+  OperationCounters* const counters_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+  StatusCallback done_;  // null once its status is known, or the graph executor has it
+
+  // A slot that others may still look at is never used again: there are many, and operations seldom fail.
+  int slot_ = -1;
+  std::unique_ptr<DirectBuffers> buffers_;
+  std::vector<Offer> offers_;  // by place
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  int awaited_ = 0, sending_ = 0;  // messages
+  bool falls_back_ = false;
+  bool finished_ = false;  // this peer has done its share
+  int next_ = 0;           // whose counter is looked at
+  std::unique_ptr<Mover> inner_;
+};
+
+}  // namespace kungfu

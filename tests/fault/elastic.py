@@ -1,0 +1,54 @@
+"""Programs and command lines of jobs that change their size. Without TensorFlow they are fast."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs, Launch
+
+PYTHON = (sys.executable, "-c")
+WATCH = ("-w", "-H", "127.0.0.1:4")
+
+# Goes through the sizes of PLAN, one membership each.
+PROGRAM = """
+import os, sys
+import kungfu_tf as kf
+def go_over(size):
+    if not kf.resize(n=size):
+        return
+    try:
+        kf.barrier()
+    except kf.errors.AbortedError as error:
+        print("detached:", kf.detached(), kf.rank(), kf.size(), kf.local_rank(), error, flush=True)
+        sys.exit()
+    print("epoch", kf.epoch(), "rank", kf.rank(), "of", kf.size(), flush=True)
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
+    go_over(None)
+while kf.epoch() < len(PLAN):
+    kf.barrier()
+    go_over(PLAN[kf.epoch()])
+"""
+
+
+def free_ports(count: int) -> str:
+    """A range of ports of which nobody uses any, nor the one before it."""
+    for first in range(random.randrange(12000, 25000), 30000, count):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first - 1, first + count):
+                held.enter_context(socket.create_server(("", port)))
+            return f"{first}-{first + count - 1}"
+    raise AssertionError("no port is free")
+
+
+def two_hosts(kungfu_run: Jobs, np: int, program: str, *more: str) -> list[Launch]:
+    """The same command on each of two hosts that have two slots each."""
+    words = ("-w", "-np", str(np), "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", free_ports(9))
+    return [
+        kungfu_run(*words, *more, "-self", here, *PYTHON, program, KUNGFU_SECRET="s" * 32)
+        for here in ("127.0.0.1", "127.0.0.2")
+    ]

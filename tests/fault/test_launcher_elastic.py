@@ -1,0 +1,132 @@
+"""Jobs that change their size while they run (kungfu-run -w)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fault.elastic import PROGRAM, PYTHON, WATCH
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
+
+
+def test_a_job_grows_and_shrinks(kungfu_run: Jobs) -> None:
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, "PLAN = [4, 2, 3, 1]" + PROGRAM)
+    assert launch.wait() == 0, launch.err
+    lines = launch.out.splitlines()
+    # In brackets the number of the process: the fifth came when two had left.
+    for line in ("[0] epoch 1 rank 0 of 4", "[1] epoch 2 rank 1 of 2", "[0] epoch 4 rank 0 of 1"):
+        assert line in lines
+    assert sum("of 3" in line for line in lines) == 2 + ("[4] epoch 3 rank 2 of 3" in lines)
+    detached = [line for line in lines if "detached: True -1 0 -1 barrier" in line]
+    assert len(detached) == 4
+    assert "from now on 3 peers" in launch.err
+
+
+def test_without_a_newcomer_that_dies_the_others_go_on(kungfu_run: Jobs) -> None:
+    program = """
+import os
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining" and not os.path.exists("died"):
+    open("died", "w").close()
+    os._exit(3)
+PLAN = [2]
+"""
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program + PROGRAM)
+    assert launch.wait() == 0, launch.err
+    assert "newcomer 1 has ended before it was taken in" in launch.err
+    assert "[2] epoch 1 rank 1 of 2" in launch.out
+
+
+def test_a_job_that_ends_dismisses_its_newcomers(kungfu_run: Jobs) -> None:
+    program = """
+import os
+import kungfu_tf as kf
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
+    kf.resize()
+elif kf.is_root():
+    kf.propose_new_size(3)
+kf.barrier()
+"""
+    launch = kungfu_run(*WATCH, "-np", "2", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+
+
+def test_a_member_that_dies_ends_the_job(kungfu_run: Jobs) -> None:
+    start, loop = PROGRAM.split("while", 1)
+    dies = "if kf.rank() == 1: os._exit(7)\n"
+    program = "PLAN = [2, 2]" + start + dies + "while" + loop
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program)
+    assert launch.wait() == 7
+    assert "failed first: exit code 7" in launch.err
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [("0", "at least one"), ("-3", "at least one"), ("5", "5 peers: there are 4 slots")],
+)
+def test_sizes_that_cannot_be_are_errors(kungfu_run: Jobs, size: str, why: str) -> None:
+    program = f"""
+import kungfu_tf as kf
+try:
+    kf.propose_new_size({size})
+except kf.errors.FailedPreconditionError as error:
+    print(error)
+assert not kf.resize()
+"""
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert why in launch.out
+
+
+def test_without_w_there_is_nobody_to_ask(kungfu_run: Jobs) -> None:
+    program = """
+import kungfu_tf as kf
+assert not kf.resize() and not kf.detached()
+try:
+    kf.propose_new_size(2)
+except kf.errors.FailedPreconditionError as error:
+    print(error)
+"""
+    launch = kungfu_run("-np", "1", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert "start it with kungfu-run -w" in launch.out
+
+
+# Grows and shrinks a hundred times; rank 0 compares what it has of everything after some and all.
+MANY = """
+import os, sys, time
+import kungfu_tf as kf
+MOST = 100
+def have():
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    numbers = [int(fields[name].split()[0]) for name in ("Threads", "VmRSS")]
+    return [len(os.listdir("/proc/self/fd")), *numbers]
+first = os.environ["KUNGFU_MEMBERSHIP"] != "joining"
+changed = False if first else kf.resize()
+while True:
+    if changed:
+        kf.barrier()
+        if first and kf.epoch() in (MOST // 5, MOST):
+            print("has", *have(), flush=True)
+    if kf.epoch() == MOST:
+        break
+    changed = kf.resize(n=[3, 1, 2, 1][kf.epoch() % 4])
+    if kf.detached():
+        break
+    time.sleep(0.001)  # a step
+"""
+
+
+def test_a_hundred_changes_leave_nothing_behind(kungfu_run: Jobs) -> None:
+    launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, MANY)
+    assert launch.process.wait(120) == 0, launch.err
+    before, after = [
+        [int(number) for number in line.split()[2:]]
+        for line in launch.out.splitlines()
+        if "has" in line
+    ]
+    assert after[:2] == before[:2]
+    assert after[2] < before[2] + 2048  # KiB

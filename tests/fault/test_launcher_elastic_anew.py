@@ -1,0 +1,93 @@
+"""Jobs whose peers are all started anew: after a failure, or as another number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.fault.elastic import PYTHON, WATCH, two_hosts
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
+
+
+# Counts to 3 in a file; the peers are killed on the way.
+COUNTS = """
+import os, signal
+import kungfu_tf as kf
+runs = int(os.environ["KUNGFU_RESTARTS"])
+kf.barrier()
+print("run", runs, "rank", kf.rank(), "of", kf.size(), flush=True)
+if runs < 2 and kf.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL if runs == 0 else signal.SIGSTOP)
+kf.barrier()
+"""
+
+
+def test_a_job_is_started_anew_after_each_failure(kungfu_run: Jobs, tmp_path: Path) -> None:
+    words = ("-auto-recover", "2", "-logdir", str(tmp_path / "logs"), "-np", "2")
+    launch = kungfu_run(*words, *PYTHON, COUNTS)
+    assert launch.wait() == 0, launch.err
+    assert "[1] run 2 rank 1 of 2" in launch.out
+    assert "failed first: killed by SIGKILL" in launch.err
+    assert "starting all anew, 2 peers, 1 of at most 10 times after a failure" in launch.err
+    assert "rank 1 is killed: no sign of life for 2 s" in launch.err
+    assert (tmp_path / "logs/rank-1.stdout.log").read_text().count("run") == 3
+
+
+def test_a_job_that_fails_each_time_ends(kungfu_run: Jobs) -> None:
+    launch = kungfu_run("-auto-recover", "0", "-restarts", "2", *PYTHON, "import sys; sys.exit(3)")
+    assert launch.wait() == 3
+    assert launch.err.count("starting all anew") == 2
+
+
+def test_two_hosts_start_anew_together(kungfu_run: Jobs) -> None:
+    first, second = two_hosts(kungfu_run, 3, COUNTS, "-auto-recover", "2")
+    assert [first.wait(), second.wait()] == [0, 0], first.err + second.err
+    assert "[127.0.0.2:2] run 2 rank 2 of 3" in second.out
+
+
+def test_in_reload_mode_all_peers_are_new(kungfu_run: Jobs) -> None:
+    program = """
+import os, sys
+import kungfu_tf as kf
+sizes = [1, 3, 2]
+runs = int(os.environ["KUNGFU_RESTARTS"])
+assert kf.size() == sizes[runs] and os.environ["KUNGFU_MEMBERSHIP"] == "elastic"
+print("run", runs, flush=True)
+progress = kf.init_progress()
+print("progress", progress, flush=True)
+if runs < 2 and kf.is_root():
+    kf.propose_new_size(sizes[runs + 1])
+while runs < 2 and kf.change_cluster(progress + 10) == (False, False):
+    pass
+assert kf.detached() == (runs < 2)
+"""
+    launch = kungfu_run(*WATCH, "-elastic-mode", "reload", "-np", "1", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert [launch.out.count(f"run {number}") for number in range(3)] == [1, 3, 2]
+    assert [launch.out.count(f"progress {number}") for number in (0, 10, 20)] == [1, 3, 2]
+    assert "starting all anew, 3 peers" in launch.err
+
+
+def test_after_a_failure_nobody_need_have_saved_how_far_the_peers_said_they_were(
+    kungfu_run: Jobs,
+) -> None:
+    program = """
+import os, signal
+import kungfu_tf as kf
+runs = int(os.environ["KUNGFU_RESTARTS"])
+progress = kf.init_progress()
+print("run", runs, "of", kf.size(), "progress", progress, flush=True)
+if runs < 2:
+    kf.propose_new_size(2 + runs)
+    while not kf.change_cluster(progress + 10)[0]:
+        pass
+if runs == 1 and kf.rank() == -1:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    words = ("-elastic-mode", "reload", "-auto-recover", "0", "-np", "1")
+    launch = kungfu_run(*WATCH, *words, *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert launch.out.count("run 1 of 2 progress 10") == 2
+    assert launch.out.count("run 2 of 3 progress 10") == 3, launch.out

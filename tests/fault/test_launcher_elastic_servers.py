@@ -1,0 +1,167 @@
+"""Jobs that hear of their size from outside: config servers and `kungfu-run -resize`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kungfu_tf.launcher.config_client import Client
+from tests.fault.elastic import PROGRAM, PYTHON, WATCH, free_ports
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
+
+TOKEN = "t" * 32
+
+
+def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
+    port = free_ports(1).partition("-")[0]
+    loop = PROGRAM.replace("PLAN[kf.epoch()]", "None")
+    launch = kungfu_run(
+        *(*WATCH, "-np", "1", "-builtin-config-port", port, *PYTHON, "PLAN = [3, 2]" + loop),
+        KUNGFU_CONFIG_TOKEN=TOKEN,
+    )
+    launch.until_said("config server: http://")
+    client = Client(f"http://127.0.0.1:{port}", TOKEN)
+    runners, workers, version = client.get()
+    assert len(workers) == 1
+    more = [*workers, "127.0.0.1:1", "0.0.0.0:1"]
+    document = {"runners": runners, "workers": more, "version": version}
+    client.put("/put", document)
+    launch.until_printed("epoch 1 rank", 3)
+    assert len(client.get()[1]) == 3
+    assert "127.0.0.1:1" not in client.get()[1]
+    too_many = kungfu_run("-resize", "5")
+    assert too_many.wait() == 2
+    assert "5 peers: there are 4 slots" in too_many.err
+    resize = kungfu_run("-resize", "2")
+    assert resize.wait() == 0, resize.err
+    assert resize.out == "from 3 peers to 2, as soon as all are ready\n"
+    assert launch.wait() == 0, launch.err
+    assert "[0] epoch 2 rank 0 of 2" in launch.out
+
+
+def test_without_its_config_server_a_job_goes_on(kungfu_run: Jobs) -> None:
+    program = """
+import kungfu_tf as kf
+from kungfu_tf import peer
+try:
+    peer.propose_from_url()
+except kf.errors.FailedPreconditionError as error:
+    print(error)
+assert not kf.resize()
+"""
+    server = f"http://127.0.0.1:{free_ports(1).partition('-')[0]}"
+    launch = kungfu_run(
+        *(*WATCH, "-np", "1", "-config-server", server, *PYTHON, program),
+        KUNGFU_CONFIG_TOKEN=TOKEN,
+    )
+    assert launch.wait() == 0, launch.err
+    assert "does not answer" in launch.out
+    assert launch.err.count("the job goes on without it") == 1
+
+
+@contextlib.contextmanager
+def config_server(port: str, *words: str) -> Iterator[Client]:
+    command = [sys.executable, "-m", "kungfu_tf.launcher.config_server", "-port", port, *words]
+    environ = {**os.environ, "KUNGFU_CONFIG_TOKEN": TOKEN}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield Client(f"http://127.0.0.1:{port}", TOKEN)
+        process.terminate()
+
+
+# Until the peers are others.
+UNTIL_OTHERS = """
+import os
+import kungfu_tf as kf
+print("begins", kf.rank(), os.environ["KUNGFU_SELF"], flush=True)
+while not kf.resize():
+    pass
+print("ends", kf.rank(), kf.size(), flush=True)
+"""
+
+
+def test_a_job_waits_for_its_document_and_rank_0_can_leave(
+    kungfu_run: Jobs, tmp_path: Path
+) -> None:
+    first, _, last = free_ports(3).partition("-")
+    workers = [f"127.0.0.1:{last}", f"127.0.0.1:{int(first) + 1}"]
+    init = tmp_path / "init.json"
+    init.write_text(json.dumps({"runners": [], "workers": workers}))
+    words = ("-config-server", f"http://127.0.0.1:{first}", "-init-version", "-1")
+    launch = kungfu_run(*WATCH, *words, *PYTHON, UNTIL_OTHERS, KUNGFU_CONFIG_TOKEN=TOKEN)
+    launch.until_said("does not answer")
+    kept = ("-file", str(tmp_path / "kept.json"))
+    with config_server(first, *kept, "-init", str(init)):
+        for rank, worker in enumerate(workers):
+            launch.until_printed(f"[{rank}] begins {rank} {worker}")
+    launch.until_said("the job goes on without it")
+    with config_server(first, *kept) as client:
+        client.put("/put", {"runners": [], "workers": workers[1:]})
+        assert launch.wait() == 0, launch.err
+        assert "[0] ends -1 0\n" in launch.out
+        assert "[1] ends 0 1\n" in launch.out
+        assert launch.err.count("the job goes on without it") == 1
+
+
+def test_after_a_failure_the_peers_are_where_the_document_had_them(
+    kungfu_run: Jobs, tmp_path: Path
+) -> None:
+    program = """
+import os, signal
+import kungfu_tf as kf
+runs = int(os.environ["KUNGFU_RESTARTS"])
+print("run", runs, kf.rank(), "of", kf.size(), os.environ["KUNGFU_SELF"], flush=True)
+kf.barrier()
+if runs == 0 and kf.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+kf.barrier()
+"""
+    first, _, last = free_ports(3).partition("-")
+    workers = [f"127.0.0.1:{last}", f"127.0.0.1:{int(first) + 1}"]
+    init = tmp_path / "init.json"
+    init.write_text(json.dumps({"runners": [], "workers": workers}))
+    words = ("-config-server", f"http://127.0.0.1:{first}", "-init-version", "-1", "-np", "1")
+    with config_server(first, "-init", str(init)):
+        launch = kungfu_run(
+            *(*WATCH, *words, "-auto-recover", "0", *PYTHON, program), KUNGFU_CONFIG_TOKEN=TOKEN
+        )
+        assert launch.wait() == 0, launch.err
+    for rank, worker in enumerate(workers):
+        assert f"[{rank}] run 0 {rank} of 2 {worker}\n" in launch.out
+        assert f"[{rank}] run 1 {rank} of 2 {worker}\n" in launch.out
+
+
+def test_who_waits_for_a_document_can_be_ended(kungfu_run: Jobs) -> None:
+    server = f"http://127.0.0.1:{free_ports(1).partition('-')[0]}"
+    words = ("-config-server", server, "-init-version", "-1")
+    launch = kungfu_run(*WATCH, *words, *PYTHON, "", KUNGFU_CONFIG_TOKEN=TOKEN)
+    launch.until_said("does not answer")
+    launch.process.send_signal(signal.SIGTERM)
+    assert launch.wait() == 128 + signal.SIGTERM
+    assert "there was no document to begin with" in launch.err
+
+
+def test_several_jobs_are_told_apart(kungfu_run: Jobs) -> None:
+    waits = "import time\nprint('here', flush=True)\ntime.sleep(1000)"
+    launches = [kungfu_run(*WATCH, "-np", "1", *PYTHON, waits) for _ in range(2)]
+    for launch in launches:
+        launch.until_printed("here")
+    which = kungfu_run("-resize", "2")
+    assert which.wait() == 2
+    names = re.findall(r"-job ([0-9a-f]{16}) +1 peers", which.err)
+    assert len(names) == 2
+    assert kungfu_run("-resize", "2", "-job", names[0]).wait() == 0
+    for launch in launches:
+        launch.process.send_signal(signal.SIGTERM)
+        launch.wait()

@@ -1,0 +1,236 @@
+"""`elastic.fit` through 1, 3 and 2 peers in the middle of an epoch; prints "ok" on each.
+
+A config server's document asks for them, which comes later than the job, and ends in between. Rank
+0 then trains alone on what each step has had, and must have the same weights. In a second training
+policies change the peers, and the batches, and what callbacks have noted reaches a newcomer; in a
+third rank 0 leaves, within an execution, and another peer writes its files on.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from elastic_server import Server, wait_for_change
+
+import kungfu_tf as kf
+
+SAMPLES, BATCH, EPOCHS, SEED = 103, 4, 3, 5
+keras = tf.keras
+keras.backend.set_floatx("float64")
+
+
+class Seen(keras.metrics.Metric):
+    """How far each sample is from having been seen once in an epoch, by all peers."""
+
+    def __init__(self):
+        super().__init__(name="seen")
+        self.counts = self.add_weight(name="counts", shape=(SAMPLES,), initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        numbers = tf.cast(y_true[:, 1], tf.int32)
+        self.counts.assign_add(tf.reduce_sum(tf.one_hot(numbers, SAMPLES, dtype="float64"), axis=0))
+
+    def reset_state(self):
+        self.counts.assign(tf.zeros([SAMPLES], "float64"))
+
+    def result(self):
+        return tf.reduce_max(tf.abs(self.counts - 1.0))
+
+
+class Steps(keras.callbacks.Callback):
+    """Notes how many peers made each step, and changes them."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+        self.sizes, self.begun, self.epochs, self.traces = [], 0, [], 0
+
+    def on_train_begin(self, logs=None):
+        self.begun += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epochs.append(epoch)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.sizes.append(kf.size())
+        self.traces = self.traces or traces
+        if kf.rank() == 0 and len(self.sizes) == 4:
+            self.server.start()
+            self.server.change(lambda workers: [*workers, "127.0.0.1:1", "0.0.0.0:1"])
+            wait_for_change()
+        elif kf.rank() == 0 and len(self.sizes) == 7:
+            self.server.stop()
+        elif kf.rank() == 0 and len(self.sizes) == 9:
+            self.server.start()
+            self.server.change(lambda workers: [workers[0], workers[2]])
+            wait_for_change()
+
+
+class Epochs(keras.callbacks.Callback):
+    """Logs something that grows."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["epochs"] = float(epoch)
+
+
+class Wait(keras.callbacks.Callback):
+    """Waits until what a policy has asked for is there."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.steps, self.sizes = steps, []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.sizes.append(kf.size())
+        if kf.rank() == 0 and len(self.sizes) in self.steps:
+            wait_for_change()
+
+
+traces = 0
+
+
+def loss(y_true, y_pred):
+    global traces
+    traces += 1
+    return tf.reduce_mean(tf.square(y_true[:, :1] - y_pred), axis=-1)
+
+
+def model_of(optimizer, loss=loss, **arguments):
+    keras.utils.set_random_seed(11)
+    layers = [keras.layers.Input((3,)), keras.layers.Dense(5, "tanh"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile(optimizer, loss, metrics=[Seen()], **arguments)
+    return model
+
+
+def check_weights(model, x, y, epochs, sizes):
+    expected = replayed(x, y, epochs, sizes)
+    for mine, theirs in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def replayed(x, y, epochs, sizes):
+    """What one process has after the same steps."""
+    model = model_of(keras.optimizers.SGD(0.05, momentum=0.9))
+    steps = iter(sizes)
+    for epoch in range(epochs):
+        order = np.random.default_rng((SEED, epoch)).permutation(SAMPLES)
+        while len(order):
+            count = next(steps) * BATCH
+            model.train_on_batch(x[order[:count]], y[order[:count]])
+            order = order[count:]
+    assert next(steps, None) is None
+    return model
+
+
+def with_policies(model, x, y) -> None:
+    """2 peers with batches twice as large from step 7 on, then 3 in the middle of epoch 2."""
+    numbers = tf.data.Dataset.from_tensor_slices((x, y))
+    dataset = kf.data.shard(numbers, shuffle=32).map(lambda x, y: (x, y)).batch(BATCH).prefetch(8)
+    policies = [
+        kf.policy.ScheduledClusterSizePolicy("2:14,3:100"),
+        kf.policy.ScheduledBatchSizePolicy(f"{BATCH}:7,{2 * BATCH}:9"),
+    ]
+    wait = Wait([15])
+    stop = keras.callbacks.EarlyStopping(
+        "epochs", mode="min", patience=1, restore_best_weights=True
+    )
+    callbacks = [kf.callbacks.PolicyCallback(policies), wait, Epochs(), stop]
+    history = kf.elastic.fit(model, dataset, epochs=9, verbose=0, callbacks=callbacks)
+    assert history.history["seen"] == [0.0, 0.0], history.history
+    assert history.history["batch_size"] == [2 * BATCH] * 2, history.history
+    assert history.epoch == [0, 1]
+    assert (stop.best, stop.best_epoch, stop.stopped_epoch) == (0.0, 0, 1)
+    assert kf.ops.consensus(np.concatenate([w.ravel() for w in model.get_weights()]))
+    if kf.rank() == 0:
+        assert wait.sizes[:15] == [2] * 15 and set(wait.sizes[16:]) == {3}, wait.sizes
+
+
+def in_executions(x, y, server) -> None:
+    """3 peers, of which the first leaves: that is known in the middle of an execution's steps."""
+    folder = Path(sys.argv[2]).parent
+    sizes = []
+
+    def step():
+        sizes.append(kf.size())
+        if kf.rank() == 0 and len(sizes) == 11:
+            server.change(lambda workers: workers[1:])
+            wait_for_change()
+
+    def noted(y_true, y_pred):
+        with tf.control_dependencies([tf.numpy_function(step, [], [])]):
+            return loss(tf.identity(y_true), y_pred)
+
+    optimizer = kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.05, momentum=0.9))
+    model = model_of(optimizer, noted, steps_per_execution=4)
+    callbacks = [
+        keras.callbacks.BackupAndRestore(str(folder / "backup"), delete_checkpoint=False),
+        keras.callbacks.CSVLogger(str(folder / "log.csv")),
+        keras.callbacks.ModelCheckpoint(
+            str(folder / "best.weights.h5"),
+            "epochs",
+            mode="min",
+            save_best_only=True,
+            save_weights_only=True,
+        ),
+    ]
+    arguments = {"batch_size": BATCH, "verbose": 0, "seed": SEED, "epochs": 3}
+    history = kf.elastic.fit(model, x, y=y, callbacks=[Epochs(), *callbacks], **arguments)
+    if kf.detached():
+        return
+    assert set(history.history["seen"]) == {0.0}, history.history
+    # The next execution brings it to all.
+    assert sizes == [3] * 17 + [2] * 14, sizes
+    check_weights(model, x, y, 3, sizes)
+    assert callbacks[2].best == 0.0
+    if kf.rank() == 0:
+        rows = (folder / "log.csv").read_text().splitlines()
+        assert [row.split(",")[0] for row in rows] == ["epoch", "0", "1", "2"]
+
+
+def main() -> None:
+    random = np.random.default_rng(1)
+    x = random.normal(size=(SAMPLES, 3))
+    y = np.stack([np.sin(x.sum(axis=1)), np.arange(SAMPLES)], axis=1)
+    optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    model = model_of(kf.optimizers.SynchronousSGDOptimizer(optimizer))
+    server = Server()
+    steps = Steps(server)
+    history = kf.elastic.fit(
+        model,
+        x,
+        y=y,
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        verbose=0,
+        callbacks=[steps],
+        seed=SEED,
+    )
+    if kf.detached():
+        assert kf.size() == 0
+        print("ok detached", flush=True)
+        return
+    if steps.sizes:  # else it has come to the second training
+        assert steps.begun == 1, steps.begun
+        assert len(set(steps.epochs)) == len(steps.epochs), steps.epochs
+        assert traces == steps.traces, "something was traced anew"
+        assert set(history.history["seen"]) == {0.0}, history.history
+    if kf.rank() == 0:
+        assert {1, 3, 2} == set(steps.sizes), steps.sizes
+        assert len(history.history["loss"]) == EPOCHS
+        check_weights(model, x, y, EPOCHS, steps.sizes)
+    with_policies(model, x, y)
+    in_executions(x, y, server)
+    server.end()
+    if kf.detached():
+        print("ok detached", flush=True)
+        return
+    assert kf.ops.consensus(np.concatenate([w.ravel() for w in model.get_weights()]))
+    print("ok", kf.rank(), len(steps.sizes) > 0, flush=True)
+
+
+if __name__ == "__main__":
+    main()

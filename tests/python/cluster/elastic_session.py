@@ -1,0 +1,69 @@
+"""A monitored session through 1, 3 and 2 peers; prints "ok" on each."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf import peer
+
+v1 = tf.compat.v1
+STEPS = 20
+
+
+class Wait(v1.train.SessionRunHook):
+    """Waits until what the schedule has asked for is there."""
+
+    def __init__(self):
+        self.sizes, self.values, self.last = [], None, None
+
+    def after_run(self, run_context, run_values):
+        self.sizes.append(kf.size())
+        wanted = {5: 3, 10: 2}.get(len(self.sizes))  # asked for before these steps
+        if kf.rank() == 0 and wanted is not None:
+            deadline = time.monotonic() + 100
+            while not peer.outdated() and kf.size() != wanted:
+                assert time.monotonic() < deadline, "the peers do not change"
+                time.sleep(0.01)
+
+    def end(self, session):
+        self.last = session.run(self.values)
+
+
+def main() -> None:
+    wait, directory = Wait(), Path(tempfile.mkdtemp())
+    with tf.Graph().as_default():
+        data = tf.data.Dataset.range(10**6).shuffle(100, seed=kf.uid()).repeat().batch(4)
+        numbers = tf.cast(v1.data.make_one_shot_iterator(data).get_next(), tf.float64)
+        weight = v1.get_variable("weight", [], tf.float64, initializer=v1.ones_initializer())
+        optimizer = kf.optimizers.SynchronousSGDOptimizer(v1.train.MomentumOptimizer(1e-9, 0.9))
+        step = v1.train.get_or_create_global_step()
+        train = optimizer.minimize(weight * tf.reduce_mean(numbers), global_step=step)
+        wait.values = [step.read_value(), weight.read_value()]
+        hooks = [kf.hooks.ElasticHook("1:4,3:5,2:1", STEPS), wait]
+        with v1.train.MonitoredTrainingSession(
+            hooks=hooks, checkpoint_dir=str(directory), save_checkpoint_steps=5
+        ) as session:
+            while not session.should_stop():
+                session.run(train)
+    files = bool(list(directory.glob("model.ckpt*")))
+    if kf.detached():
+        assert not files
+        print("ok detached", flush=True)
+        return
+    assert files == (kf.rank() == 0)
+    assert kf.ops.consensus(np.array(wait.last, np.float64))
+    assert int(wait.last[0]) == STEPS, wait.last
+    if kf.rank() == 0:
+        assert wait.sizes[:5] == [1] * 5 and wait.sizes[10:] == [2] * 10, wait.sizes
+        assert set(wait.sizes[5:9]) == {3}, wait.sizes
+    print("ok", kf.rank(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

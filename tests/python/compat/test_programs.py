@@ -1,0 +1,84 @@
+"""Programs that were written for KungFu run on two peers, without an edit."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = Path(__file__).with_name("programs")
+ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "KUNGFU_COLLECTIVE_TIMEOUT": "60",
+    "OMP_NUM_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_NUM_INTRAOP_THREADS": "1",
+}
+# Each runs where most can go wrong: what TensorFlow 1 had, and Keras 3.
+HAS_TF1 = importlib.metadata.version("keras").startswith("2.15")
+RUN = [p.name for p in PROGRAMS.glob("tf*.py") if p.name.startswith("tf1_") == HAS_TF1]
+# On all peers the same.
+SAID_BY_ALL = {
+    "tf1_keras.py": ["loss: .*"],
+    "tf1_policy.py": [r"batch sizes: \[8, 16, 32\]"],
+}
+SAID = {
+    "tf1_elastic.py": {0: "ended [1, 2, 1]", 1: "detached [1, 2]"},
+    "tf2_elastic.py": {0: "None [1, 2, 1]", 1: "detached [2]"},
+}
+
+
+def run(program: str, *arguments: object) -> str:
+    """Runs it, and returns what it has printed."""
+    compat = "kungfu,tf1" if program.startswith("tf1_") else "kungfu"
+    size = ["-w", "-np", "1", "-H", "127.0.0.1:2"] if "elastic" in program else ["-np", "2"]
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", *size, "-compat", compat]
+    job = subprocess.run(
+        [*launcher, sys.executable, str(PROGRAMS / program), *map(str, arguments)],
+        env={**ENVIRONMENT, **os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert job.returncode == 0, job.stdout + job.stderr
+    return job.stdout
+
+
+def write_mnist(directory: Path) -> Path:
+    """A small data set in the files of the real one: a bright column tells the class."""
+    random = np.random.default_rng(seed=1)
+    for part, count in (("train", 512), ("t10k", 128)):
+        labels = random.integers(0, 10, count, dtype=np.uint8)
+        images = random.integers(0, 64, (count, 28, 28), dtype=np.uint8)
+        images[np.arange(count), :, 2 * labels] = 255
+        header = b"\0\0\x08\3" + np.array(images.shape, ">u4").tobytes()
+        (directory / f"{part}-images-idx3-ubyte").write_bytes(header + images.tobytes())
+        header = b"\0\0\x08\1" + np.array(labels.shape, ">u4").tobytes()
+        (directory / f"{part}-labels-idx1-ubyte").write_bytes(header + labels.tobytes())
+    return directory
+
+
+@pytest.mark.parametrize("program", sorted(RUN))
+def test_runs(program: str, tmp_path: Path) -> None:
+    data = ["--data-dir", write_mnist(tmp_path)]
+    arguments = {
+        "tf1_session.py": data,
+        "tf1_elastic.py": ["--model-dir", tmp_path / "model"],
+        "tf1_estimator.py": [*data, "--model-dir", tmp_path / "model"],
+    }
+    output = run(program, *arguments.get(program, []))
+    accuracies = dict(re.findall(r"^\[([01])\] accuracy: (\d\.\d+)$", output, re.MULTILINE))
+    assert len(accuracies) == 2, output
+    # A guess is right half the time, or less; and what all have trained is the same.
+    assert min(map(float, accuracies.values())) > 0.75
+    for line in SAID_BY_ALL.get(program, []):
+        assert len(set(re.findall(rf"^\[[01]\] ({line})$", output, re.MULTILINE))) == 1, output
+    for rank, line in SAID.get(program, {}).items():
+        assert f"[{rank}] {line}" in output.splitlines(), output

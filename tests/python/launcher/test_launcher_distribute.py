@@ -1,0 +1,83 @@
+"""kungfu-distribute and kungfu-rrun, with an ssh that stays here and says whom it was to call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from kungfu_tf.launcher import distribute
+from tests.fault.elastic import free_ports
+
+SSH = """#!/bin/sh
+[ "$1 $2 $3" = "-o BatchMode=yes --" ] || exit 99
+HOST=$4 exec sh -c "$5"
+"""
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bin" / "ssh"
+    path.parent.mkdir()
+    path.write_text(SSH)
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("KUNGFU_SECRET", raising=False)
+    monkeypatch.delenv("KUNGFU_SECRET_FILE", raising=False)
+
+
+@pytest.mark.usefixtures("ssh")
+def test_a_command_is_called_on_every_host(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["-u", "me", "-H", "10.0.0.1:2,10.0.0.2:1:gate", "sh", "-c", 'echo "$HOST $1"; pwd']
+    assert distribute.main_distribute([*words, "", "a b"]) == 0
+    lines = sorted(capfd.readouterr().out.splitlines())
+    assert lines == [
+        f"[10.0.0.1] {os.getcwd()}",
+        "[10.0.0.1] me@10.0.0.1 a b",
+        f"[10.0.0.2] {os.getcwd()}",
+        "[10.0.0.2] me@gate a b",
+    ]
+
+
+@pytest.mark.usefixtures("ssh")
+def test_the_first_code_that_is_not_0_is_that_of_all() -> None:
+    words = ["-H", "10.0.0.1,10.0.0.2", "sh", "-c", 'case "$HOST" in *2) exit 5;; esac']
+    assert distribute.main_distribute(words) == 5
+    assert distribute.main_distribute(["-timeout", "0.2", "sleep", "1000"]) == 124
+
+
+@pytest.mark.usefixtures("ssh")
+def test_peers_are_started_on_every_host(capfd: pytest.CaptureFixture[str]) -> None:
+    program = "import os; print(os.environ['KUNGFU_SELF'], len(os.environ['KUNGFU_SECRET']))"
+    ports = free_ports(4)
+    first = int(ports.partition("-")[0])
+    second = first + 1
+    hosts = ["-np", "3", "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", ports]
+    assert distribute.main_rrun([*hosts, sys.executable, "-c", program]) == 0
+    assert sorted(capfd.readouterr().out.splitlines()) == [
+        f"[127.0.0.1] [127.0.0.1:0] 127.0.0.1:{first} 64",
+        f"[127.0.0.1] [127.0.0.1:1] 127.0.0.1:{second} 64",
+        f"[127.0.0.2] [127.0.0.2:2] 127.0.0.2:{first} 64",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["-np", "2", "prog"], "-H or -hostfile says which hosts"),
+        (["-H", "10.0.0.1", "-self", "10.0.0.1", "prog"], "-self and -nic are of one host"),
+        (["-H", "10.0.0.1"], "no program to run"),
+    ],
+)
+def test_what_cannot_be_called(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert distribute.main_rrun(words) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_help_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    assert distribute.main_rrun(["-help"]) == 0
+    assert "kungfu-rrun -H hosts" in capsys.readouterr().out

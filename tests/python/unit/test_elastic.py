@@ -1,0 +1,147 @@
+"""Elastic training in a process that is alone, and what it refuses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf.data.position import dealt_of, of_arrays
+from kungfu_tf.elastic import training
+from kungfu_tf.elastic.continued import Continued
+
+X = np.arange(12.0).reshape(6, 2)
+
+
+def model_of(optimizer):
+    tf.keras.utils.set_random_seed(3)
+    model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Dense(1)])
+    model.compile(optimizer, "mse")
+    return model
+
+
+def test_alone_it_is_fit() -> None:
+    models = [model_of("sgd"), model_of("sgd")]
+    options = {"epochs": 2, "batch_size": 2, "verbose": 0, "shuffle": False}
+    history = kf.elastic.fit(models[0], X, y=X[:, :1], **options)
+    models[1].fit(X, X[:, :1], **options)
+    assert len(history.history["loss"]) == 2
+    for mine, theirs in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_callback_of_a_job_that_stays_as_it_is_warns() -> None:
+    callback = kf.elastic.ElasticCallback("1:3,2:1")
+    with pytest.warns(UserWarning, match="kungfu-run -w"):
+        kf.elastic.fit(model_of("sgd"), X, y=X[:, :1], verbose=0, callbacks=[callback])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [
+        ("1:100,4", r"at character 7, '4': that is not size:steps"),
+        ("1:100,,2:3", r"at character 7, ''"),
+        ("0:100", r"at character 1, '0:100': sizes and steps begin with 1"),
+        ("1:3,x:4", r"at character 5, 'x:4'"),
+    ],
+)
+def test_schedules_that_cannot_be_read(schedule: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        kf.callbacks.ElasticCallback(schedule)
+
+
+def test_a_loop_alone() -> None:
+    state = kf.elastic.ElasticState(3)
+    seen = []
+    while not state.stopped():
+        with kf.elastic.ElasticContext(state) as should_sync:
+            seen.append(should_sync)
+    assert seen == [True, False, False]
+    assert (state.progress, state.stop_reason()) == (3, "finished")
+    assert kf.elastic.ElasticState(3, progress=3).stopped()
+    with pytest.raises(ValueError, match="not negative"):
+        kf.elastic.ElasticState(-1)
+    state = kf.elastic.ElasticState(10)
+    with pytest.raises(KeyError), kf.elastic.ElasticContext(state, progress=4):
+        raise KeyError
+    assert state.progress == 0
+
+
+def test_what_cannot_be_trained_is_an_error() -> None:
+    plain = model_of("sgd")
+    with pytest.raises(kf.errors.FailedPreconditionError, match=r"an optimizer of kungfu_tf"):
+        training._check(plain, {})
+    pairs = model_of(kf.optimizers.PairAveragingOptimizer(tf.keras.optimizers.SGD()))
+    with pytest.raises(kf.errors.FailedPreconditionError, match="PairAveraging do not meet"):
+        training._check(pairs, {})
+    ours = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
+    training._check(ours, {})
+    for argument in ("steps_per_epoch", "validation_split"):
+        with pytest.raises(ValueError, match=argument):
+            training._check(ours, {argument: 1})
+    given = {"x": "text", "y": None, "sample_weight": None, "initial_epoch": 0}
+    with pytest.raises(TypeError, match="not str"):
+        training._dataset(given, 0, 0)
+
+
+def test_callbacks_see_one_training() -> None:
+    calls: list[str] = []
+    callback = SimpleNamespace(
+        on_train_begin=lambda logs=None: calls.append("begin"),
+        on_epoch_begin=lambda epoch, logs=None: calls.append(f"epoch {epoch}"),
+        on_train_end=lambda logs=None: calls.append("end"),
+    )
+    with Continued([callback]) as continued:
+        for epoch in (0, 0, 1):  # 0 in two parts
+            callback.on_train_begin()
+            callback.on_epoch_begin(epoch)
+            callback.on_train_end()
+        assert continued.has_begun(callback)
+        continued.end({}, but=(tf.keras.callbacks.BackupAndRestore,))
+    assert calls == ["begin", "epoch 0", "epoch 1", "end"]
+
+
+def test_who_leaves_keeps_the_backup() -> None:
+    calls: list[str] = []
+    callback = SimpleNamespace(
+        on_train_begin=None, on_epoch_begin=None, on_train_end=lambda _logs: calls.append("end")
+    )
+    with Continued([callback]) as continued:
+        continued.end({}, but=(SimpleNamespace,))
+    assert calls == []
+
+
+def test_schedules_in_a_graph() -> None:
+    sizes = [int(kf.ops.step_based_schedule("4:2,8:3,1:1", step)) for step in range(8)]
+    assert sizes == [4, 4, 8, 8, 8, 1, 1, 1]
+    assert int(kf.ops.step_based_schedule("3:1", tf.constant(7, tf.int64))) == 3
+    with pytest.raises(ValueError, match="at character 5, '8'"):
+        kf.ops.step_based_schedule("4:2,8", 0)
+
+
+def test_operations_of_a_process_that_is_alone() -> None:
+    for resize in (kf.ops.resize, tf.function(kf.ops.resize), kf.ops.resize_cluster):
+        assert [bool(part) for part in resize(0)] == [False, False]
+        assert [bool(part) for part in resize(1)] == [False, False]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        assert session.run(kf.ops.resize(0)) == (False, False)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="kungfu-run -w"):
+        kf.ops.resize(2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="-1 peers"):
+        kf.ops.resize(-1)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="kungfu-run"):
+        kf.ops.resize_cluster_from_url()
+
+
+def test_where_a_position_is_found() -> None:
+    position = kf.data.Position(epoch=1, sample=4)
+    dataset = of_arrays((X,), position, 4, shuffle=False, seed=0)
+    assert dealt_of(dataset.prefetch(1)).position is position
+    assert [len(batch) for (batch,) in dataset] == [2]
+    position.commit(2)
+    assert (position.epoch, position.sample) == (2, 0)
+    with pytest.raises(ValueError, match="0 samples or more"):
+        position.commit(-1)
