@@ -190,7 +190,7 @@ bench-targets: $(TF_2_21)/.bench-ready bench-programs
 	@$(TF_2_21)/bin/python benchmarks/targets.py $(BENCH_ARGS)
 
 bench-programs: build
-	@$(cmake) --build build/core --target benchmark_core benchmark_limits benchmark_loopback
+	@$(cmake) --build build/core --target benchmark_core benchmark_limits benchmark_loopback benchmark_many
 
 $(TF_2_21)/.bench-ready: requirements/bench.txt $(TF_2_21)/.ready
 	$(pip_install) -r $<

@@ -35,7 +35,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def once(system: System, peers: int, kind: str, keys: Sequence[str]) -> dict[str, float]:
-    """Seconds by key, of one start of a system's program.
+    """Seconds or bytes by key, of one start of a system's program.
 
     Raises:
         Failed: It ended with an error, or took too long.

@@ -69,6 +69,7 @@ def _core() -> list[System]:
             {"sums": [program, "ordinary"]},
             {"KUNGFU_TRANSPORT": "tcp"},
         ),
+        System("core, many", _by_kungfu_run, {"many": [str(BINARIES / "benchmark_many")]}),
         *_on_two_hosts("core", {"sums": [program, "ordinary"]}),
     ]
 
@@ -140,12 +141,12 @@ def _gloo() -> list[System]:
 def _tensorflow(python: Path, module: str, measured: Sequence[str]) -> dict[str, list[str]]:
     """The programs that run in TensorFlow."""
     in_function = [str(python), str(PROGRAMS / "in_function.py"), module]
-    fit = [str(python), str(PROGRAMS / "fit.py"), module]
-    return {kind: fit if kind == "fit" else [*in_function, kind] for kind in measured}
+    own = {kind: [str(python), str(PROGRAMS / f"{kind}.py"), module] for kind in ("fit", "memory")}
+    return {kind: own.get(kind, [*in_function, kind]) for kind in measured}
 
 
 def _in_tensorflow() -> list[System]:
-    everything = ("call", "loop", "gradients", "fit")
+    everything = ("call", "loop", "gradients", "fit", "memory")
     systems = []
     for name, folder in ((OURS, "tf-2.21"), (OURS_2_15, "tf-2.15")):
         python = VENVS / folder / "bin" / "python"
@@ -153,7 +154,7 @@ def _in_tensorflow() -> list[System]:
             programs = _tensorflow(python, "kungfu_tf", everything)
             systems.append(System(name, _by_kungfu_run, programs))
             version = folder.removeprefix("tf-")
-            plain = _tensorflow(python, "alone", ["fit"])
+            plain = _tensorflow(python, "alone", ["fit", "memory"])
             systems.append(System(f"each alone, TF {version}", _by_kungfu_run, plain))
     python = VENVS / "tf-2.15" / "bin" / "python"
     if python.exists():

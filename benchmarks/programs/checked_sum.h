@@ -1,4 +1,4 @@
-// What the peers of the benchmarks have in common: an in-place float32 sum through the C interface, and a check of it.
+// What the peers of the benchmarks have in common: in-place all-reduces through the C interface, and a checked sum.
 
 #pragma once
 
@@ -16,11 +16,11 @@
   std::exit(1);
 }
 
-inline void Sum(float* values, size_t count) {
+inline void AllReduce(void* values, size_t count, kungfu_dtype dtype, kungfu_reduce_op op) {
   kungfu_options options{};
   options.name = "benchmark";
-  options.dtype = KUNGFU_FLOAT32;
-  options.op = KUNGFU_SUM;
+  options.dtype = dtype;
+  options.op = op;
   const kungfu_span span{values, values, count};
   struct Call {
     const kungfu_span* span;
@@ -32,6 +32,8 @@ inline void Sum(float* values, size_t count) {
   };
   if (kungfu_wait(start, &call) != 0) Die(kungfu_last_error());
 }
+
+inline void Sum(float* values, size_t count) { AllReduce(values, count, KUNGFU_FLOAT32, KUNGFU_SUM); }
 
 inline void Verify(float* values, size_t count) {
   const int size = kungfu_size();
