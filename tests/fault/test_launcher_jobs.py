@@ -40,7 +40,7 @@ runner.sendall(f"hello {peers[rank]} {os.getpid()}\\n".encode())
 WAIT_FOR_EVER = """
 print("ready", flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.01)
 """
 
 
@@ -66,7 +66,7 @@ if rank == 1:
     print("about to fail")
     sys.exit(7)
 """
-    launch = kungfu_run("-np", "3", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="0.2")
+    launch = kungfu_run("-np", "3", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="1")
     assert launch.wait() == 7
     assert "rank 1 on 127.0.0.1 (pid " in launch.err
     assert ") failed first: exit code 7, after" in launch.err
@@ -93,7 +93,7 @@ if rank == 1:
     sys.exit(1)
 open("ignoring", "w").close()
 """
-    launch = kungfu_run("-np", "2", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="0.2")
+    launch = kungfu_run("-np", "2", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="1")
     assert launch.wait() == 1
     assert "[0] no\n" in launch.out
     assert "stopped (killed by SIGKILL)" in launch.err
