@@ -1,0 +1,85 @@
+"""A training whose strategy changes every ten steps: whether the weights are those of one without.
+
+Writes `results/strategies.md` and `results/strategies.png`.
+
+    python benchmarks/strategies.py [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import report
+from measure import environment
+
+PROGRAM = Path(__file__).parent / "programs" / "strategies.py"
+PEERS, SECONDS = 4, 300
+Steps = list[dict[str, Any]]
+
+
+def measured(rounds: int) -> Steps:
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) / "report"
+        command = [*launcher, sys.executable, str(PROGRAM), str(written), str(rounds)]
+        subprocess.run(command, env=environment(1), check=True, timeout=SECONDS, stdout=sys.stderr)
+        return [json.loads(line) for line in written.read_text().splitlines()]
+
+
+def table(steps: Steps) -> list[str]:
+    """Markdown."""
+    rows = []
+    for strategy in dict.fromkeys(step["strategy"] for step in steps):
+        own = [step for step in steps if step["strategy"] == strategy]
+        median = report.show_seconds(statistics.median(step["seconds"] for step in own))
+        equal, as_without = (sum(step[key] for step in own) for key in ("equal", "as_without"))
+        rows.append(f"| {strategy} | {len(own)} | {median} | {equal} | {as_without} |")
+    return [
+        "# Another strategy every ten steps",
+        "",
+        report.provenance(),
+        "",
+        f"{PEERS} peers on one host, 4 MiB of weights, gradients that are whole numbers. A step "
+        "computes and averages gradients, and applies them; its time is the median.",
+        "",
+        "| strategy | steps | a step | weights equal on all peers | bits as without changes |",
+        "|---|---|---|---|---|",
+        *rows,
+    ]
+
+
+def plot(steps: Steps) -> None:
+    """The time of each step, coloured by its strategy."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
+    for strategy in dict.fromkeys(step["strategy"] for step in steps):
+        own = [i for i, step in enumerate(steps) if step["strategy"] == strategy]
+        axes.plot(own, [1e3 * steps[i]["seconds"] for i in own], ".", label=strategy)
+    axes.set(xlabel="step", ylabel="milliseconds", yscale="log")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", ncols=3)
+    figure.savefig(report.RESULTS / "strategies.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    steps = measured(parser.parse_args().rounds)
+    report.write("strategies", table(steps))
+    plot(steps)
+    sys.exit(0 if all(step["equal"] and step["as_without"] for step in steps) else 1)
+
+
+if __name__ == "__main__":
+    main()
