@@ -49,7 +49,7 @@ class Method(NamedTuple):
     batches: int = 1  # that a process has for one
 
 
-COLUMNS = (Column(32, 4, (0.003, 0.01, 0.03, 0.1)), Column(1024, 10, (0.03, 0.1, 0.3, 1.0)))
+COLUMNS = (Column(32, 4, (0.005, 0.015, 0.05, 0.15)), Column(1024, 10, (0.03, 0.1, 0.3, 1.0)))
 METHODS = {
     "single": Method("one process, the batch of one peer", "single", 1),
     "joined": Method("one process, the batch of all peers", "single", 1, PEERS),
