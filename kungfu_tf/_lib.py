@@ -19,7 +19,7 @@ from typing import Any
 
 from kungfu_tf import _build, config, errors
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 LIBRARY_DIR = Path(__file__).resolve().parent / "lib"
 
 # kungfu_done of kungfu.h
@@ -39,6 +39,7 @@ class Options(ctypes.Structure):
         ("timeout", ctypes.c_double),
         ("fathers", ctypes.POINTER(ctypes.c_int32)),
         ("num_fathers", ctypes.c_int32),
+        ("norms", ctypes.c_void_p),
     ]
 
 

@@ -18,8 +18,7 @@ import tensorflow as tf
 from gradient_sets import resnet50
 
 import kungfu_tf as kf
-from kungfu_tf.optimizers.buckets import mean_gradients
-from kungfu_tf.optimizers.monitored import Norms
+from kungfu_tf.optimizers.buckets import Norms, mean_gradients
 
 keras = tf.keras
 
@@ -40,7 +39,7 @@ def exchange(is_monitored: bool) -> Callable[[int], Any]:
         def again(i: Any, total: Any, *gradients: Any) -> list[Any]:
             norms = Norms(tf.constant(True)) if is_monitored else None
             name = f"exchange/{is_monitored}"
-            means = mean_gradients(gradients, specs, name=name, observer=norms)
+            means = mean_gradients(gradients, specs, name=name, measured=norms)
             if norms:
                 total = tf.add_n([total, *norms.totals()])
             with tf.control_dependencies([total, *means]):  # as an optimizer that needs them all

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import _lib
+from kungfu_tf.ops import kernels, naming, tensors
 
 
 def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
@@ -22,6 +23,41 @@ def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
         by_dtype.setdefault(values.dtype, []).append(values)
     squares = [_lib.load_ops().kungfu_squared_norm(wanted, group) for group in by_dtype.values()]
     return tf.add_n(squares) if squares else tf.constant(0.0, tf.float64)
+
+
+def group_mean(
+    gradients: Sequence[Any], *, wanted: Any, name: str | None = None, step: Any = None
+) -> tuple[list[Any], Any, Any]:
+    """The means over the peers, as of `group_all_reduce`, and norms that are measured on the way.
+
+    Args:
+        gradients: Dense tensors of one floating or complex dtype, at least one.
+        wanted: A bool scalar. Where it is false on any peer the norms are NaN and cost nothing.
+        name: The same on every peer; default by the place in the program.
+        step: An integer scalar that must be the same on all peers.
+
+    Returns:
+        The means ḡ; the mean over the peers of |g|², and |ḡ|², of all gradients together: float64
+        scalars, of the same bits on all peers.
+
+    Raises:
+        UnsupportedTypeError: If the mean of the dtype is not defined.
+        tf.errors.InvalidArgumentError: If dtypes, shapes or `step` differ between peers, or a peer
+            does not ask for norms.
+    """
+    what = naming.title("group_all_reduce", name)
+    given = [tensors.to_tensor(gradient, what) for gradient in gradients]
+    for tensor, gradient in zip(given, gradients, strict=True):
+        tensors.check_reduction(tensor, "mean", what, gradient)
+    means, own, mean = kernels.run(
+        "kungfu_group_all_reduce_norms",
+        given,
+        tf.cast(0 if step is None else step, tf.int64),
+        wanted,
+        op="mean",
+        tag=naming.make_tag("group_all_reduce", name),
+    )
+    return list(means), own, mean
 
 
 def _values(gradient: Any) -> Any:

@@ -6,28 +6,36 @@ A bucket is sent when its gradients are ready, while the backward pass computes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import _weight, ops, peer
+from kungfu_tf.ops import norms
 from kungfu_tf.optimizers import tables
 
 DEFAULT_BUCKET_BYTES = 25 << 20
 
 
-class Observer(Protocol):
-    """Sees the gradients of each bucket, before and after."""
+class Norms:
+    """Σ over the buckets of one step of |g|², of the peers' gradients and of their mean.
 
-    def sends(self, gradients: Sequence[Any]) -> Any:
-        """Returns a scalar that travels with them; of it the plain mean over the peers is made.
+    Args:
+        wanted: Whether this peer wants them, a bool scalar. Where one does not they are NaN.
+    """
 
-        Args:
-            gradients: Of this peer.
-        """
+    def __init__(self, wanted: Any) -> None:
+        self.wanted = wanted
+        self._own: list[Any] = []
+        self._mean: list[Any] = []
 
-    def receives(self, scalar: Any, means: Sequence[Any]) -> None:
-        """Is told the means of both."""
+    def add(self, own: Any, mean: Any) -> None:
+        """Adds those of a bucket, float64 scalars: mean over the peers of |g|²; |mean g|²."""
+        self._own.append(own)
+        self._mean.append(mean)
+
+    def totals(self) -> tuple[Any, Any]:
+        return tf.add_n(self._own), tf.add_n(self._mean)
 
 
 def check_bucket_bytes(bucket_bytes: Any) -> None:
@@ -77,7 +85,7 @@ def mean_gradients(
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     name: str | None = None,
     step: Any = None,
-    observer: Observer | None = None,
+    measured: Norms | None = None,
     sums_rows: bool = False,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
@@ -91,28 +99,65 @@ def mean_gradients(
         bucket_bytes: The most bytes of one operation.
         name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
         step: The optimizer's step, if it counts them: peers at different steps are told so.
-        observer: Of what is sent and received.
+        measured: To which the norms of what is sent and received are added.
         sums_rows: Whether slices of one row of a table may be added up: see `Algorithm.sums_rows`.
     """
     means = list(gradients)
     if peer.alone():
         return means
-    own = _weight.current()
+    weight = _weight.current()
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         bucket_name = None if name is None else f"{name}/{number}"
         mine = [means[i] for i in bucket]
-        is_table = sums_rows and isinstance(mine[0], tf.IndexedSlices)  # alone in its bucket
-        if is_table:
-            mine = [tables.rows_once(mine[0])]
-        more = [observer.sends(mine)] if observer else []
-        sent = _weight.weighted(mine, own)
-        reduced = []
-        if is_table:
-            reduced.append(tables.mean_rows(sent.pop(), variables[bucket[0]], name=bucket_name))
-        if tensors := [*sent, *more]:
-            reduced += ops.group_all_reduce(tensors, op="mean", name=bucket_name, step=step)
-        if observer:
-            observer.receives(reduced.pop(), reduced)
+        if isinstance(mine[0], tf.IndexedSlices):  # alone in its bucket
+            reduced = [
+                _mean_slices(
+                    mine[0],
+                    variables[bucket[0]],
+                    weight,
+                    name=bucket_name,
+                    step=step,
+                    measured=measured,
+                    sums_rows=sums_rows,
+                )
+            ]
+        else:
+            sent = _weight.weighted(mine, weight)
+            reduced = _mean_tensors(sent, name=bucket_name, step=step, measured=measured)
         for i, mean in zip(bucket, reduced, strict=True):
             means[i] = mean
     return means
+
+
+def _mean_tensors(
+    sent: list[Any], *, name: str | None, step: Any, measured: Norms | None
+) -> list[Any]:
+    if measured is None:
+        return ops.group_all_reduce(sent, op="mean", name=name, step=step)
+    means, *squares = norms.group_mean(sent, wanted=measured.wanted, name=name, step=step)
+    measured.add(*squares)
+    return means
+
+
+def _mean_slices(
+    slices: Any,
+    variable: Any,
+    weight: Any,
+    *,
+    name: str | None,
+    step: Any,
+    measured: Norms | None,
+    sums_rows: bool,
+) -> Any:
+    """The same of slices, which are not reduced where they lie: their norm travels with them."""
+    if sums_rows:
+        slices = tables.rows_once(slices)
+    squares = [] if measured is None else [norms.squared_norm([slices], wanted=measured.wanted)]
+    sent = _weight.weighted([slices], weight)
+    means = [tables.mean_rows(sent.pop(), variable, name=name)] if sums_rows else []
+    if rest := [*sent, *squares]:
+        means += ops.group_all_reduce(rest, op="mean", name=name, step=step)
+    if measured is not None:
+        own = means[1]
+        measured.add(own, norms.squared_norm(means[:1], wanted=tf.math.is_finite(own)))
+    return means[0]

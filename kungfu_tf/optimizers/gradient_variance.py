@@ -34,8 +34,8 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     variance = mean over peers of |g − ḡ|²    # all gradients taken together as one vector
     ```
 
-    Every peer has the same value; it costs one number more in each exchange, and reading the
-    gradients twice. `MonitorCallback` hands it to Keras' `logs` as "gradient_variance"; anywhere
+    Every peer has the same value; the gradients are measured while they are exchanged, in the
+    caches. `MonitorCallback` hands it to Keras' `logs` as "gradient_variance"; anywhere
     else read the variable `optimizer.kungfu_algorithm.metrics["gradient_variance"]`, which is NaN
     until something was measured. With one peer nothing is, and a warning says so. Steps in which
     the peers' batches differ in size, or gradients are not finite, are left out.

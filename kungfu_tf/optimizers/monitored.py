@@ -8,19 +8,18 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _state, _weight, peer
-from kungfu_tf.ops import norms
 from kungfu_tf.ops.noise_scale import warn_alone
 from kungfu_tf.optimizers import _scale
-from kungfu_tf.optimizers.buckets import mean_gradients
+from kungfu_tf.optimizers.buckets import Norms, mean_gradients
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 
 
 class MonitoredSGD(SynchronousSGD):
     """g ← mean over peers of g; of every `interval`-th step something is published.
 
-    With each bucket travels one scalar, |g|² of this peer, whose mean over the peers every peer
-    gets; |mean g|² each computes for itself. A step in which the peers' batches differ in size is
-    not measured: a peer that sends NaN says so to all.
+    The mean over the peers of |g|², and |mean g|², are measured where the gradients are reduced,
+    while they are at hand. A step in which the peers' batches differ in size is not measured: it is
+    enough that one peer does not want it.
 
     Args:
         what: The name of the metric.
@@ -51,17 +50,17 @@ class MonitoredSGD(SynchronousSGD):
             if peer.alone():
                 warn_alone(self.what)
             return super().gradients(gradients, variables, step=step)
-        norms_of_step = Norms(self._is_due())
+        norms = Norms(self._is_due())
         means = mean_gradients(
             gradients,
             variables,
             bucket_bytes=self.bucket_bytes,
             name=self.exchange,
             step=step,
-            observer=norms_of_step,
+            measured=norms,
             sums_rows=self.sums_rows,
         )
-        own, mean = (norm / tf.square(_scale.current()) for norm in norms_of_step.totals())
+        own, mean = (norm / tf.square(_scale.current()) for norm in norms.totals())
         published = self._published.get()
         value = self.measure(own, mean)
         is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)
@@ -92,29 +91,6 @@ def _published(what: str) -> Any:
     variable = _state.variable(float("nan"), tf.float32, what)
     _state.shared_by_key()[what] = variable
     return variable
-
-
-class Norms:
-    """Observes the buckets of one step: Σ over them of |g|², of the peers' and of their mean."""
-
-    def __init__(self, is_due: Any) -> None:
-        self._is_due = is_due
-        self._own: list[Any] = []
-        self._mean: list[Any] = []
-
-    def sends(self, gradients: Sequence[Any]) -> Any:
-        dtype = tf.float64 if gradients[0].dtype in (tf.float64, tf.complex128) else tf.float32
-        # One by one: each is read while it is new.
-        squares = [norms.squared_norm([gradient], wanted=self._is_due) for gradient in gradients]
-        return tf.cast(tf.add_n(squares), dtype)
-
-    def receives(self, scalar: Any, means: Sequence[Any]) -> None:
-        self._own.append(tf.cast(scalar, tf.float64))
-        is_measured = tf.math.is_finite(scalar)
-        self._mean += [norms.squared_norm([mean], wanted=is_measured) for mean in means]
-
-    def totals(self) -> tuple[Any, Any]:
-        return tf.add_n(self._own), tf.add_n(self._mean)
 
 
 def _after(done: Any, gradients: list[Any]) -> list[Any]:

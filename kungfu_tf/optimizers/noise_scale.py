@@ -55,8 +55,8 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     noise scale = S̄ / Ḡ²                     # ∞ as long as no direction stands out of the noise
     ```
 
-    Every peer has the same value; it costs one number more in each exchange, and reading the
-    gradients twice. `MonitorCallback` hands it to Keras' `logs` as "noise_scale"; anywhere else
+    Every peer has the same value; the gradients are measured while they are exchanged, in the
+    caches. `MonitorCallback` hands it to Keras' `logs` as "noise_scale"; anywhere else
     read the variable `optimizer.kungfu_algorithm.metrics["noise_scale"]`, which is NaN until
     something was measured. With one peer nothing is, and a warning says so. Steps in which the
     peers' batches differ in size, or gradients are not finite, are left out.

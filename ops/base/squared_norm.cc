@@ -1,6 +1,7 @@
 #include "ops/base/squared_norm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "ops/base/float16.h"
@@ -10,23 +11,24 @@
 namespace kungfu {
 namespace {
 
-// As many sums as fill the vector registers, each of every kLanes-th element.
-constexpr size_t kLanes = 16;
+constexpr size_t kLanes = SquaredSum::kLanes;
 // Elements of half precision are widened so many at a time.
 constexpr size_t kBlock = 1024;
-static_assert(kBlock % kLanes == 0);
+
+template <typename T>
+KF_INLINE double Square(T x) {
+  return static_cast<double>(x) * static_cast<double>(x);
+}
 
 // The square of a float is exact as a double: a fused product and sum has the same bits.
 template <typename T>
-KF_INLINE void AddSquares(const T* data, size_t count, double* lanes) {
+KF_INLINE void AddSquares(const T* data, size_t count, size_t first_lane, double* lanes) {
   size_t i = 0;
+  for (; i < count && (first_lane + i) % kLanes != 0; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
   for (; i + kLanes <= count; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double x = static_cast<double>(data[i + lane]);
-      lanes[lane] += x * x;
-    }
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += Square(data[i + lane]);
   }
-  for (; i < count; ++i) lanes[i % kLanes] += static_cast<double>(data[i]) * static_cast<double>(data[i]);
+  for (; i < count; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
 }
 
 KF_INLINE void WidenAll(const Float16* in, float* out, size_t count) { Widen(in, out, count); }
@@ -36,37 +38,35 @@ KF_INLINE void WidenAll(const BFloat16* in, float* out, size_t count) {
 }
 
 template <typename T>
-KF_INLINE double Sum(const T* data, size_t count) {
-  double lanes[kLanes] = {};
+KF_INLINE size_t AddAll(const T* data, size_t count, size_t first_lane, double* lanes) {
   if constexpr (std::is_floating_point_v<T>) {
-    AddSquares(data, count, lanes);
+    AddSquares(data, count, first_lane, lanes);
   } else {
     float wide[kBlock];
     for (size_t i = 0; i < count; i += kBlock) {
       const size_t size = std::min(kBlock, count - i);
       WidenAll(data + i, wide, size);
-      AddSquares(wide, size, lanes);
+      AddSquares(wide, size, first_lane + i, lanes);
     }
   }
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
+  return count;
 }
 
-KF_INLINE double SumOf(const void* data, size_t count, DType dtype) {
+// Returns how many squares were added.
+KF_INLINE size_t AddTo(double* lanes, size_t first_lane, const void* data, size_t count, DType dtype) {
   switch (dtype) {
     case DType::kFloat16:
-      return Sum(static_cast<const Float16*>(data), count);
+      return AddAll(static_cast<const Float16*>(data), count, first_lane, lanes);
     case DType::kBFloat16:
-      return Sum(static_cast<const BFloat16*>(data), count);
+      return AddAll(static_cast<const BFloat16*>(data), count, first_lane, lanes);
     case DType::kFloat32:
-      return Sum(static_cast<const float*>(data), count);
+      return AddAll(static_cast<const float*>(data), count, first_lane, lanes);
     case DType::kFloat64:
-      return Sum(static_cast<const double*>(data), count);
+      return AddAll(static_cast<const double*>(data), count, first_lane, lanes);
     case DType::kComplex64:
-      return Sum(static_cast<const float*>(data), 2 * count);
+      return AddAll(static_cast<const float*>(data), 2 * count, first_lane, lanes);
     case DType::kComplex128:
-      return Sum(static_cast<const double*>(data), 2 * count);
+      return AddAll(static_cast<const double*>(data), 2 * count, first_lane, lanes);
     default:
       KF_CHECK(false) << "the norm of " << Name(dtype);
       return 0;
@@ -74,19 +74,37 @@ KF_INLINE double SumOf(const void* data, size_t count, DType dtype) {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) double SumWithAvx2(const void* data, size_t count, DType dtype) {
-  return SumOf(data, count, dtype);
+__attribute__((target("avx2"))) size_t AddWithAvx2(double* lanes, size_t first_lane, const void* data, size_t count,
+                                                   DType dtype) {
+  return AddTo(lanes, first_lane, data, count, dtype);
 }
 #endif
 
 }  // namespace
 
-double SquaredNorm(const void* data, size_t count, DType dtype) {
+void SquaredSum::Add(const void* data, size_t count, DType dtype) {
+  double lanes[kLanes];  // which the compiler keeps in registers
+  std::memcpy(lanes, lanes_, sizeof(lanes));
 #if defined(__x86_64__)
   static const bool has_avx2 = AvailableInstructions().back() == Instructions::kAvx2;
-  if (has_avx2) return SumWithAvx2(data, count, dtype);
+  next_ += has_avx2 ? AddWithAvx2(lanes, next_, data, count, dtype) : AddTo(lanes, next_, data, count, dtype);
+#else
+  next_ += AddTo(lanes, next_, data, count, dtype);
 #endif
-  return SumOf(data, count, dtype);
+  next_ %= kLanes;
+  std::memcpy(lanes_, lanes, sizeof(lanes));
+}
+
+double SquaredSum::Total() const {
+  double sum = 0;
+  for (const double lane : lanes_) sum += lane;
+  return sum;
+}
+
+double SquaredNorm(const void* data, size_t count, DType dtype) {
+  SquaredSum sum;
+  sum.Add(data, count, dtype);
+  return sum.Total();
 }
 
 }  // namespace kungfu

@@ -9,6 +9,7 @@
 using kungfu::DType;
 using kungfu::FromNumber;
 using kungfu::Kind;
+using kungfu::Norms;
 using kungfu::Operation;
 using kungfu::Peer;
 using kungfu::ReduceOp;
@@ -43,6 +44,13 @@ Operation Make(Kind kind, const kungfu_options* options) {
   operation.shape_digest = options->shape_digest;
   operation.step = options->step;
   operation.timeout = options->timeout;
+  if (kind == Kind::kAllReduce && options->norms) {
+    operation.wants_norms = options->norms->wanted != 0;
+    operation.measured = [norms = options->norms](const Norms& measured) {
+      norms->sent = measured.sent;
+      norms->received = measured.received;
+    };
+  }
   if (options->fathers) operation.fathers.assign(options->fathers, options->fathers + options->num_fathers);
   return operation;
 }

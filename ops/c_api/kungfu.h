@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file changes its meaning. */
-#define KUNGFU_ABI_VERSION 4
+#define KUNGFU_ABI_VERSION 5
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -82,6 +82,13 @@ typedef struct {
   uint64_t count;
 } kungfu_span;
 
+/* What an all_reduce of a floating or complex dtype measures on its way, of all spans together. */
+typedef struct {
+  int32_t wanted;  /* in: 0 if this peer does not want it; where any peer does not, the norms are NaN */
+  double sent;     /* out: the mean over the peers that are reduced of |send|² */
+  double received; /* out: |recv|². Both are the same bits on all these peers */
+} kungfu_norms;
+
 typedef struct {
   const char* name;      /* the same on every peer; 1 to kungfu_longest_name() bytes; not "kungfu/..." */
   int32_t dtype;         /* kungfu_dtype */
@@ -93,6 +100,8 @@ typedef struct {
   /* all_reduce: the father of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
   const int32_t* fathers;
   int32_t num_fathers; /* must be the session's size */
+  /* all_reduce: what is to be measured, on all peers or on none (NULL). Must stay until `done`. */
+  kungfu_norms* norms;
 } kungfu_options;
 
 KUNGFU_EXPORT size_t kungfu_longest_name(void);

@@ -13,6 +13,11 @@ Status CompleteAlone(const Operation& operation) {
       *operation.equal = 1;
       break;
     case Kind::kAllReduce:
+      if (operation.measured) {
+        const double norm = SquaredNorm(SendPieces(operation.spans, all, element), operation.dtype);
+        operation.measured(operation.wants_norms ? Norms{norm, norm} : Norms::Unknown());
+      }
+      [[fallthrough]];
     case Kind::kBroadcast:
     case Kind::kReduce:
       Copy(SendPieces(operation.spans, all, element), RecvPieces(operation.spans, all, element));

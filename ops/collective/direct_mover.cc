@@ -1,10 +1,12 @@
 #include "ops/collective/direct_mover.h"
 
 #include <utility>
+#include <vector>
 
 #include "ops/base/bytes.h"
 #include "ops/base/logging.h"
 #include "ops/collective/direct_reduction.h"
+#include "ops/collective/norms.h"
 #include "ops/plan/partition.h"
 
 namespace kungfu {
@@ -15,6 +17,12 @@ class DirectMover : public HostMover {
   using HostMover::HostMover;
 
  private:
+  Pieces Board() override {
+    if (!movement().measurement) return {};
+    board_.resize(group().size());
+    return {{reinterpret_cast<char*>(board_.data()), board_.size() * sizeof(Norms)}};
+  }
+
   void BeginOnLoop(std::vector<Data> data) override {
     KF_DCHECK(loop()->InLoop());
     const uint64_t total = TotalSize(data[place()].send);
@@ -29,6 +37,13 @@ class DirectMover : public HostMover {
     }
     reduction_ = std::make_unique<DirectReduction>(std::move(operands), std::move(results), movement().dtype,
                                                    movement().op, movement().size);
+    if (measures()) {
+      reduction_->MeasureOperands();
+      reduction_->MeasureResult();
+      for (const Data& one : data) {
+        places_.push_back(Slice(one.recv, total + place() * sizeof(Norms), sizeof(Norms)));
+      }
+    }
     Reduce();
   }
 
@@ -37,10 +52,33 @@ class DirectMover : public HostMover {
     while (!ended() && !reduction_->Advance(kSlice)) {
       if (Clock::now() - start > kTurn) return LaterOnLoop([this] { Reduce(); });
     }
+    if (ended()) return;
+    if (measures()) Announce();
     FinishOnLoop();
   }
 
+  // Tells all what was measured of this share.
+  void Announce() {
+    const Norms share = {reduction_->operand_norm(), reduction_->result_norm()};
+    for (const Pieces& place : places_) Copy({{reinterpret_cast<const char*>(&share), sizeof(Norms)}}, place);
+  }
+
+  // The shares in the order of the peers, so that all have the same sums.
+  void ConcludeOnLoop() override {
+    if (!movement().measurement) return;
+    Measurement& measurement = *movement().measurement;
+    measurement.complete = true;
+    measurement.norms = measures() ? Norms() : Norms::Unknown();
+    if (!measures()) return;
+    for (const Norms& share : board_) {
+      measurement.norms.sent += share.sent;
+      measurement.norms.received += share.received;
+    }
+  }
+
   std::unique_ptr<DirectReduction> reduction_;
+  std::vector<Norms> board_;    // what each peer has measured, by place
+  std::vector<Pieces> places_;  // this peer's on each board
 };
 
 }  // namespace

@@ -50,6 +50,12 @@ DirectReduction::DirectReduction(std::vector<Payload> operands, Accumulator* tot
 
 DirectReduction::~DirectReduction() = default;
 
+double DirectReduction::operand_norm() const {
+  double sum = 0;
+  for (const SquaredSum& squares : operand_squares_) sum += squares.Total();
+  return sum;
+}
+
 bool DirectReduction::Advance(uint64_t most) {
   for (uint64_t done = 0; left_ > 0 && done < most;) {
     size_t bytes = std::min<uint64_t>(left_, kBlock);
@@ -67,6 +73,7 @@ bool DirectReduction::Advance(uint64_t most) {
 // Nothing is written to a peer's memory before all operands have been read: it may be one of them.
 void DirectReduction::Block(size_t bytes) {
   const size_t count = bytes / SizeOf(dtype_);
+  for (size_t i = 0; i < operand_squares_.size(); ++i) operand_squares_[i].Add(operands_[i].data(), count, dtype_);
   if (total_) {
     CombineWide(total_, count);
     total_ += count;
@@ -80,6 +87,7 @@ void DirectReduction::Block(size_t bytes) {
   } else {
     Combine(result, count);
   }
+  if (result_squares_) result_squares_->Add(result, count, dtype_);
   for (size_t i = 1; i < results_.size(); ++i) std::memcpy(results_[i].data(), result, bytes);
 }
 

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ops/base/bytes.h"
 #include "ops/base/dtype.h"
+#include "ops/base/squared_norm.h"
 #include "ops/collective/pieces.h"
 
 namespace kungfu {
@@ -25,6 +27,12 @@ class DirectReduction {
   // `total`, which it fits.
   DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op);
   ~DirectReduction();
+
+  // From here on the squares are added up, while they are in the cache: of all operands, and of the result.
+  void MeasureOperands() { operand_squares_.resize(operands_.size()); }
+  void MeasureResult() { result_squares_.emplace(); }
+  double operand_norm() const;
+  double result_norm() const { return result_squares_->Total(); }
 
   // Goes on until about `most` bytes are reduced. Returns whether all are.
   bool Advance(uint64_t most);
@@ -54,9 +62,11 @@ class DirectReduction {
   uint64_t left_;
   std::vector<Cursor<Payload>> operands_;
   std::vector<Cursor<Pieces>> results_;
-  std::unique_ptr<char[]> partial_;  // of more than two operands
-  std::unique_ptr<float[]> wide_;    // of operands that are combined in float32
-  float* total_ = nullptr;           // where those stay that are not rounded
+  std::unique_ptr<char[]> partial_;          // of more than two operands
+  std::unique_ptr<float[]> wide_;            // of operands that are combined in float32
+  float* total_ = nullptr;                   // where those stay that are not rounded
+  std::vector<SquaredSum> operand_squares_;  // empty: they are not measured
+  std::optional<SquaredSum> result_squares_;
 };
 
 }  // namespace kungfu

@@ -1,6 +1,8 @@
 #include "ops/collective/graph_executor.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "ops/base/logging.h"
 #include "ops/collective/chunk_run.h"
@@ -11,7 +13,11 @@ namespace {
 class GraphExecutor : public Mover {
  public:
   GraphExecutor(EventLoop* loop, Movement movement, int rank, Conversation* conversation)
-      : loop_(loop), movement_(std::move(movement)), rank_(rank), conversation_(conversation) {}
+      : loop_(loop),
+        movement_(std::move(movement)),
+        rank_(rank),
+        conversation_(conversation),
+        received_(measures() ? movement_.chunks.size() : 0) {}
 
   void StartOnLoop(StatusCallback done) override {
     KF_DCHECK(loop_->InLoop());
@@ -31,23 +37,32 @@ class GraphExecutor : public Mover {
     if (filling_) return;
     filling_ = true;
     while (!finished_ && next_ < movement_.chunks.size() && next_ - ended_ < kChunksUnderWay) {
-      runs_.push_back(std::make_unique<ChunkRun>(movement_, movement_.chunks[next_++], rank_, conversation_,
-                                                 [this](const Status& status) { Ended(status); }));
+      const Chunk& chunk = movement_.chunks[next_++];
+      if (measures()) movement_.measurement->norms.sent += SquaredNorm(chunk.send, movement_.dtype);
+      runs_.push_back(std::make_unique<ChunkRun>(movement_, chunk, rank_, conversation_,
+                                                 [this, &chunk](const Status& status) { Ended(chunk, status); }));
       runs_.back()->Start();
     }
     filling_ = false;
     if (ended_ == movement_.chunks.size()) Finish(OkStatus());
   }
 
-  void Ended(const Status& status) {
+  bool measures() const { return movement_.measurement && movement_.measurement->wanted; }
+
+  void Ended(const Chunk& chunk, const Status& status) {
     if (!status.ok()) return Finish(status);
     ++ended_;
+    if (measures() && Concludes(chunk, rank_)) {
+      received_[&chunk - movement_.chunks.data()] = SquaredNorm(AsPayload(chunk.recv), movement_.dtype);
+    }
     Fill();
   }
 
   void Finish(const Status& status) {
     if (finished_) return;
     finished_ = true;
+    // In the order of the chunks, not in that of their ends.
+    if (measures()) movement_.measurement->norms.received = std::accumulate(received_.begin(), received_.end(), 0.0);
     loop_->Post([done = std::move(done_), alive = std::weak_ptr<int>(alive_), status] {
       if (!alive.expired()) done(status);
     });
@@ -61,6 +76,7 @@ class GraphExecutor : public Mover {
 
   StatusCallback done_;
   std::vector<std::unique_ptr<ChunkRun>> runs_;
+  std::vector<double> received_;  // by chunk: the squared norm of what was concluded here
   size_t next_ = 0;
   size_t ended_ = 0;
   bool filling_ = false;

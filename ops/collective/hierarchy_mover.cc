@@ -6,6 +6,7 @@
 
 #include "ops/base/logging.h"
 #include "ops/base/reduce.h"
+#include "ops/base/squared_norm.h"
 #include "ops/collective/chunk_run.h"
 #include "ops/collective/direct_reduction.h"
 
@@ -24,6 +25,7 @@ class HierarchyMover : public HostMover {
     std::unique_ptr<Accumulator> total{};
     std::unique_ptr<DirectReduction> reduction{};  // under way
     std::unique_ptr<ChunkRun> run{};
+    SquaredSum received{};
     uint64_t spread = 0;  // bytes that the host's other peers have got
   };
 
@@ -74,15 +76,27 @@ class HierarchyMover : public HostMover {
     } else if (next_ < shares_.size() && next_ - ended_ < kChunksUnderWay) {
       Reduce(&shares_[next_]);
     } else {
-      if (ended_ == shares_.size()) FinishOnLoop();
+      if (ended_ == shares_.size()) Finish();
       return false;
     }
     return true;
   }
 
+  // What was measured is added up in the order of the chunks, not in that of their ends.
+  void Finish() {
+    if (movement().measurement) {
+      Norms& norms = movement().measurement->norms;
+      norms.received = 0;
+      for (const Share& share : shares_) norms.received += share.received.Total();
+      if (!measures()) norms = Norms::Unknown();
+    }
+    FinishOnLoop();
+  }
+
   void Reduce(Share* share) {
     if (!share->reduction) Prepare(share);
     if (!share->reduction->Advance(kSlice)) return;
+    if (measures()) movement().measurement->norms.sent += share->reduction->operand_norm();
     share->reduction = nullptr;
     ++next_;
     std::vector<int> served;
@@ -111,12 +125,14 @@ class HierarchyMover : public HostMover {
       share->reduction =
           std::make_unique<DirectReduction>(std::move(operands), std::vector<Pieces>{share->chunk.recv}, dtype, op, 0);
     }
+    if (measures()) share->reduction->MeasureOperands();
   }
 
   void Spread(Share* share) {
     const uint64_t size = std::min(kSlice, share->size - share->spread);
     const Payload result = Slice(share->chunk.send, share->spread, size);
     for (const int other : others_) Copy(result, Slice(data_[other].recv, share->begin + share->spread, size));
+    if (measures() && Concludes(share->chunk, rank())) AddSquares(result, movement().dtype, &share->received);
     share->spread += size;
     if (share->spread < share->size) return;
     arrived_.pop_front();

@@ -88,12 +88,16 @@ std::vector<int> HostMover::AwaitedOnLoop() const {
 // What this peer offers: all zero if it cannot.
 void HostMover::Prepare() {
   const auto send = Join<Payload>(movement_.chunks, [](const Chunk& chunk) { return chunk.send; });
-  const auto recv = Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; });
+  auto recv = Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; });
+  const Pieces board = Board();
+  board_size_ = TotalSize(AsPayload(board));
+  recv.insert(recv.end(), board.begin(), board.end());
   slot_ = group_->TakeSlotOnLoop();
   if (slot_ < 0) return;
   buffers_ = DirectBuffers::Make(group_->arena(), send, recv, SizeOf(movement_.dtype));
   if (!buffers_) return;
   mine() = {1,
+            movement_.measurement && movement_.measurement->wanted,
             static_cast<uint32_t>(slot_),
             buffers_->table(),
             buffers_->sends(),
@@ -132,6 +136,8 @@ void HostMover::OffersAreHere() {
   // No callback of a message may come after the end.
   if (falls_back_ && sending_ > 0) return;
   if (falls_back_) return FallBack();
+  measures_ = movement_.measurement &&
+              std::all_of(offers_.begin(), offers_.end(), [](const Offer& offer) { return offer.wants_norms != 0; });
   std::vector<Data> data(group_->size());
   for (int place = 0; place < group_->size(); ++place) {
     if (See(place, &data[place])) continue;
@@ -153,7 +159,7 @@ bool HostMover::See(int place, Data* data) const {
   }
   const auto* table = reinterpret_cast<const DirectEntry*>(arena.data + offer.table);
   auto send = Mapped<Payload>(arena, table, offer.sends, total);
-  auto recv = Mapped<Pieces>(arena, table + offer.sends, offer.recvs, total);
+  auto recv = Mapped<Pieces>(arena, table + offer.sends, offer.recvs, total + board_size_);
   if (!send || !recv) return false;
   *data = {std::move(*send), std::move(*recv)};
   return true;
@@ -191,6 +197,7 @@ void HostMover::GoOnOnLoop() {
   buffers_->TakeResults();
   buffers_->Release();
   buffers_.reset();
+  ConcludeOnLoop();
   counters_->MovedDirectly();
   EndOnLoop(OkStatus());
 }

@@ -57,6 +57,10 @@ class HostMover : public Mover, private DirectWaiter {
   virtual void BeginOnLoop(std::vector<Data> data) = 0;
   // May be called again, or after the end, to no effect.
   void FinishOnLoop();
+  // What more the others may write to, behind the result; asked for once, before BeginOnLoop.
+  virtual Pieces Board() { return {}; }
+  // All have finished, and what they have written is here.
+  virtual void ConcludeOnLoop() {}
   // The first status counts.
   void EndOnLoop(const Status& status);
   // Whether there is a status: then nothing more is to be done.
@@ -69,17 +73,20 @@ class HostMover : public Mover, private DirectWaiter {
   int rank() const { return group_->ranks()[place()]; }
   int place() const { return group_->place(); }
   const Movement& movement() const { return movement_; }
+  // Whether all peers of the host want what can be measured. REQUIRES: BeginOnLoop was called.
+  bool measures() const { return measures_; }
   Conversation* conversation() const { return conversation_; }
 
  private:
   // The message by which a peer begins. Plain bytes: the host's peers are alike.
   struct Offer {
-    uint32_t usable = 0;  // 0: take the graph executor; the rest means nothing then
+    uint16_t usable = 0;       // 0: take the graph executor; the rest means nothing then
+    uint16_t wants_norms = 0;  // 1: what can be measured is wanted
     uint32_t slot = 0;
     uint64_t table = 0;     // where in the arena it is said where
     uint32_t sends = 0;     // the contribution lies, so many entries,
     uint32_t recvs = 0;     // and behind them the result
-    uint64_t total = 0;     // bytes of either
+    uint64_t total = 0;     // bytes of either, without the board
     uint64_t finished = 0;  // the slot's counter; one more when this peer has finished
   };
 
@@ -105,10 +112,12 @@ class HostMover : public Mover, private DirectWaiter {
   // A slot that others may still look at is never used again: there are many, and operations seldom fail.
   int slot_ = -1;
   std::unique_ptr<DirectBuffers> buffers_;
+  uint64_t board_size_ = 0;
   std::vector<Offer> offers_;  // by place
   std::vector<std::unique_ptr<Sink>> sinks_;
   int awaited_ = 0, sending_ = 0;  // messages
   bool falls_back_ = false;
+  bool measures_ = false;
   bool finished_ = false;  // this peer has done its share
   int next_ = 0;           // whose counter is looked at
   std::unique_ptr<Mover> inner_;

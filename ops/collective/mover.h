@@ -10,6 +10,7 @@
 
 #include "ops/base/dtype.h"
 #include "ops/base/status.h"
+#include "ops/collective/norms.h"
 #include "ops/collective/pieces.h"
 #include "ops/plan/graph.h"
 
@@ -25,6 +26,9 @@ struct Chunk {
   uint32_t part = 0;  // messages of this chunk are numbered part and part + 1; unique within the operation
 };
 
+// Whether this rank is where the result of an all_reduce's chunk comes into being.
+inline bool Concludes(const Chunk& chunk, int rank) { return chunk.reduce->Successors(rank).empty(); }
+
 struct Movement {
   std::vector<Chunk> chunks;  // in the same order on every rank
   DType dtype = DType::kUint8;
@@ -32,6 +36,8 @@ struct Movement {
   int size = 1;  // how many ranks are reduced: what a mean divides by
   // Every rank contributes to all chunks and keeps all of them: the graphs are one way to bring that about.
   bool all_reduce = false;
+  // Where an all_reduce leaves what it has measured; null: nothing. Outlives the mover.
+  Measurement* measurement = nullptr;
 };
 
 class Conversation;

@@ -17,6 +17,11 @@ bool IsRagged(Kind kind) {
   return kind == Kind::kGather || kind == Kind::kAllGather || kind == Kind::kAllToAll || kind == Kind::kConsensus;
 }
 
+bool HasNorm(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kComplex128; }
+
+// Turns the digest of an operation into that of the same one with norms.
+constexpr uint64_t kWithNorms = 0x9e3779b97f4a7c15;
+
 }  // namespace
 
 std::string Title(const Operation& operation) {
@@ -38,7 +43,7 @@ Signature SignatureOf(const Operation& operation) {
   signature.op = Reduces(operation.kind) ? operation.op : ReduceOp::kSum;
   signature.root = HasRoot(operation.kind) ? operation.root : 0;
   signature.count = IsRagged(operation.kind) ? 0 : TotalCount(operation);
-  signature.shape_digest = operation.shape_digest;
+  signature.shape_digest = operation.shape_digest ^ (operation.measured ? kWithNorms : 0);
   signature.step = operation.step;
   return signature;
 }
@@ -60,6 +65,9 @@ Status Validate(const Operation& operation, int size) {
   if (static_cast<int>(operation.op) >= kNumReduceOps) return invalid("unknown reduction");
   if (Reduces(operation.kind) && !Supports(operation.dtype, operation.op)) {
     return invalid(std::string(Name(operation.op)) + " of " + Name(operation.dtype) + " is not defined");
+  }
+  if (operation.measured && !(operation.kind == Kind::kAllReduce && HasNorm(operation.dtype))) {
+    return invalid(std::string("the norm of ") + Name(operation.dtype) + " is not defined");
   }
   if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size)) {
     return invalid("root " + std::to_string(operation.root) + " is not a rank of " + std::to_string(size) + " peers");

@@ -9,6 +9,7 @@
 
 #include "ops/base/deadline.h"
 #include "ops/base/hmac.h"
+#include "ops/collective/norms.h"
 #include "ops/collective/pieces.h"
 #include "ops/transport/wire.h"
 
@@ -30,6 +31,10 @@ struct Operation {
 
   // all_reduce: the father of each rank of a forest, each tree of which reduces alone; empty: all do together.
   std::vector<int> fathers;
+  // all_reduce: is told, before `done`, the mean over the peers that were reduced of |send|², and |recv|², if all of
+  // them want it, else Norms::Unknown(); all are told the same. Null, on all peers: nothing is measured.
+  std::function<void(const Norms&)> measured;
+  bool wants_norms = true;
   // all_reduce, broadcast, reduce: the tensors. Other kinds: one span, of which `send` is the contribution.
   std::vector<Span> spans;
   uint64_t row = 1;                   // reduce_scatter, all_to_all: elements that stay together

@@ -38,6 +38,16 @@ Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element
   return pieces;
 }
 
+void AddSquares(const Payload& pieces, DType dtype, SquaredSum* sum) {
+  for (const ConstBytes& piece : pieces) sum->Add(piece.data, piece.size / SizeOf(dtype), dtype);
+}
+
+double SquaredNorm(const Payload& pieces, DType dtype) {
+  SquaredSum sum;
+  AddSquares(pieces, dtype, &sum);
+  return sum.Total();
+}
+
 void ReduceSink::Consume(ConstBytes view) {
   while (view.size > 0) {
     Advance(left_, &left_piece_, &left_offset_);

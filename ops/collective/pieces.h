@@ -8,6 +8,7 @@
 
 #include "ops/base/bytes.h"
 #include "ops/base/dtype.h"
+#include "ops/base/squared_norm.h"
 #include "ops/plan/partition.h"
 #include "ops/router/copy_sink.h"
 
@@ -23,6 +24,10 @@ struct Span {
 // A range of the array, as it lies in the tensors.
 Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
 Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
+
+// Of elements of a floating or complex type.
+void AddSquares(const Payload& pieces, DType dtype, SquaredSum* sum);
+double SquaredNorm(const Payload& pieces, DType dtype);
 
 // Reduces what arrives from where the transport has it: to = left op arriving. `left` may be `to`.
 class ReduceSink : public Sink {

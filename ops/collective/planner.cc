@@ -76,6 +76,7 @@ Plan::Plan(Operation* operation, Routes* routes)
     case Kind::kAllReduce:
     case Kind::kBarrier:
       operation->fathers.empty() ? PlanAllReduce() : PlanTrees();
+      if (operation->measured) AddNorms();
       break;
     case Kind::kBroadcast:
       PlanBroadcast();
@@ -143,6 +144,7 @@ void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
 void Plan::PlanAllReduce() {
   stages_.push_back([this](Movement* movement) {
     movement->all_reduce = true;
+    if (operation_->measured) movement->measurement = &measurement_;
     const uint64_t count = TotalCount(*operation_);
     const std::vector<Routes::Lane>& lanes = routes_->LanesFor(count * element());
     const std::vector<Range> ranges =
@@ -167,10 +169,42 @@ void Plan::PlanAllReduce() {
 // Each tree by itself: a mean is that of its ranks.
 void Plan::PlanTrees() {
   stages_.push_back([this](Movement* movement) {
-    const Routes::Trees trees = routes_->TreesOf(operation_->fathers);
+    const Routes::Trees trees = Trees();
     movement->size = trees.size;
+    if (operation_->measured) movement->measurement = &measurement_;
     AddChunks(movement, trees.lane.reduce, trees.lane.broadcast, operation_->spans, {0, TotalCount(*operation_)}, true,
               true);
+    return OkStatus();
+  });
+}
+
+Routes::Trees Plan::Trees() {
+  if (operation_->fathers.empty()) return {routes_->Rooted(0), size_};
+  return routes_->TreesOf(operation_->fathers);
+}
+
+// 16 bytes more along a tree and back, where the mover has not brought them together.
+void Plan::AddNorms() {
+  measurement_.wanted = operation_->wants_norms;
+  if (!measurement_.wanted) measurement_.norms = Norms::Unknown();
+  stages_.push_back([this](Movement* movement) {
+    if (measurement_.complete) return OkStatus();
+    const Routes::Trees trees = Trees();
+    movement->dtype = DType::kFloat64;
+    movement->op = ReduceOp::kSum;
+    Chunk chunk;
+    chunk.reduce = trees.lane.reduce;
+    chunk.broadcast = trees.lane.broadcast;
+    char* const norms = reinterpret_cast<char*>(&measurement_.norms);
+    chunk.send = {{norms, sizeof(Norms)}};
+    chunk.recv = {{norms, sizeof(Norms)}};
+    chunk.part = next_part_;
+    next_part_ += 2;
+    movement->chunks.push_back(std::move(chunk));
+    return OkStatus();
+  });
+  stages_.push_back([this](Movement*) {
+    operation_->measured({measurement_.norms.sent / Trees().size, measurement_.norms.received});
     return OkStatus();
   });
 }

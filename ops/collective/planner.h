@@ -13,6 +13,7 @@
 
 #include "ops/base/hmac.h"
 #include "ops/collective/mover.h"
+#include "ops/collective/norms.h"
 #include "ops/collective/operation.h"
 #include "ops/plan/cost.h"
 #include "ops/plan/peer_list.h"
@@ -79,6 +80,10 @@ class Plan {
   void PlanAllToAll();
   void PlanConsensus();
   void AddAgreement();
+  // Behind an all_reduce: brings together what its peers have measured of it.
+  void AddNorms();
+  // Along which an all_reduce's peers tell each other little: those of the operation, or one of all.
+  Routes::Trees Trees();
 
   // Exchanges a row of `lengths_` per rank.
   void AddLengths(int per_rank);
@@ -102,6 +107,7 @@ class Plan {
   std::vector<uint64_t> lengths_;
   std::vector<Sha256Digest> digests_;
   std::vector<std::unique_ptr<char[]>> scratch_;
+  Measurement measurement_;
 };
 
 }  // namespace kungfu

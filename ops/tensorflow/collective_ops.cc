@@ -20,14 +20,14 @@ absl::Status SameShapes(InferenceContext* context) {
 using SpanFunction = uint64_t (*)(const kungfu_span* spans, int num_spans, const kungfu_options* options,
                                   kungfu_done done, void* arg);
 
-// "float32 [2,3], [5]": the outputs, which have the shapes of the inputs.
-std::string DescribeOutputs(OpKernelContext* context) {
+// "float32 [2,3], [5]": the first `count` outputs, which have the shapes of the inputs.
+std::string DescribeOutputs(OpKernelContext* context, int count) {
   constexpr int kShown = 8;
   std::vector<std::string> shapes;
-  for (int i = 0; i < std::min(kShown, context->num_outputs()); ++i) {
+  for (int i = 0; i < std::min(kShown, count); ++i) {
     shapes.push_back(context->mutable_output(i)->shape().DebugString());
   }
-  const int hidden = context->num_outputs() - static_cast<int>(shapes.size());
+  const int hidden = count - static_cast<int>(shapes.size());
   return absl::StrCat(tensorflow::DataTypeString(context->expected_output_dtype(0)), " ", absl::StrJoin(shapes, ", "),
                       hidden > 0 ? absl::StrCat(" and ", hidden, " more") : "");
 }
@@ -38,15 +38,15 @@ class SpanKernel : public CollectiveKernel {
  public:
   SpanKernel(OpKernelConstruction* context, SpanFunction function) : CollectiveKernel(context), function_(function) {
     if (context->HasAttr("positions")) OP_REQUIRES_OK(context, context->GetAttr("positions", &positions_));
+    if (context->HasAttr("N")) OP_REQUIRES_OK(context, context->GetAttr("N", &num_tensors_));
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    const int num_tensors = context->num_outputs();
-    absl::InlinedVector<kungfu_span, 8> spans(num_tensors);
+    absl::InlinedVector<kungfu_span, 8> spans(num_tensors_);
     Digest digest;
-    digest.Add(num_tensors);
+    digest.Add(num_tensors_);
     for (const int position : positions_) digest.Add(position);
-    for (int i = 0; i < num_tensors; ++i) {
+    for (int i = 0; i < num_tensors_; ++i) {
       const Tensor& input = context->input(i);
       const TensorShape shape = input.shape();
       const void* const send = input.data();
@@ -57,21 +57,24 @@ class SpanKernel : public CollectiveKernel {
     }
 
     int64_t number = 0;
-    if (context->num_inputs() > num_tensors) {
-      const Tensor& input = context->input(num_tensors);
-      OP_REQUIRES_ASYNC(context, tensorflow::TensorShapeUtils::IsScalar(input.shape()),
-                        absl::InvalidArgumentError(
-                            absl::StrCat("the last input has shape ", input.shape().DebugString(), ", not a scalar's")),
-                        done);
-      number = input.scalar<int64_t>()();
+    for (int i = num_tensors_; i < context->num_inputs(); ++i) {
+      const TensorShape& shape = context->input(i).shape();
+      OP_REQUIRES_ASYNC(
+          context, tensorflow::TensorShapeUtils::IsScalar(shape),
+          absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", shape.DebugString(), ", not a scalar's")),
+          done);
     }
+    if (context->num_inputs() > num_tensors_) number = context->input(num_tensors_).scalar<int64_t>()();
 
+    kungfu_options options = Options(context->expected_output_dtype(0), digest, absl::OkStatus());
+    std::function<absl::Status()> finish;
+    OP_REQUIRES_OK_ASYNC(context, Extend(context, &options, &finish), done);
     auto call = std::make_shared<Call>(context, std::move(done));
-    call->describe = [context] { return DescribeOutputs(context); };
-    kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    call->describe = [context, count = num_tensors_] { return DescribeOutputs(context, count); };
+    call->finish = std::move(finish);
     const std::string name = NameWith(number, &options);
     options.name = name.c_str();
-    call->Start([&](void* arg) { return function_(spans.data(), num_tensors, &options, &Call::OnDone, arg); });
+    call->Start([&](void* arg) { return function_(spans.data(), num_tensors_, &options, &Call::OnDone, arg); });
   }
 
  protected:
@@ -80,10 +83,16 @@ class SpanKernel : public CollectiveKernel {
     options->step = static_cast<uint64_t>(number);
     return tag();
   }
+  // What is asked of the core beyond the tensors; `*finish` runs after success, and keeps what that needs.
+  virtual absl::Status Extend(OpKernelContext*, kungfu_options*, std::function<absl::Status()>*) const {
+    return absl::OkStatus();
+  }
+  int num_tensors() const { return num_tensors_; }
 
  private:
   const SpanFunction function_;
   std::vector<int> positions_;
+  int num_tensors_ = 1;
 };
 
 struct AllReduceKernel : SpanKernel {
@@ -94,6 +103,27 @@ struct NumberedAllReduceKernel : AllReduceKernel {
   using AllReduceKernel::AllReduceKernel;
 
   std::string NameWith(int64_t number, kungfu_options*) const override { return absl::StrCat(tag(), "/", number); }
+};
+
+// Behind the step a scalar says whether the norms are wanted; behind the results they are.
+struct NormsKernel : AllReduceKernel {
+  using AllReduceKernel::AllReduceKernel;
+
+  absl::Status Extend(OpKernelContext* context, kungfu_options* options,
+                      std::function<absl::Status()>* finish) const override {
+    Tensor *sent = nullptr, *received = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors(), TensorShape(), &sent));
+    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors() + 1, TensorShape(), &received));
+    auto norms = std::make_shared<kungfu_norms>();
+    norms->wanted = context->input(num_tensors() + 1).scalar<bool>()() ? 1 : 0;
+    options->norms = norms.get();
+    *finish = [norms, sent, received] {
+      sent->scalar<double>()() = norms->sent;
+      received->scalar<double>()() = norms->received;
+      return absl::OkStatus();
+    };
+    return absl::OkStatus();
+  }
 };
 
 struct BroadcastKernel : SpanKernel {
@@ -126,7 +156,7 @@ class ReduceKernel : public CollectiveKernel {
     Digest digest;
     digest.AddShape(shape);
     auto call = std::make_shared<Call>(context, std::move(done));
-    call->describe = [context] { return DescribeOutputs(context); };
+    call->describe = [context] { return DescribeOutputs(context, 1); };
     call->finish = [received] { return absl::OkStatus(); };  // keeps the memory
     const kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
     const kungfu_span span = {send, received.data(), static_cast<uint64_t>(shape.num_elements())};
@@ -176,6 +206,37 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Doc("The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them.");
 KUNGFU_REGISTER_KERNEL("KungfuGroupAllReduce", AllReduceKernel,
                        .HostMemory("inputs").HostMemory("step").HostMemory("outputs"));
+
+REGISTER_OP("KungfuGroupAllReduceNorms")
+    .Input("inputs: N * T")
+    .Input("step: int64")
+    .Input("wanted: bool")
+    .Output("outputs: N * T")
+    .Output("sent: double")
+    .Output("received: double")
+    .Attr("T: {half, bfloat16, float, double, complex64, complex128}")
+    .Attr("N: int >= 1")
+    .Attr("tag: string")
+    .Attr("op: " KUNGFU_REDUCTIONS)
+    .Attr("positions: list(int) = []")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* context) {
+      const int num_tensors = context->num_inputs() - 2;
+      for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(i));
+      for (int i = num_tensors; i < context->num_inputs(); ++i) {
+        tensorflow::shape_inference::ShapeHandle scalar;
+        TF_RETURN_IF_ERROR(context->WithRank(context->input(i), 0, &scalar));
+        context->set_output(i, scalar);
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "As KungfuGroupAllReduce. `sent` is the mean over the peers of the sum of the squares of all `inputs`, "
+        "`received` that sum of all `outputs`; NaN if a peer does not want them. All peers have the same bits.");
+KUNGFU_REGISTER_KERNEL(
+    "KungfuGroupAllReduceNorms", NormsKernel,
+    .HostMemory("inputs").HostMemory("step").HostMemory("wanted").HostMemory("outputs").HostMemory("sent").HostMemory(
+        "received"));
 
 REGISTER_OP("KungfuBroadcast")
     .Input("input: T")

@@ -38,6 +38,27 @@ KF_TEST(SquaredNorm, OfHalfPrecision) {
   }
 }
 
+// However an array is cut, the bits are those of the whole.
+KF_TEST(SquaredNorm, OfPieces) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    std::vector<float> numbers(5000);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1.0f / static_cast<float>(3 * i + 1);
+    std::vector<Float16> halves;
+    for (const float number : numbers) halves.push_back(Narrow<Float16>(number));
+    const bool is_half = dtype == DType::kFloat16;
+    const char* const data =
+        is_half ? reinterpret_cast<const char*>(halves.data()) : reinterpret_cast<const char*>(numbers.data());
+    SquaredSum sum;
+    size_t begin = 0;
+    for (const size_t size : {1, 0, 15, 16, 1000, 1023, 2945}) {
+      sum.Add(data + begin * SizeOf(dtype), size, dtype);
+      begin += size;
+    }
+    ASSERT_EQ(begin, numbers.size());
+    EXPECT_EQ(sum.Total(), SquaredNorm(data, numbers.size(), dtype));
+  }
+}
+
 KF_TEST(SquaredNorm, DoesNotOverflowWithItsElements) {
   const std::vector<float> large(100, 1e30f);
   EXPECT_GE(SquaredNorm(large.data(), large.size(), DType::kFloat32), 0.9e62);

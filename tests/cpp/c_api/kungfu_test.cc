@@ -83,6 +83,16 @@ KF_TEST(CApi, AProcessAloneIsOneOfOne) {
     EXPECT_EQ(call.Wait().code, kOk);
     EXPECT_TRUE(values == (std::vector<float>{1, 2, 3}));
     EXPECT_EQ(kungfu_completed("x"), 1u);
+    for (const int wanted : {1, 0}) {
+      kungfu_norms norms = {wanted, -1, -1};
+      kungfu_options options = Named("x");
+      options.norms = &norms;
+      Call measured;
+      AllReduce(&values, options, &measured);
+      EXPECT_EQ(measured.Wait().code, kOk);
+      EXPECT_EQ(norms.sent == 14 && norms.received == 14, wanted == 1);
+      EXPECT_EQ(norms.sent != norms.sent && norms.received != norms.received, wanted == 0);
+    }
   });
 }
 

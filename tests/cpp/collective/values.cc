@@ -122,6 +122,12 @@ std::vector<char> MakeValues(DType dtype, ReduceOp op, uint64_t count, int rank)
   return values;
 }
 
+std::vector<double> NumbersOf(DType dtype, const std::vector<char>& values) {
+  std::vector<double> numbers(values.size() / SizeOf(dtype));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = Load(values, i, dtype);
+  return numbers;
+}
+
 std::vector<char> ExpectedValues(DType dtype, ReduceOp op, const std::vector<std::vector<char>>& inputs) {
   std::vector<char> result = inputs[0];
   const uint64_t count = result.size() / SizeOf(dtype);

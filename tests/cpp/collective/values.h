@@ -22,6 +22,9 @@ inline constexpr uint64_t kCounts[] = {0, 1, 10, 1000, 10007};
 // Element i of rank r: a small whole number that depends on both (for bool: 0 or 1).
 std::vector<char> MakeValues(DType dtype, ReduceOp op, uint64_t count, int rank);
 
+// The elements, of complex ones the real parts.
+std::vector<double> NumbersOf(DType dtype, const std::vector<char>& values);
+
 // What the reduction over the ranks' inputs must be. A mean may be a fraction: it is the rounded quotient of the exact
 // sum.
 std::vector<char> ExpectedValues(DType dtype, ReduceOp op, const std::vector<std::vector<char>>& inputs);

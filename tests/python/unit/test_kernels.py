@@ -21,6 +21,7 @@ OPS = [
     "KungfuGather",
     "KungfuGet",
     "KungfuGroupAllReduce",
+    "KungfuGroupAllReduceNorms",
     "KungfuGroupBroadcast",
     "KungfuNumberedAllReduce",
     "KungfuPeerInfo",
