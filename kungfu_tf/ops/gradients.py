@@ -45,6 +45,13 @@ def _group_all_reduce(op: Any, *gradients: Any) -> list[Any]:
     return [*group.group_all_reduce(gradients, op=_linear(op), name=_name(op)), None]
 
 
+@tf.RegisterGradient("KungfuGroupAllReduceNorms")
+def _group_all_reduce_norms(op: Any, *gradients: Any) -> list[Any]:
+    # Norms are measurements: as constants.
+    means = gradients[:-2]
+    return [*group.group_all_reduce(means, op=_linear(op), name=_name(op)), None, None]
+
+
 @tf.RegisterGradient("KungfuSubsetAllReduce")
 def _subset_all_reduce(op: Any, gradient: Any) -> list[Any]:
     fathers = op.inputs[1]

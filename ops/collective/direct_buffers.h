@@ -25,7 +25,7 @@ struct DirectEntry {
 class DirectBuffers {
  public:
   // Null if too much of the data lies elsewhere, or the arena has no room. What is sent is in its place from here on.
-  // REQUIRES: equal total sizes.
+  // REQUIRES: there is room for as much as is sent; more may be received.
   static std::unique_ptr<DirectBuffers> Make(Arena* arena, const Payload& send, const Pieces& recv,
                                              size_t element_size);
   // Unless it was released, others may still write: what they could reach is withdrawn from the arena.

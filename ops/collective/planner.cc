@@ -112,20 +112,19 @@ StatusOr<std::unique_ptr<Movement>> Plan::Next() {
   return movement;
 }
 
+void Plan::AddChunk(Movement* movement, const Routes::Lane& lane, Payload send, Pieces recv) {
+  movement->chunks.push_back({lane.reduce, lane.broadcast, std::move(send), std::move(recv), next_part_});
+  next_part_ += 2;
+}
+
 void Plan::AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
                      const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
                      bool sends, bool receives) {
   for (Range range : Chunks(elements.size(), element(), 1, kLeastChunkBytes, routes_->chunk_bytes())) {
     range.begin += elements.begin;
     range.end += elements.begin;
-    Chunk chunk;
-    chunk.reduce = reduce;
-    chunk.broadcast = broadcast;
-    if (sends) chunk.send = SendPieces(spans, range, element());
-    if (receives) chunk.recv = RecvPieces(spans, range, element());
-    chunk.part = next_part_;
-    next_part_ += 2;
-    movement->chunks.push_back(std::move(chunk));
+    AddChunk(movement, {reduce, broadcast}, sends ? SendPieces(spans, range, element()) : Payload(),
+             receives ? RecvPieces(spans, range, element()) : Pieces());
   }
 }
 
@@ -152,15 +151,8 @@ void Plan::PlanAllReduce() {
     uint64_t first = 0;
     for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);
     for (size_t i = 0; i < ranges.size(); ++i) {
-      const Routes::Lane& lane = lanes[(first + i) % lanes.size()];
-      Chunk chunk;
-      chunk.reduce = lane.reduce;
-      chunk.broadcast = lane.broadcast;
-      chunk.send = SendPieces(operation_->spans, ranges[i], element());
-      chunk.recv = RecvPieces(operation_->spans, ranges[i], element());
-      chunk.part = next_part_;
-      next_part_ += 2;
-      movement->chunks.push_back(std::move(chunk));
+      AddChunk(movement, lanes[(first + i) % lanes.size()], SendPieces(operation_->spans, ranges[i], element()),
+               RecvPieces(operation_->spans, ranges[i], element()));
     }
     return OkStatus();
   });
@@ -189,18 +181,10 @@ void Plan::AddNorms() {
   if (!measurement_.wanted) measurement_.norms = Norms::Unknown();
   stages_.push_back([this](Movement* movement) {
     if (measurement_.complete) return OkStatus();
-    const Routes::Trees trees = Trees();
     movement->dtype = DType::kFloat64;
     movement->op = ReduceOp::kSum;
-    Chunk chunk;
-    chunk.reduce = trees.lane.reduce;
-    chunk.broadcast = trees.lane.broadcast;
     char* const norms = reinterpret_cast<char*>(&measurement_.norms);
-    chunk.send = {{norms, sizeof(Norms)}};
-    chunk.recv = {{norms, sizeof(Norms)}};
-    chunk.part = next_part_;
-    next_part_ += 2;
-    movement->chunks.push_back(std::move(chunk));
+    AddChunk(movement, Trees().lane, {{norms, sizeof(Norms)}}, {{norms, sizeof(Norms)}});
     return OkStatus();
   });
   stages_.push_back([this](Movement*) {
@@ -323,14 +307,9 @@ void Plan::PlanConsensus() {
     digests_[rank_] = operation_->digest;
     movement->dtype = DType::kUint8;
     for (int from = 0; from < size_; ++from) {
-      Chunk chunk;
-      chunk.broadcast = routes_->Rooted(from).broadcast;
-      char* digest = reinterpret_cast<char*>(digests_[from].data());
-      if (from == rank_) chunk.send = {{digest, digests_[from].size()}};
-      chunk.recv = {{digest, digests_[from].size()}};
-      chunk.part = next_part_;
-      next_part_ += 2;
-      movement->chunks.push_back(std::move(chunk));
+      const Pieces digest = {{reinterpret_cast<char*>(digests_[from].data()), digests_[from].size()}};
+      AddChunk(movement, {nullptr, routes_->Rooted(from).broadcast}, from == rank_ ? AsPayload(digest) : Payload(),
+               digest);
     }
     return OkStatus();
   });
@@ -343,13 +322,7 @@ void Plan::PlanConsensus() {
 
 void Plan::AddAgreement() {
   stages_.push_back([this](Movement* movement) {
-    const Routes::Lane& lane = routes_->Rooted(0);
-    Chunk chunk;
-    chunk.reduce = lane.reduce;
-    chunk.broadcast = lane.broadcast;
-    chunk.part = next_part_;
-    next_part_ += 2;
-    movement->chunks.push_back(std::move(chunk));
+    AddChunk(movement, routes_->Rooted(0), {}, {});
     return OkStatus();
   });
 }
@@ -368,15 +341,9 @@ void Plan::AddLengths(int per_rank) {
       }
     }
     for (int from = 0; from < size_; ++from) {
-      char* row = reinterpret_cast<char*>(lengths_.data() + static_cast<size_t>(from) * per_rank);
-      const size_t bytes = per_rank * sizeof(uint64_t);
-      Chunk chunk;
-      chunk.broadcast = routes_->Rooted(from).broadcast;
-      if (from == rank_) chunk.send = {{row, bytes}};
-      chunk.recv = {{row, bytes}};
-      chunk.part = next_part_;
-      next_part_ += 2;
-      movement->chunks.push_back(std::move(chunk));
+      char* const begin = reinterpret_cast<char*>(lengths_.data() + static_cast<size_t>(from) * per_rank);
+      const Pieces row = {{begin, per_rank * sizeof(uint64_t)}};
+      AddChunk(movement, {nullptr, routes_->Rooted(from).broadcast}, from == rank_ ? AsPayload(row) : Payload(), row);
     }
     return OkStatus();
   });

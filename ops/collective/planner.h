@@ -87,6 +87,8 @@ class Plan {
 
   // Exchanges a row of `lengths_` per rank.
   void AddLengths(int per_rank);
+  // One chunk, with the next free part number.
+  void AddChunk(Movement* movement, const Routes::Lane& lane, Payload send, Pieces recv);
   // Elements through several chunks, each with the next free part number.
   void AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
                  const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,

@@ -68,6 +68,15 @@ def case_nobody_has_what_one_does_not_want():
     assert np.isnan(own) and np.isnan(mean)
 
 
+def case_means_are_differentiable():
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        [mean], _, _ = norms.group_mean([x], wanted=True, name="differentiable")
+        loss = tf.reduce_sum(mean * (kf.rank() + 1.0))
+    np.testing.assert_allclose(tape.gradient(loss, x), [2.0, 2.0])  # the mean of 1, 2 and 3
+
+
 def case_all_must_ask():
     def run():
         x = [tf.zeros([3])]
