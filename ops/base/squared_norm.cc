@@ -20,14 +20,28 @@ KF_INLINE double Square(T x) {
   return static_cast<double>(x) * static_cast<double>(x);
 }
 
+// Sums in an array that the compiler keeps in registers: none of its indices is unknown.
+struct Sums {
+  double of[kLanes];
+
+  KF_INLINE explicit Sums(const double* lanes) { std::memcpy(of, lanes, sizeof(of)); }
+  KF_INLINE void To(double* lanes) const { std::memcpy(lanes, of, sizeof(of)); }
+};
+
+// How many of `count` elements come before the first lane.
+KF_INLINE size_t HeadOf(size_t count, size_t first_lane) { return std::min(count, (kLanes - first_lane) % kLanes); }
+
 // The square of a float is exact as a double: a fused product and sum has the same bits.
 template <typename T>
 KF_INLINE void AddSquares(const T* data, size_t count, size_t first_lane, double* lanes) {
-  size_t i = 0;
-  for (; i < count && (first_lane + i) % kLanes != 0; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
+  const size_t head = HeadOf(count, first_lane % kLanes);
+  for (size_t i = 0; i < head; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
+  size_t i = head;
+  Sums sums(lanes);
   for (; i + kLanes <= count; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += Square(data[i + lane]);
+    for (size_t lane = 0; lane < kLanes; ++lane) sums.of[lane] += Square(data[i + lane]);
   }
+  sums.To(lanes);
   for (; i < count; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
 }
 
@@ -83,16 +97,13 @@ __attribute__((target("avx2"))) size_t AddWithAvx2(double* lanes, size_t first_l
 }  // namespace
 
 void SquaredSum::Add(const void* data, size_t count, DType dtype) {
-  double lanes[kLanes];  // which the compiler keeps in registers
-  std::memcpy(lanes, lanes_, sizeof(lanes));
 #if defined(__x86_64__)
   static const bool has_avx2 = AvailableInstructions().back() == Instructions::kAvx2;
-  next_ += has_avx2 ? AddWithAvx2(lanes, next_, data, count, dtype) : AddTo(lanes, next_, data, count, dtype);
+  next_ += has_avx2 ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo(lanes_, next_, data, count, dtype);
 #else
-  next_ += AddTo(lanes, next_, data, count, dtype);
+  next_ += AddTo(lanes_, next_, data, count, dtype);
 #endif
   next_ %= kLanes;
-  std::memcpy(lanes_, lanes, sizeof(lanes));
 }
 
 double SquaredSum::Total() const {
