@@ -9,6 +9,7 @@ that nobody trains with, and that on the test images.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,20 @@ def network(image_shape: tuple[int, ...]) -> keras.Model:
     )
 
 
-def start_again(model: keras.Model, weights: list[Any], rate: float) -> None:
+def start_again(model: keras.Model, weights: list[Any]) -> None:
     """As if it had never been trained; what TensorFlow has compiled for it stays."""
     model.set_weights(weights)
     for variable in model.optimizer.variables:
         variable.assign(tf.zeros_like(variable))
-    model.optimizer.learning_rate = rate
+
+
+def falling(rate: float, epochs: int) -> keras.callbacks.Callback:
+    """The learning rate of each epoch: half a wave, from `rate` down."""
+
+    def of_epoch(epoch: int) -> float:
+        return rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+    return keras.callbacks.LearningRateScheduler(of_epoch)
 
 
 def batches(data: fashion_mnist.Data, batch: int, seed: int) -> tf.data.Dataset:
@@ -77,8 +86,14 @@ def main() -> None:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, loss, steps_per_execution=STEPS)
     for rate in map(float, sys.argv[6:]):
-        start_again(model, weights, rate)
-        model.fit(batches(data, batch, seed), epochs=epochs, shuffle=False, verbose=0)
+        start_again(model, weights)
+        model.fit(
+            batches(data, batch, seed),
+            epochs=epochs,
+            shuffle=False,
+            verbose=0,
+            callbacks=[falling(rate, epochs)],
+        )
         if kf.is_root():
             with report.open("a") as lines:
                 print(accuracy(model, *validation), accuracy(model, *test), file=lines)
