@@ -220,10 +220,9 @@ def plot(results: Results) -> None:
     figure, axes = pyplot.subplots(1, len(COLUMNS), figsize=(11, 4.5), layout="constrained")
     for axis, column in zip(axes, COLUMNS, strict=True):
         for name, method in METHODS.items():
-            tests = [[a.test for a in of_seeds(results, name, column, r)] for r in column.rates]
-            axis.plot(
-                column.rates, list(map(statistics.mean, tests)), marker="o", label=method.title
-            )
+            tests = [[a.test for a in of_seeds(results, name, column, r)] for r in RATES]
+            means = list(map(statistics.mean, tests))
+            axis.plot(RATES, means, marker="o", label=method.title)
             axis.fill_between(RATES, *zip(*map(_ends, tests), strict=True), alpha=0.15)
         axis.set(title=f"batch {column.batch} per process, {column.epochs} epochs")
         axis.set(xscale="log", xlabel="learning rate", ylabel="test accuracy, %")
