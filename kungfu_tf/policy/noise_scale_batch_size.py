@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from kungfu_tf.policy.batch_size import BatchSizePolicy
 from kungfu_tf.policy.training import Training
 
@@ -13,19 +15,20 @@ class NoiseScaleBatchSizePolicy(BatchSizePolicy):
     the samples are wasted. It grows while a model learns, and the batch with it:
 
     ```
-    every `interval` steps, with b the batch of each of n peers and s the noise scale:
+    every `interval` steps, with b the batch of each of n peers, s the median noise scale of them:
     if s / n ≥ 2·b: b ← 2·b        # at most max_batch_size
     if s / n ≤ b/2: b ← b/2        # at least min_batch_size
     learning rate ← learning rate · new b / old b       # or its square root, or not
     ```
 
     Train with `MonitorGradientNoiseScaleOptimizer`, on at least two peers; otherwise nothing
-    happens.
+    happens. A single measurement says little, the less the smaller the batch: the median leaves out
+    those that are far too large because the gradient was lost in the noise.
 
     Args:
         max_batch_size: Of one peer.
         min_batch_size: The same.
-        interval: How many steps a measurement has to settle.
+        interval: How many steps are looked at together.
         scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and its like) or "none".
 
     Raises:
@@ -61,14 +64,19 @@ class NoiseScaleBatchSizePolicy(BatchSizePolicy):
         self.min_batch_size = min_batch_size
         self.interval = interval
         self._since = 0
+        self._measured: list[float] = []  # since then
 
     def after_step(self, training: Training) -> None:
-        """Looks at the noise scale, if it is time."""
+        """Looks at the noise scale, and acts on it, if it is time."""
         scale = training.noise_scale
-        if scale is None or training.step - self._since < self.interval:
+        if scale is None:
+            return
+        self._measured.append(scale)
+        if training.step - self._since < self.interval:
             return
         self._since = training.step
-        size, wanted = training.batch_size, scale / training.size
+        size, wanted = training.batch_size, statistics.median(self._measured) / training.size
+        self._measured.clear()
         if wanted >= 2 * size:
             self.change(training, min(2 * size, self.max_batch_size))
         elif wanted <= size / 2:

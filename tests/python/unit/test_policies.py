@@ -24,7 +24,7 @@ class Told(kf.policy.Training):
 
     def __init__(self, batch_size: int = 8, noise_scale: float | None = None) -> None:
         super().__init__()
-        self._batch_size, self._rate, self._noise_scale = batch_size, 1.0, noise_scale
+        self._batch_size, self._rate, self.noise = batch_size, 1.0, noise_scale
         self.has_ended = False
 
     @property
@@ -36,7 +36,7 @@ class Told(kf.policy.Training):
         return self._rate
 
     def measured(self) -> dict[str, Any]:
-        return {} if self._noise_scale is None else {"noise_scale": self._noise_scale}
+        return {} if self.noise is None else {"noise_scale": self.noise}
 
     def change_batch_size(self, size: int) -> None:
         self._batch_size = size
@@ -79,6 +79,17 @@ def test_the_batch_follows_the_noise_scale(noise_scale: float | None, sizes: lis
         assert training.learning_rate == training.batch_size / 8
         found += [training.batch_size] * (step % 5 == 0)
     assert found == sizes
+
+
+def test_single_measurements_do_not_move_the_batch() -> None:
+    policy = kf.policy.NoiseScaleBatchSizePolicy(64, interval=5)
+    policies, training = Policies([policy], "stop"), Told(8)
+    by_interval = {(8, 0, np.inf, 9, np.inf): 8, (16, 0, 17, 0, 16): 16, (8, 99, 4, 99, 3): 8}
+    for noise_scales, size in by_interval.items():
+        for noise_scale in noise_scales:
+            training.noise = noise_scale
+            training.go(policies)
+        assert training.batch_size == size, noise_scales
 
 
 @pytest.mark.parametrize(("scaling", "rate"), [("linear", 4.0), ("sqrt", 2.0), ("none", 1.0)])
