@@ -1,0 +1,151 @@
+"""How many steps and samples a target takes with batches that follow the gradient noise scale.
+
+Writes `results/noise_scale.md` and `results/noise_scale.png`.
+
+    python benchmarks/noise_scale.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import report
+from measure import environment
+from systems import ROOT
+
+PROGRAM = Path(__file__).parent / "programs" / "noise_scale.py"
+PEERS, SECONDS = 2, 3000
+SEEDS = (1, 2, 3)
+RATE = 0.01
+KINDS = {
+    "fixed": "batch of 32, as at first",
+    "policy": "NoiseScaleBatchSizePolicy",
+    "constant": "the same, told the median of what was measured",
+    "shuffled": "the same, told what was measured in another order",
+    "mean": "the policy's mean batch from the first step on",
+}
+
+
+class Course(NamedTuple):
+    """How a training reached the target, or did not."""
+
+    reached: bool
+    steps: int
+    samples: int
+    points: list[tuple[int, int, float]]  # at times: samples, batch of all, noise scale
+
+
+Courses = dict[str, list[Course]]  # by kind, one of each seed
+
+
+def courses_of(seed: int) -> dict[str, Course]:
+    """One after the other, in the same processes."""
+    environ = environment(threads=1)
+    environ["PYTHONPATH"] += f":{ROOT / 'examples'}"
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) / "report"
+        program = [sys.executable, str(PROGRAM), str(written), str(seed), str(RATE), *KINDS]
+        command = [*launcher, *program]
+        subprocess.run(command, env=environ, check=True, timeout=SECONDS, stdout=sys.stderr)
+        found = {}
+        for line in map(json.loads, written.read_text().splitlines()):
+            points = [tuple(point) for point in line["points"]]
+            found[line["kind"]] = Course(line["reached"], line["steps"], line["samples"], points)
+    return found
+
+
+def show(figures: Sequence[float], form: str) -> str:
+    """The mean, and from where to where they lie."""
+    mean, least, most = (f"{x:{form}}" for x in (statistics.mean(figures), *_ends(figures)))
+    return f"{mean} ({least} to {most})"
+
+
+def _ends(figures: Sequence[float]) -> tuple[float, float]:
+    return min(figures), max(figures)
+
+
+def table(courses: Courses) -> list[str]:
+    """Markdown."""
+    rows = []
+    for kind, title in KINDS.items():
+        pairs = list(zip(courses[kind], courses["fixed"], strict=True))
+        row = [
+            title + ("" if all(c.reached for c, _ in pairs) else " (not always there)"),
+            show([course.steps for course, _ in pairs], ",.0f"),
+            show([course.samples for course, _ in pairs], ",.0f"),
+            show([fixed.steps / course.steps for course, fixed in pairs], ".2f"),
+            show([course.samples / fixed.samples for course, fixed in pairs], ".2f"),
+        ]
+        rows.append("| " + " | ".join(row) + " |")
+    return [
+        "# Batches that follow the gradient noise scale",
+        "",
+        report.provenance(),
+        "",
+        f"{PEERS} peers train the small CNN of `convergence.md` on 53,248 images of Fashion-MNIST, "
+        "until four successive accuracies on 6,752 validation images, an eighth of an epoch apart, "
+        f"have a mean of 87 %. SGD with momentum 0.9 begins with a batch of 32 of both peers and a "
+        f"rate of {RATE:g}; the rate follows the batch linearly. Mean of {len(SEEDS)} seeds, and "
+        "their range; the last two columns compare with the first row, seed by seed.",
+        "",
+        "| | steps | samples | times fewer steps | times the samples |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        *following(courses["policy"]),
+    ]
+
+
+def following(courses: Sequence[Course]) -> list[str]:
+    """Markdown: how near the batch is to what was measured."""
+    points = [point for course in courses for point in course.points]
+    near = statistics.mean(0.5 <= noise_scale / batch <= 2 for _, batch, noise_scale in points)
+    first = statistics.mean(course.points[0][2] for course in courses)
+    last = [statistics.mean(course.points[-1][i] for course in courses) for i in (1, 2)]
+    return [
+        f"With the policy the noise scale grows from {first:.0f} to {last[1]:.0f}, and the batch "
+        f"of all peers from 32 to {last[0]:.0f}. In {100 * near:.0f} % of the intervals of 100 "
+        "steps, after which it may change, it was within a factor of two of what was measured.",
+    ]
+
+
+def plot(courses: Courses) -> None:
+    """Batch and noise scale by samples, the seeds beside each other."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1, len(SEEDS), figsize=(4.2 * len(SEEDS), 4), sharey=True, layout="constrained"
+    )
+    for axis, seed, course in zip(axes, SEEDS, courses["policy"], strict=True):
+        samples, batches, noise_scales = zip(*course.points, strict=True)
+        axis.plot(samples, noise_scales, ".-", label="noise scale, measured")
+        axis.step(samples, batches, where="post", label="batch of all peers")
+        axis.set(title=f"seed {seed}", yscale="log", xlabel="samples")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("samples")
+    axes[0].legend(fontsize="small")
+    figure.savefig(report.RESULTS / "noise_scale.png", dpi=110)
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    by_seed = [courses_of(seed) for seed in SEEDS]
+    courses = {kind: [found[kind] for found in by_seed] for kind in KINDS}
+    report.write("noise_scale", table(courses))
+    plot(courses)
+
+
+if __name__ == "__main__":
+    main()
