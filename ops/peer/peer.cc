@@ -15,7 +15,7 @@ namespace {
 constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
-constexpr Seconds kLook{50e-6};
+constexpr Seconds kLook{1e-3};
 constexpr char kEpochName[] = "kungfu/the change of epochs";
 constexpr char kAdvanceName[] = "kungfu/the next membership";
 
@@ -33,8 +33,8 @@ StatusOr<std::string> SecretOf(const Config& config) {
   return secret;
 }
 
-// How long to look on before sleeping: where each peer of the host can have a core for itself, about as long as it
-// takes to wake a sleeper.
+// How long to look on before sleeping: where each peer of the host can have a core for itself, longer than it takes to
+// wake a sleeper.
 Seconds LookOf(const Config& config, const PeerList& peers, int rank) {
   if (config.spin >= 0) return Seconds(1e-6 * config.spin);
   const std::vector<int> hosts = peers.HostOfRanks();

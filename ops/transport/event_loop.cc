@@ -182,14 +182,10 @@ void EventLoop::Run() {
     epoll_event events[kMaxEvents];
     const int count = epoll_wait(epoll_.get(), events, kMaxEvents, timeout);
     KF_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: " << std::strerror(errno);
-    const Clock::time_point woke = Clock::now();
     own_waits_ = true;
     MutexLock turn(&turn_);
     own_waits_ = false;
     Enter();
-    const auto is_from_outside = [](const epoll_event& event) { return event.data.u64 != kWakeToken; };
-    const bool called = std::any_of(events, events + std::max(count, 0), is_from_outside);
-    if (called && woke > asleep_since_) lookout_.Missed(woke - asleep_since_);
     for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
     Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn));
     alarm_ = PrepareToSleep() ? NextTimer() : Clock::now();
@@ -266,8 +262,7 @@ void EventLoop::Enter() {
 
 template <typename Until>
 void EventLoop::Rounds(const Until& until, Deadline last) {
-  const Seconds longest = pollables_.empty() ? Seconds(0) : lookout_.Begin();
-  const auto look = std::chrono::duration_cast<Clock::duration>(longest);
+  const auto look = std::chrono::duration_cast<Clock::duration>(pollables_.empty() ? Seconds(0) : look_);
   bool idle = false;
   for (Deadline now = Clock::now(), end = now + look;; now = Clock::now()) {
     bool any = RunTimers(now);
@@ -282,6 +277,7 @@ void EventLoop::Rounds(const Until& until, Deadline last) {
     idle = !any;
     if (any) end = now + look;
     if (now >= last || (idle && now >= end)) return;
+    if (idle) lookout_.GiveWay();
   }
 }
 
@@ -302,10 +298,7 @@ bool EventLoop::PrepareToSleep() {
   {
     MutexLock lock(&mu_);
     asleep_ = idle && posted_.empty() && !closed_;
-    if (asleep_) {
-      asleep_since_ = Clock::now();
-      return true;
-    }
+    if (asleep_) return true;
   }
   for (Pollable* pollable : pollables_) pollable->WakeOnLoop();
   return false;

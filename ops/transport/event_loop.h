@@ -5,8 +5,8 @@
 // All protocol state of a peer (connections, mailboxes, pending operations) is touched by the loop only, and so needs
 // no locks. Methods that must run on it end in OnLoop.
 //
-// When there is nothing to do, but something to poll, the loop looks on for a moment before it sleeps, as long as that
-// pays (lookout.h): to wake a thread costs more than most operations do.
+// When there is nothing to do, but something to poll, the loop looks on for a moment before it sleeps (lookout.h): to
+// wake a thread costs more than most operations do.
 
 #pragma once
 
@@ -98,7 +98,7 @@ class EventLoop {
   using Tasks = std::vector<std::function<void()>>;
 
   EventLoop(Seconds look, UniqueFd epoll, UniqueFd wake)
-      : look_(look), epoll_(std::move(epoll)), wake_(std::move(wake)), lookout_(look) {}
+      : look_(look), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
 
   // The generation tells a descriptor from an earlier one with the same number, whose events may still be on their way.
   struct Watch {
@@ -144,7 +144,6 @@ class EventLoop {
   bool over_ GUARDED_BY(turn_) = false;     // the own thread has ended
   Deadline alarm_ GUARDED_BY(turn_){};      // when the own thread wakes by itself
   Lookout lookout_ GUARDED_BY(turn_);
-  Deadline asleep_since_ GUARDED_BY(turn_){};
 
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);

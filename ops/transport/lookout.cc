@@ -1,22 +1,39 @@
 #include "ops/transport/lookout.h"
 
-#include <algorithm>
+#include <sched.h>
 
 namespace kungfu {
+namespace {
 
-Seconds Lookout::Begin() {
-  looked_ = left_ == 0;
-  if (looked_) return longest_;
-  --left_;
-  return Seconds(0);
+// A call of the system that changes no thread takes less.
+constexpr Seconds kOtherThread{2e-6};
+// What it costs to go to another core is little beside that.
+constexpr Seconds kStay{0.005};
+
+// For one that is idle, if there is one. Afterwards the thread may run where it could before.
+void GoToAnotherCore() {
+  cpu_set_t cores, others;
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return;
+  others = cores;
+  CPU_CLR(sched_getcpu(), &others);
+  if (CPU_COUNT(&others) == 0) return;
+  if (sched_setaffinity(0, sizeof(others), &others) == 0) sched_setaffinity(0, sizeof(cores), &cores);
 }
 
-// What comes much later says nothing: nobody was about to do anything. The other process may itself look out before it
-// leaves us the core.
-void Lookout::Missed(Seconds slept) {
-  if (!looked_ || slept >= kSoon * longest_) return;
-  skips_ = std::min(2 * skips_ + 1, kMostSkips);
-  left_ = skips_;
+}  // namespace
+
+void Lookout::GiveWay() {
+  const Deadline before = Clock::now();
+  sched_yield();
+  gave_way_ = Clock::now() - before > kOtherThread;
+}
+
+void Lookout::Found() {
+  if (!gave_way_) return;
+  gave_way_ = false;
+  if (stays_until_.has_value() && Clock::now() < *stays_until_) return;
+  GoToAnotherCore();
+  stays_until_ = After(kStay);
 }
 
 }  // namespace kungfu

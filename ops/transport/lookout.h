@@ -1,10 +1,14 @@
-// For how long to look out for what another process is about to do before going to sleep for it.
+// What a thread does while it looks out for what another process is about to do: it leaves its core to whoever waits
+// for that.
 //
-// That pays where the other process runs meanwhile. Where it waits for the very core that looks out, what it does comes
-// as soon as one sleeps: then one does so at once for a number of times, twice as many whenever it happens again. Each
-// time that something comes while one looks makes it half as many.
+// To wake a thread costs a few microseconds, and some hundreds of them on a virtual machine whose core has gone to
+// sleep, too. So looking out for that long pays, if it takes nothing from those who have work to do. And the process
+// that one waits for may be waiting for this very core: then one of them goes to another core, or they would take turns
+// on one while the other is idle, which the system lets them do for a long time.
 
 #pragma once
+
+#include <optional>
 
 #include "ops/base/deadline.h"
 
@@ -13,23 +17,14 @@ namespace kungfu {
 // One thread at a time.
 class Lookout {
  public:
-  explicit Lookout(Seconds longest) : longest_(longest) {}
-
-  // How long to look this time.
-  Seconds Begin();
-  // Something has come meanwhile.
-  void Found() { skips_ /= 2; }
-  // It came when one had looked, or not, and then slept for so long.
-  void Missed(Seconds slept);
+  // Lets another thread have this core, if one waits for it.
+  void GiveWay();
+  // What was looked out for has come. If another thread has had this core just now, it came from there.
+  void Found();
 
  private:
-  static constexpr int kMostSkips = 1023;
-  static constexpr int kSoon = 4;  // times as long as one looks
-
-  const Seconds longest_;
-  int skips_ = 0;        // how often not to look after it was in vain
-  int left_ = 0;         // of them
-  bool looked_ = false;  // this time
+  bool gave_way_ = false;
+  std::optional<Deadline> stays_until_;  // on its core, whoever wants it
 };
 
 }  // namespace kungfu

@@ -1,61 +1,83 @@
 #include "ops/transport/lookout.h"
 
+#include <sched.h>
+
+#include <atomic>
+#include <thread>
+
+#include "ops/base/deadline.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
 namespace {
 
-constexpr Seconds kLongest{0.5}, kSoon{1.9}, kLate{2};
+constexpr Seconds kLongest{60};
 
-// How many times it does not look until it does.
-int Skips(Lookout* lookout) {
-  int skips = 0;
-  while (lookout->Begin() == Seconds(0)) ++skips;
-  return skips;
+cpu_set_t Cores() {
+  cpu_set_t cores;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  return cores;
 }
 
-KF_TEST(Lookout, LooksLessOftenWhereItIsInVain) {
-  Lookout lookout(kLongest);
-  EXPECT_EQ(Skips(&lookout), 0);
-  for (int expected = 1; expected <= 1023; expected = 2 * expected + 1) {
-    lookout.Missed(kSoon);
-    EXPECT_EQ(Skips(&lookout), expected);
+void RunOn(const cpu_set_t& cores) { EXPECT_EQ(sched_setaffinity(0, sizeof(cores), &cores), 0); }
+
+cpu_set_t Only(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  return cores;
+}
+
+// While it lives, a thread wants this core and does nothing with it.
+class Rival {
+ public:
+  explicit Rival(int core) : thread_([=] { Want(core); }) {}
+  ~Rival() {
+    over_ = true;
+    thread_.join();
   }
-  lookout.Missed(kSoon);
-  EXPECT_EQ(Skips(&lookout), 1023);
-}
 
-KF_TEST(Lookout, LooksAgainWhereItPays) {
-  Lookout lookout(kLongest);
-  for (int i = 0; i < 4; ++i) {
-    Skips(&lookout);
-    lookout.Missed(kSoon);
+ private:
+  void Want(int core) {
+    RunOn(Only(core));
+    while (!over_) sched_yield();
   }
-  EXPECT_EQ(Skips(&lookout), 15);
-  for (int i = 0; i < 3; ++i) {
-    lookout.Found();
-    EXPECT_EQ(Skips(&lookout), 0);
-  }
-  lookout.Missed(kSoon);
-  EXPECT_EQ(Skips(&lookout), 3);
+
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+// In a thread of its own, which may run on all cores afterwards as before.
+void ExpectToLeave(bool expected, const cpu_set_t& cores, int core) {
+  std::thread([&] {
+    bool left = false;
+    for (const Deadline end = After(kLongest); left != expected && Clock::now() < end;) {
+      RunOn(Only(core));
+      RunOn(cores);
+      Lookout lookout;
+      for (int i = 0; i < 100; ++i) lookout.GiveWay();
+      if (sched_getcpu() != core) continue;
+      lookout.Found();
+      left = sched_getcpu() != core;
+      const cpu_set_t now = Cores();
+      EXPECT_TRUE(CPU_EQUAL(&now, &cores));
+      if (!expected) break;
+    }
+    EXPECT_EQ(left, expected);
+  }).join();
 }
 
-KF_TEST(Lookout, WhatComesLateOrWithoutLookingSaysNothing) {
-  Lookout lookout(kLongest);
-  EXPECT_EQ(Skips(&lookout), 0);
-  lookout.Missed(kLate);
-  EXPECT_EQ(Skips(&lookout), 0);
-  lookout.Missed(kSoon);
-  EXPECT_TRUE(lookout.Begin() == Seconds(0));
-  lookout.Missed(kSoon);
-  EXPECT_EQ(Skips(&lookout), 0);
+KF_TEST(Lookout, WhoSharesItsCoreGoesToAnotherOne) {
+  const cpu_set_t cores = Cores();
+  const int core = sched_getcpu();
+  const Rival rival(core);
+  ExpectToLeave(CPU_COUNT(&cores) > 1, cores, core);
 }
 
-KF_TEST(Lookout, NeverLooksForNoTime) {
-  Lookout lookout(Seconds(0));
-  EXPECT_TRUE(lookout.Begin() == Seconds(0));
-  lookout.Missed(Seconds(0));
-  EXPECT_TRUE(lookout.Begin() == Seconds(0));
+KF_TEST(Lookout, WhoMayRunOnOneCoreOnlyStaysThere) {
+  const int core = sched_getcpu();
+  const Rival rival(core);
+  ExpectToLeave(false, Only(core), core);
 }
 
 }  // namespace
