@@ -114,7 +114,7 @@ print(kf.launch(beside.fn, 2))
     assert out.splitlines() == ["top", "[0, 10] [10, 11]", "[('beside', 0), ('beside', 1)]"]
 
 
-# A signal that comes before a pause() is not seen by it; and "ready" promises that it will find the try.
+# A signal that comes before a pause() is not seen by it. "ready" promises that it finds the try.
 WAITS = """
 import time
 import kungfu_tf as kf
