@@ -87,6 +87,72 @@ KF_INLINE size_t AddTo(double* lanes, size_t first_lane, const void* data, size_
   }
 }
 
+// The arrays of SquaredSum::AddOfSums, and the lanes of those that are measured.
+struct SumArrays {
+  float* to;
+  const float *a, *b;
+  double *of_to, *of_a, *of_b;
+};
+
+KF_INLINE void AddOne(const SumArrays& arrays, size_t i, size_t lane, float divisor) {
+  const float x = arrays.a[i], y = arrays.b[i], z = (x + y) / divisor;
+  arrays.to[i] = z;
+  arrays.of_a[lane] += Square(x);
+  arrays.of_b[lane] += Square(y);
+  arrays.of_to[lane] += Square(z);
+}
+
+// All lanes of each row at once.
+template <bool kMeasuresA, bool kMeasuresTo>
+KF_INLINE void AddRows(const SumArrays& arrays, size_t begin, size_t rows, float divisor) {
+  Sums of_a(arrays.of_a), of_b(arrays.of_b), of_to(arrays.of_to);
+  for (size_t i = begin; i < begin + rows * kLanes; i += kLanes) {
+    float x[kLanes], y[kLanes], z[kLanes];
+    for (size_t lane = 0; lane < kLanes; ++lane) x[lane] = arrays.a[i + lane];
+    for (size_t lane = 0; lane < kLanes; ++lane) y[lane] = arrays.b[i + lane];
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      z[lane] = kMeasuresTo ? (x[lane] + y[lane]) / divisor : x[lane] + y[lane];
+    }
+    for (size_t lane = 0; lane < kLanes; ++lane) arrays.to[i + lane] = z[lane];
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      if (kMeasuresA) of_a.of[lane] += Square(x[lane]);
+      of_b.of[lane] += Square(y[lane]);
+      if (kMeasuresTo) of_to.of[lane] += Square(z[lane]);
+    }
+  }
+  of_a.To(arrays.of_a);
+  of_b.To(arrays.of_b);
+  of_to.To(arrays.of_to);
+}
+
+using RowsFunction = void (*)(const SumArrays& arrays, size_t begin, size_t rows, float divisor);
+
+template <bool kMeasuresA, bool kMeasuresTo>
+void AddRowsPlainly(const SumArrays& arrays, size_t begin, size_t rows, float divisor) {
+  AddRows<kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
+}
+
+#if defined(__x86_64__)
+template <bool kMeasuresA, bool kMeasuresTo>
+__attribute__((target("avx2"))) void AddRowsWithAvx2(const SumArrays& arrays, size_t begin, size_t rows,
+                                                     float divisor) {
+  AddRows<kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
+}
+#endif
+
+bool HasAvx2() {
+  static const bool has_avx2 = AvailableInstructions().back() != Instructions::kBaseline;
+  return has_avx2;
+}
+
+template <bool kMeasuresA, bool kMeasuresTo>
+RowsFunction Rows() {
+#if defined(__x86_64__)
+  if (HasAvx2()) return AddRowsWithAvx2<kMeasuresA, kMeasuresTo>;
+#endif
+  return AddRowsPlainly<kMeasuresA, kMeasuresTo>;
+}
+
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) size_t AddWithAvx2(double* lanes, size_t first_lane, const void* data, size_t count,
                                                    DType dtype) {
@@ -98,12 +164,27 @@ __attribute__((target("avx2"))) size_t AddWithAvx2(double* lanes, size_t first_l
 
 void SquaredSum::Add(const void* data, size_t count, DType dtype) {
 #if defined(__x86_64__)
-  static const bool has_avx2 = AvailableInstructions().back() == Instructions::kAvx2;
-  next_ += has_avx2 ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo(lanes_, next_, data, count, dtype);
+  next_ += HasAvx2() ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo(lanes_, next_, data, count, dtype);
 #else
   next_ += AddTo(lanes_, next_, data, count, dtype);
 #endif
   next_ %= kLanes;
+}
+
+void SquaredSum::AddOfSums(float* to, const float* a, const float* b, size_t count, int divisor, SquaredSum* of_a,
+                           SquaredSum* of_b, SquaredSum* of_to) {
+  double unused[kLanes] = {};
+  const SumArrays arrays = {to, a, b, of_to ? of_to->lanes_ : unused, of_a ? of_a->lanes_ : unused, of_b->lanes_};
+  const RowsFunction add_rows =
+      of_a ? (of_to ? Rows<true, true>() : Rows<true, false>()) : (of_to ? Rows<false, true>() : Rows<false, false>());
+  const float quotient = static_cast<float>(divisor);
+  const size_t first = of_b->next_, head = HeadOf(count, first), rows = (count - head) / kLanes;
+  for (size_t i = 0; i < head; ++i) AddOne(arrays, i, first + i, quotient);
+  add_rows(arrays, head, rows, quotient);
+  for (size_t i = head + rows * kLanes; i < count; ++i) AddOne(arrays, i, (first + i) % kLanes, quotient);
+  for (SquaredSum* sum : {of_a, of_b, of_to}) {
+    if (sum) sum->next_ = (first + count) % kLanes;
+  }
 }
 
 double SquaredSum::Total() const {

@@ -73,6 +73,10 @@ bool DirectReduction::Advance(uint64_t most) {
 // Nothing is written to a peer's memory before all operands have been read: it may be one of them.
 void DirectReduction::Block(size_t bytes) {
   const size_t count = bytes / SizeOf(dtype_);
+  if (MeasuresSums()) {
+    CombineMeasured(results_[0].data(), count);
+    return Spread(bytes);
+  }
   for (size_t i = 0; i < operand_squares_.size(); ++i) operand_squares_[i].Add(operands_[i].data(), count, dtype_);
   if (total_) {
     CombineWide(total_, count);
@@ -88,7 +92,31 @@ void DirectReduction::Block(size_t bytes) {
     Combine(result, count);
   }
   if (result_squares_) result_squares_->Add(result, count, dtype_);
-  for (size_t i = 1; i < results_.size(); ++i) std::memcpy(results_[i].data(), result, bytes);
+  Spread(bytes);
+}
+
+void DirectReduction::Spread(size_t bytes) {
+  for (size_t i = 1; i < results_.size(); ++i) std::memcpy(results_[i].data(), results_[0].data(), bytes);
+}
+
+// Whether there is a loop that adds and measures in one go.
+bool DirectReduction::MeasuresSums() const {
+  return !operand_squares_.empty() && dtype_ == DType::kFloat32 &&
+         (op_ == ReduceOp::kSum || (op_ == ReduceOp::kMean && (result_squares_ || peers_ == 0)));
+}
+
+void DirectReduction::CombineMeasured(char* result, size_t count) {
+  const int divisor = op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1;
+  const char* left = operands_[0].data();
+  for (size_t i = 1; i < operands_.size(); ++i) {
+    const bool is_last = i + 1 == operands_.size();
+    char* const to = is_last ? result : partial_.get();
+    SquaredSum::AddOfSums(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(left),
+                          reinterpret_cast<const float*>(operands_[i].data()), count, is_last ? divisor : 1,
+                          i == 1 ? &operand_squares_[0] : nullptr, &operand_squares_[i],
+                          is_last && result_squares_ ? &*result_squares_ : nullptr);
+    left = to;
+  }
 }
 
 void DirectReduction::Combine(char* result, size_t count) {

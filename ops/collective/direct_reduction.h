@@ -52,6 +52,9 @@ class DirectReduction {
 
   DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers);
   void Block(size_t bytes);
+  void Spread(size_t bytes);
+  bool MeasuresSums() const;
+  void CombineMeasured(char* result, size_t count);
   void Combine(char* result, size_t count);
   void CombineWide(float* result, size_t count);
 

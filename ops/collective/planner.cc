@@ -103,13 +103,15 @@ Plan::Plan(Operation* operation, Routes* routes)
 }
 
 StatusOr<std::unique_ptr<Movement>> Plan::Next() {
-  if (next_stage_ == stages_.size()) return std::unique_ptr<Movement>();
-  auto movement = std::make_unique<Movement>();
-  movement->dtype = operation_->dtype;
-  movement->op = operation_->op;
-  movement->size = size_;
-  KF_RETURN_IF_ERROR(stages_[next_stage_++](movement.get()));
-  return movement;
+  while (next_stage_ < stages_.size()) {
+    auto movement = std::make_unique<Movement>();
+    movement->dtype = operation_->dtype;
+    movement->op = operation_->op;
+    movement->size = size_;
+    KF_RETURN_IF_ERROR(stages_[next_stage_++](movement.get()));
+    if (!movement->chunks.empty()) return movement;
+  }
+  return std::unique_ptr<Movement>();
 }
 
 void Plan::AddChunk(Movement* movement, const Routes::Lane& lane, Payload send, Pieces recv) {

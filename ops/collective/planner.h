@@ -64,8 +64,8 @@ class Plan {
   // REQUIRES: Validate(*operation, size) is OK. Both must outlive it.
   Plan(Operation* operation, Routes* routes);
 
-  // The next movement; nothing when all stages are over. An error ends the operation.
-  // REQUIRES: the movement before is complete.
+  // The next movement, past stages in which this rank moves nothing; nothing when all stages are over. An error ends
+  // the operation. REQUIRES: the movement before is complete.
   StatusOr<std::unique_ptr<Movement>> Next();
 
  private:

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/base/float16.h"
+#include "ops/base/reduce.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
@@ -56,6 +57,33 @@ KF_TEST(SquaredNorm, OfPieces) {
     }
     ASSERT_EQ(begin, numbers.size());
     EXPECT_EQ(sum.Total(), SquaredNorm(data, numbers.size(), dtype));
+  }
+}
+
+// The sum and its norms in one go are those of the functions that do it one after the other.
+KF_TEST(SquaredNorm, OfSums) {
+  constexpr size_t kCount = 1000;
+  std::vector<float> a(kCount), b(kCount), expected(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    a[i] = 1.0f / static_cast<float>(i + 1);
+    b[i] = 3.0f / static_cast<float>(i + 2);
+  }
+  Reduce(expected.data(), a.data(), b.data(), kCount, DType::kFloat32, ReduceOp::kMean);
+  Divide(expected.data(), kCount, DType::kFloat32, 3);
+  for (const bool in_place : {false, true}) {
+    std::vector<float> result = in_place ? a : std::vector<float>(kCount);
+    SquaredSum of_a, of_b, of_result;
+    size_t begin = 0;
+    for (const size_t size : {1, 0, 14, 17, 500, 468}) {
+      const float* const left = (in_place ? result : a).data() + begin;
+      SquaredSum::AddOfSums(result.data() + begin, left, b.data() + begin, size, 3, &of_a, &of_b, &of_result);
+      begin += size;
+    }
+    ASSERT_EQ(begin, kCount);
+    EXPECT_TRUE(result == expected);
+    EXPECT_EQ(of_a.Total(), SquaredNorm(a.data(), kCount, DType::kFloat32));
+    EXPECT_EQ(of_b.Total(), SquaredNorm(b.data(), kCount, DType::kFloat32));
+    EXPECT_EQ(of_result.Total(), SquaredNorm(expected.data(), kCount, DType::kFloat32));
   }
 }
 
