@@ -3,6 +3,9 @@
 Writes `results/noise_scale.md` and `results/noise_scale.png`.
 
     python benchmarks/noise_scale.py
+
+That takes a quarter of an hour on two cores: trainings are kept in build/noise_scale.txt, and those
+that stand there are not repeated.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from measure import environment
 from systems import ROOT
 
 PROGRAM = Path(__file__).parent / "programs" / "noise_scale.py"
+KEPT = ROOT / "build" / "noise_scale.txt"
 PEERS, SECONDS = 2, 3000
 SEEDS = (1, 2, 3)
 RATE = 0.02  # of 0.01 and 0.02 the one with which fixed batches take fewer samples (seed 9)
@@ -35,19 +39,22 @@ KINDS = {
 
 
 class Course(NamedTuple):
-    """How a training reached the target, or did not."""
+    """How a training reached the target, or did not, and of which commit it was."""
 
+    kind: str
+    seed: int
     reached: bool
     steps: int
     samples: int
     points: list[tuple[int, int, float]]  # at times: samples, batch of all, noise scale
+    commit: str
 
 
 Courses = dict[str, list[Course]]  # by kind, one of each seed
 
 
-def courses_of(seed: int) -> dict[str, Course]:
-    """One after the other, in the same processes."""
+def trained(seed: int) -> list[Course]:
+    """One of each kind, one after the other in the same processes."""
     environ = environment(threads=1)
     environ["PYTHONPATH"] += f":{ROOT / 'examples'}"
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
@@ -56,11 +63,21 @@ def courses_of(seed: int) -> dict[str, Course]:
         program = [sys.executable, str(PROGRAM), str(written), str(seed), str(RATE), *KINDS]
         command = [*launcher, *program]
         subprocess.run(command, env=environ, check=True, timeout=SECONDS, stdout=sys.stderr)
-        found = {}
-        for line in map(json.loads, written.read_text().splitlines()):
-            points = [tuple(point) for point in line["points"]]
-            found[line["kind"]] = Course(line["reached"], line["steps"], line["samples"], points)
-    return found
+        lines = written.read_text().splitlines()
+    return [Course(**json.loads(line), commit=report.commit()) for line in lines]
+
+
+def kept() -> list[Course]:
+    """The trainings of earlier calls."""
+    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
+    return [Course(**json.loads(line)) for line in lines]
+
+
+def keep(courses: Sequence[Course]) -> None:
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a") as file:
+        for course in courses:
+            print(json.dumps(course._asdict()), file=file)
 
 
 def show(figures: Sequence[float], form: str) -> str:
@@ -95,7 +112,8 @@ def table(courses: Courses) -> list[str]:
         "until four successive accuracies on 6,752 validation images, an eighth of an epoch apart, "
         f"have a mean of 87 %. SGD with momentum 0.9 begins with a batch of 32 of both peers and a "
         f"rate of {RATE:g}; the rate follows the batch linearly. Mean of {len(SEEDS)} seeds, and "
-        "their range; the last two columns compare with the first row, seed by seed.",
+        "their range; the last two columns compare with the first row, seed by seed. Trained at "
+        f"{', '.join(sorted({c.commit for of_kind in courses.values() for c in of_kind}))}.",
         "",
         "| | steps | samples | times fewer steps | times the samples |",
         "|---|---|---|---|---|",
@@ -130,9 +148,10 @@ def plot(courses: Courses) -> None:
     )
     for axis, seed, course in zip(axes, SEEDS, courses["policy"], strict=True):
         samples, batches, noise_scales = zip(*course.points, strict=True)
-        axis.plot(samples, noise_scales, ".-", label="noise scale, measured")
-        axis.step(samples, batches, where="post", label="batch of all peers")
-        axis.set(title=f"seed {seed}", yscale="log", xlabel="samples")
+        thousands = [n / 1000 for n in samples]
+        axis.plot(thousands, noise_scales, ".-", label="noise scale, measured")
+        axis.step(thousands, batches, where="pre", label="batch of all peers")
+        axis.set(title=f"seed {seed}", yscale="log", xlabel="thousand samples trained on")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("samples")
     axes[0].legend(fontsize="small")
@@ -141,10 +160,16 @@ def plot(courses: Courses) -> None:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    by_seed = [courses_of(seed) for seed in SEEDS]
-    courses = {kind: [found[kind] for found in by_seed] for kind in KINDS}
-    report.write("noise_scale", table(courses))
-    plot(courses)
+    courses = kept()
+    for seed in SEEDS:
+        if not any(course.seed == seed for course in courses):
+            done = trained(seed)
+            keep(done)
+            courses += done
+    courses.sort(key=lambda course: course.seed)
+    by_kind = {kind: [course for course in courses if course.kind == kind] for kind in KINDS}
+    report.write("noise_scale", table(by_kind))
+    plot(by_kind)
 
 
 if __name__ == "__main__":
