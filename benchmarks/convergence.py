@@ -6,7 +6,7 @@ Writes `results/convergence.md` and `results/convergence.png`.
 
 Each method is trained with small and with large batches, with four learning rates and three
 seeds. Of the rates the one that is best on validation images counts, and its accuracy on the test
-images is shown. That takes an hour on two cores: trainings are kept in build/convergence.txt, and
+images is shown. That takes an hour on two cores: trainings are kept in results/convergence.txt, and
 those that stand there are not repeated.
 """
 
@@ -27,7 +27,7 @@ from measure import environment
 from systems import ROOT
 
 PROGRAM = Path(__file__).parent / "programs" / "convergence.py"
-KEPT = ROOT / "build" / "convergence.txt"
+KEPT = report.RESULTS / "convergence.txt"
 PEERS, SECONDS = 4, 3000
 SEEDS = (1, 2, 3)
 

@@ -4,8 +4,8 @@ Writes `results/noise_scale.md` and `results/noise_scale.png`.
 
     python benchmarks/noise_scale.py
 
-That takes a quarter of an hour on two cores: trainings are kept in build/noise_scale.txt, and those
-that stand there are not repeated.
+That takes a quarter of an hour on two cores: trainings are kept in results/noise_scale.txt, and
+those that stand there are not repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from measure import environment
 from systems import ROOT
 
 PROGRAM = Path(__file__).parent / "programs" / "noise_scale.py"
-KEPT = ROOT / "build" / "noise_scale.txt"
+KEPT = report.RESULTS / "noise_scale.txt"
 PEERS, SECONDS = 2, 3000
 SEEDS = (1, 2, 3)
 RATE = 0.02  # of 0.01 and 0.02 the one with which fixed batches take fewer samples (seed 9)
