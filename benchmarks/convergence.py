@@ -15,16 +15,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import report
-from measure import environment
-from systems import ROOT
+from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "convergence.py"
 KEPT = report.RESULTS / "convergence.txt"
@@ -91,19 +87,18 @@ def trained(runs: Sequence[Run]) -> Results:
     """One after the other in the same processes. They differ in their rates only."""
     first = runs[0]
     method = METHODS[first.method]
-    environ = environment(threads=2 if method.processes == 1 else 1)
-    environ["PYTHONPATH"] += f":{ROOT / 'examples'}"
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(method.processes)]
-    with tempfile.TemporaryDirectory() as scratch:
-        written = Path(scratch) / "report"
-        numbers = (method.batches * first.batch, first.seed, first.epochs, *(r.rate for r in runs))
-        program = [sys.executable, str(PROGRAM), str(written), method.program, *map(str, numbers)]
-        command = program if method.processes == 1 else [*launcher, *program]
-        subprocess.run(command, env=environ, check=True, timeout=SECONDS, stdout=sys.stderr)
-        results = {}
-        for run, line in zip(runs, written.read_text().splitlines(), strict=True):
-            validation, test = map(float, line.split())
-            results[run] = Accuracy(100 * validation, 100 * test, report.commit())
+    lines = reported(
+        PROGRAM,
+        method.program,
+        *(method.batches * first.batch, first.seed, first.epochs, *(run.rate for run in runs)),
+        options=["-np", str(method.processes)],
+        threads=2 if method.processes == 1 else 1,
+        seconds=SECONDS,
+    )
+    results = {}
+    for run, line in zip(runs, lines, strict=True):
+        validation, test = map(float, line.split())
+        results[run] = Accuracy(100 * validation, 100 * test, report.commit())
     return results
 
 

@@ -12,14 +12,11 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import report
-from measure import environment
+from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "elastic.py"
 TARGET = 0.1  # seconds beyond the transfer of the state
@@ -28,13 +25,9 @@ SECONDS_PER_ROUND = 180
 
 def measured(rounds: int) -> tuple[dict[str, Any], list[dict[str, float]]]:
     """What all trainings have had, and each change."""
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-w", "-np", "1", "-H", "127.0.0.1:4"]
-    with tempfile.TemporaryDirectory() as scratch:
-        written = Path(scratch) / "report"
-        command = [*launcher, sys.executable, str(PROGRAM), str(written), str(rounds)]
-        limit = SECONDS_PER_ROUND * rounds
-        subprocess.run(command, env=environment(1), check=True, timeout=limit, stdout=sys.stderr)
-        first, *changes = map(json.loads, written.read_text().splitlines())
+    options = ["-w", "-np", "1", "-H", "127.0.0.1:4"]
+    lines = reported(PROGRAM, rounds, options=options, seconds=SECONDS_PER_ROUND * rounds)
+    first, *changes = map(json.loads, lines)
     return first, changes
 
 

@@ -25,13 +25,34 @@ def environment(threads: int) -> dict[str, str]:
     """For a process that is measured, with so many threads for an operation of TensorFlow."""
     return {
         **os.environ,
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks' / 'programs'}",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks' / 'programs'}:{ROOT / 'examples'}",
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
         "TF_NUM_INTRAOP_THREADS": str(threads),
         "TF_NUM_INTEROP_THREADS": "2",
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
+
+
+def reported(
+    program: Path, *arguments: object, options: Sequence[str], threads: int = 1, seconds: float
+) -> list[str]:
+    """The lines that a job's rank 0 writes to the file that is the first argument of the program.
+
+    Args:
+        program: In Python; its output is shown.
+        arguments: That follow the file.
+        options: Of kungfu-run.
+        threads: For an operation of TensorFlow.
+        seconds: After which it is given up.
+    """
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", *options]
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report"
+        command = [*launcher, sys.executable, str(program), str(report), *map(str, arguments)]
+        environ = environment(threads)
+        subprocess.run(command, env=environ, check=True, timeout=seconds, stdout=sys.stderr)
+        return report.read_text().splitlines()
 
 
 def once(system: System, peers: int, kind: str, keys: Sequence[str]) -> dict[str, float]:

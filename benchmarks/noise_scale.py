@@ -13,16 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import report
-from measure import environment
-from systems import ROOT
+from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "noise_scale.py"
 KEPT = report.RESULTS / "noise_scale.txt"
@@ -55,15 +51,8 @@ Courses = dict[str, list[Course]]  # by kind, one of each seed
 
 def trained(seed: int) -> list[Course]:
     """One of each kind, one after the other in the same processes."""
-    environ = environment(threads=1)
-    environ["PYTHONPATH"] += f":{ROOT / 'examples'}"
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
-    with tempfile.TemporaryDirectory() as scratch:
-        written = Path(scratch) / "report"
-        program = [sys.executable, str(PROGRAM), str(written), str(seed), str(RATE), *KINDS]
-        command = [*launcher, *program]
-        subprocess.run(command, env=environ, check=True, timeout=SECONDS, stdout=sys.stderr)
-        lines = written.read_text().splitlines()
+    options = ["-np", str(PEERS)]
+    lines = reported(PROGRAM, seed, RATE, *KINDS, options=options, seconds=SECONDS)
     return [Course(**json.loads(line), commit=report.commit()) for line in lines]
 
 
@@ -108,8 +97,9 @@ def table(courses: Courses) -> list[str]:
         "",
         report.provenance(),
         "",
-        f"{PEERS} peers train the small CNN of `convergence.md` on 53,248 images of Fashion-MNIST, "
-        "until four successive accuracies on 6,752 validation images, an eighth of an epoch apart, "
+        f"{PEERS} peers train the small CNN of `programs/convergence.py` on 53,248 images of "
+        "Fashion-MNIST, until four successive accuracies on 6,752 validation images, an eighth "
+        "of an epoch apart, "
         f"have a mean of 87 %. SGD with momentum 0.9 begins with a batch of 32 of both peers and a "
         f"rate of {RATE:g}; the rate follows the batch linearly. Mean of {len(SEEDS)} seeds, and "
         "their range; the last two columns compare with the first row, seed by seed. Trained at "

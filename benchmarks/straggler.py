@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import report
-from measure import environment
+from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "straggler.py"
 PEERS, SLOWDOWN = 4, 5
@@ -26,18 +23,8 @@ Rates = dict[tuple[str, int], list[float]]  # by method and slowdown, one of eac
 
 def rate_of_the_others(method: str, slowdown: int) -> float:
     """Steps per second, the mean of all peers but the last."""
-    with tempfile.TemporaryDirectory() as scratch:
-        written = Path(scratch) / "report"
-        launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
-        program = [sys.executable, str(PROGRAM), str(written), method, str(slowdown)]
-        subprocess.run(
-            [*launcher, *program],
-            env=environment(1),
-            check=True,
-            timeout=SECONDS,
-            stdout=sys.stderr,
-        )
-        *others, _ = map(float, written.read_text().splitlines())
+    lines = reported(PROGRAM, method, slowdown, options=["-np", str(PEERS)], seconds=SECONDS)
+    *others, _ = map(float, lines)
     return statistics.mean(others)
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import report
-from measure import environment
+from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "strategies.py"
 PEERS, SECONDS = 4, 300
@@ -25,12 +23,8 @@ Steps = list[dict[str, Any]]
 
 
 def measured(rounds: int) -> Steps:
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-np", str(PEERS)]
-    with tempfile.TemporaryDirectory() as scratch:
-        written = Path(scratch) / "report"
-        command = [*launcher, sys.executable, str(PROGRAM), str(written), str(rounds)]
-        subprocess.run(command, env=environment(1), check=True, timeout=SECONDS, stdout=sys.stderr)
-        return [json.loads(line) for line in written.read_text().splitlines()]
+    lines = reported(PROGRAM, rounds, options=["-np", str(PEERS)], seconds=SECONDS)
+    return [json.loads(line) for line in lines]
 
 
 def table(steps: Steps) -> list[str]:
