@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from kungfu_tf.ops import kernels
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 _INFINITE = tf.data.INFINITE_CARDINALITY
-# Fixed, so that all peers look equally far ahead: at rest no question waits for an answer.
+# Of data alone. Questions are not asked ahead: between two steps none waits for an answer, which
+# another strategy would end.
 _AHEAD = 2
 
 
@@ -37,9 +39,10 @@ def even(
 
     All peers call it in the same order, and go through the result equally often. If somebody's
     number of batches is unknown (a generator, a filter), the pipelines of all peers ask each other
-    before each batch whether anybody has another, ahead of the step that needs it. Then also a
-    loop that is left in the middle must be left by all peers, after the same batch; a peer that
-    goes on alone gets an error, at the latest when it has waited for KUNGFU_COLLECTIVE_TIMEOUT.
+    for each batch, when it is taken, whether anybody has another. Then also a loop that is left in
+    the middle must be left by all peers, after the same batch; a peer that goes on alone gets an
+    error, at the latest when it has waited for KUNGFU_COLLECTIVE_TIMEOUT. What reads ahead of the
+    result (`prefetch`) asks ahead, and a strategy must not be changed meanwhile.
 
     What a stand-in does to moving statistics and to metrics is the loop's affair.
 
@@ -83,7 +86,12 @@ def counted(dataset: tf.data.Dataset) -> tf.data.Dataset:
         samples = samples_of(batch)
         return samples, stand_in(batch, samples)
 
-    return tf.data.Dataset.zip((dataset,)).map(count)
+    return in_turn(dataset, count)
+
+
+def in_turn(dataset: tf.data.Dataset, function: Callable[[Any], Any]) -> tf.data.Dataset:
+    """What `map` does, which tf.data may make parallel: then it would ask ahead."""
+    return dataset.scan(np.int64(0), lambda state, batch: (state, function(batch)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,9 +216,11 @@ def _while_anybody_has_one(
         number.set_shape([])
         return number
 
-    batches = _marked(dataset, True).concatenate(_marked(empty, False))
+    batches = _marked(dataset, True).concatenate(_marked(empty, False)).prefetch(_AHEAD)
     asked = batches.scan(np.int64(-1), ask).take_while(lambda anybody, batch: anybody)
-    return asked.map(lambda anybody, batch: batch).prefetch(_AHEAD)
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return in_turn(asked, lambda element: element[1]).with_options(options)
 
 
 def _marked(dataset: tf.data.Dataset, is_real: bool) -> tf.data.Dataset:
