@@ -187,7 +187,7 @@ void EventLoop::Run() {
     own_waits_ = false;
     Enter();
     for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
-    Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn));
+    Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn), Seconds(0));
     alarm_ = PrepareToSleep() ? NextTimer() : Clock::now();
     timeout = MillisecondsUntil(alarm_);
     open = IsOpen();
@@ -230,7 +230,7 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
 }
 
 void EventLoop::Serve(const std::function<bool()>& until, Deadline last) {
-  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last);
+  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, look_);
   // What is left to do is done here, too, unless it does not end.
   bool sleeps = PrepareToSleep();
   for (int i = 0; i < kLooks && !sleeps && !own_waits_.load(std::memory_order_relaxed); ++i) {
@@ -261,10 +261,10 @@ void EventLoop::Enter() {
 }
 
 template <typename Until>
-void EventLoop::Rounds(const Until& until, Deadline last) {
-  const auto look = std::chrono::duration_cast<Clock::duration>(pollables_.empty() ? Seconds(0) : look_);
+void EventLoop::Rounds(const Until& until, Deadline last, Seconds look) {
+  const auto patience = std::chrono::duration_cast<Clock::duration>(pollables_.empty() ? Seconds(0) : look);
   bool idle = false;
-  for (Deadline now = Clock::now(), end = now + look;; now = Clock::now()) {
+  for (Deadline now = Clock::now(), end = now + patience;; now = Clock::now()) {
     bool any = RunTimers(now);
     // It takes as long to read the clock as to look around.
     for (int i = 0; i == 0 || (i < kLooks && !any); ++i) {
@@ -275,7 +275,7 @@ void EventLoop::Rounds(const Until& until, Deadline last) {
       any |= found;
     }
     idle = !any;
-    if (any) end = now + look;
+    if (any) end = now + patience;
     if (now >= last || (idle && now >= end)) return;
     if (idle) lookout_.GiveWay();
   }

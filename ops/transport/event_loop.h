@@ -5,8 +5,9 @@
 // All protocol state of a peer (connections, mailboxes, pending operations) is touched by the loop only, and so needs
 // no locks. Methods that must run on it end in OnLoop.
 //
-// When there is nothing to do, but something to poll, the loop looks on for a moment before it sleeps (lookout.h): to
-// wake a thread costs more than most operations do.
+// When there is nothing to do, but something to poll, a thread that would otherwise wait looks on for a moment before
+// it sleeps (lookout.h): to wake a thread costs more than most operations do. The loop's own thread does not: who left
+// it the work has other work to do, and wants the core.
 
 #pragma once
 
@@ -54,8 +55,8 @@ class EventLoop {
  public:
   using TimerId = std::pair<Deadline, uint64_t>;
 
-  // Starts the thread. `look`: how long at most to look on before sleeping. kResourceExhausted: the system has no
-  // descriptor or thread for it.
+  // Starts the thread. `look`: how long at most a helper looks on before it sleeps. kResourceExhausted: the system has
+  // no descriptor or thread for it.
   static StatusOr<std::unique_ptr<EventLoop>> Start(Seconds look = Seconds(0));
   ~EventLoop();  // Close() and Join()
   EventLoop(const EventLoop&) = delete;
@@ -69,7 +70,7 @@ class EventLoop {
   bool InLoop() const { return std::this_thread::get_id() == running_.load(std::memory_order_relaxed); }
 
   // For a thread that is about to wait: calls `start`, which may post at no cost, and runs the loop until `until` is
-  // true, there was nothing to do for as long as the loop looks on, or `longest` has passed. Meanwhile the loop's own
+  // true, there was nothing to do for as long as it looks on, or `longest` has passed. Meanwhile the loop's own
   // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
   // place. On the loop: only calls `start`.
   void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest)
@@ -120,9 +121,9 @@ class EventLoop {
 
   // Does what there is to do, but for timers. Returns whether there was anything.
   bool Round() REQUIRES(turn_) EXCLUDES(mu_);
-  // Rounds until `until`, until there was nothing to do for as long as the loop looks on, or until `last`.
+  // Rounds until `until`, until there was nothing to do for `look`, or until `last`.
   template <typename Until>
-  void Rounds(const Until& until, Deadline last) REQUIRES(turn_) EXCLUDES(mu_);
+  void Rounds(const Until& until, Deadline last, Seconds look) REQUIRES(turn_) EXCLUDES(mu_);
   // From now on posting, and what is watched, wakes the own thread. Returns false if there is something to do.
   bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
   void Wake();
