@@ -1,7 +1,6 @@
 """The event loop of a runner: starts this host's peers and sees them, all of them, to their end."""
 
 import math
-import os
 import selectors
 import signal
 import time
@@ -10,6 +9,7 @@ from typing import Any
 
 from kungfu_tf.launcher import cluster as clusters
 from kungfu_tf.launcher import config_source, environment, process, summary, sweeper
+from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
 from kungfu_tf.launcher.control import ControlServer
@@ -79,13 +79,12 @@ class JobLoop:
         )
         self._debug = self._start_debug_server()
         self._source = self._start_source()
-        self._processes: dict[int, PeerProcess] = {}
+        self._children = Children(job, environ, guard)
         self._stopped: set[int] = set()
         self._stop: Stop | None = None
         self._interrupts = 0
         self._forced_code: int | None = None
         self._start_error: LaunchError | None = None
-        self._descriptors = process.raise_descriptor_limit()
         self._began = job.began
         self._next_start = time.monotonic()
 
@@ -96,7 +95,7 @@ class JobLoop:
             LaunchError: the program cannot be started; what was started before has ended.
         """
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
-        while self._unstarted or self._running() or not self._director.over:
+        while self._unstarted or self._children.running or not self._director.over:
             self._start_due()
             self._pipes.balance()
             for key, events in self._selector.select(self._timeout()):
@@ -147,10 +146,7 @@ class JobLoop:
     @property
     def outcomes(self) -> list[Outcome]:
         """How each peer ended. REQUIRES: run() has returned."""
-        return [self._outcome(entry) for entry in self._processes.values()]
-
-    def _running(self) -> list[PeerProcess]:
-        return [entry for entry in self._processes.values() if entry.running]
+        return [self._outcome(entry) for entry in self._children.by_number.values()]
 
     def _timeout(self) -> float:
         """Seconds until something is due by the clock."""
@@ -182,28 +178,14 @@ class JobLoop:
             self._next_start = time.monotonic() + self._job.options.delay
 
     def _start(self, peer: Peer) -> None:
-        job = self._job
-        version = self._joins.get(peer.rank)
-        if version is None:
-            env = environment.of_peer(peer, job, self._environ)
-        else:
-            env = environment.of_newcomer(peer, version, job, self._environ)
-        started = PeerProcess(
-            peer,
-            job.options.command,
-            env,
-            descriptors=self._descriptors,
-            inherited=job.inherited,
-        )
-        self._guard.watch(started.pid)
-        self._processes[peer.rank] = started
+        started = self._children.start(peer, self._joins.get(peer.rank))
         self._pipes.add(started)
-        if job.options.verbose:
+        if self._job.options.verbose:
             self._output.say(f"rank {peer.rank} is {peer}, pid {started.pid}")
 
     def _newcomer(self, number: int) -> Peer:
-        ended = {rank for rank, entry in self._processes.items() if not entry.running}
-        taken = {peer.slot for rank, peer in self._peers.items() if rank not in ended}
+        over = self._children.over
+        taken = {peer.slot for rank, peer in self._peers.items() if rank not in over}
         peer = clusters.one_more(self._job.cluster, self._job.options, number, taken)
         self._peers[number] = peer
         self._output.add(number, self._job.cluster.prefix(peer))
@@ -247,8 +229,7 @@ class JobLoop:
 
     def dismiss(self, number: int) -> None:
         self._stopped.add(number)
-        if number in self._processes:
-            self._processes[number].signal(signal.SIGTERM)
+        self._children.signal(number, signal.SIGTERM)
 
     def forgive(self, number: int) -> None:
         self._stopped.add(number)
@@ -283,13 +264,12 @@ class JobLoop:
             self._director.ended(number, 0, stopped=True)
 
     def _signal_all(self, number: int) -> None:
-        for entry in self._running():
+        for entry in self._children.running:
             self._stopped.add(entry.peer.rank)
             entry.signal(number)
 
     def _kill(self, number: int) -> None:
-        if number in self._processes:
-            self._processes[number].signal(signal.SIGKILL)
+        self._children.signal(number, signal.SIGKILL)
 
     def _on_signals(self, _events: int) -> None:
         for number in self._signals.take():
@@ -322,7 +302,7 @@ class JobLoop:
             if self._stop.exhausted:
                 self._give_up()
         elif timeout is not None and time.monotonic() >= self._began + timeout:
-            ranks = ", ".join(str(entry.peer.rank) for entry in self._running())
+            ranks = ", ".join(str(entry.peer.rank) for entry in self._children.running)
             self._output.say(
                 f"-timeout: {timeout:g} s are over; running: rank {ranks}", always=True
             )
@@ -330,35 +310,17 @@ class JobLoop:
             self._director.end(signal.SIGTERM, TIMED_OUT)
 
     def _reap(self) -> None:
-        """Records every child that has ended, and what follows from that."""
-        by_pid = {entry.pid: entry for entry in self._running()}
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            if pid == self._guard.pid:
-                self._guard.restart(os.waitstatus_to_exitcode(status))
-            elif pid in by_pid:
-                self._record(by_pid[pid], status)
-
-    def _record(self, entry: PeerProcess, status: int) -> None:
-        self._control.drain(entry.peer.rank)
-        entry.record_end(status, time.monotonic())
-        self._guard.forget(entry.pid)
-        stopped = entry.peer.rank in self._stopped
-        self._director.ended(entry.peer.rank, entry.code or 0, stopped=stopped)
+        """What follows from it that a child has ended."""
+        for entry in self._children.reap():
+            number = entry.peer.rank
+            self._control.drain(number)
+            self._director.ended(number, entry.code or 0, stopped=number in self._stopped)
 
     def _give_up(self) -> None:
-        """On processes that even SIGKILL does not end, e.g. waiting for a dead file system."""
-        for entry in self._running():
-            self._output.say(
-                f"rank {entry.peer.rank} (pid {entry.pid}) cannot be killed", always=True
-            )
-            entry.record_end(signal.SIGKILL, time.monotonic())
-            self._director.ended(entry.peer.rank, -signal.SIGKILL, stopped=True)
+        for entry in self._children.give_up():
+            number = entry.peer.rank
+            self._output.say(f"rank {number} (pid {entry.pid}) cannot be killed", always=True)
+            self._director.ended(number, -signal.SIGKILL, stopped=True)
 
     def _end_stragglers(self) -> None:
         left = self._guard.left_behind()
@@ -373,7 +335,8 @@ class JobLoop:
         now = time.monotonic()
         peers = []
         for peer in self._peers.values():
-            entry, contact = self._processes.get(peer.rank), self._control.contacts[peer.rank]
+            entry = self._children.by_number.get(peer.rank)
+            contact = self._control.contacts[peer.rank]
             peers.append(
                 {
                     "rank": peer.rank,
