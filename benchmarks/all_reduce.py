@@ -28,7 +28,7 @@ class Section(NamedTuple):
 
 
 SECTIONS = [
-    *(Section("sums", n, SIZES, "In-place float32 sums, without TensorFlow") for n in (2, 4)),
+    *(Section("sums", n, SIZES, "In-place float32 sums, without TensorFlow") for n in (2, 4, 8)),
     *(Section("call", n, SIZES, "Averages, each a call of a tf.function") for n in (2, 4)),
     *(Section("loop", n, SIZES, "Averages in a loop within a tf.function") for n in (2, 4)),
     *(

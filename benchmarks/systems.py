@@ -84,7 +84,7 @@ def _on_two_hosts(name: str, programs: dict[str, list[str]]) -> list[System]:
 
 def _limits() -> list[System]:
     """What the machine allows two processes that spin."""
-    kinds = {"limits": ("zero-copy", "copy-in"), "loopback": ("one-way", "both-ways")}
+    kinds = {"limits": ("memcpy", "zero-copy", "copy-in"), "loopback": ("one-way", "both-ways")}
     names = {"limits": "limit: memory", "loopback": "limit: TCP"}
     return [
         System(
@@ -156,6 +156,8 @@ def _in_tensorflow() -> list[System]:
             version = folder.removeprefix("tf-")
             plain = _tensorflow(python, "alone", ["fit", "memory"])
             systems.append(System(f"each alone, TF {version}", _by_kungfu_run, plain))
+            in_step = _tensorflow(python, "in_step", ["fit"])
+            systems.append(System(f"each alone, in step, TF {version}", _by_kungfu_run, in_step))
     python = VENVS / "tf-2.15" / "bin" / "python"
     if python.exists():
         programs = _tensorflow(python, "multi_worker", ("call", "gradients", "fit"))

@@ -58,13 +58,19 @@ def main() -> None:
     images = random.random((BATCH * STEPS, 28, 28, 1), np.float32)
     labels = random.integers(0, 10, BATCH * STEPS)
     data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH, drop_remainder=True)
+    # The thread that tunes tf.data may hold up the end of an iterator until it wakes by itself:
+    # a second, as long as an epoch here.
+    options = tf.data.Options()
+    options.autotune.enabled = False
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with system.scope():
         model = network()
         optimizer = system.optimizer(keras.optimizers.SGD(0.01))
         model.compile(optimizer, loss, jit_compile=False)
     clock = Clock()
-    model.fit(data.cache(), epochs=1 + epochs, verbose=0, callbacks=[clock])
+    callbacks = [clock, *(system.callbacks(report.parent) if hasattr(system, "callbacks") else [])]
+    data = data.cache().with_options(options)
+    model.fit(data, epochs=1 + epochs, verbose=0, callbacks=callbacks)
     if system.rank() == 0:
         report.write_text(f"step {statistics.median(clock.seconds[1:]) / STEPS}\n")
 

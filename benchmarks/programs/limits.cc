@@ -1,10 +1,10 @@
 // What two processes could do at best: bare loops over shared memory that spin while they wait.
 //
-//   benchmark_limits zero-copy|copy-in REPORT BYTES...
+//   benchmark_limits memcpy|zero-copy|copy-in REPORT BYTES...
 //
-// zero-copy: each process adds one half straight from both processes' memory into both. copy-in: each copies its own
-// data into shared memory first, adds one half from there, and copies the other one's result. Writes "BYTES SECONDS" to
-// REPORT for each size.
+// memcpy: each process copies its own data, and nobody else's. zero-copy: each adds one half straight from both
+// processes' memory into both. copy-in: each copies its own data into shared memory first, adds one half from there,
+// and copies the other one's result. Writes "BYTES SECONDS" to REPORT for each size.
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -47,13 +47,15 @@ class Process {
     }
   }
 
+  void Copy() { std::memcpy(mine_, own_, 2 * half_ * sizeof(float)); }
+
   void ZeroCopy() {
     AddToBoth(mine_ + me_ * half_, theirs_ + me_ * half_);
     Meet();
   }
 
   void CopyIn() {
-    std::memcpy(mine_, own_, 2 * half_ * sizeof(float));
+    Copy();
     Meet();
     float* const here = mine_ + me_ * half_;
     AddTo(here, theirs_ + me_ * half_);
@@ -82,7 +84,8 @@ class Process {
 
 int main(int argc, char** argv) {
   if (argc < 4) return 1;
-  const bool zero_copy = std::strcmp(argv[1], "zero-copy") == 0;
+  const std::string kind = argv[1];
+  const auto sum = kind == "memcpy" ? &Process::Copy : kind == "zero-copy" ? &Process::ZeroCopy : &Process::CopyIn;
   size_t most = 0;
   for (int i = 3; i < argc; ++i) most = std::max<size_t>(most, std::stoul(argv[i]));
   auto* shared = reinterpret_cast<Shared*>(MapFloats(sizeof(Shared), MAP_SHARED));
@@ -94,8 +97,7 @@ int main(int argc, char** argv) {
   for (int i = 3; i < argc; ++i) {
     const size_t bytes = std::stoul(argv[i]);
     Process process(shared, me, both, bytes / sizeof(float));
-    const double median =
-        MedianSeconds(bytes, [&] { process.Meet(); }, [&] { zero_copy ? process.ZeroCopy() : process.CopyIn(); });
+    const double median = MedianSeconds(bytes, [&] { process.Meet(); }, [&] { (process.*sum)(); });
     if (me == 0) report << bytes << ' ' << median << '\n';
   }
   if (me == 0) waitpid(child, nullptr, 0);
