@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import sessions
 import tensorflow as tf
@@ -40,7 +38,6 @@ JOBS = [
         "cases": [
             "a_session_with_a_collective_of_its_own",
             "batches_of_one_size_have_the_plain_mean",
-            "between_two_steps_nobody_waits_for_an_answer",
             "a_peer_that_goes_on_alone_is_told",
         ],
     },
@@ -316,50 +313,6 @@ def case_loops_that_are_left_do_not_disturb_later_ones():
     lengths = [int(samples) for samples, _ in dataset]
     assert sum(lengths) == SAMPLES[3][kf.rank()]
     assert len(lengths) == steps_of_an_epoch()
-
-
-def in_a_loop(dataset, after_step):
-    for step, _ in enumerate(kf.data.even(dataset)):
-        after_step(step)
-
-
-def in_fit(dataset, after_step):
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-    model.compile(SynchronousSGDOptimizer(optimizers.SGD(0.01)), "mse")
-    told = tf.keras.callbacks.LambdaCallback(on_batch_end=lambda step, logs: after_step(step))
-    model.fit(dataset, verbose=0, callbacks=[told])
-
-
-TRAIN = {"loop": in_a_loop, "fit": in_fit}
-
-
-@each(train=["loop", "fit"])
-def case_between_two_steps_nobody_waits_for_an_answer(train):
-    """One that another strategy would end."""
-    changed = threading.Event()
-
-    def batches():
-        for number in range(4):
-            if number == 2 and kf.rank() == 1:
-                changed.wait()
-            yield np.zeros([1, 1]), np.zeros([1, 1])
-
-    steps = []
-
-    def after_step(step):
-        steps.append(step)
-        if step == 1:
-            kf.ops.set_strategy("RING")
-            changed.set()
-
-    spec = tf.TensorSpec([1, 1], tf.float64)
-    try:
-        dataset = tf.data.Dataset.from_generator(batches, output_signature=(spec, spec))
-        TRAIN[train](dataset, after_step)
-    finally:
-        changed.set()
-        kf.ops.set_strategy("AUTO")
-    assert steps == [0, 1, 2, 3]
 
 
 def case_a_peer_that_goes_on_alone_is_told():
