@@ -110,8 +110,9 @@ endef
 test-cpp: core
 	$(call test_cpp,build/core)
 
+# A local variable that is used after its function has returned is found, too.
 test-cpp-address: $(TF_2_21)/.ready
-	$(call test_cpp,build/address,-DKUNGFU_SANITIZE=address$(comma)undefined)
+	$(call test_cpp,build/address,-DKUNGFU_SANITIZE=address$(comma)undefined,ASAN_OPTIONS=detect_stack_use_after_return=1)
 
 # Without the randomised addresses that ThreadSanitizer cannot live with on some kernels.
 test-cpp-thread: $(TF_2_21)/.ready
