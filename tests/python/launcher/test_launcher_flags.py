@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kungfu_tf.launcher import flags
+from kungfu_tf.launcher import flags, resizing
 from kungfu_tf.launcher.errors import LaunchError
 
 
@@ -76,6 +76,11 @@ def test_errors_say_what_and_where(arguments: list[str], says: str) -> None:
     assert caught.value.exit_code == 2
 
 
+def test_the_port_of_the_runners_is_before_those_of_the_peers() -> None:
+    assert flags.parse(["-port-range", "500-600", "prog"]).runner_port == 499
+    assert flags.parse(["-port", "77", "prog"]).runner_port == 77
+
+
 def test_an_unknown_strategy_lists_those_that_exist() -> None:
     with pytest.raises(LaunchError) as caught:
         flags.parse(["-strategy", "MESH", "prog"])
@@ -101,3 +106,9 @@ def test_help_names_every_flag_and_strategy(word: str) -> None:
     assert all(f"  -{flag.name}" in text for flag in flags.FLAGS)
     assert all(name in text for name in flags.STRATEGIES)
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_without_a_job_there_is_nothing_to_resize(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resizing, "running", list)
+    with pytest.raises(LaunchError, match="no job of this user"):
+        resizing._find(None)

@@ -1,0 +1,115 @@
+"""Runners of jobs on hosts that only note what they are told to do."""
+
+from __future__ import annotations
+
+import ipaddress
+import selectors
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from kungfu_tf.launcher.cluster import Cluster, Peer
+from kungfu_tf.launcher.config_source import Source
+from kungfu_tf.launcher.credentials import Credentials
+from kungfu_tf.launcher.director import Director, Leader, Rules
+from kungfu_tf.launcher.following import Follower
+from kungfu_tf.launcher.hosts import Host
+from kungfu_tf.launcher.leading import LeaderOfOthers, Link
+from kungfu_tf.launcher.ports import Reservation
+from kungfu_tf.launcher.store import ClusterStore
+
+A, B = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("127.0.0.2")
+SECRET = Credentials("a job", "a secret that is long enough")
+DEADLINE = 20.0
+
+
+class Hands:
+    """A host that notes what it is told to do."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def start(self, number: int, version: int) -> None:
+        self.done.append(f"start {number} {version}")
+
+    def dismiss(self, number: int) -> None:
+        self.done.append(f"dismiss {number}")
+
+    def forgive(self, number: int) -> None:
+        self.done.append(f"forgive {number}")
+
+    def publish(self, version: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        self.done.append(f"publish {version} {' '.join(peers)} to {list(told)}")
+
+    def failed(self, peer: str, text: str) -> None:
+        self.done.append(f"failed {peer} {text}")
+
+    def left(self, peer: str) -> None:
+        self.done.append(f"left {peer}")
+
+    def end(self, first: int, code: int) -> None:
+        self.done.append(f"end {first} {code}")
+
+    def take(self) -> list[str]:
+        done, self.done = self.done, []
+        return done
+
+
+def cluster(here: ipaddress.IPv4Address) -> Cluster:
+    """Two hosts with two slots each, and a peer on the first one."""
+    return Cluster((Peer(0, A, 10000, 0, 0),), here, (Host(A, 2), Host(B, 2)), Reservation(here))
+
+
+class Two:
+    """The runners of two hosts in one loop."""
+
+    def __init__(self, *, secret: Credentials = SECRET) -> None:
+        self.selector = selectors.PollSelector()
+        with socket.create_server((str(A), 0)) as free:
+            port = free.getsockname()[1]
+        self.here, self.there = Hands(), Hands()
+        self.said: list[str] = []
+        self.link = Link(SECRET, port, self.selector)
+        self.leader = LeaderOfOthers(
+            cluster(A), self.here, self.link, Rules(watch=True), say=self.said.append
+        )
+        self.leader.source = Source(ClusterStore())
+        other = Link(secret, port, self.selector)
+        self.follower = Follower(cluster(B), self.there, other, say=self.said.append)
+
+    @property
+    def directors(self) -> Sequence[Director]:
+        return self.leader, self.follower
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, (self.here.done, self.there.done, self.said)
+            for director in self.directors:
+                director.advance()
+            for key, events in self.selector.select(0.05):
+                key.data(events)
+
+    def until_there(self, *done: str) -> None:
+        self.until(lambda: self.there.done == list(done))
+        self.there.take()
+
+    def close(self) -> None:
+        for director in self.directors:
+            director.close()
+        self.selector.close()
+
+
+def leader_of(size: int, rules: Rules) -> tuple[Leader, Hands]:
+    hands = Hands()
+    peers = tuple(Peer(rank, A, 10000 + rank, rank, rank) for rank in range(size))
+    leader = Leader(
+        Cluster(peers, A, (Host(A, 4),), Reservation(A)), {A: hands}, rules, say=lambda _text: None
+    )
+    return leader, hands
+
+
+def refusals(director: Director, number: int, size: int | None) -> list[str | None]:
+    answers: list[str | None] = []
+    director.propose(number, size, answers.append)
+    return answers
