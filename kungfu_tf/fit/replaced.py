@@ -29,6 +29,7 @@ from kungfu_tf.fit import (
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.on_batch import train_on_batch
+from kungfu_tf.fit.passes import Passes
 from kungfu_tf.fit.running import Fit, current, followed, running
 from kungfu_tf.initializer import first_step, randomness
 
@@ -93,6 +94,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
             call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
             stack.enter_context(randomness.of_this_peer())
             stack.enter_context(fit.average)
+            stack.enter_context(fit.passes)
             stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model, fit))
         stack.enter_context(running(fit if fit.is_shared or not peer.alone() else None))
@@ -170,6 +172,7 @@ def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwarg
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
             self._interrupted_warning = lambda: None  # that an epoch has ended is no surprise
+    self._distributed_dataset = _in_passes(self._distributed_dataset)
 
 
 def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
@@ -182,6 +185,16 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
             _take_single_steps(self._steps_per_execution)
     original(self, *args, **kwargs)
+    self._dataset = _in_passes(self._dataset)
+
+
+def _in_passes(dataset: Any) -> Any:
+    fit = current()
+    if fit is None or not fit.is_shared:
+        return dataset
+    passes = Passes(dataset)
+    fit.passes.callback(passes.close)
+    return passes
 
 
 def _take_single_steps(steps_per_execution: Any) -> None:

@@ -27,6 +27,7 @@ class Fit:
         following: The training that this is a part of, if peers may come and go.
         batch_size: What training begins with, if policies may change it; 0: what the data have.
         average: Open while the model is the average of them.
+        passes: Open while there may be iterators of the data.
         steps_per_execution: What the program wants, if it cannot be.
         told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
     """
@@ -41,6 +42,7 @@ class Fit:
     following: Following | None = None
     batch_size: int | None = None
     average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+    passes: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
     steps_per_execution: int | None = None
     told_of_divisor: bool = False
 

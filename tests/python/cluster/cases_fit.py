@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
+import unittest.mock
 import warnings
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -39,6 +43,25 @@ def case_metrics_are_of_all_samples(validation):
     for name, values in single.items():
         np.testing.assert_allclose(run[name], values, rtol=1e-12, err_msg=name)
         assert same_on_all(run[name])
+
+
+def case_an_epoch_ends_without_waiting_for_its_iterator():
+    """Which tf.data may keep for as long again; both that of training and that of validation."""
+    ended_on, made = set(), tf.data.Dataset.__iter__
+
+    def make(dataset):
+        iterator = made(dataset)
+        weakref.finalize(iterator, lambda: ended_on.add(threading.get_ident()))
+        return iterator
+
+    x, y = mine(samples())
+    for validation in (None, (x, y)):
+        with unittest.mock.patch.object(tf.data.Dataset, "__iter__", make):
+            model_of(distributed()).fit(x, y, 2, epochs=2, verbose=0, validation_data=validation)
+    deadline = time.monotonic() + 60
+    while ended_on <= {threading.get_ident()} and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not ended_on <= {threading.get_ident()}
 
 
 class Refuses(Callback):

@@ -1,0 +1,60 @@
+"""On which thread the iterators of an epoch end."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf.fit.passes import Passes
+
+SECONDS = 60
+HERE = threading.get_ident
+
+
+def noting(iterator: Any) -> queue.SimpleQueue[int]:
+    """Where the thread will be that drops the iterator last."""
+    threads: queue.SimpleQueue[int] = queue.SimpleQueue()
+    weakref.finalize(iterator, lambda: threads.put(HERE()))
+    return threads
+
+
+def test_the_next_pass_ends_the_last_one_elsewhere() -> None:
+    passes = Passes(tf.data.Dataset.range(3))
+    over = iter(passes)
+    threads = noting(over)
+    del over
+    assert [int(number) for number in passes] == [0, 1, 2]
+    assert threads.get(timeout=SECONDS) != HERE()
+
+
+def test_the_last_pass_ends_elsewhere() -> None:
+    passes = Passes(tf.data.Dataset.range(3))
+    threads = noting(iter(passes))
+    passes.close()
+    assert threads.get(timeout=SECONDS) != HERE()
+
+
+def test_what_caches_in_a_file_ends_a_pass_before_the_next(tmp_path: Path) -> None:
+    """Two must not write the file at a time."""
+    numbers = tf.data.Dataset.range(3).cache(str(tmp_path / "cache"))
+    passes = Passes(tf.data.Dataset.zip((numbers, numbers)).map(lambda a, b: a + b))
+    threads = noting(iter(passes))
+    assert threads.get(timeout=0) == HERE()
+
+
+def test_what_caches_in_memory_need_not() -> None:
+    passes = Passes(tf.data.Dataset.range(3).cache())
+    threads = noting(iter(passes))
+    assert threads.empty()
+
+
+def test_it_looks_like_the_dataset() -> None:
+    dataset = tf.data.Dataset.range(3)
+    passes = Passes(dataset)
+    assert passes.element_spec == dataset.element_spec
+    assert int(tf.data.experimental.cardinality(passes)) == 3
