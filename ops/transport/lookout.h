@@ -1,5 +1,5 @@
-// What a thread does while it looks out for what another process is about to do: it leaves its core to whoever waits
-// for that.
+// What a thread does when it has looked out for a while for what another process is about to do: it leaves its core to
+// whoever waits for that.
 //
 // To wake a thread costs a few microseconds, and some hundreds of them on a virtual machine whose core has gone to
 // sleep, too. So looking out for that long pays, if it takes nothing from those who have work to do. And the process
