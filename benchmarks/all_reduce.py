@@ -1,6 +1,6 @@
 """`make bench`: how long sums over the processes of this host take, on every system that is here.
 
-python benchmarks/all_reduce.py [--rounds 3] [--only sums call loop gradients fit]
+python benchmarks/all_reduce.py [--rounds 3] [--only sums call loop gradients fit] [--results DIR]
 
 Every result is verified before anything is timed. The systems take turns, so compare the figures of
 one run only. Writes a table and a plot into benchmarks/results/.
@@ -8,10 +8,11 @@ one run only. Writes a table and a plot into benchmarks/results/.
 
 from __future__ import annotations
 
-import argparse
+import statistics
 from typing import NamedTuple
 
 import report
+from matplotlib.figure import Figure
 from measure import Figures, in_turns
 from systems import installed
 
@@ -39,14 +40,27 @@ SECTIONS = [
 ]
 
 
+def plot(panels: dict[str, Figures]) -> Figure:
+    """Times by keys, a panel for each title."""
+    figure = Figure(figsize=(7 * len(panels), 6), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)
+    for axis, (title, figures) in zip(axes[0], panels.items(), strict=True):
+        for system, by_key in figures.items():
+            medians = [statistics.median(seconds) for seconds in by_key.values()]
+            style = "--" if system.startswith("limit") else "-"
+            axis.plot(list(map(report.show_key, by_key)), medians, style, marker="o", label=system)
+        axis.set(title=title, yscale="log", ylabel="seconds")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize="small")
+    return figure
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = report.parser(__doc__, rounds=3)
     parser.add_argument("--only", nargs="+", default=[section.kind for section in SECTIONS])
     options = parser.parse_args()
     systems = list(installed().values())
-    lines = ["# All-reduce on one host", "", report.provenance(), ""]
-    lines += ["Medians of the rounds, and half of their spread. Compare within one table.", ""]
+    lines = ["Medians of the rounds, and half of their spread. Compare within one table.", ""]
     panels: dict[str, Figures] = {}
     for section in SECTIONS:
         if section.kind not in options.only:
@@ -57,9 +71,8 @@ def main() -> None:
         lines += [f"## {title}", "", *report.table(figures, keys), ""]
         if len(section.keys) > 1 and section.peers == 2:
             panels[title] = figures
-        report.write("all_reduce", lines)
-    if panels:
-        report.plot("all_reduce", panels)
+        picture = plot(panels) if panels else None
+        report.write(options.results / "all_reduce", "All-reduce on one host", lines, picture)
 
 
 if __name__ == "__main__":

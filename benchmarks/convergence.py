@@ -2,7 +2,7 @@
 
 Writes `results/convergence.md` and `results/convergence.png`.
 
-    python benchmarks/convergence.py
+    python benchmarks/convergence.py [--results DIR]
 
 Each method is trained with small and with large batches, with four learning rates and three
 seeds. Of the rates the one that is best on validation images counts, and its accuracy on the test
@@ -12,7 +12,6 @@ those that stand there are not repeated.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import report
+from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "convergence.py"
@@ -131,18 +131,8 @@ def best(results: Results, method: str, column: Column) -> Best:
     return Best(rate, [accuracy.test for accuracy in by_rate[rate]])
 
 
-def show(figures: Sequence[float], form: str) -> str:
-    """The mean, and from where to where they lie."""
-    mean, least, most = (f"{x:{form}}" for x in (statistics.mean(figures), *_ends(figures)))
-    return f"{mean} ({least} to {most})"
-
-
-def _ends(figures: Sequence[float]) -> tuple[float, float]:
-    return min(figures), max(figures)
-
-
 def show_rate(rate: float) -> str:
-    return f"{rate:g}" + (" (edge)" if rate in _ends(RATES) else "")
+    return f"{rate:g}" + (" (edge)" if rate in report.ends(RATES) else "")
 
 
 def accuracies(results: Results) -> list[str]:
@@ -153,7 +143,7 @@ def accuracies(results: Results) -> list[str]:
         cells = []
         for column in COLUMNS:
             rate, test = best(results, name, column)
-            cells += [show(test, ".2f"), show_rate(rate)]
+            cells += [report.show_mean(test, ".2f"), show_rate(rate)]
         lines.append(f"| {method.title} | " + " | ".join(cells) + " |")
     return lines
 
@@ -168,7 +158,7 @@ def differences(results: Results, others: str) -> list[str]:
         cells = []
         for column in COLUMNS:
             pairs = [best(results, m, column).test for m in (name, others)]
-            cells.append(show([a - b for a, b in zip(*pairs, strict=True)], "+.2f"))
+            cells.append(report.show_mean([a - b for a, b in zip(*pairs, strict=True)], "+.2f"))
         lines.append(f"| {method.title} | " + " | ".join(cells) + " |")
     return lines
 
@@ -176,10 +166,6 @@ def differences(results: Results, others: str) -> list[str]:
 def table(results: Results) -> list[str]:
     """Markdown."""
     return [
-        "# Convergence on Fashion-MNIST",
-        "",
-        report.provenance(),
-        "",
         f"{PEERS} peers beside one process: the same small CNN, the same 53,248 images in each "
         "epoch, SGD with momentum 0.9 and a learning rate that falls along a cosine, epoch by "
         "epoch. The batch is that of each process. Each method begins with that rate of "
@@ -205,29 +191,25 @@ def table(results: Results) -> list[str]:
     ]
 
 
-def plot(results: Results) -> None:
+def plot(results: Results) -> Figure:
     """Test accuracy by learning rate, a panel for each batch."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(COLUMNS), figsize=(11, 4.5), layout="constrained")
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    axes = figure.subplots(1, len(COLUMNS))
     for axis, column in zip(axes, COLUMNS, strict=True):
         for name, method in METHODS.items():
             tests = [[a.test for a in of_seeds(results, name, column, r)] for r in RATES]
             means = list(map(statistics.mean, tests))
             axis.plot(RATES, means, marker="o", label=method.title)
-            axis.fill_between(RATES, *zip(*map(_ends, tests), strict=True), alpha=0.15)
+            axis.fill_between(RATES, *zip(*map(report.ends, tests), strict=True), alpha=0.15)
         axis.set(title=f"batch {column.batch} per process, {column.epochs} epochs")
         axis.set(xscale="log", xlabel="learning rate", ylabel="test accuracy, %")
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
-    figure.savefig(report.RESULTS / "convergence.png", dpi=110)
+    return figure
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    options = report.parser(__doc__).parse_args()
     results = kept()
     for seed, column, method in itertools.product(SEEDS, COLUMNS, METHODS):
         runs = [Run(method, column.batch, column.epochs, seed, rate) for rate in RATES]
@@ -235,8 +217,8 @@ def main() -> None:
             done = trained(missing)
             keep(done)
             results |= done
-    report.write("convergence", table(results))
-    plot(results)
+    title = "Convergence on Fashion-MNIST"
+    report.write(options.results / "convergence", title, table(results), plot(results))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
 Writes `results/elastic.md` and `results/elastic.png`.
 
-    python benchmarks/elastic.py              20 times
-    python benchmarks/elastic.py --rounds 1   once, as a test
+    python benchmarks/elastic.py [--rounds 20] [--results DIR]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import report
+from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "elastic.py"
@@ -31,7 +30,7 @@ def measured(rounds: int) -> tuple[dict[str, Any], list[dict[str, float]]]:
     return first, changes
 
 
-def table(first: dict[str, Any], changes: list[dict[str, float]]) -> str:
+def table(first: dict[str, Any], changes: list[dict[str, float]]) -> list[str]:
     """Markdown."""
     rows = []
     for kind in dict.fromkeys((c["from"], c["to"]) for c in changes):
@@ -44,38 +43,27 @@ def table(first: dict[str, Any], changes: list[dict[str, float]]) -> str:
         )
     beyond = [c["pause"] - c["transfer"] for c in changes]
     within = sum(one <= TARGET for one in beyond)
-    return "\n".join(
-        [
-            "# Changing the number of peers while `fit` trains",
-            "",
-            report.provenance(),
-            "",
-            f"{len(changes)} changes in one training on {os.cpu_count()} cores; "
-            f"{first['bytes'] / 1e6:.0f} MB of model and optimizer. All weights and optimizers "
-            "were bitwise equal after each change, and each sample was trained on once in each of "
-            f"{first['epochs']} whole epochs: otherwise there would be no table.",
-            "",
-            "| peers | changes | transfer, ms | pause beyond it, median, ms | at most, ms |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-            "The pause is what those who stay lose between two steps. Target: "
-            f"{1e3 * TARGET:.0f} ms beyond the transfer; {within} of {len(changes)} changes were "
-            f"within it (median {1e3 * statistics.median(beyond):.0f} ms). Four peers share the "
-            "cores, with whatever else the machine does.",
-            "",
-        ]
-    )
+    return [
+        f"{len(changes)} changes in one training on {os.cpu_count()} cores; "
+        f"{first['bytes'] / 1e6:.0f} MB of model and optimizer. All weights and optimizers "
+        "were bitwise equal after each change, and each sample was trained on once in each of "
+        f"{first['epochs']} whole epochs: otherwise there would be no table.",
+        "",
+        "| peers | changes | transfer, ms | pause beyond it, median, ms | at most, ms |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        "The pause is what those who stay lose between two steps. Target: "
+        f"{1e3 * TARGET:.0f} ms beyond the transfer; {within} of {len(changes)} changes were "
+        f"within it (median {1e3 * statistics.median(beyond):.0f} ms). Four peers share the "
+        "cores, with whatever else the machine does.",
+    ]
 
 
-def plot(changes: list[dict[str, float]], path: Path) -> None:
+def plot(changes: list[dict[str, float]]) -> Figure:
     """The pauses, one after the other, by what they were for."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 4))
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
     numbers = range(1, len(changes) + 1)
     transfers = [1e3 * c["transfer"] for c in changes]
     beyond = [1e3 * (c["pause"] - c["transfer"]) for c in changes]
@@ -85,21 +73,14 @@ def plot(changes: list[dict[str, float]], path: Path) -> None:
     axes.set_xlabel("change: 1 → 4 → 2 → 3 → 1, and again")
     axes.set_ylabel("pause of those who stay, ms")
     axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--results", type=Path, default=report.RESULTS)
-    options = parser.parse_args()
+    options = report.parser(__doc__, rounds=20).parse_args()
     first, changes = measured(options.rounds)
-    text = table(first, changes)
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "elastic.md").write_text(text)
-    plot(changes, options.results / "elastic.png")
-    print(text)
+    title = "Changing the number of peers while `fit` trains"
+    report.write(options.results / "elastic", title, table(first, changes), plot(changes))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Writes `results/noise_scale.md` and `results/noise_scale.png`.
 
-    python benchmarks/noise_scale.py
+    python benchmarks/noise_scale.py [--results DIR]
 
 That takes a quarter of an hour on two cores: trainings are kept in results/noise_scale.txt, and
 those that stand there are not repeated.
@@ -10,7 +10,6 @@ those that stand there are not repeated.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import report
+from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "noise_scale.py"
@@ -69,16 +69,6 @@ def keep(courses: Sequence[Course]) -> None:
             print(json.dumps(course._asdict()), file=file)
 
 
-def show(figures: Sequence[float], form: str) -> str:
-    """The mean, and from where to where they lie."""
-    mean, least, most = (f"{x:{form}}" for x in (statistics.mean(figures), *_ends(figures)))
-    return f"{mean} ({least} to {most})"
-
-
-def _ends(figures: Sequence[float]) -> tuple[float, float]:
-    return min(figures), max(figures)
-
-
 def table(courses: Courses) -> list[str]:
     """Markdown."""
     rows = []
@@ -86,17 +76,13 @@ def table(courses: Courses) -> list[str]:
         pairs = list(zip(courses[kind], courses["fixed"], strict=True))
         row = [
             title + ("" if all(c.reached for c, _ in pairs) else " (not always there)"),
-            show([course.steps for course, _ in pairs], ",.0f"),
-            show([course.samples for course, _ in pairs], ",.0f"),
-            show([fixed.steps / course.steps for course, fixed in pairs], ".2f"),
-            show([course.samples / fixed.samples for course, fixed in pairs], ".2f"),
+            report.show_mean([course.steps for course, _ in pairs], ",.0f"),
+            report.show_mean([course.samples for course, _ in pairs], ",.0f"),
+            report.show_mean([fixed.steps / course.steps for course, fixed in pairs], ".2f"),
+            report.show_mean([course.samples / fixed.samples for course, fixed in pairs], ".2f"),
         ]
         rows.append("| " + " | ".join(row) + " |")
     return [
-        "# Batches that follow the gradient noise scale",
-        "",
-        report.provenance(),
-        "",
         f"{PEERS} peers train the small CNN of `programs/convergence.py` on 53,248 images of "
         "Fashion-MNIST, until four successive accuracies on 6,752 validation images, an eighth "
         "of an epoch apart, "
@@ -126,16 +112,10 @@ def following(courses: Sequence[Course]) -> list[str]:
     ]
 
 
-def plot(courses: Courses) -> None:
+def plot(courses: Courses) -> Figure:
     """Batch and noise scale by samples, the seeds beside each other."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        1, len(SEEDS), figsize=(4.2 * len(SEEDS), 4), sharey=True, layout="constrained"
-    )
+    figure = Figure(figsize=(4.2 * len(SEEDS), 4), layout="constrained")
+    axes = figure.subplots(1, len(SEEDS), sharey=True)
     for axis, seed, course in zip(axes, SEEDS, courses["policy"], strict=True):
         samples, batches, noise_scales = zip(*course.points, strict=True)
         thousands = [n / 1000 for n in samples]
@@ -145,11 +125,11 @@ def plot(courses: Courses) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("samples")
     axes[0].legend(fontsize="small")
-    figure.savefig(report.RESULTS / "noise_scale.png", dpi=110)
+    return figure
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    options = report.parser(__doc__).parse_args()
     courses = kept()
     for seed in SEEDS:
         if not any(course.seed == seed for course in courses):
@@ -158,8 +138,8 @@ def main() -> None:
             courses += done
     courses.sort(key=lambda course: course.seed)
     by_kind = {kind: [course for course in courses if course.kind == kind] for kind in KINDS}
-    report.write("noise_scale", table(by_kind))
-    plot(by_kind)
+    title = "Batches that follow the gradient noise scale"
+    report.write(options.results / "noise_scale", title, table(by_kind), plot(by_kind))
 
 
 if __name__ == "__main__":

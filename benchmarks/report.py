@@ -1,22 +1,45 @@
-"""Tables, plots, and where they come from."""
+"""Tables and pictures, and where they come from."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import functools
 import platform
 import statistics
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from measure import Figures
 from systems import CORES, ROOT
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 RESULTS = ROOT / "benchmarks" / "results"
 
 
+def parser(description: str, rounds: int | None = None) -> argparse.ArgumentParser:
+    """Of what all benchmarks can be told.
+
+    Args:
+        description: The benchmark's docstring.
+        rounds: How often it measures if not told; None: it cannot be told.
+    """
+    made = argparse.ArgumentParser(description=description.splitlines()[0])
+    if rounds is not None:
+        text = "how often to measure (%(default)s)"
+        made.add_argument("--rounds", type=int, default=rounds, help=text)
+    text = "the folder for table and picture (benchmarks/results)"
+    made.add_argument("--results", type=Path, default=RESULTS, help=text)
+    return made
+
+
+@functools.cache
 def provenance() -> str:
-    """One line: machine, commit, day."""
+    """One line: machine, commit, day; the same in a process, whatever it has written since."""
     day = datetime.datetime.now(datetime.timezone.utc).date()
     return f"{_processor()}, {CORES} cores, {platform.system()}; commit {commit()}; {day}."
 
@@ -50,6 +73,21 @@ def show_seconds(seconds: float) -> str:
     return f"{seconds * 1e6:.2g} µs" if seconds < 1e-5 else f"{seconds * 1e6:.0f} µs"
 
 
+def show_verdict(holds: bool) -> str:
+    """On a target."""
+    return "reached" if holds else "falls short"
+
+
+def ends(figures: Sequence[float]) -> tuple[float, float]:
+    return min(figures), max(figures)
+
+
+def show_mean(figures: Sequence[float], form: str) -> str:
+    """The mean, and from where to where they lie."""
+    mean, least, most = (f"{x:{form}}" for x in (statistics.mean(figures), *ends(figures)))
+    return f"{mean} ({least} to {most})"
+
+
 def show(figures: Sequence[float]) -> str:
     """The median, and how far the rounds lie apart."""
     if not figures:
@@ -66,30 +104,18 @@ def table(figures: Figures, keys: Sequence[str]) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(show(by_key.get(key, [])) for key in keys) + " |"
 
 
-def write(name: str, lines: Sequence[str]) -> None:
-    """Into results/, and to the terminal."""
-    RESULTS.mkdir(exist_ok=True)
-    text = "\n".join(lines) + "\n"
-    (RESULTS / f"{name}.md").write_text(text)
+def write(path: Path, title: str, body: Sequence[str], figure: Figure | None = None) -> None:
+    """A table, under its title and where it comes from; to the terminal, too.
+
+    Args:
+        path: Of the files, without `.md` and `.png`; its folder is made.
+        title: The heading.
+        body: Lines of Markdown.
+        figure: The picture beside it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join([f"# {title}", "", provenance(), "", *body]) + "\n"
+    path.with_suffix(".md").write_text(text)
     print(text)
-
-
-def plot(name: str, panels: dict[str, Figures]) -> None:
-    """A picture of times by keys, a panel for each title."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(7 * len(panels), 6), squeeze=False, layout="constrained"
-    )
-    for axis, (title, figures) in zip(axes[0], panels.items(), strict=True):
-        for system, by_key in figures.items():
-            medians = [statistics.median(seconds) for seconds in by_key.values()]
-            style = "--" if system.startswith("limit") else "-"
-            axis.plot(list(map(show_key, by_key)), medians, style, marker="o", label=system)
-        axis.set(title=title, yscale="log", ylabel="seconds")
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
-    figure.savefig(RESULTS / f"{name}.png", dpi=110)
+    if figure:
+        figure.savefig(path.with_suffix(".png"), dpi=110)

@@ -2,16 +2,16 @@
 
 Writes `results/straggler.md` and `results/straggler.png`.
 
-    python benchmarks/straggler.py [--rounds 3]
+    python benchmarks/straggler.py [--rounds 3] [--results DIR]
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from pathlib import Path
 
 import report
+from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "straggler.py"
@@ -37,10 +37,6 @@ def table(rates: Rates) -> list[str]:
         kept = 100 * statistics.median(ratios)
         rows.append(f"| {name} | {alike:.1f} | {slow:.1f} | {kept:.0f} % |")
     return [
-        f"# One of {PEERS} peers is {SLOWDOWN} times slower",
-        "",
-        report.provenance(),
-        "",
         "Steps per second of each of the others, medians of the rounds. A step takes at least "
         f"20 ms, and {20 * SLOWDOWN} ms on the slow peer.",
         "",
@@ -50,35 +46,29 @@ def table(rates: Rates) -> list[str]:
     ]
 
 
-def plot(rates: Rates) -> None:
+def plot(rates: Rates) -> Figure:
     """Bars beside each other."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
     for i, (slowdown, label) in enumerate([(1, "all alike"), (SLOWDOWN, "one slow")]):
         heights = [statistics.median(rates[method, slowdown]) for method in METHODS]
         axes.bar([x + 0.4 * i for x in range(len(METHODS))], heights, 0.4, label=label)
     axes.set_xticks([x + 0.2 for x in range(len(METHODS))], list(METHODS.values()))
     axes.set_ylabel("steps per second of each of the others")
     axes.legend()
-    figure.savefig(report.RESULTS / "straggler.png", dpi=110)
+    return figure
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    options = report.parser(__doc__, rounds=3).parse_args()
     rates: Rates = {}
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for method in METHODS:
             for slowdown in (1, SLOWDOWN):
                 rate = rate_of_the_others(method, slowdown)
                 rates.setdefault((method, slowdown), []).append(rate)
-    report.write("straggler", table(rates))
-    plot(rates)
+    title = f"One of {PEERS} peers is {SLOWDOWN} times slower"
+    report.write(options.results / "straggler", title, table(rates), plot(rates))
 
 
 if __name__ == "__main__":

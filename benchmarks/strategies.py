@@ -2,12 +2,11 @@
 
 Writes `results/strategies.md` and `results/strategies.png`.
 
-    python benchmarks/strategies.py [--rounds 3]
+    python benchmarks/strategies.py [--rounds 3] [--results DIR]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import report
+from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "strategies.py"
@@ -36,10 +36,6 @@ def table(steps: Steps) -> list[str]:
         equal, as_without = (sum(step[key] for step in own) for key in ("equal", "as_without"))
         rows.append(f"| {strategy} | {len(own)} | {median} | {equal} | {as_without} |")
     return [
-        "# Another strategy every ten steps",
-        "",
-        report.provenance(),
-        "",
         f"{PEERS} peers on one host, 4 MiB of weights, gradients that are whole numbers. A step "
         "computes and averages gradients, and applies them; its time is the median.",
         "",
@@ -49,29 +45,24 @@ def table(steps: Steps) -> list[str]:
     ]
 
 
-def plot(steps: Steps) -> None:
+def plot(steps: Steps) -> Figure:
     """The time of each step, coloured by its strategy."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    axes = figure.subplots()
     for strategy in dict.fromkeys(step["strategy"] for step in steps):
         own = [i for i, step in enumerate(steps) if step["strategy"] == strategy]
         axes.plot(own, [1e3 * steps[i]["seconds"] for i in own], ".", label=strategy)
     axes.set(xlabel="step", ylabel="milliseconds", yscale="log")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", ncols=3)
-    figure.savefig(report.RESULTS / "strategies.png", dpi=110)
+    return figure
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    steps = measured(parser.parse_args().rounds)
-    report.write("strategies", table(steps))
-    plot(steps)
+    options = report.parser(__doc__, rounds=3).parse_args()
+    steps = measured(options.rounds)
+    title = "Another strategy every ten steps"
+    report.write(options.results / "strategies", title, table(steps), plot(steps))
     sys.exit(0 if all(step["equal"] and step["as_without"] for step in steps) else 1)
 
 

@@ -1,6 +1,6 @@
 """`make bench-targets`: what kungfu_tf means to reach, and whether it does, measured in one run.
 
-python benchmarks/targets.py [--rounds 5]
+python benchmarks/targets.py [--rounds 5] [--results DIR]
 
 Prints a table of targets and figures, writes it into benchmarks/results/, and ends with code 1 if
 one falls short. Where what a target is compared with is not installed (`make bench-peers`) it falls
@@ -9,7 +9,6 @@ short, too.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -199,9 +198,8 @@ def judged(measured: Measured) -> Iterator[tuple[Target, str, bool]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=5)
-    measured = Measured(parser.parse_args().rounds)
+    options = report.parser(__doc__, rounds=5).parse_args()
+    measured = Measured(options.rounds)
     core = [SHARED, ORDINARY, HOSTS, ZERO_COPY, COPY_IN, *MPI, f"{systems.GLOO}, two hosts"]
     measured.take("sums", 2, core, SIZES)
     measured.take("sums", 4, [SHARED, systems.OPEN_MPI], SIZES)
@@ -215,19 +213,12 @@ def main() -> None:
     measured.take("many", 256, [MANY], [])
     measured.take("memory", 2, fits, ["10"])
     rows = list(judged(measured))
-    lines = [
-        "# Targets",
-        "",
-        report.provenance(),
-        "",
-        "| | target | measured | |",
-        "|---|---|---|---|",
-    ]
+    lines = ["| | target | measured | |", "|---|---|---|---|"]
     lines += [
-        f"| {target.what} | {target.bound} | {figure} | {'reached' if holds else 'falls short'} |"
+        f"| {target.what} | {target.bound} | {figure} | {report.show_verdict(holds)} |"
         for target, figure, holds in rows
     ]
-    report.write("targets", lines)
+    report.write(options.results / "targets", "Targets", lines)
     sys.exit(0 if all(holds for _, _, holds in rows) else 1)
 
 
