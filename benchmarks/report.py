@@ -33,7 +33,7 @@ def parser(description: str, rounds: int | None = None) -> argparse.ArgumentPars
         text = "how often to measure (%(default)s)"
         made.add_argument("--rounds", type=int, default=rounds, help=text)
     text = "the folder for table and picture (benchmarks/results)"
-    made.add_argument("--results", type=Path, default=RESULTS, help=text)
+    made.add_argument("--results", type=Path, metavar="DIR", default=RESULTS, help=text)
     return made
 
 

@@ -1,17 +1,20 @@
 """What it costs to measure the gradient noise scale in every step.
 
-kungfu-run -np 2 python benchmarks/programs/monitoring.py
+kungfu-run -np 2 python monitoring.py REPORT TURNS
 
 Two things, each with synchronous SGD alone and with the measurement, in turns: the exchange of
 ResNet-50's gradients in a `tf.function` (161 float32 tensors, 97.5 MiB), and a step of ResNet-50 at
-batch 8. Rank 0 prints medians and the medians of the turns' ratios.
+batch 8. Rank 0 writes a line of JSON for each turn to REPORT: which of the two, and the seconds.
 """
 
 from __future__ import annotations
 
-import statistics
+import json
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -23,8 +26,8 @@ from kungfu_tf.optimizers.buckets import Norms, mean_gradients
 keras = tf.keras
 
 Run = Callable[[], Any]
-FEW, MANY, TURNS = 2, 8, 9
-STEPS = 7
+Measure = Callable[[], float]  # seconds
+FEW, MANY = 2, 8
 BATCH, IMAGE = 8, 224
 
 
@@ -88,26 +91,27 @@ def per_exchange(run: Callable[[int], Any]) -> float:
     return (many - few) / (MANY - FEW)
 
 
-def show(what: str, turns: list[tuple[float, float]]) -> None:
-    if kf.is_root():
-        plain, monitored = (statistics.median(figures) for figures in zip(*turns, strict=True))
-        ratio = statistics.median(b / a for a, b in turns)
-        print(f"{what:<10} {plain * 1e3:8.1f} ms {monitored * 1e3:8.1f} ms  x {ratio:.3f}")
+def turns(what: str, plain: Measure, monitored: Measure, number: int) -> Iterator[str]:
+    """Lines of JSON, after a turn that does not count."""
+    for measure in (plain, monitored):
+        measure()
+    for _ in range(number):
+        yield json.dumps({"what": what, "plain": plain(), "monitored": monitored()})
 
 
 def main() -> None:
-    exchanges = [exchange(is_monitored) for is_monitored in (False, True)]
-    for run in exchanges:
-        per_exchange(run)
-    show("exchange", [tuple(map(per_exchange, exchanges)) for _ in range(TURNS)])
+    report, number = Path(sys.argv[1]), int(sys.argv[2])
+    exchanges = [partial(per_exchange, exchange(is_monitored)) for is_monitored in (False, True)]
+    lines = list(turns("exchange", *exchanges, number))
     optimizers = kf.optimizers
-    steps = [
-        training(optimizers.SynchronousSGDOptimizer),
-        training(lambda o: optimizers.MonitorGradientNoiseScaleOptimizer(o, BATCH)),
+    wraps = [
+        optimizers.SynchronousSGDOptimizer,
+        lambda optimizer: optimizers.MonitorGradientNoiseScaleOptimizer(optimizer, BATCH),
     ]
-    for run in steps:
-        seconds(run)
-    show("step", [tuple(map(seconds, steps)) for _ in range(STEPS)])
+    steps = [partial(seconds, training(wrap)) for wrap in wraps]
+    lines += turns("step", *steps, number)
+    if kf.is_root():
+        report.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
