@@ -175,7 +175,7 @@ def case_an_error_of_one_peer(where):
 def case_nan(fails):
     network = Network(batches_of(5, kf.rank()), distributed())
     with network.graph.as_default():
-        is_wrong = tf.logical_and(tf.equal(network.step, 2), kf.rank() == 1)
+        is_wrong = tf.logical_and(tf.equal(network.steps_before, 2), kf.rank() == 1)
         loss = tf.where(is_wrong, np.float64("nan"), network.loss)
     steps = []
     count = Plain(lambda run_context, runs: steps.append(runs))
@@ -269,7 +269,7 @@ def case_a_plain_session(own):
         if own in ("of the batch", "both"):
             fetches.append(kf.ops.all_reduce(network.loss, op="mean", name="loss"))
         if own in ("of the step", "both"):
-            fetches.append(kf.ops.all_reduce(network.step, name="step"))
+            fetches.append(kf.ops.all_reduce(network.steps_before, name="step"))
         kf.ops.broadcast(tf.constant(0.1))  # of something else
         session.run(v1.global_variables_initializer())
         network.graph.finalize()
@@ -293,10 +293,12 @@ def case_an_error_in_a_step_of_a_plain_session():
     """All hear of it, and can go on."""
     network = Network(batches_of(3, kf.rank()), distributed())
     with network.graph.as_default(), v1.Session() as session:
-        is_wrong = tf.logical_and(tf.equal(network.step, 1), kf.rank() == 1)
+        is_wrong = tf.logical_and(tf.equal(network.steps_before, 1), kf.rank() == 1)
         loss = tf.where(is_wrong, np.float64("nan"), network.loss)
-        fetches = [network.train, tf.debugging.check_numerics(loss, "the loss is odd")]
-        fetches.append(kf.ops.all_reduce(network.step, name="step"))
+        check = tf.debugging.check_numerics(loss, "the loss is odd")
+        with tf.control_dependencies([check]):  # the others cannot have ended the step before
+            step = kf.ops.all_reduce(network.steps_before, name="step")
+        fetches = [network.train, step]
         session.run([v1.global_variables_initializer(), network.iterator.initializer])
         session.run(fetches)
         text = raised_by(tf.errors.InvalidArgumentError, session.run, fetches)

@@ -49,7 +49,9 @@ class Network:
             seed = kf.rank() if seed is None else seed
             self.loss = training.v1_loss(self.x, y, use_resource=True, seed=seed)
             self.step = v1.train.get_or_create_global_step()
-            self.train = optimizer.minimize(self.loss, self.step)
+            self.steps_before = self.step.read_value()
+            with tf.control_dependencies([self.steps_before]):  # read first, whatever runs when
+                self.train = optimizer.minimize(self.loss, self.step)
             v1.summary.scalar("loss", self.loss)
 
     def values(self, session: Any) -> list[Any]:
