@@ -60,7 +60,8 @@ def main() -> None:
     assert kf.ops.consensus(np.array(wait.last, np.float64))
     assert int(wait.last[0]) == STEPS, wait.last
     if kf.rank() == 0:
-        assert wait.sizes[:5] == [1] * 5 and wait.sizes[10:] == [2] * 10, wait.sizes
+        # Steps 5 and 10 ask for others, who may be there at once.
+        assert wait.sizes[:4] == [1] * 4 and wait.sizes[10:] == [2] * 10, wait.sizes
         assert set(wait.sizes[5:9]) == {3}, wait.sizes
     print("ok", kf.rank(), flush=True)
 
