@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import logging
 
@@ -47,9 +48,14 @@ def case_traffic():
 
 @each(way=["egress", "ingress"])
 def case_rates(way):
-    kf.ops.all_reduce(tf.fill([MEGABYTE], 1.0), name="rates")
     function = kf.ops.egress_rates if way == "egress" else kf.ops.ingress_rates
-    for rates in in_each_mode(function):
+
+    def rates_after_traffic():
+        reduced = kf.ops.all_reduce(tf.fill([MEGABYTE], 1.0), name="rates")
+        with tf.control_dependencies([reduced]):  # they may be those of a moment only
+            return function()
+
+    for rates in in_each_mode(rates_after_traffic):
         assert rates.dtype == np.float32 and rates.shape == (kf.size(),)
         np.testing.assert_array_equal(rates > 0, np.arange(kf.size()) != kf.rank())
     kf.barrier()
@@ -57,12 +63,13 @@ def case_rates(way):
 
 def case_latencies():
     """Measured by one peer, then by all at once."""
+    measure = functools.partial(kf.ops.get_peer_latencies, timeout=80.0)
     for is_measuring in (kf.is_root(), True):
-        for latencies in in_each_mode(kf.ops.get_peer_latencies) if is_measuring else ():
+        for latencies in in_each_mode(measure) if is_measuring else ():
             assert latencies.dtype == np.float32 and latencies.shape == (kf.size(),)
             assert latencies[kf.rank()] == 0
             others = np.delete(latencies, kf.rank())
-            assert np.all((others > 0) & (others < 5)), latencies
+            assert np.all((others > 0) & np.isfinite(others)), latencies
         kf.barrier()
 
 
