@@ -306,15 +306,20 @@ def interrupted() -> bool:
 def begin_epoch() -> None:
     """Goes over to a new epoch, in which the operations of all peers are in step, whatever was.
 
-    All peers call it and wait for each other; out of an epoch that was interrupted each goes for
-    itself. What is pending fails with CancelledError.
+    All peers call it and wait for each other; out of an epoch that was interrupted, or is while
+    they wait, each goes for itself. What is pending fails with CancelledError.
 
     Raises:
         UnavailableError: If a peer is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
     start = _lib.core().kungfu_begin_epoch
-    _Call().run(lambda done, number: start(None, done, number))
+    try:
+        _Call().run(lambda done, number: start(None, done, number))
+    except errors.KungfuError:
+        if not interrupted():
+            raise
+        _Call().run(lambda done, number: start(None, done, number))  # it was, meanwhile
 
 
 class _Call:
