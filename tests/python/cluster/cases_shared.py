@@ -12,6 +12,8 @@ JOBS = [{"np": 2}]
 NEEDS_KERAS = False
 
 COUNT = 1 << 20
+BYTES = 4 * COUNT
+LITTLE = BYTES // 16  # more than other threads take, or give back, at the same time
 
 
 def reduced_directly() -> int:
@@ -21,12 +23,12 @@ def reduced_directly() -> int:
 def case_large_tensors_are_shared():
     before = _lib.statistics()
     x = tf.fill([COUNT], float(kf.rank() + 1))
-    assert _lib.statistics()["shared_bytes"] >= before["shared_bytes"] + 4 * COUNT
+    assert _lib.statistics()["shared_bytes"] >= before["shared_bytes"] + BYTES
     np.testing.assert_array_equal(kf.ops.all_reduce(x, name="shared"), np.full(COUNT, 3.0))
     assert reduced_directly() == before["direct"] + 1
     in_use = _lib.statistics()["shared_bytes"]
     del x
-    assert _lib.statistics()["shared_bytes"] <= in_use - 4 * COUNT
+    assert _lib.statistics()["shared_bytes"] <= in_use - BYTES
 
 
 def case_the_output_is_the_input():
@@ -43,7 +45,7 @@ def case_the_output_is_the_input():
         result = run(x)
         peak = tf.config.experimental.get_memory_info("CPU:0")["peak"]
         np.testing.assert_array_equal(result, np.full(COUNT, 4.0))
-        assert 4 * COUNT <= peak - before < 6 * COUNT, (before, peak)
+        assert BYTES - LITTLE <= peak - before < 1.5 * BYTES, (before, peak)
         del result
 
 
@@ -62,16 +64,16 @@ def case_pages_are_used_again():
     before = _lib.statistics()["shared_bytes"]
     for i in range(200):
         x = kf.ops.all_reduce(tf.fill([COUNT], float(i)), name="again")
-        assert _lib.statistics()["shared_bytes"] <= before + 4 * 4 * COUNT
+        assert _lib.statistics()["shared_bytes"] <= before + 4 * BYTES
     np.testing.assert_array_equal(x, np.full(COUNT, 398.0))
 
 
 def case_tensorflow_sees_the_memory():
     x = tf.fill([COUNT], 1.0)
     now = tf.config.experimental.get_memory_info("CPU:0")
-    assert 4 * COUNT <= now["current"] <= now["peak"]
+    assert BYTES <= now["current"] <= now["peak"]
     del x
     tf.config.experimental.reset_memory_stats("CPU:0")
     later = tf.config.experimental.get_memory_info("CPU:0")
-    assert later["current"] <= now["current"] - 4 * COUNT
+    assert later["current"] <= now["current"] - BYTES + LITTLE
     assert later["peak"] < now["peak"]
