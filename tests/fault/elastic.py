@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-import socket
 import sys
 from typing import TYPE_CHECKING
+
+from tests import ports
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs, Launch
@@ -35,20 +34,22 @@ while kf.epoch() < len(PLAN):
 """
 
 
-def free_ports(count: int) -> str:
-    """A range of ports of which nobody uses any, nor the one before it."""
-    for first in range(random.randrange(12000, 25000), 30000, count):
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
-            for port in range(first - 1, first + count):
-                held.enter_context(socket.create_server(("", port)))
-            return f"{first}-{first + count - 1}"
-    raise AssertionError("no port is free")
-
-
-def two_hosts(kungfu_run: Jobs, np: int, program: str, *more: str) -> list[Launch]:
+def two_hosts(kungfu_run: Jobs, np: int, program: str, *more: str, **environ: str) -> list[Launch]:
     """The same command on each of two hosts that have two slots each."""
-    words = ("-w", "-np", str(np), "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", free_ports(9))
+    _of_runner, first, *_, last = ports.take(10)
+    words = (
+        "-w",
+        "-np",
+        str(np),
+        "-H",
+        "127.0.0.1:2,127.0.0.2:2",
+        "-port-range",
+        f"{first}-{last}",
+    )
+    secret = "s" * 32
     return [
-        kungfu_run(*words, *more, "-self", here, *PYTHON, program, KUNGFU_SECRET="s" * 32)
+        kungfu_run(
+            *(*words, *more, "-self", here, *PYTHON, program), KUNGFU_SECRET=secret, **environ
+        )
         for here in ("127.0.0.1", "127.0.0.2")
     ]

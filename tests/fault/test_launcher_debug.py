@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import ports
+
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs, Launch
 
 PROGRAM = "import signal\nprint('ready', flush=True)\nsignal.pause()"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def served(kungfu_run: "Jobs") -> Iterator[tuple["Launch", int, str]]:
     """A job of two, the port of its state, and the token."""
-    port = free_port()
+    port = ports.take()[0]
     command = (sys.executable, "-S", "-c", PROGRAM)
     launch = kungfu_run("-np", "2", "-debug-port", str(port), *command)
     launch.until_printed("ready", times=2)

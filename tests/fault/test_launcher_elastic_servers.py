@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kungfu_tf.launcher.config_client import Client
-from tests.fault.elastic import PROGRAM, PYTHON, WATCH, free_ports
+from tests import ports
+from tests.fault.elastic import PROGRAM, PYTHON, WATCH
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs
@@ -23,10 +24,10 @@ TOKEN = "t" * 32
 
 
 def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
-    port = free_ports(1).partition("-")[0]
+    port = ports.take()[0]
     loop = PROGRAM.replace("PLAN[kf.epoch()]", "None")
     launch = kungfu_run(
-        *(*WATCH, "-np", "1", "-builtin-config-port", port, *PYTHON, "PLAN = [3, 2]" + loop),
+        *(*WATCH, "-np", "1", "-builtin-config-port", str(port), *PYTHON, "PLAN = [3, 2]" + loop),
         KUNGFU_CONFIG_TOKEN=TOKEN,
     )
     launch.until_said("config server: http://")
@@ -51,6 +52,7 @@ def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
 
 def test_without_its_config_server_a_job_goes_on(kungfu_run: Jobs) -> None:
     program = """
+import os, time
 import kungfu_tf as kf
 from kungfu_tf import peer
 try:
@@ -58,26 +60,33 @@ try:
 except kf.errors.FailedPreconditionError as error:
     print(error)
 assert not kf.resize()
+while not os.path.exists("said"):
+    time.sleep(0.01)
 """
-    server = f"http://127.0.0.1:{free_ports(1).partition('-')[0]}"
+    server = f"http://127.0.0.1:{ports.take()[0]}"
     launch = kungfu_run(
         *(*WATCH, "-np", "1", "-config-server", server, *PYTHON, program),
         KUNGFU_CONFIG_TOKEN=TOKEN,
     )
+    launch.until_said("the job goes on without it")
+    (launch.folder / "said").touch()
     assert launch.wait() == 0, launch.err
     assert "does not answer" in launch.out
     assert launch.err.count("the job goes on without it") == 1
 
 
 @contextlib.contextmanager
-def config_server(port: str, *words: str) -> Iterator[Client]:
-    command = [sys.executable, "-m", "kungfu_tf.launcher.config_server", "-port", port, *words]
+def config_server(port: int, *words: str) -> Iterator[Client]:
+    module = "kungfu_tf.launcher.config_server"
+    command = [sys.executable, "-m", module, "-port", str(port), *words]
     environ = {**os.environ, "KUNGFU_CONFIG_TOKEN": TOKEN}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
-        yield Client(f"http://127.0.0.1:{port}", TOKEN)
-        process.terminate()
+        try:
+            yield Client(f"http://127.0.0.1:{port}", TOKEN)
+        finally:
+            process.terminate()
 
 
 # Until the peers are others.
@@ -94,19 +103,19 @@ print("ends", kf.rank(), kf.size(), flush=True)
 def test_a_job_waits_for_its_document_and_rank_0_can_leave(
     kungfu_run: Jobs, tmp_path: Path
 ) -> None:
-    first, _, last = free_ports(3).partition("-")
-    workers = [f"127.0.0.1:{last}", f"127.0.0.1:{int(first) + 1}"]
+    of_server, *others = ports.take(3)
+    workers = [f"127.0.0.1:{port}" for port in reversed(others)]
     init = tmp_path / "init.json"
     init.write_text(json.dumps({"runners": [], "workers": workers}))
-    words = ("-config-server", f"http://127.0.0.1:{first}", "-init-version", "-1")
+    words = ("-config-server", f"http://127.0.0.1:{of_server}", "-init-version", "-1")
     launch = kungfu_run(*WATCH, *words, *PYTHON, UNTIL_OTHERS, KUNGFU_CONFIG_TOKEN=TOKEN)
     launch.until_said("does not answer")
     kept = ("-file", str(tmp_path / "kept.json"))
-    with config_server(first, *kept, "-init", str(init)):
+    with config_server(of_server, *kept, "-init", str(init)):
         for rank, worker in enumerate(workers):
             launch.until_printed(f"[{rank}] begins {rank} {worker}")
     launch.until_said("the job goes on without it")
-    with config_server(first, *kept) as client:
+    with config_server(of_server, *kept) as client:
         client.put("/put", {"runners": [], "workers": workers[1:]})
         assert launch.wait() == 0, launch.err
         assert "[0] ends -1 0\n" in launch.out
@@ -127,12 +136,12 @@ if runs == 0 and kf.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 kf.barrier()
 """
-    first, _, last = free_ports(3).partition("-")
-    workers = [f"127.0.0.1:{last}", f"127.0.0.1:{int(first) + 1}"]
+    of_server, *others = ports.take(3)
+    workers = [f"127.0.0.1:{port}" for port in reversed(others)]
     init = tmp_path / "init.json"
     init.write_text(json.dumps({"runners": [], "workers": workers}))
-    words = ("-config-server", f"http://127.0.0.1:{first}", "-init-version", "-1", "-np", "1")
-    with config_server(first, "-init", str(init)):
+    words = ("-config-server", f"http://127.0.0.1:{of_server}", "-init-version", "-1", "-np", "1")
+    with config_server(of_server, "-init", str(init)):
         launch = kungfu_run(
             *(*WATCH, *words, "-auto-recover", "0", *PYTHON, program), KUNGFU_CONFIG_TOKEN=TOKEN
         )
@@ -143,7 +152,7 @@ kf.barrier()
 
 
 def test_who_waits_for_a_document_can_be_ended(kungfu_run: Jobs) -> None:
-    server = f"http://127.0.0.1:{free_ports(1).partition('-')[0]}"
+    server = f"http://127.0.0.1:{ports.take()[0]}"
     words = ("-config-server", server, "-init-version", "-1")
     launch = kungfu_run(*WATCH, *words, *PYTHON, "", KUNGFU_CONFIG_TOKEN=TOKEN)
     launch.until_said("does not answer")

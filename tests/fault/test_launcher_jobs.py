@@ -3,16 +3,16 @@
 import contextlib
 import json
 import os
-import random
 import re
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests import ports
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs, Launch
@@ -93,7 +93,7 @@ if rank == 1:
     sys.exit(1)
 open("ignoring", "w").close()
 """
-    launch = kungfu_run("-np", "2", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="1")
+    launch = kungfu_run("-np", "2", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="3")
     assert launch.wait() == 1
     assert "[0] no\n" in launch.out
     assert "stopped (killed by SIGKILL)" in launch.err
@@ -312,23 +312,11 @@ def test_the_secret_is_on_no_command_line(kungfu_run: "Jobs") -> None:
     assert launch.wait() == 143
 
 
-def free_ports(addresses: tuple[str, ...], count: int) -> int:
-    """The first of so many successive ports that nobody uses at any of the addresses."""
-    for _ in range(100):
-        first = random.randrange(10_000, 32_000)
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                for address in addresses:
-                    stack.enter_context(socket.create_server((address, port)))
-            return first
-    raise AssertionError("no free ports")
-
-
 def test_two_hosts(kungfu_run: "Jobs") -> None:
     addresses = ("127.0.0.2", "127.0.0.3")
-    port = free_ports(addresses, 2)
+    first, second = ports.take(2)
     program = "print(' '.join(os.environ['KUNGFU_' + n] for n in ('JOB_ID', 'SECRET', 'PEERS')))"
-    hosts = ("-H", "127.0.0.2:2,127.0.0.3:2", "-np", "3", "-port-range", f"{port}-{port + 1}")
+    hosts = ("-H", "127.0.0.2:2,127.0.0.3:2", "-np", "3", "-port-range", f"{first}-{second}")
     secret = {"KUNGFU_SECRET": "correct horse battery staple"}
     launches = [
         kungfu_run(*hosts, "-self", address, *PYTHON, RANK + program, **secret)
@@ -340,7 +328,7 @@ def test_two_hosts(kungfu_run: "Jobs") -> None:
     prefixes, rests = zip(*(line.split(" ", 1) for line in lines), strict=True)
     assert sorted(prefixes) == ["[127.0.0.2:0]", "[127.0.0.2:1]", "[127.0.0.3:2]"]
     assert len(set(rests)) == 1
-    assert f"127.0.0.2:{port},127.0.0.2:{port + 1},127.0.0.3:{port}" in rests[0]
+    assert f"127.0.0.2:{first},127.0.0.2:{second},127.0.0.3:{first}" in rests[0]
 
 
 def test_two_hosts_without_a_secret_are_refused(kungfu_run: "Jobs") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import selectors
-import socket
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,10 +16,11 @@ from kungfu_tf.launcher.hosts import Host
 from kungfu_tf.launcher.leading import LeaderOfOthers, Link
 from kungfu_tf.launcher.ports import Reservation
 from kungfu_tf.launcher.store import ClusterStore
+from tests import ports
 
 A, B = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("127.0.0.2")
 SECRET = Credentials("a job", "a secret that is long enough")
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Hands:
@@ -65,8 +65,7 @@ class Two:
 
     def __init__(self, *, secret: Credentials = SECRET) -> None:
         self.selector = selectors.PollSelector()
-        with socket.create_server((str(A), 0)) as free:
-            port = free.getsockname()[1]
+        port = ports.take()[0]
         self.here, self.there = Hands(), Hands()
         self.said: list[str] = []
         self.link = Link(SECRET, port, self.selector)

@@ -9,9 +9,10 @@ import threading
 from kungfu_tf.launcher import config_server
 from kungfu_tf.launcher.config_server import ConfigServer
 from kungfu_tf.launcher.store import ClusterStore, Document
+from tests import ports
 
 TOKEN = "a token that is long enough"
-DEADLINE = 20.0
+DEADLINE = 60.0
 ONE = Document(("10.0.0.1:9999",), ("10.0.0.1:10000",))
 TWO = Document(("10.0.0.1:9999",), ("10.0.0.1:10000", "10.0.0.1:10001"))
 
@@ -27,7 +28,7 @@ class Served:
 
     def __init__(self, kept: ClusterStore) -> None:
         self.store = kept
-        self.port = 0
+        self.port = ports.take()[0]
         self.start()
 
     @property
@@ -36,7 +37,6 @@ class Served:
 
     def start(self) -> None:
         listener = config_server.listen("127.0.0.1", self.port)
-        self.port = listener.getsockname()[1]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(listener,))
         self._thread.start()

@@ -1,7 +1,6 @@
 """Ranks, ports, GPUs, secrets and the environment of the peers."""
 
 import contextlib
-import ipaddress
 import os
 import socket
 import subprocess
@@ -17,14 +16,13 @@ from kungfu_tf.launcher import (
     environment,
     flags,
     placement,
-    ports,
     rundir,
     threads,
 )
 from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.errors import LaunchError
+from tests import ports
 
-LOOPBACK = ipaddress.ip_address("127.0.0.1")
 SECRET = "a secret that is long enough"
 
 
@@ -38,21 +36,16 @@ def planned(*words: str) -> Iterator[Cluster]:
 
 
 def free_range(size: int) -> tuple[int, int]:
-    """Ports that nobody uses now, below the ephemeral range."""
-    for first in range(20000, 30000, size):
-        reservation = ports.Reservation(LOOPBACK)
-        with contextlib.suppress(LaunchError):
-            reservation.take(list(range(first, first + size)))
-            reservation.close()
-            return first, first + size - 1
-    raise AssertionError("no free ports")
+    taken = ports.take(size)
+    return taken[0], taken[-1]
 
 
 def test_ranks_go_host_by_host_with_the_first_ports_of_the_range() -> None:
-    words = ("-H", "127.0.0.2:2,127.0.0.3:3", "-np", "4", "-port-range", "10500-10600")
+    first, second, *_, last = ports.take(4)
+    words = ("-H", "127.0.0.2:2,127.0.0.3:3", "-np", "4", "-port-range", f"{first}-{last}")
     with planned(*words, "-self", "127.0.0.3") as there:
         assert there.peer_list == (
-            "127.0.0.2:10500,127.0.0.2:10501,127.0.0.3:10500,127.0.0.3:10501"
+            f"127.0.0.2:{first},127.0.0.2:{second},127.0.0.3:{first},127.0.0.3:{second}"
         )
         assert [peer.rank for peer in there.local_peers] == [2, 3]
         assert [peer.local_rank for peer in there.peers] == [0, 1, 0, 1]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import selectors
-import socket
 import time
 from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.config_source import OtherServer, OwnServer, Source
 from kungfu_tf.launcher.store import Document
+from tests import ports
 from tests.python.launcher.served import DEADLINE, ONE, TOKEN, TWO, Served, kept
 
 
@@ -133,8 +133,7 @@ def test_a_server_without_a_document_gets_the_job_s(served: Served) -> None:
 
 
 def test_a_job_serves_its_own_document() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = ports.take()[0]
     document = kept()
     job = Following(
         lambda selector, follow, say: OwnServer(document, port, TOKEN, selector, follow, say)

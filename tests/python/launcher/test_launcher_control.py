@@ -13,7 +13,7 @@ import pytest
 from kungfu_tf.launcher import control
 from kungfu_tf.launcher.control import ControlServer
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 NAMES = {rank: f"127.0.0.1:1000{rank}" for rank in (4, 5, 6)}
 
 

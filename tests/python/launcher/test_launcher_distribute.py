@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kungfu_tf.launcher import distribute
-from tests.fault.elastic import free_ports
+from tests import ports
 
 SSH = """#!/bin/sh
 [ "$1 $2 $3" = "-o BatchMode=yes --" ] || exit 99
@@ -51,11 +51,9 @@ def test_the_first_code_that_is_not_0_is_that_of_all() -> None:
 @pytest.mark.usefixtures("ssh")
 def test_peers_are_started_on_every_host(capfd: pytest.CaptureFixture[str]) -> None:
     program = "import os; print(os.environ['KUNGFU_SELF'], len(os.environ['KUNGFU_SECRET']))"
-    ports = free_ports(4)
-    first = int(ports.partition("-")[0])
-    second = first + 1
-    hosts = ["-np", "3", "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", ports]
-    assert distribute.main_rrun([*hosts, sys.executable, "-c", program]) == 0
+    first, second = ports.take(2)
+    words = ["-np", "3", "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", f"{first}-{second}"]
+    assert distribute.main_rrun([*words, sys.executable, "-c", program]) == 0
     assert sorted(capfd.readouterr().out.splitlines()) == [
         f"[127.0.0.1] [127.0.0.1:0] 127.0.0.1:{first} 64",
         f"[127.0.0.1] [127.0.0.1:1] 127.0.0.1:{second} 64",
