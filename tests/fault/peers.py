@@ -15,7 +15,7 @@ class AllReduce:
     `shared`: in memory that the host's peers share, which is not given back.
     """
 
-    def __init__(self, name: str, count: int, timeout: float = 60, shared: bool = False) -> None:
+    def __init__(self, name: str, count: int, timeout: float = 180, shared: bool = False) -> None:
         if shared:
             allocate = _lib.core().kungfu_shared_allocate
             allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -37,7 +37,7 @@ class AllReduce:
 
     def wait(self) -> list[float]:
         """The first values. Raises the error of the core."""
-        assert self._ended.wait(120), "the all-reduce did not end"
+        assert self._ended.wait(240), "the all-reduce did not end"
         if self._code:
             from kungfu_tf import errors
 

@@ -40,8 +40,9 @@ except errors.UnavailableError as error:
 @pytest.fixture(params=["one host", "two hosts"])
 def launches(request: pytest.FixtureRequest, kungfu_run: Jobs) -> list[Launch]:
     if request.param == "two hosts":
-        return two_hosts(kungfu_run, 4, PROGRAM, "-strategy", "HIERARCHY")
-    return [kungfu_run("-np", "4", *PYTHON, PROGRAM)]
+        hierarchy = ("-strategy", "HIERARCHY")
+        return two_hosts(kungfu_run, 4, PROGRAM, *hierarchy, KUNGFU_GRACE="60")
+    return [kungfu_run("-np", "4", *PYTHON, PROGRAM, KUNGFU_GRACE="60")]
 
 
 def test_a_peer_is_killed_in_the_middle(launches: list[Launch]) -> None:

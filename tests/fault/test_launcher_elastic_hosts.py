@@ -23,9 +23,18 @@ def test_a_job_grows_and_shrinks_over_two_hosts(kungfu_run: Jobs) -> None:
 
 
 def test_the_first_failure_ends_the_job_on_both_hosts(kungfu_run: Jobs) -> None:
-    start, loop = PROGRAM.split("while", 1)
-    dies = "if kf.rank() == 2: os._exit(7)\n"
-    first, second = two_hosts(kungfu_run, 4, "PLAN = [4]" + start + dies + "while" + loop)
+    program = """
+import os, time
+import kungfu_tf as kf
+try:
+    kf.barrier()
+    if kf.rank() == 2:
+        os._exit(7)
+    kf.barrier()
+finally:
+    time.sleep(1000)  # it is the runner that ends this one
+"""
+    first, second = two_hosts(kungfu_run, 4, program)
     assert second.wait() == 7, second.err
     assert "rank 2 on 127.0.0.2" in second.err
     assert first.wait() != 0

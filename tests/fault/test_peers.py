@@ -53,9 +53,8 @@ except errors.UnavailableError as error:
     print(f"late: {time.monotonic() - started > 30}", flush=True)
     sys.exit(1)
 """
-    launch = kungfu_run(
-        "-np", "4", "-strategy", strategy, *python(program), KUNGFU_TRANSPORT=transport
-    )
+    words = ("-np", "4", "-strategy", strategy, *python(program))
+    launch = kungfu_run(*words, KUNGFU_TRANSPORT=transport, KUNGFU_GRACE="60")
     assert launch.wait() == 128 + signal.SIGKILL, launch.out + launch.err
     for rank in (0, 1, 3):
         said = [line for line in launch.out.splitlines() if line.startswith(f"[{rank}] error: ")]
@@ -72,7 +71,7 @@ except errors.UnavailableError as error:
 def test_nothing_is_left_of_peers_killed_at_any_moment(kungfu_run: "Jobs", since: str) -> None:
     """A hundred kills over both cases: while peers come together, and while they work."""
     program = """
-import os, random, signal, sys, threading
+import os, random, signal, sys, threading, time
 from kungfu_tf import _lib, errors
 from tests.fault.peers import AllReduce
 job, since = sys.argv[1:]
@@ -88,6 +87,9 @@ try:
     with open("/proc/self/maps") as maps:
         print("shares memory:", "/memfd:kungfu (deleted)" in maps.read(), flush=True)
     if since == "together":
+        open(f"works-{me}", "w").close()
+        while sum(name.startswith("works-") for name in os.listdir()) < 10:
+            time.sleep(0.001)
         death.start()
     while True:
         AllReduce("conv1", 1 << 20).wait()
@@ -99,7 +101,7 @@ except errors.KungfuError:
     named = set(os.listdir("/dev/shm"))
     for job in range(5):
         command = (sys.executable, "-c", program, str(job), since)
-        launch = kungfu_run("-np", "10", *command, KUNGFU_TRANSPORT="shm")
+        launch = kungfu_run("-np", "10", *command, KUNGFU_TRANSPORT="shm", KUNGFU_GRACE="60")
         assert launch.wait() == 128 + signal.SIGKILL, launch.out + launch.err
         ends = [line for line in launch.err.splitlines() if "(pid " in line]
         assert sum("killed by SIGKILL" in line for line in ends) == 10, launch.err
@@ -145,7 +147,7 @@ except errors.UnavailableError as error:
     print(f"error: {error}", flush=True)
     sys.exit(1)
 """
-    launch = kungfu_run("-np", "3", sys.executable, "-c", program)
+    launch = kungfu_run("-np", "3", sys.executable, "-c", program, KUNGFU_GRACE="60")
     assert launch.wait() == 9
     for rank in (0, 2):
         assert f"[{rank}] error: " in launch.out
@@ -186,7 +188,7 @@ except errors.UnavailableError as error:
     sys.exit(1)
 """
     launch = kungfu_run(
-        "-np", "2", *python(program), KUNGFU_STALL_WARNING="1", KUNGFU_SILENCE_TIMEOUT="2"
+        "-np", "2", *python(program), KUNGFU_STALL_WARNING="1", KUNGFU_SILENCE_TIMEOUT="4"
     )
     assert launch.wait() != 0
     assert "[0] error: all_reduce 'x': rank 1 (127.0.0.1:" in launch.out

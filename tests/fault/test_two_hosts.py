@@ -80,6 +80,7 @@ def launch_on(
         *(sys.executable, "-c", program),
         namespace=hosts.names[address],
         KUNGFU_SECRET=secret,
+        KUNGFU_GRACE="60",
     )
 
 
