@@ -14,6 +14,10 @@ import tensorflow as tf
 import kungfu_tf as kf
 from kungfu_tf import _lib
 
+# However much later one has imported TensorFlow: that is no matter of the job's own deadlines.
+kf.ops.save_variable(tf.constant(0), name="here")
+for _rank in range(kf.size()):
+    kf.ops.request_variable(_rank, name="here", shape=[], dtype=tf.int32, timeout=80.0)
 # The first operation of a session also agrees on a strategy, which counts as one.
 kf.ops.all_reduce(0, name="first")
 
