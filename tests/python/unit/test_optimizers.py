@@ -298,7 +298,7 @@ def test_a_saved_model_opens_where_kungfu_tf_is_not_installed(tmp_path):
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=True,
     )
     classes = found.stdout.splitlines()
