@@ -72,13 +72,14 @@ class HttpServer:
         self._authorization = f"Bearer {token}".encode()
         self._handle = handle
         self._waiting: set[Connection] = set()
+        self._answered: set[Connection] = set()
         self._connections = Connections(
             listener,
             selector,
             most_strangers=MOST_CONNECTIONS,
             deadline=REQUEST_DEADLINE,
             readable=self._read,
-            closed=self._waiting.discard,
+            closed=self._forget,
         )
 
     def drop_slow(self) -> None:
@@ -90,13 +91,17 @@ class HttpServer:
 
     def _read(self, connection: Connection) -> None:
         data = self._connections.receive(connection, LONGEST_BODY)
-        if data is None:
+        if data is None or (data and connection in self._answered):
             return
         connection.received += data
         if not data or len(connection.received) > LONGEST_HEAD + LONGEST_BODY:
             self._connections.close(connection)
         elif not connection.known:
             self._take(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._waiting.discard(connection)
+        self._answered.discard(connection)
 
     def _take(self, connection: Connection) -> None:
         head, end, body = connection.received.partition(b"\r\n\r\n")
@@ -137,8 +142,12 @@ class HttpServer:
             reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"{MOST_WAITING} others wait already"})
 
     def _answer(self, connection: Connection, status: HTTPStatus, content: Any) -> None:
-        """Who is answered closes the connection, or is dropped like a slow one."""
+        """Who is answered closes the connection, or is dropped like a slow one.
+
+        It may have more to say, which nobody listens to: it would not read its answer before.
+        """
         self._waiting.discard(connection)
+        self._answered.add(connection)
         connection.known, connection.opened, connection.received = False, time.monotonic(), b""
         body = b"" if content is None else json.dumps(content, indent=1).encode() + b"\n"
         extra = "WWW-Authenticate: Bearer\r\n" if status == HTTPStatus.UNAUTHORIZED else ""

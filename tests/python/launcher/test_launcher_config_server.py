@@ -82,6 +82,16 @@ def test_who_is_too_long_or_says_nothing_is_dropped(served: Served) -> None:
         one.close()
 
 
+def test_who_is_refused_may_say_the_rest_of_it(served: Served) -> None:
+    head = f"PUT /put HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=DEADLINE) as client:
+        client.sendall(head.encode())
+        assert client.recv(4096).startswith(b"HTTP/1.1 413")
+        for _ in range(10):
+            client.sendall(b"x" * 10_000)
+            assert ask(served, "/get")["version"] == 0  # by then it has been heard
+
+
 def test_who_waits_hears_of_the_next_change(served: Served) -> None:
     heard: list[Any] = []
     waiting = threading.Thread(target=lambda: heard.append(Client(served.url, TOKEN).get(unless=0)))
