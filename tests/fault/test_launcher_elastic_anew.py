@@ -25,13 +25,13 @@ kf.barrier()
 
 
 def test_a_job_is_started_anew_after_each_failure(kungfu_run: Jobs, tmp_path: Path) -> None:
-    words = ("-auto-recover", "2", "-logdir", str(tmp_path / "logs"), "-np", "2")
+    words = ("-auto-recover", "5", "-logdir", str(tmp_path / "logs"), "-np", "2")
     launch = kungfu_run(*words, *PYTHON, COUNTS)
     assert launch.wait() == 0, launch.err
     assert "[1] run 2 rank 1 of 2" in launch.out
     assert "failed first: killed by SIGKILL" in launch.err
     assert "starting all anew, 2 peers, 1 of at most 10 times after a failure" in launch.err
-    assert "rank 1 is killed: no sign of life for 2 s" in launch.err
+    assert "rank 1 is killed: no sign of life for 5 s" in launch.err
     assert (tmp_path / "logs/rank-1.stdout.log").read_text().count("run") == 3
 
 
@@ -42,7 +42,7 @@ def test_a_job_that_fails_each_time_ends(kungfu_run: Jobs) -> None:
 
 
 def test_two_hosts_start_anew_together(kungfu_run: Jobs) -> None:
-    first, second = two_hosts(kungfu_run, 3, COUNTS, "-auto-recover", "2")
+    first, second = two_hosts(kungfu_run, 3, COUNTS, "-auto-recover", "5")
     assert [first.wait(), second.wait()] == [0, 0], first.err + second.err
     assert "[127.0.0.2:2] run 2 rank 2 of 3" in second.out
 
