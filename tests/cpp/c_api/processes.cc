@@ -18,7 +18,7 @@ pid_t Fork(const Environment& environment, const std::function<void()>& body) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
-  alarm(120);  // nobody waits for a child for ever
+  alarm(600);  // nobody waits for a child for ever
   const int before = NumFailures();
   body();
   _exit(NumFailures() == before ? 0 : 1);

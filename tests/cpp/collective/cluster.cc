@@ -1,41 +1,23 @@
 #include "tests/cpp/collective/cluster.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "tests/cpp/testing.h"
+#include "tests/cpp/transport/tcp_address.h"
 
 namespace kungfu::testing {
 namespace {
 
-// Ports that are free now: all are held until all are known.
-std::vector<int> FreePorts(int count) {
-  std::vector<int> sockets, ports;
-  for (int i = 0; i < count; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) std::abort();
-    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-    sockets.push_back(fd);
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (const int fd : sockets) close(fd);
-  return ports;
-}
-
 std::string HostOf(int rank, int size, const ClusterOptions& options) {
   if (options.hosts > 1) return "127.0.0." + std::to_string(1 + rank * options.hosts / size);
-  return options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
+  return options.host;
 }
 
 }  // namespace
@@ -45,9 +27,14 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
   directory_ = mkdtemp(directory);
   std::string peers;
   std::vector<std::string> names;
-  for (const int port : FreePorts(size)) {
-    const std::string host = HostOf(static_cast<int>(names.size()), size, options);
-    names.push_back(host + ":" + std::to_string(port));
+  std::set<uint16_t> numbers;  // those of several hosts differ, too: their Unix sockets are in one directory
+  for (int rank = 0; rank < size; ++rank) {
+    PeerId peer;
+    peer.host = *HostAddress::Parse(HostOf(rank, size, options));
+    do {
+      ports_.push_back(ReservePort(&peer));
+    } while (!numbers.insert(peer.port).second);
+    names.push_back(peer.ToString());
     peers += (peers.empty() ? "" : ",") + names.back();
   }
   for (int rank = 0; rank < size; ++rank) {
@@ -102,7 +89,7 @@ std::vector<Status> Cluster::Run(const std::function<Operation(int rank)>& make)
 }
 
 Status Wait(std::future<Status>* future) {
-  if (future->wait_for(std::chrono::seconds(120)) == std::future_status::ready) return future->get();
+  if (future->wait_for(std::chrono::seconds(240)) == std::future_status::ready) return future->get();
   // Its buffers may still be in use: there is no way to go on.
   Fail(__FILE__, __LINE__, "an operation did not end");
   std::abort();
@@ -114,6 +101,11 @@ int NumEntries(const char* path) {
   while (readdir(directory)) ++count;
   closedir(directory);
   return count;
+}
+
+bool ComesDownTo(int most, const char* path) {
+  for (int i = 0; i < 60000 && NumEntries(path) > most; ++i) usleep(1000);
+  return NumEntries(path) <= most;
 }
 
 void ExpectAllOk(const std::vector<Status>& statuses) {

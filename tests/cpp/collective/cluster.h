@@ -13,6 +13,7 @@
 #include "ops/base/config.h"
 #include "ops/memory/arena.h"
 #include "ops/peer/peer.h"
+#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu::testing {
 
@@ -21,7 +22,7 @@ struct ClusterOptions {
   std::string transport = "shm";  // unix, tcp
   std::string host = "127.0.0.1";
   int hosts = 1;  // more: addresses of the loopback, from 127.0.0.1 on, with equally many peers on each
-  double timeout = 60;
+  double timeout = 200;
   double stall_warning = 10;
   double silence_timeout = 60;
   long chunk_bytes = 1 << 20;
@@ -49,14 +50,17 @@ class Cluster {
 
  private:
   std::string directory_;
+  std::vector<UniqueFd> ports_;
   std::vector<std::unique_ptr<Arena>> arenas_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 
-// The result; fails the test after a minute or two.
+// The result; fails the test after some minutes.
 Status Wait(std::future<Status>* future);
 // How many entries a folder has, such as /proc/self/fd.
 int NumEntries(const char* path);
+// Whether it has at most so many, at once or soon: a thread that has been joined may still be there for a moment.
+bool ComesDownTo(int most, const char* path);
 void ExpectAllOk(const std::vector<Status>& statuses);
 
 Operation MakeOperation(Kind kind, const std::string& name, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::kSum,

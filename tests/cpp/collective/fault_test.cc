@@ -117,12 +117,12 @@ void OneRankNeverComes(const ClusterOptions& options) {
   Floats a(10), b(10);
   Operation short_one = Reduction(10);
   short_one.timeout = 0.2;
+  // Rank 2 waits elsewhere, by the time that it is asked.
+  std::future<Status> elsewhere = cluster.Start(2, MakeOperation(Kind::kBarrier, "elsewhere", DType::kUint8));
   short_one.spans = {{a.data(), a.data(), 10}};
   std::future<Status> first = cluster.Start(0, short_one);
   short_one.spans = {{b.data(), b.data(), 10}};
   std::future<Status> second = cluster.Start(1, short_one);
-  // Rank 2 waits elsewhere.
-  std::future<Status> elsewhere = cluster.Start(2, MakeOperation(Kind::kBarrier, "elsewhere", DType::kUint8));
   for (std::future<Status>* future : {&first, &second}) {
     const Status status = Wait(future);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded);

@@ -200,8 +200,9 @@ KF_TEST(EventLoop, ATimerMayCancelAnotherAndItself) {
 }
 
 KF_TEST(EventLoop, TimersThatRenewThemselvesLeaveTimeForOthers) {
+  std::function<void()> renew;  // outlives the loop, which runs it to the end
   const std::unique_ptr<EventLoop> loop = NewLoop();
-  std::function<void()> renew = [&] { loop->RunAtOnLoop(Deadline(), renew); };
+  renew = [&renew, loop = loop.get()] { loop->RunAtOnLoop(Deadline(), renew); };
   loop->Post(renew);
   for (int i = 0; i < 100; ++i) RunOnLoop(loop.get(), [] {});
 }

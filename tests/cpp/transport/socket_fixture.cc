@@ -1,7 +1,5 @@
 #include "tests/cpp/transport/socket_fixture.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -14,36 +12,12 @@
 #include "ops/transport/socket/stream_transport.h"
 #include "ops/transport/socket/tcp_family.h"
 #include "ops/transport/socket/unix_family.h"
+#include "tests/cpp/transport/tcp_address.h"
 
 namespace kungfu::testing {
 namespace {
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-Address TcpAddress(const PeerId& peer) {
-  Address address;
-  if (peer.host.is_v4()) {
-    auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(peer.port);
-    inet_pton(AF_INET, peer.host.ToString().c_str(), &v4->sin_addr);
-    address.size = sizeof(*v4);
-  } else {
-    auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(peer.port);
-    inet_pton(AF_INET6, peer.host.ToString().c_str(), &v6->sin6_addr);
-    address.size = sizeof(*v6);
-  }
-  return address;
-}
-
-UniqueFd ConnectTo(Address address) {
+UniqueFd ConnectTo(SocketAddress address) {
   UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval patience{static_cast<time_t>(kPatience.count()), 0};
   EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
@@ -70,15 +44,7 @@ PeerId TcpFixture::NewPeer() {
   const StatusOr<HostAddress> host = HostAddress::Parse(host_);
   EXPECT_OK(host.status());
   peer.host = *host;
-  Address address = TcpAddress(peer);
-  UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)), 0);
-  EXPECT_EQ(bind(fd.get(), address.get(), address.size), 0);
-  EXPECT_EQ(getsockname(fd.get(), address.get(), &address.size), 0);
-  // The port lies at the same place in both families.
-  peer.port = ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
-  reservations_.push_back(std::move(fd));
+  reservations_.push_back(ReservePort(&peer));
   return peer;
 }
 
@@ -110,7 +76,7 @@ std::unique_ptr<Transport> UnixFixture::NewTransport(EventLoop* loop, const Cred
 }
 
 UniqueFd UnixFixture::ConnectRaw(const PeerId& peer) {
-  Address address;
+  SocketAddress address;
   auto* const name = reinterpret_cast<sockaddr_un*>(&address.storage);
   name->sun_family = AF_UNIX;
   std::strncpy(name->sun_path, PathOf(peer).c_str(), sizeof(name->sun_path) - 1);

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "tests/cpp/testing.h"
@@ -11,6 +12,8 @@ namespace kungfu {
 namespace {
 
 using testing::TcpFixture;
+
+constexpr int kPatienceMs = static_cast<int>(1000 * testing::kPatience.count());
 
 int Option(const UniqueFd& fd, int level, int option) {
   int value = -1;
@@ -29,6 +32,8 @@ KF_TEST(TcpFamily, SetsTheOptionsOfBothEnds) {
     EXPECT_OK(listening.status());
     const StatusOr<UniqueFd> connecting = family.Connect(self);
     EXPECT_OK(connecting.status());
+    pollfd came{listening->get(), POLLIN, 0};
+    EXPECT_EQ(poll(&came, 1, kPatienceMs), 1);
     const UniqueFd accepted(accept(listening->get(), nullptr, nullptr));
     family.Prepare(accepted.get());
     for (const UniqueFd* fd : {&*connecting, &accepted}) {
