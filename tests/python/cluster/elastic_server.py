@@ -5,6 +5,7 @@ Arguments of the program: its port, and the file of its document.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -29,23 +30,29 @@ class Server:
         assert self.process.stdout.readline()
 
     def stop(self) -> None:
+        """Ends it, when it knows who takes part: nobody would tell the next one."""
         assert self.process is not None
+        self._told()
         self.client.put("/stop", {})
         self.process.wait()
 
     def change(self, new: Callable[[list[str]], list[str]]) -> None:
         """Changes the workers, when the runner has told who they are."""
+        workers, version = self._told()
+        self.client.put("/put", {"workers": new(workers), "version": version})
+
+    def _told(self) -> tuple[list[str], int]:
+        """The workers, who are those of today, and the version of the document."""
         deadline = time.monotonic() + 100
         here = [peer.name_of(rank) for rank in range(kf.size())]
-        workers: list[str] = []
-        version = 0
-        while workers != here:
-            assert time.monotonic() < deadline, workers
-            try:
+        while True:
+            workers, version = [], 0
+            with contextlib.suppress(Problem):  # it has not heard of the job yet
                 _, workers, version = self.client.get()
-            except Problem:  # it has not heard of the job yet
-                time.sleep(0.01)
-        self.client.put("/put", {"workers": new(workers), "version": version})
+            if workers == here:
+                return workers, version
+            assert time.monotonic() < deadline, workers
+            time.sleep(0.01)
 
     def end(self) -> None:
         if self.process is not None:
