@@ -6,13 +6,14 @@ import importlib.metadata
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from harness.launch import environment
+
+from tests import ports
 
 FOLDER = Path(__file__).parent
 LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
@@ -50,10 +51,9 @@ def ran(program: Path, *arguments: str, slots: int = 3, server: str | None = Non
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_training_goes_on(program: str, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = str(ports.take()[0])
     server = f"http://127.0.0.1:{port}"
-    said = ran(FOLDER / program, str(port), str(tmp_path / "cluster.json"), server=server)
+    said = ran(FOLDER / program, port, str(tmp_path / "cluster.json"), server=server)
     ended = dict(re.findall(r"^\[(\d)\] ok (.+)$", said, re.MULTILINE))
     assert [ended.get(str(number)) for number in range(len(ended))] == ENDS[program]
 
