@@ -18,16 +18,17 @@ sys.path.insert(0, str(EXAMPLES))
 
 import fashion_mnist  # noqa: E402 (the examples are scripts, not a package)
 
+# Steps enough to learn from any initial weights: most examples begin with others in each run.
 ARGUMENTS = {
     "adapt_strategy.py": ["--epochs", "2", "--steps", "8", "--interval", "2"],
-    "adaptive_batch_size.py": ["--epochs", "1", "--steps", "8", "--interval", "2"],
+    "adaptive_batch_size.py": ["--epochs", "4", "--steps", "8", "--interval", "2"],
     "elastic_mnist.py": ["--epochs", "30", "--schedule", "2:20,1:1"],
     "keras_everyday.py": ["--epochs", "2", "--steps", "4"],
     "keras_mnist.py": ["--epochs", "1", "--steps", "8"],
     "language_model.py": ["--epochs", "1", "--steps", "20", "--text", str(ROOT / "LICENSE")],
     "gradient_tape_mnist.py": ["--steps", "8"],
-    "pair_averaging_mnist.py": ["--epochs", "1", "--steps", "8"],
-    "synchronous_averaging_mnist.py": ["--epochs", "1", "--steps", "8", "--momentum", "0.5"],
+    "pair_averaging_mnist.py": ["--epochs", "4", "--steps", "8"],
+    "synchronous_averaging_mnist.py": ["--epochs", "4", "--steps", "8", "--momentum", "0.5"],
     "tf1_mnist_session.py": ["--steps", "8"],
 }
 ELASTIC = ["-w", "-H", "127.0.0.1:2"]
