@@ -79,7 +79,8 @@ def per_iteration(shapes: Shapes) -> float:
         return elapsed
 
     few, many = 2, 2 + repetitions(shapes)
-    seconds(few)
+    for _ in range(1 + many // 15):  # small ones often, until threads have found their cores
+        seconds(many)
     return statistics.median((seconds(many) - seconds(few)) / (many - few) for _ in range(ROUNDS))
 
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/collective/exchange_mover.h"
 
 namespace kungfu {
 namespace {
@@ -46,6 +47,7 @@ void Agreement::StartOnLoop() {
                                        : Choice::Of(StrategyName::kClique);
   proposal_.measures = wants_auto && !means_.measured && peers_.size() > 2;
   proposal_.chunk_bytes = means_.chunk_bytes;
+  proposal_.exchanges = wants_auto && peers_.size() <= kMostExchangers;
   proposal_.direct = means_.direct && (wants_auto || means_.strategy == StrategyName::kHierarchy);
   proposal_.direct_bytes = means_.direct_bytes;
   TellOnLoop(kAgreementName, &proposal_, sizeof(proposal_), [this](const Status& status) { ProposedOnLoop(status); });
@@ -107,6 +109,7 @@ void Agreement::ChosenOnLoop() {
   terms_.choice = choice;
   terms_.measured = proposal_.measures != 0 ? choice : means_.measured;
   terms_.chunk_bytes = proposal_.chunk_bytes;
+  terms_.exchanges = proposal_.exchanges != 0;
   terms_.direct_bytes = proposal_.direct_bytes;
   EndOnLoop(std::move(terms_));
 }

@@ -43,6 +43,7 @@ class Agreement {
     Choice choice;
     std::optional<Choice> measured;  // what AUTO means for these peers, if it is known
     uint64_t chunk_bytes = 0;
+    bool exchanges = false;  // small all-reduces need no strategy (exchange_mover.h)
     uint64_t direct_bytes = 0;
     std::unique_ptr<DirectGroup> direct;  // of this host; null: there is none
   };
@@ -64,6 +65,7 @@ class Agreement {
     Choice choice;
     uint64_t measures = 0;  // another choice follows
     uint64_t chunk_bytes = 0;
+    uint64_t exchanges = 0;
     uint64_t direct = 0;  // the peers of each host try to use each other's memory
     uint64_t direct_bytes = 0;
   };

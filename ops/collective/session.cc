@@ -7,6 +7,7 @@
 #include "ops/base/logging.h"
 #include "ops/collective/alone.h"
 #include "ops/collective/direct_mover.h"
+#include "ops/collective/exchange_mover.h"
 #include "ops/collective/graph_executor.h"
 #include "ops/collective/hierarchy_mover.h"
 
@@ -169,6 +170,10 @@ std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conve
     if (terms_.choice.For(bytes) == StrategyName::kHierarchy) {
       return MakeHierarchyMover(loop_, group, std::move(movement), conversation, graph_movers_, counters_);
     }
+  }
+  const bool small = bytes < terms_.direct_bytes && bytes * (size() - 1) <= kMostExchanged;
+  if (small && terms_.exchanges && movement.all_reduce && !movement.measurement) {
+    return MakeExchangeMover(loop_, std::move(movement), rank_, conversation);
   }
   return graph_movers_(std::move(movement), rank_, conversation);
 }

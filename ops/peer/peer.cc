@@ -15,7 +15,12 @@ namespace {
 constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
-constexpr Seconds kLook{1e-3};
+// Where each peer of the host can have a core for itself it looks on longer than it takes to wake a sleeper. It keeps
+// its core for a while: what it waits for comes from another one most of the time, and who else wants this one may have
+// nothing to do, as a thread of TensorFlow's that was woken in vain and looks around for 40 us.
+constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
+// Where peers share cores what it waits for may need this one.
+constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
 constexpr char kEpochName[] = "kungfu/the change of epochs";
 constexpr char kAdvanceName[] = "kungfu/the next membership";
 
@@ -33,13 +38,12 @@ StatusOr<std::string> SecretOf(const Config& config) {
   return secret;
 }
 
-// How long to look on before sleeping: where each peer of the host can have a core for itself, longer than it takes to
-// wake a sleeper.
-Seconds LookOf(const Config& config, const PeerList& peers, int rank) {
-  if (config.spin >= 0) return Seconds(1e-6 * config.spin);
+Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
   const std::vector<int> hosts = peers.HostOfRanks();
   const auto local = std::count(hosts.begin(), hosts.end(), hosts[rank]);
-  return local <= CoresOfThisProcess() ? kLook : Seconds(0);
+  Patience patience = local <= CoresOfThisProcess() ? kOnOwnCore : kOnSharedCores;
+  if (config.spin >= 0) patience.looks = Seconds(1e-6 * config.spin);
+  return patience;
 }
 
 }  // namespace
@@ -134,7 +138,7 @@ void Peer::OpenControl() {
 }
 
 Status Peer::StartLoop(const PeerList& peers, int rank) {
-  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(LookOf(config_, peers, rank));
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(PatienceOf(config_, peers, rank));
   if (!loop.ok()) return loop.status();
   loop_ = std::move(*loop);
   return OkStatus();

@@ -24,9 +24,6 @@ constexpr Seconds kLongestTurn{0.001};
 constexpr int kLooks = 8;
 // It takes about so long until the own thread has seen that somebody wants its turn.
 constexpr Seconds kHandOver{5e-6};
-// So long who looks on keeps its core. What it waits for comes from another one most of the time, and who else wants
-// this one may have nothing to do: a thread of TensorFlow's that was woken in vain looks around for 40 us.
-constexpr auto kStays = std::chrono::microseconds(50);
 
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
 
@@ -49,7 +46,7 @@ int MillisecondsUntil(Deadline when) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(Seconds look) {
+StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(const Patience& patience) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (epoll.get() < 0) return ErrnoError(errno, "the event loop's epoll");
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -59,7 +56,7 @@ StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(Seconds look) {
   event.data.u64 = kWakeToken;
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
     return ErrnoError(errno, "the event loop's epoll");
-  std::unique_ptr<EventLoop> loop(new EventLoop(look, std::move(epoll), std::move(wake)));
+  std::unique_ptr<EventLoop> loop(new EventLoop(patience, std::move(epoll), std::move(wake)));
   try {
     loop->thread_ = std::thread([self = loop.get()] { self->Run(); });
   } catch (const std::system_error& error) {
@@ -190,7 +187,7 @@ void EventLoop::Run() {
     own_waits_ = false;
     Enter();
     for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
-    Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn), Seconds(0));
+    Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn), {});
     alarm_ = PrepareToSleep() ? NextTimer() : Clock::now();
     timeout = MillisecondsUntil(alarm_);
     open = IsOpen();
@@ -220,7 +217,7 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
     return Serve(until, last);
   }
   start();
-  const Deadline end = std::min(last, After(std::min(look_, kHandOver)));
+  const Deadline end = std::min(last, After(std::min(patience_.looks, kHandOver)));
   ++helpers_wait_;
   while (!until() && Clock::now() < end) {
     if (TryEnter()) {
@@ -233,7 +230,7 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
 }
 
 void EventLoop::Serve(const std::function<bool()>& until, Deadline last) {
-  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, look_);
+  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, patience_);
   // What is left to do is done here, too, unless it does not end.
   bool sleeps = PrepareToSleep();
   for (int i = 0; i < kLooks && !sleeps && !own_waits_.load(std::memory_order_relaxed); ++i) {
@@ -264,10 +261,11 @@ void EventLoop::Enter() {
 }
 
 template <typename Until>
-void EventLoop::Rounds(const Until& until, Deadline last, Seconds look) {
-  const auto patience = std::chrono::duration_cast<Clock::duration>(pollables_.empty() ? Seconds(0) : look);
+void EventLoop::Rounds(const Until& until, Deadline last, const Patience& patience) {
+  const auto looks = std::chrono::duration_cast<Clock::duration>(pollables_.empty() ? Seconds(0) : patience.looks);
+  const auto stays = std::chrono::duration_cast<Clock::duration>(patience.stays);
   bool idle = false;
-  for (Deadline now = Clock::now(), end = now + patience, stays = now + kStays;; now = Clock::now()) {
+  for (Deadline now = Clock::now(), end = now + looks, stays_until = now + stays;; now = Clock::now()) {
     bool any = RunTimers(now);
     // It takes as long to read the clock as to look around.
     for (int i = 0; i == 0 || (i < kLooks && !any); ++i) {
@@ -279,11 +277,11 @@ void EventLoop::Rounds(const Until& until, Deadline last, Seconds look) {
     }
     idle = !any;
     if (any) {
-      end = now + patience;
-      stays = now + kStays;
+      end = now + looks;
+      stays_until = now + stays;
     }
     if (now >= last || (idle && now >= end)) return;
-    if (idle && now >= stays) lookout_.GiveWay();
+    if (idle && now >= stays_until) lookout_.GiveWay();
   }
 }
 

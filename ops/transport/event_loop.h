@@ -55,9 +55,8 @@ class EventLoop {
  public:
   using TimerId = std::pair<Deadline, uint64_t>;
 
-  // Starts the thread. `look`: how long at most a helper looks on before it sleeps. kResourceExhausted: the system has
-  // no descriptor or thread for it.
-  static StatusOr<std::unique_ptr<EventLoop>> Start(Seconds look = Seconds(0));
+  // Starts the thread. `patience`: of helpers. kResourceExhausted: the system has no descriptor or thread for it.
+  static StatusOr<std::unique_ptr<EventLoop>> Start(const Patience& patience = {});
   ~EventLoop();  // Close() and Join()
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -98,8 +97,8 @@ class EventLoop {
  private:
   using Tasks = std::vector<std::function<void()>>;
 
-  EventLoop(Seconds look, UniqueFd epoll, UniqueFd wake)
-      : look_(look), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+  EventLoop(const Patience& patience, UniqueFd epoll, UniqueFd wake)
+      : patience_(patience), epoll_(std::move(epoll)), wake_(std::move(wake)) {}
 
   // The generation tells a descriptor from an earlier one with the same number, whose events may still be on their way.
   struct Watch {
@@ -121,9 +120,9 @@ class EventLoop {
 
   // Does what there is to do, but for timers. Returns whether there was anything.
   bool Round() REQUIRES(turn_) EXCLUDES(mu_);
-  // Rounds until `until`, until there was nothing to do for `look`, or until `last`.
+  // Rounds until `until`, until there was nothing to do for as long as `patience` says, or until `last`.
   template <typename Until>
-  void Rounds(const Until& until, Deadline last, Seconds look) REQUIRES(turn_) EXCLUDES(mu_);
+  void Rounds(const Until& until, Deadline last, const Patience& patience) REQUIRES(turn_) EXCLUDES(mu_);
   // From now on posting, and what is watched, wakes the own thread. Returns false if there is something to do.
   bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
   void Wake();
@@ -134,7 +133,7 @@ class EventLoop {
   bool Poll() REQUIRES(turn_);
   Deadline NextTimer() const REQUIRES(turn_);
 
-  const Seconds look_;
+  const Patience patience_;
   const UniqueFd epoll_;
   const UniqueFd wake_;
 

@@ -14,6 +14,12 @@
 
 namespace kungfu {
 
+// How long a thread looks on before it sleeps, and how much of that it keeps its core, whoever wants it.
+struct Patience {
+  Seconds looks{0};
+  Seconds stays{0};
+};
+
 // One thread at a time.
 class Lookout {
  public:

@@ -221,18 +221,19 @@ KF_TEST(EventLoop, ReleasesItsTimersOnItsThread) {
   loop->Join();
 }
 
-std::unique_ptr<EventLoop> NewLoopThatLooks(Seconds look) {
-  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(look);
+std::unique_ptr<EventLoop> NewLoopThatLooks(const Patience& patience) {
+  StatusOr<std::unique_ptr<EventLoop>> loop = EventLoop::Start(patience);
   EXPECT_OK(loop.status());
   return std::move(*loop);
 }
 
-constexpr Seconds kLooks[] = {Seconds(0), Seconds(50e-6), Seconds(0.01)};
+constexpr Patience kPatiences[] = {
+    {}, {Seconds(50e-6), Seconds(0)}, {Seconds(0.01), Seconds(0)}, {Seconds(0.01), Seconds(50e-6)}};
 
 // Helpers, posters, descriptors and timers at once: everything happens, once, one at a time, and on the loop.
 KF_TEST(EventLoop, RunsOnThreadsThatHelp) {
-  for (const Seconds look : kLooks) {
-    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(look);
+  for (const Patience& patience : kPatiences) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(patience);
     constexpr int kThreads = 4, kTasks = 500;
     int total = 0, on_helper = 0;
     bool in_loop = true, alone = true, inside = false;
@@ -280,8 +281,8 @@ KF_TEST(EventLoop, RunsOnThreadsThatHelp) {
 
 // What a helper leaves behind wakes the loop's own thread.
 KF_TEST(EventLoop, GoesOnWhenAHelperHasLeft) {
-  for (const Seconds look : kLooks) {
-    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(look);
+  for (const Patience& patience : kPatiences) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks(patience);
     for (int i = 0; i < 20; ++i) {
       Guarded<bool> fired(false), posted(false);
       loop->Help(

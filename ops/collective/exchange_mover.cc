@@ -1,0 +1,85 @@
+#include "ops/collective/exchange_mover.h"
+
+#include <utility>
+#include <vector>
+
+#include "ops/base/logging.h"
+#include "ops/collective/direct_reduction.h"
+#include "ops/router/copy_sink.h"
+
+namespace kungfu {
+namespace {
+
+class ExchangeMover : public Mover {
+ public:
+  ExchangeMover(EventLoop* loop, Movement movement, int rank, Conversation* conversation)
+      : loop_(loop), movement_(std::move(movement)), rank_(rank), conversation_(conversation) {
+    for (const Chunk& chunk : movement_.chunks) {
+      send_.insert(send_.end(), chunk.send.begin(), chunk.send.end());
+      recv_.insert(recv_.end(), chunk.recv.begin(), chunk.recv.end());
+    }
+    bytes_ = TotalSize(send_);
+    arrived_.resize(movement_.size * bytes_);
+  }
+
+  void StartOnLoop(StatusCallback done) override {
+    KF_DCHECK(loop_->InLoop());
+    done_ = std::move(done);
+    under_way_ = 2 * (movement_.size - 1);
+    const uint32_t part = movement_.chunks[0].part;
+    const auto ended = [this](const Status& status) { EndedOnLoop(status); };
+    for (int other = 0; other < movement_.size; ++other) {
+      if (other != rank_) conversation_->SendOnLoop(other, part, send_, ended);
+    }
+    sinks_.reserve(movement_.size);
+    for (int other = 0; other < movement_.size; ++other) {
+      sinks_.emplace_back(Pieces{{arrived_.data() + other * bytes_, bytes_}});
+      if (other == rank_) continue;
+      if (conversation_->ReceiveOnLoop(other, part, bytes_, &sinks_.back(), ended)) --under_way_;
+    }
+  }
+
+  void StopOnLoop() override { alive_.reset(); }
+
+ private:
+  // A message was sent, or has come.
+  void EndedOnLoop(const Status& status) {
+    KF_DCHECK(loop_->InLoop());
+    if (!done_ || (status.ok() && --under_way_ > 0)) return;
+    if (status.ok()) Reduce();
+    loop_->Post([done = std::exchange(done_, nullptr), alive = std::weak_ptr<int>(alive_), status] {
+      if (!alive.expired()) done(status);
+    });
+  }
+
+  // What was sent may lie where the result is to be: nobody reads it any more.
+  void Reduce() {
+    std::vector<Payload> operands;
+    for (int other = 0; other < movement_.size; ++other) {
+      operands.push_back(other == rank_ ? send_ : Payload{{arrived_.data() + other * bytes_, bytes_}});
+    }
+    DirectReduction(std::move(operands), {recv_}, movement_.dtype, movement_.op, movement_.size).Advance(bytes_);
+  }
+
+  EventLoop* const loop_;
+  const Movement movement_;
+  const int rank_;
+  Conversation* const conversation_;
+  StatusCallback done_;  // null once its status is known
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+
+  Payload send_;
+  Pieces recv_;
+  uint64_t bytes_ = 0;
+  std::vector<char> arrived_;  // by rank
+  std::vector<CopySink> sinks_;
+  int under_way_ = 0;  // messages
+};
+
+}  // namespace
+
+std::unique_ptr<Mover> MakeExchangeMover(EventLoop* loop, Movement movement, int rank, Conversation* conversation) {
+  return std::make_unique<ExchangeMover>(loop, std::move(movement), rank, conversation);
+}
+
+}  // namespace kungfu

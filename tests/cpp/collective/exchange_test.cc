@@ -1,0 +1,75 @@
+// Small all-reduces of few peers, who tell everything to everyone, against sums made by hand.
+
+#include <string>
+#include <vector>
+
+#include "ops/collective/exchange_mover.h"
+#include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/collective/placed.h"
+#include "tests/cpp/collective/values.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+ClusterOptions Small() {
+  ClusterOptions options;
+  options.direct_bytes = 1 << 20;
+  return options;
+}
+
+uint64_t Messages(const Cluster& cluster) {
+  uint64_t messages = 0;
+  for (int rank = 0; rank < cluster.size(); ++rank) {
+    for (const Peer::PeerTraffic& to : cluster.peer(rank)->TrafficByRank()) messages += to.total.messages_sent;
+  }
+  return messages;
+}
+
+// How many messages a sum of so many bytes takes.
+uint64_t MessagesFor(Cluster* cluster, uint64_t bytes) {
+  ExpectAllOk(cluster->Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
+  const uint64_t before = Messages(*cluster);
+  std::vector<std::vector<uint8_t>> tensors(cluster->size(), std::vector<uint8_t>(bytes, 1));
+  ExpectAllOk(cluster->Run([&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "x", DType::kUint8);
+    operation.spans = {{tensors[rank].data(), tensors[rank].data(), bytes}};
+    return operation;
+  }));
+  const std::vector<uint8_t> sum(bytes, static_cast<uint8_t>(cluster->size()));
+  for (const std::vector<uint8_t>& tensor : tensors) EXPECT_TRUE(tensor == sum);
+  return Messages(*cluster) - before;
+}
+
+KF_TEST(Exchange, AllTypesAndReductions) {
+  for (const int size : {2, 3, kMostExchangers}) {
+    Cluster cluster(size, Small());
+    RunPlacedGrid(&cluster, [](int) { return Place::kOrdinary; });
+  }
+}
+
+KF_TEST(Exchange, OneMessageFromEachToEach) {
+  for (const uint64_t size : {2, 4, kMostExchangers}) {
+    Cluster cluster(static_cast<int>(size), Small());
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kMostExchanged / (size - 1)}) {
+      EXPECT_EQ(MessagesFor(&cluster, bytes), size * (size - 1));
+    }
+  }
+}
+
+KF_TEST(Exchange, NotOfMuchNorOfMany) {
+  Cluster four(4, Small()), many(kMostExchangers + 1, Small());
+  EXPECT_TRUE(MessagesFor(&four, kMostExchanged / 3 + 1) != 4u * 3);
+  EXPECT_EQ(MessagesFor(&many, 1), 2u * kMostExchangers);  // to where it is reduced, and back
+}
+
+// Who names a strategy wants it for everything.
+KF_TEST(Exchange, NotWhereAStrategyIsNamed) {
+  ClusterOptions options = Small();
+  options.strategy = "STAR";
+  Cluster cluster(4, options);
+  EXPECT_EQ(MessagesFor(&cluster, 1), 2u * 3);
+}
+
+}  // namespace
+}  // namespace kungfu::testing
