@@ -12,6 +12,7 @@ import statistics
 from typing import NamedTuple
 
 import report
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from measure import Figures, in_turns
 from systems import installed
@@ -45,6 +46,7 @@ def plot(panels: dict[str, Figures]) -> Figure:
     figure = Figure(figsize=(7 * len(panels), 6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)
     for axis, (title, figures) in zip(axes[0], panels.items(), strict=True):
+        axis.set_prop_cycle(color=colormaps["tab20"].colors)
         for system, by_key in figures.items():
             medians = [statistics.median(seconds) for seconds in by_key.values()]
             style = "--" if system.startswith("limit") else "-"
