@@ -137,6 +137,8 @@ class Follower:
         # Held from before a document of the runner's is sent until its version is known.
         self._writing = threading.Lock()
         self._own: int | None = None
+        # What the runner has said, and the server may not know yet.
+        self._members: dict[str, Any] | None = None
 
     def watch(self) -> None:
         """Tells of each change, for ever."""
@@ -163,6 +165,7 @@ class Follower:
             if troubled:
                 troubled = False
                 _say(well=True)
+            self._tell_members()
             if (workers, unless) != said:
                 said = (workers, unless)
                 with self._writing:
@@ -183,13 +186,25 @@ class Follower:
         if "first" in command:
             self._first = self._first and command["first"]
             return
+        self._members = command
+        self._tell_members()
+
+    def _tell_members(self) -> None:
+        """Once: now, or when the server answers again. Both threads do."""
+        command = self._members
+        if command is None:
+            return
         try:
             runners, workers, version = self._client.get()
             if version == command["seen"] and set(map(str, workers)) != set(command["members"]):
                 document = {"runners": runners, "workers": command["members"], "version": version}
                 self._write("/put", document)
+        except Conflict:
+            pass  # somebody was faster
         except Problem:
-            pass  # told by the watch, or somebody was faster
+            return  # told by the watch
+        if self._members is command:
+            self._members = None
 
     def _write(self, route: str, document: Any) -> None:
         with self._writing:

@@ -30,7 +30,7 @@ class Server:
         assert self.process.stdout.readline()
 
     def stop(self) -> None:
-        """Ends it, when it knows who takes part: nobody would tell the next one."""
+        """Ends it, when it knows who takes part."""
         assert self.process is not None
         self._told()
         self.client.put("/stop", {})

@@ -64,6 +64,21 @@ def test_a_runner_follows_a_server_that_comes_and_goes(served: Served) -> None:
     job.source.close()
 
 
+def test_who_takes_part_is_told_as_soon_as_the_server_is_back(served: Served) -> None:
+    job = Following(
+        lambda selector, follow, say: OtherServer(kept(), served.url, TOKEN, selector, follow, say)
+    )
+    job.until(lambda: job.wanted == [1])
+    served.stop()
+    job.source.tell(TWO.workers)
+    assert "does not answer" in str(job.asked())
+    served.start()
+    job.until(lambda: job.source._seen == served.store.version == 1)
+    assert served.store.document is not None
+    assert (served.store.document.workers, job.wanted) == (TWO.workers, [1])
+    job.source.close()
+
+
 def test_an_answer_may_be_faster_than_the_document_that_was_there(served: Served) -> None:
     job = Following(
         lambda selector, follow, say: OtherServer(kept(), served.url, TOKEN, selector, follow, say)
