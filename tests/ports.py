@@ -6,7 +6,6 @@ import socket
 
 # Above those that launchers choose by themselves, below those that the system gives away.
 _FIRST, _LAST = 12000, 32000
-_HELD: list[socket.socket] = []
 
 
 def take(count: int = 1) -> range:
@@ -24,6 +23,7 @@ def take(count: int = 1) -> range:
                 lock.bind(f"\0kungfu-test/port/{port}")
                 socket.create_server(("", port)).close()
             held.pop_all()
-            _HELD.extend(locks)
+            for lock in locks:
+                lock.detach()
             return ports
     raise AssertionError("no port is free")
