@@ -118,9 +118,16 @@ void DirectGroup::FinishOnLoop(int slot) {
 bool DirectGroup::SleepOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (waiters_.empty()) return true;
+  sleeps_ = true;
   my_asleep_->store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return std::none_of(waiters_.begin(), waiters_.end(), [](DirectWaiter* waiter) { return waiter->IsReadyOnLoop(); });
+}
+
+// Others look there: it is written only when it changes.
+void DirectGroup::WakeOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (std::exchange(sleeps_, false)) my_asleep_->store(0, std::memory_order_relaxed);
 }
 
 bool DirectGroup::PollOnLoop() {

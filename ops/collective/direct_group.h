@@ -110,7 +110,7 @@ class DirectGroup : private FdHandler, private Pollable {
   void OnEventsOnLoop(uint32_t events) override;
   bool PollOnLoop() override;
   bool SleepOnLoop() override;
-  void WakeOnLoop() override { my_asleep_->store(0, std::memory_order_relaxed); }
+  void WakeOnLoop() override;
 
   EventLoop* const loop_;
   Arena* const arena_;
@@ -125,6 +125,7 @@ class DirectGroup : private FdHandler, private Pollable {
   std::vector<Peer> peers_;  // by place; empty for this one
   std::vector<int> free_slots_;
   std::set<DirectWaiter*> waiters_;
+  bool sleeps_ = false;  // as the board says
 };
 
 }  // namespace kungfu

@@ -31,7 +31,9 @@ void Bell::Ring() {
   [[maybe_unused]] const ssize_t sent = send(socket_->get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-StatusOr<size_t> RingWriter::Room() {
+StatusOr<size_t> RingWriter::Room(size_t wanted) {
+  const size_t known = ring_.capacity - (written_ - read_);
+  if (known >= wanted) return known;
   const uint64_t read = ring_.control->read.load(std::memory_order_acquire);
   if (!IsPossible(read_, read, published_)) return Broken("read");
   read_ = read;
@@ -39,10 +41,10 @@ StatusOr<size_t> RingWriter::Room() {
 }
 
 StatusOr<size_t> RingWriter::Write(const iovec* pieces, int count) {
-  const StatusOr<size_t> room = Room();
-  KF_RETURN_IF_ERROR(room.status());
   size_t total = 0;
   for (int i = 0; i < count; ++i) total += pieces[i].iov_len;
+  const StatusOr<size_t> room = Room(total);
+  KF_RETURN_IF_ERROR(room.status());
   const size_t taken = RoundDown(std::min(total, *room));
   const uint64_t end = written_ + taken;
   size_t rest = taken;
@@ -82,7 +84,8 @@ void RingWriter::Publish() {
 void RingWriter::Call() {
   if (!owes_call_) return;
   owes_call_ = false;
-  if (ring_.control->reader_sleeps.exchange(0) != 0) bell_->Ring();
+  std::atomic<uint32_t>& sleeps = ring_.control->reader_sleeps;
+  if (sleeps.load() != 0 && sleeps.exchange(0) != 0) bell_->Ring();
 }
 
 bool RingWriter::IsReady() const {
@@ -91,7 +94,7 @@ bool RingWriter::IsReady() const {
 }
 
 bool RingWriter::Sleep() {
-  ring_.control->writer_sleeps.store(1);
+  sleeper_.Sleep(&ring_.control->writer_sleeps);
   return !IsReady();
 }
 
@@ -113,9 +116,8 @@ Status RingReader::Read(FrameParser* frames, bool* drained) {
                                                           : ReadHeader(frames, *available);
     KF_RETURN_IF_ERROR(taken.status());
     more_ = *taken > 0;
-    if (read_ - released_ >= kPortion) Release();
+    if (read_ - released_ >= portion()) Release();
   }
-  Release();
   *drained = !more_;
   return OkStatus();
 }
@@ -143,7 +145,7 @@ StatusOr<size_t> RingReader::ReadHeader(FrameParser* frames, size_t available) {
 
 size_t RingReader::ReadPayload(FrameParser* frames, size_t available) {
   const size_t at = read_ % ring_.capacity;
-  const size_t taken = frames->Deliver(ring_.data + at, std::min({available, ring_.capacity - at, kPortion}));
+  const size_t taken = frames->Deliver(ring_.data + at, std::min({available, ring_.capacity - at, portion()}));
   bytes_read_ += taken;
   read_ += taken;
   if (taken > 0 && !frames->stopped() && !frames->in_payload()) read_ = RoundUp(read_);
@@ -164,7 +166,7 @@ void RingReader::Release() {
 bool RingReader::IsReady() const { return more_ || ring_.control->written.load() != written_; }
 
 bool RingReader::Sleep() {
-  ring_.control->reader_sleeps.store(1);
+  sleeper_.Sleep(&ring_.control->reader_sleeps);
   return !IsReady();
 }
 

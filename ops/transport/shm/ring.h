@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "ops/base/bytes.h"
 #include "ops/base/status.h"
@@ -56,6 +57,22 @@ class Bell {
   const UniqueFd* const socket_;
 };
 
+// Says in a word of the ring whether somebody sleeps, and writes it only when that changes: the line is the other
+// side's as long as it looks there.
+class RingSleeper {
+ public:
+  void Sleep(std::atomic<uint32_t>* word) {
+    sleeps_ = true;
+    word->store(1);
+  }
+  void Wake(std::atomic<uint32_t>* word) {
+    if (std::exchange(sleeps_, false)) word->store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  bool sleeps_ = false;
+};
+
 // Event loop only.
 class RingWriter : public FrameOutput {
  public:
@@ -68,7 +85,7 @@ class RingWriter : public FrameOutput {
   bool IsReady() const;
   // The other side rings when it is ready. Returns false if it is already.
   bool Sleep();
-  void Wake() { ring_.control->writer_sleeps.store(0, std::memory_order_relaxed); }
+  void Wake() { sleeper_.Wake(&ring_.control->writer_sleeps); }
 
   // Whether the other side slept when the last bytes were told, and calls it if it still does.
   bool owes_call() const { return owes_call_; }
@@ -82,7 +99,8 @@ class RingWriter : public FrameOutput {
   static constexpr size_t kPortion = 64 << 10;
   static size_t WorthOf(size_t capacity) { return capacity / 4; }
 
-  StatusOr<size_t> Room();
+  // How much can be written: asks the other side only if it is less than `wanted`, as far as is known.
+  StatusOr<size_t> Room(size_t wanted);
   // `end`: the count after the last byte of this write.
   void Put(const char* data, size_t size, uint64_t end);
   void Publish();
@@ -93,6 +111,7 @@ class RingWriter : public FrameOutput {
   uint64_t published_ = 0;  // and told
   uint64_t read_ = 0;       // as the other side said
   bool owes_call_ = false;
+  RingSleeper sleeper_;
 };
 
 // Event loop only.
@@ -108,15 +127,15 @@ class RingReader {
   bool IsReady() const;
   // The other side rings when it is ready. Returns false if it is already.
   bool Sleep();
-  void Wake() { ring_.control->reader_sleeps.store(0, std::memory_order_relaxed); }
+  void Wake() { sleeper_.Wake(&ring_.control->reader_sleeps); }
 
   uint64_t bytes_read() const { return bytes_read_; }  // without padding
 
  private:
   // So that one connection does not keep the loop from the others.
   static constexpr size_t kBudget = 1 << 20;
-  // The room of what was read is given back in portions.
-  static constexpr size_t kPortion = 64 << 10;
+  // The room of what was read is given back in portions. What is kept back of it nobody waits for.
+  size_t portion() const { return ring_.capacity / 8; }
   // Of a header and its name, so much is looked at first: it is enough for short names.
   static constexpr size_t kShortHeader = 2 * kLine;
 
@@ -133,6 +152,7 @@ class RingReader {
   uint64_t released_ = 0;  // and told
   bool more_ = false;      // was left for the next time
   uint64_t bytes_read_ = 0;
+  RingSleeper sleeper_;
 };
 
 }  // namespace kungfu

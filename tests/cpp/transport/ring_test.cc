@@ -178,25 +178,39 @@ KF_TEST(Ring, BelievesNoCountThatIsImpossible) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_CONTAINS(status.message(), "malformed ring");
   }
+  // The writer looks at the other count when it needs room.
   for (const uint64_t read : {uint64_t{1}, uint64_t{kCapacity + kLine}, ~uint64_t{0}, uint64_t{1} << 63}) {
     Ring ring;
-    ring.Push("a", "");
+    const std::string all(kCapacity, 'a');
+    ring.Push("a", all);
     ring.control.read.store(read);
     EXPECT_TRUE(ring.writer.IsReady());
     EXPECT_EQ(ring.frames.WriteTo(&ring.writer).code(), Code::kInvalidArgument);
   }
   // Nor one that goes back.
   Ring ring;
-  ring.Push("a", "");
-  EXPECT_OK(ring.frames.WriteTo(&ring.writer));
-  EXPECT_OK(ring.Read());
-  ring.Push("b", "");
-  EXPECT_OK(ring.frames.WriteTo(&ring.writer));
+  const std::string half(kCapacity / 2, 'a');
+  for (int i = 0; i < 2; ++i) {
+    ring.Push("a", half);
+    EXPECT_OK(ring.frames.WriteTo(&ring.writer));
+    if (i == 0) EXPECT_OK(ring.Read());
+  }
   ring.control.written.store(0);
   EXPECT_EQ(ring.Read().code(), Code::kInvalidArgument);
   ring.control.read.store(0);
-  ring.Push("c", "");
+  ring.Push("b", half);
   EXPECT_EQ(ring.frames.WriteTo(&ring.writer).code(), Code::kInvalidArgument);
+}
+
+KF_TEST(Ring, GivesRoomBackInPortions) {
+  Ring ring;
+  const int frames = kCapacity / 8 / (2 * kLine);  // headers
+  for (int i = 1; i <= 2 * frames; ++i) {
+    ring.Push("a", "");
+    EXPECT_OK(ring.frames.WriteTo(&ring.writer));
+    EXPECT_OK(ring.Read());
+    EXPECT_EQ(ring.control.read.load(), static_cast<uint64_t>(i / frames * frames) * 2 * kLine);
+  }
 }
 
 }  // namespace
