@@ -162,21 +162,44 @@ struct DivideLoop<Float16> {
   }
 };
 
+template <typename T>
+struct TwofoldSumLoop {
+  KF_INLINE static void Run(void* out, void* also, const void* a, const void* b, size_t count, int divisor) {
+    auto* to = static_cast<T*>(out);
+    auto* too = static_cast<T*>(also);
+    const auto* left = static_cast<const T*>(a);
+    const auto* right = static_cast<const T*>(b);
+    if (divisor == 1) {
+      KF_INDEPENDENT
+      for (size_t i = 0; i < count; ++i) to[i] = too[i] = left[i] + right[i];
+    } else {
+      KF_INDEPENDENT
+      for (size_t i = 0; i < count; ++i) to[i] = too[i] = (left[i] + right[i]) / divisor;
+    }
+  }
+};
+
 using ReduceKernel = void (*)(void* out, const void* a, const void* b, size_t count);
 using DivideKernel = void (*)(void* data, size_t count, int divisor);
+using TwofoldSumKernel = void (*)(void* out, void* also, const void* a, const void* b, size_t count, int divisor);
 
 // The functions that a loop is compiled into: one per set of instructions. All compute the same bits. AVX-512 would be
 // no faster, as memory bounds even what lies in the second cache; and with it GCC fuses what a complex product rounds.
-#define KF_INSTRUCTIONS(name, attributes)                                                  \
-  struct name {                                                                            \
-    template <typename Loop>                                                               \
-    attributes static void Reduce(void* out, const void* a, const void* b, size_t count) { \
-      Loop::Run(out, a, b, count);                                                         \
-    }                                                                                      \
-    template <typename Loop>                                                               \
-    attributes static void Divide(void* data, size_t count, int divisor) {                 \
-      Loop::Run(data, count, divisor);                                                     \
-    }                                                                                      \
+#define KF_INSTRUCTIONS(name, attributes)                                                                \
+  struct name {                                                                                          \
+    template <typename Loop>                                                                             \
+    attributes static void Reduce(void* out, const void* a, const void* b, size_t count) {               \
+      Loop::Run(out, a, b, count);                                                                       \
+    }                                                                                                    \
+    template <typename Loop>                                                                             \
+    attributes static void Divide(void* data, size_t count, int divisor) {                               \
+      Loop::Run(data, count, divisor);                                                                   \
+    }                                                                                                    \
+    template <typename Loop>                                                                             \
+    attributes static void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, \
+                                      int divisor) {                                                     \
+      Loop::Run(out, also, a, b, count, divisor);                                                        \
+    }                                                                                                    \
   }
 
 KF_INSTRUCTIONS(Baseline, );  // on arm64 that includes NEON
@@ -188,6 +211,7 @@ KF_INSTRUCTIONS(Avx2, __attribute__((target("avx2"))));
 struct Kernels {
   ReduceKernel reduce[kNumReduceOps] = {};
   DivideKernel divide = nullptr;
+  TwofoldSumKernel twofold_sum = nullptr;
 };
 
 template <typename Set, typename T>
@@ -206,6 +230,7 @@ constexpr Kernels KernelsOf() {
     of(ReduceOp::kMean) = of(ReduceOp::kSum);
     kernels.divide = Set::template Divide<DivideLoop<T>>;
   }
+  if constexpr (std::is_floating_point_v<T>) kernels.twofold_sum = Set::template TwofoldSum<TwofoldSumLoop<T>>;
   return kernels;
 }
 
@@ -284,6 +309,15 @@ void Narrow(const float* in, void* out, size_t count, DType dtype) {
 void Divide(void* data, size_t count, DType dtype, int divisor) {
   KF_CHECK(Supports(dtype, ReduceOp::kMean) && divisor > 0) << Name(dtype) << " by " << divisor;
   KernelsFor(dtype).divide(data, count, divisor);
+}
+
+bool HasTwofoldSum(DType dtype, ReduceOp op) {
+  return (op == ReduceOp::kSum || op == ReduceOp::kMean) && KernelsFor(dtype).twofold_sum != nullptr;
+}
+
+void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor) {
+  KF_CHECK(HasTwofoldSum(dtype, ReduceOp::kSum) && divisor > 0) << Name(dtype) << " by " << divisor;
+  KernelsFor(dtype).twofold_sum(out, also, a, b, count, divisor);
 }
 
 }  // namespace kungfu

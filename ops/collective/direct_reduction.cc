@@ -77,6 +77,10 @@ void DirectReduction::Block(size_t bytes) {
     CombineMeasured(results_[0].data(), count);
     return Spread(bytes);
   }
+  if (IsTwofoldSum()) {
+    return TwofoldSum(results_[0].data(), results_[1].data(), operands_[0].data(), operands_[1].data(), count, dtype_,
+                      divisor());
+  }
   for (size_t i = 0; i < operand_squares_.size(); ++i) operand_squares_[i].Add(operands_[i].data(), count, dtype_);
   if (total_) {
     CombineWide(total_, count);
@@ -86,7 +90,7 @@ void DirectReduction::Block(size_t bytes) {
   char* const result = results_[0].data();
   if (wide_) {
     CombineWide(wide_.get(), count);
-    if (op_ == ReduceOp::kMean && peers_ > 0) Divide(wide_.get(), count, accumulator_, peers_);
+    if (divisor() > 1) Divide(wide_.get(), count, accumulator_, divisor());
     Narrow(wide_.get(), result, count, dtype_);
   } else {
     Combine(result, count);
@@ -105,14 +109,19 @@ bool DirectReduction::MeasuresSums() const {
          (op_ == ReduceOp::kSum || (op_ == ReduceOp::kMean && (result_squares_ || peers_ == 0)));
 }
 
+// Whether there is a loop that does all there is to do.
+bool DirectReduction::IsTwofoldSum() const {
+  return operands_.size() == 2 && results_.size() == 2 && operand_squares_.empty() && !result_squares_ &&
+         HasTwofoldSum(dtype_, op_);
+}
+
 void DirectReduction::CombineMeasured(char* result, size_t count) {
-  const int divisor = op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1;
   const char* left = operands_[0].data();
   for (size_t i = 1; i < operands_.size(); ++i) {
     const bool is_last = i + 1 == operands_.size();
     char* const to = is_last ? result : partial_.get();
     SquaredSum::AddOfSums(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(left),
-                          reinterpret_cast<const float*>(operands_[i].data()), count, is_last ? divisor : 1,
+                          reinterpret_cast<const float*>(operands_[i].data()), count, is_last ? divisor() : 1,
                           i == 1 ? &operand_squares_[0] : nullptr, &operand_squares_[i],
                           is_last && result_squares_ ? &*result_squares_ : nullptr);
     left = to;
@@ -126,7 +135,7 @@ void DirectReduction::Combine(char* result, size_t count) {
     Reduce(to, left, operands_[i].data(), count, dtype_, op_);
     left = to;
   }
-  if (op_ == ReduceOp::kMean && peers_ > 0) Divide(result, count, dtype_, peers_);
+  if (divisor() > 1) Divide(result, count, dtype_, divisor());
 }
 
 void DirectReduction::CombineWide(float* result, size_t count) {

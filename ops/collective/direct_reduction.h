@@ -54,6 +54,9 @@ class DirectReduction {
   void Block(size_t bytes);
   void Spread(size_t bytes);
   bool MeasuresSums() const;
+  bool IsTwofoldSum() const;
+  // What the sum of all operands is divided by.
+  int divisor() const { return op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1; }
   void CombineMeasured(char* result, size_t count);
   void Combine(char* result, size_t count);
   void CombineWide(float* result, size_t count);

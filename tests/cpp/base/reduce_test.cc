@@ -252,6 +252,37 @@ void CheckEveryDivision() {
   });
 }
 
+template <typename T>
+void CheckTwofoldSums(DType dtype) {
+  for (const size_t count : kCounts) {
+    for (const int divisor : {1, 2, 3}) {
+      Random random(count);
+      auto a = MakeElements<Float<T>>(count, &random);
+      auto b = MakeElements<Float<T>>(count, &random);
+      Elements<Float<T>> expected(count);
+      for (size_t i = 0; i < count; ++i) expected[i] = (a[i] + b[i]) / static_cast<T>(divisor);
+      TwofoldSum(b.data(), a.data(), a.data(), b.data(), count, dtype, divisor);
+      ExpectSame<Float<T>>(a, expected, std::string(Name(dtype)) + " by " + std::to_string(divisor));
+      ExpectSame<Float<T>>(b, expected, std::string(Name(dtype)) + " by " + std::to_string(divisor));
+    }
+  }
+}
+
+KF_TEST(TwofoldSum, InPlace) {
+  WithAllInstructions([] {
+    CheckTwofoldSums<float>(DType::kFloat32);
+    CheckTwofoldSums<double>(DType::kFloat64);
+  });
+}
+
+KF_TEST(TwofoldSum, IsThereForSumsAndMeansOfFloats) {
+  EXPECT_TRUE(HasTwofoldSum(DType::kFloat32, ReduceOp::kSum));
+  EXPECT_TRUE(HasTwofoldSum(DType::kFloat64, ReduceOp::kMean));
+  EXPECT_FALSE(HasTwofoldSum(DType::kFloat32, ReduceOp::kMax));
+  EXPECT_FALSE(HasTwofoldSum(DType::kInt32, ReduceOp::kSum));
+  EXPECT_FALSE(HasTwofoldSum(DType::kFloat16, ReduceOp::kSum));
+}
+
 KF_TEST(Divide, EveryDTypeThatHasAMean) { WithAllInstructions(CheckEveryDivision); }
 
 }  // namespace
