@@ -27,7 +27,7 @@ struct Config {
   std::string socket_dir;           // KUNGFU_SOCKET_DIR: private directory of the host's Unix sockets
   long chunk_bytes = 1 << 20;       // KUNGFU_CHUNK_BYTES: the largest chunk of a tensor
   std::string direct = "auto";      // KUNGFU_DIRECT: auto, or off: no all_reduce in the host's peers' own memory
-  long direct_bytes = 128 << 10;    // KUNGFU_DIRECT_BYTES: the smallest all_reduce that is done there
+  long direct_bytes = 64 << 10;     // KUNGFU_DIRECT_BYTES: the smallest all_reduce that is done there
   long arena_bytes = 64L << 30;     // KUNGFU_ARENA_BYTES: the most memory that peers of a host can share; 0: none
   int store_versions = 3;           // KUNGFU_STORE_VERSIONS: of a saved variable, how many are kept
   long spin = -1;                   // KUNGFU_SPIN: microseconds to look on before sleeping; -1: auto
