@@ -45,9 +45,16 @@ def provenance() -> str:
 
 
 def commit() -> str:
-    """Of the checkout, with a mark if it was changed since."""
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    return subprocess.run(git, capture_output=True, text=True).stdout.strip() or "unknown"
+    """Of the checkout, with a mark if anything but results was changed since."""
+    code = [".", ":!benchmarks/results"]
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", *code)
+    name = _git("describe", "--always", "--abbrev=12") or "unknown"
+    return name + ("-dirty" if changes else "")
+
+
+def _git(*arguments: str) -> str:
+    git = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(git, capture_output=True, text=True).stdout.strip()
 
 
 def _processor() -> str:
