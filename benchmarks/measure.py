@@ -13,7 +13,9 @@ from pathlib import Path
 
 from systems import CORES, ROOT, System
 
-SECONDS_PER_RUN = 400
+# A system that has not ended by then would not for long: others take a fifth of it.
+SECONDS_PER_RUN = 150
+SECONDS_TO_END = 10
 Figures = dict[str, dict[str, list[float]]]  # by system and key, one of each round
 
 
@@ -64,23 +66,35 @@ def once(system: System, peers: int, kind: str, keys: Sequence[str]) -> dict[str
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report"
         command = [*system.start(peers), *system.programs[kind], str(report), *keys]
-        try:
-            done = subprocess.run(
-                command,
-                env={**environment(max(1, CORES // peers)), **system.environ},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=SECONDS_PER_RUN,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Failed(f"{system.name}: nothing after {error.timeout:g} s") from error
-        if done.returncode != 0 or not report.exists():
-            raise Failed(f"{system.name}: exit status {done.returncode}\n{done.stdout[-3000:]}")
+        environ = {**environment(max(1, CORES // peers)), **system.environ}
+        status, output = _ended(system.name, command, environ)
+        if status != 0 or not report.exists():
+            raise Failed(f"{system.name}: exit status {status}\n{output[-3000:]}")
         lines = [line.split() for line in report.read_text().splitlines()]
     return {key: float(seconds) for key, seconds in lines}
+
+
+def _ended(name: str, command: Sequence[str], environ: dict[str, str]) -> tuple[int, str]:
+    """Exit status and output. One that takes too long is told to end its processes, too."""
+    with subprocess.Popen(
+        command,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS_PER_RUN)
+        except subprocess.TimeoutExpired as error:
+            process.terminate()
+            try:
+                process.communicate(timeout=SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise Failed(f"{name}: nothing after {SECONDS_PER_RUN} s") from error
+    return process.returncode, output
 
 
 def in_turns(
