@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,11 +11,10 @@
 
 #include "ops/base/hmac.h"
 #include "ops/base/logging.h"
+#include "ops/memory/memory_file.h"
 
 namespace kungfu {
 namespace {
-
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // All of it, the first page included; null if it cannot be mapped.
 char* Map(int fd, size_t size) {
@@ -32,16 +30,15 @@ size_t SharedMemory::PageSize() {
 }
 
 StatusOr<SharedMemory> SharedMemory::Create(const char* name, size_t size) {
-  const std::string what = std::string("shared memory '") + name + "' of " + std::to_string(size) + " bytes";
-  SharedMemory memory;
-  memory.fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (memory.fd_ < 0) return ErrnoError(errno, what);
   const size_t total = PageSize() + size;
-  if (ftruncate(memory.fd_, static_cast<off_t>(total)) != 0 || fcntl(memory.fd_, F_ADD_SEALS, kSeals) != 0) {
-    return ErrnoError(errno, what);
-  }
+  const StatusOr<int> file = CreateMemoryFile(name, total);
+  KF_RETURN_IF_ERROR(file.status());
+  SharedMemory memory;
+  memory.fd_ = *file;
   char* data = Map(memory.fd_, total);
-  if (data == nullptr) return ErrnoError(errno, what);
+  if (data == nullptr) {
+    return ErrnoError(errno, "mapping shared memory '" + std::string(name) + "' of " + std::to_string(size) + " bytes");
+  }
   memory.data_ = data + PageSize();
   memory.size_ = size;
   memory.address_ = {getpid(), memory.fd_, size, {}};
@@ -56,10 +53,7 @@ StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& address) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return ErrnoError(errno, path);
   const size_t total = PageSize() + address.size;
-  struct stat info;
-  const int seals = fcntl(fd, F_GET_SEALS);
-  const bool fixed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
-  const bool fits = fixed && fstat(fd, &info) == 0 && info.st_size == static_cast<off_t>(total);
+  const bool fits = IsMemoryFile(fd, total);
   char* data = fits ? Map(fd, total) : nullptr;
   const Status status = fits && data == nullptr ? ErrnoError(errno, path) : OkStatus();
   close(fd);

@@ -2,6 +2,8 @@
 
 #include "ops/memory/shared_memory.h"
 
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include "tests/cpp/testing.h"
@@ -68,6 +70,17 @@ KF_TEST(SharedMemory, WhatIsWithdrawnIsOutOfReach) {
   EXPECT_EQ(mine->data()[2 * page], 'y');
   mine->data()[page] = 'm';
   EXPECT_EQ(theirs->data()[page], 'y');
+}
+
+KF_TEST(SharedMemory, IsAnErrorBeyondTheLimits) {
+  rlimit limit;
+  EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit lowered{1 << 20, limit.rlim_max};
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &lowered), 0);
+  const Status status = SharedMemory::Create("large", 1 << 20).status();
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_CONTAINS(status.message(), "ulimit -f");
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
 }  // namespace
