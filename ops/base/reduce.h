@@ -19,12 +19,12 @@ void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, 
 // REQUIRES: Supports(dtype, ReduceOp::kMean), divisor > 0.
 void Divide(void* data, size_t count, DType dtype, int divisor);
 
-// Sums and means of two arrays in one go, left in two places: what Reduce, Divide by `divisor` and a copy would do.
-// Whether there is such a loop: of float32 and float64.
-bool HasTwofoldSum(DType dtype, ReduceOp op);
-// out[i] = also[i] = (a[i] + b[i]) / divisor. `out` and `also` may be `a` and `b`.
-// REQUIRES: HasTwofoldSum(dtype, op); pointers aligned to the element; divisor > 0, and 1 for a sum.
+// out[i] = also[i] = (a[i] + b[i]) / divisor: in one go what Reduce, Divide and a copy would do. `out` and `also` may
+// be `a` and `b`, in any order; other overlaps are not allowed. REQUIRES: float32 or float64; pointers aligned to the
+// element; divisor > 0: 1 for a sum.
 void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor);
+// Whether that is what such a reduction needs: sums and means of float32 and float64.
+bool HasTwofoldSum(DType dtype, ReduceOp op);
 
 // What many arrays are combined in before the result is rounded, once: float32 for sums, means and products of the
 // 16-bit floating types; else the type itself.

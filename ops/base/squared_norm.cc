@@ -89,14 +89,14 @@ KF_INLINE size_t AddTo(double* lanes, size_t first_lane, const void* data, size_
 
 // The arrays of SquaredSum::AddOfSums, and the lanes of those that are measured.
 struct SumArrays {
-  float* to;
+  float *to, *also;
   const float *a, *b;
   double *of_to, *of_a, *of_b;
 };
 
 KF_INLINE void AddOne(const SumArrays& arrays, size_t i, size_t lane, float divisor) {
   const float x = arrays.a[i], y = arrays.b[i], z = (x + y) / divisor;
-  arrays.to[i] = z;
+  arrays.to[i] = arrays.also[i] = z;
   arrays.of_a[lane] += Square(x);
   arrays.of_b[lane] += Square(y);
   arrays.of_to[lane] += Square(z);
@@ -114,6 +114,7 @@ KF_INLINE void AddRows(const SumArrays& arrays, size_t begin, size_t rows, float
       z[lane] = kMeasuresTo ? (x[lane] + y[lane]) / divisor : x[lane] + y[lane];
     }
     for (size_t lane = 0; lane < kLanes; ++lane) arrays.to[i + lane] = z[lane];
+    for (size_t lane = 0; lane < kLanes; ++lane) arrays.also[i + lane] = z[lane];
     for (size_t lane = 0; lane < kLanes; ++lane) {
       if (kMeasuresA) of_a.of[lane] += Square(x[lane]);
       of_b.of[lane] += Square(y[lane]);
@@ -171,10 +172,10 @@ void SquaredSum::Add(const void* data, size_t count, DType dtype) {
   next_ %= kLanes;
 }
 
-void SquaredSum::AddOfSums(float* to, const float* a, const float* b, size_t count, int divisor, SquaredSum* of_a,
-                           SquaredSum* of_b, SquaredSum* of_to) {
+void SquaredSum::AddOfSums(float* to, float* also, const float* a, const float* b, size_t count, int divisor,
+                           SquaredSum* of_a, SquaredSum* of_b, SquaredSum* of_to) {
   double unused[kLanes] = {};
-  const SumArrays arrays = {to, a, b, of_to ? of_to->lanes_ : unused, of_a ? of_a->lanes_ : unused, of_b->lanes_};
+  const SumArrays arrays = {to, also, a, b, of_to ? of_to->lanes_ : unused, of_a ? of_a->lanes_ : unused, of_b->lanes_};
   const RowsFunction add_rows =
       of_a ? (of_to ? Rows<true, true>() : Rows<true, false>()) : (of_to ? Rows<false, true>() : Rows<false, false>());
   const float quotient = static_cast<float>(divisor);

@@ -20,11 +20,11 @@ class SquaredSum {
   // As many sums as fill the vector registers, each of every kLanes-th element.
   static constexpr size_t kLanes = 16;
 
-  // to[i] = (a[i] + b[i]) / divisor, to the bits of Reduce and Divide, and in the same go the squares of all three:
-  // what is in registers need not be read again. `of_a` and `of_to` may be null. `to` may be `a` or `b`. REQUIRES: as
-  // many elements were added to all of them before; divisor is 1 if `of_to` is null.
-  static void AddOfSums(float* to, const float* a, const float* b, size_t count, int divisor, SquaredSum* of_a,
-                        SquaredSum* of_b, SquaredSum* of_to);
+  // to[i] = also[i] = (a[i] + b[i]) / divisor, to the bits of Reduce and Divide, and in the same go the squares of all
+  // three: what is in registers need not be read again. `of_a` and `of_to` may be null. `to` and `also` may be `a`,
+  // `b`, or the same. REQUIRES: as many elements were added to all of them before; divisor is 1 if `of_to` is null.
+  static void AddOfSums(float* to, float* also, const float* a, const float* b, size_t count, int divisor,
+                        SquaredSum* of_a, SquaredSum* of_b, SquaredSum* of_to);
 
  private:
   double lanes_[kLanes] = {};

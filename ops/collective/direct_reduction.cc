@@ -70,37 +70,29 @@ bool DirectReduction::Advance(uint64_t most) {
   return left_ == 0;
 }
 
-// Nothing is written to a peer's memory before all operands have been read: it may be one of them.
+// No element is written to a peer's memory before it was read from all operands: one of them may lie there.
 void DirectReduction::Block(size_t bytes) {
   const size_t count = bytes / SizeOf(dtype_);
+  size_t filled = 1;  // results
   if (MeasuresSums()) {
-    CombineMeasured(results_[0].data(), count);
-    return Spread(bytes);
-  }
-  if (IsTwofoldSum()) {
-    return TwofoldSum(results_[0].data(), results_[1].data(), operands_[0].data(), operands_[1].data(), count, dtype_,
-                      divisor());
-  }
-  for (size_t i = 0; i < operand_squares_.size(); ++i) operand_squares_[i].Add(operands_[i].data(), count, dtype_);
-  if (total_) {
-    CombineWide(total_, count);
-    total_ += count;
-    return;
-  }
-  char* const result = results_[0].data();
-  if (wide_) {
-    CombineWide(wide_.get(), count);
-    if (divisor() > 1) Divide(wide_.get(), count, accumulator_, divisor());
-    Narrow(wide_.get(), result, count, dtype_);
+    filled = CombineMeasured(count);
   } else {
-    Combine(result, count);
+    for (size_t i = 0; i < operand_squares_.size(); ++i) operand_squares_[i].Add(operands_[i].data(), count, dtype_);
+    if (total_) {
+      CombineWide(total_, count);
+      total_ += count;
+      return;
+    }
+    if (wide_) {
+      CombineWide(wide_.get(), count);
+      if (divisor() > 1) Divide(wide_.get(), count, accumulator_, divisor());
+      Narrow(wide_.get(), results_[0].data(), count, dtype_);
+    } else {
+      filled = Combine(count);
+    }
+    if (result_squares_) result_squares_->Add(results_[0].data(), count, dtype_);
   }
-  if (result_squares_) result_squares_->Add(result, count, dtype_);
-  Spread(bytes);
-}
-
-void DirectReduction::Spread(size_t bytes) {
-  for (size_t i = 1; i < results_.size(); ++i) std::memcpy(results_[i].data(), results_[0].data(), bytes);
+  for (size_t i = filled; i < results_.size(); ++i) std::memcpy(results_[i].data(), results_[0].data(), bytes);
 }
 
 // Whether there is a loop that adds and measures in one go.
@@ -109,33 +101,40 @@ bool DirectReduction::MeasuresSums() const {
          (op_ == ReduceOp::kSum || (op_ == ReduceOp::kMean && (result_squares_ || peers_ == 0)));
 }
 
-// Whether there is a loop that does all there is to do.
-bool DirectReduction::IsTwofoldSum() const {
-  return operands_.size() == 2 && results_.size() == 2 && operand_squares_.empty() && !result_squares_ &&
-         HasTwofoldSum(dtype_, op_);
-}
-
-void DirectReduction::CombineMeasured(char* result, size_t count) {
+size_t DirectReduction::CombineMeasured(size_t count) {
+  char* const first = results_[0].data();
+  char* const second = results_.size() > 1 ? results_[1].data() : first;
   const char* left = operands_[0].data();
   for (size_t i = 1; i < operands_.size(); ++i) {
     const bool is_last = i + 1 == operands_.size();
-    char* const to = is_last ? result : partial_.get();
-    SquaredSum::AddOfSums(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(left),
-                          reinterpret_cast<const float*>(operands_[i].data()), count, is_last ? divisor() : 1,
-                          i == 1 ? &operand_squares_[0] : nullptr, &operand_squares_[i],
+    char* const to = is_last ? first : partial_.get();
+    char* const also = is_last ? second : to;
+    SquaredSum::AddOfSums(reinterpret_cast<float*>(to), reinterpret_cast<float*>(also),
+                          reinterpret_cast<const float*>(left), reinterpret_cast<const float*>(operands_[i].data()),
+                          count, is_last ? divisor() : 1, i == 1 ? &operand_squares_[0] : nullptr, &operand_squares_[i],
                           is_last && result_squares_ ? &*result_squares_ : nullptr);
     left = to;
   }
+  return std::min<size_t>(results_.size(), 2);
 }
 
-void DirectReduction::Combine(char* result, size_t count) {
+size_t DirectReduction::Combine(size_t count) {
+  char* const result = results_[0].data();
+  const bool is_twofold = results_.size() > 1 && HasTwofoldSum(dtype_, op_);
   const char* left = operands_[0].data();
   for (size_t i = 1; i < operands_.size(); ++i) {
-    char* const to = i + 1 == operands_.size() ? result : partial_.get();
-    Reduce(to, left, operands_[i].data(), count, dtype_, op_);
+    const char* const right = operands_[i].data();
+    const bool is_last = i + 1 == operands_.size();
+    if (is_last && is_twofold) {
+      TwofoldSum(result, results_[1].data(), left, right, count, dtype_, divisor());
+      return 2;
+    }
+    char* const to = is_last ? result : partial_.get();
+    Reduce(to, left, right, count, dtype_, op_);
     left = to;
   }
   if (divisor() > 1) Divide(result, count, dtype_, divisor());
+  return 1;
 }
 
 void DirectReduction::CombineWide(float* result, size_t count) {

@@ -52,13 +52,12 @@ class DirectReduction {
 
   DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers);
   void Block(size_t bytes);
-  void Spread(size_t bytes);
   bool MeasuresSums() const;
-  bool IsTwofoldSum() const;
   // What the sum of all operands is divided by.
   int divisor() const { return op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1; }
-  void CombineMeasured(char* result, size_t count);
-  void Combine(char* result, size_t count);
+  // Both return how many results are there then, from the first on.
+  size_t CombineMeasured(size_t count);
+  size_t Combine(size_t count);
   void CombineWide(float* result, size_t count);
 
   const DType dtype_;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cpp/base/float16_reference.h"
@@ -254,21 +255,24 @@ void CheckEveryDivision() {
 
 template <typename T>
 void CheckTwofoldSums(DType dtype) {
-  for (const size_t count : kCounts) {
-    for (const int divisor : {1, 2, 3}) {
-      Random random(count);
-      auto a = MakeElements<Float<T>>(count, &random);
-      auto b = MakeElements<Float<T>>(count, &random);
-      Elements<Float<T>> expected(count);
-      for (size_t i = 0; i < count; ++i) expected[i] = (a[i] + b[i]) / static_cast<T>(divisor);
-      TwofoldSum(b.data(), a.data(), a.data(), b.data(), count, dtype, divisor);
-      ExpectSame<Float<T>>(a, expected, std::string(Name(dtype)) + " by " + std::to_string(divisor));
-      ExpectSame<Float<T>>(b, expected, std::string(Name(dtype)) + " by " + std::to_string(divisor));
+  // Where the results go: to the operands, in either order, and elsewhere.
+  for (const auto& [out, also] : {std::pair(0, 1), std::pair(1, 0), std::pair(2, 3)}) {
+    for (const size_t count : kCounts) {
+      for (const int divisor : {1, 2, 3}) {
+        Random random(count);
+        Elements<Float<T>> arrays[4], expected(count);
+        for (auto& array : arrays) array = MakeElements<Float<T>>(count, &random);
+        for (size_t i = 0; i < count; ++i) expected[i] = (arrays[0][i] + arrays[1][i]) / static_cast<T>(divisor);
+        TwofoldSum(arrays[out].data(), arrays[also].data(), arrays[0].data(), arrays[1].data(), count, dtype, divisor);
+        const std::string what = std::string(Name(dtype)) + " by " + std::to_string(divisor);
+        ExpectSame<Float<T>>(arrays[out], expected, what);
+        ExpectSame<Float<T>>(arrays[also], expected, what);
+      }
     }
   }
 }
 
-KF_TEST(TwofoldSum, InPlace) {
+KF_TEST(TwofoldSum, InPlaceAndElsewhere) {
   WithAllInstructions([] {
     CheckTwofoldSums<float>(DType::kFloat32);
     CheckTwofoldSums<double>(DType::kFloat64);

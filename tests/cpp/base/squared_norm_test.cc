@@ -72,15 +72,18 @@ KF_TEST(SquaredNorm, OfSums) {
   Divide(expected.data(), kCount, DType::kFloat32, 3);
   for (const bool in_place : {false, true}) {
     std::vector<float> result = in_place ? a : std::vector<float>(kCount);
+    std::vector<float> also = in_place ? b : std::vector<float>(kCount);
     SquaredSum of_a, of_b, of_result;
     size_t begin = 0;
     for (const size_t size : {1, 0, 14, 17, 500, 468}) {
       const float* const left = (in_place ? result : a).data() + begin;
-      SquaredSum::AddOfSums(result.data() + begin, left, b.data() + begin, size, 3, &of_a, &of_b, &of_result);
+      const float* const right = (in_place ? also : b).data() + begin;
+      SquaredSum::AddOfSums(result.data() + begin, also.data() + begin, left, right, size, 3, &of_a, &of_b, &of_result);
       begin += size;
     }
     ASSERT_EQ(begin, kCount);
     EXPECT_TRUE(result == expected);
+    EXPECT_TRUE(also == expected);
     EXPECT_EQ(of_a.Total(), SquaredNorm(a.data(), kCount, DType::kFloat32));
     EXPECT_EQ(of_b.Total(), SquaredNorm(b.data(), kCount, DType::kFloat32));
     EXPECT_EQ(of_result.Total(), SquaredNorm(expected.data(), kCount, DType::kFloat32));
