@@ -45,10 +45,11 @@ StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena*
   group->my_slots_ = mine->slots;
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) return ErrnoError(errno, "a pipe to be woken by");
-  group->bell_ = UniqueFd(pipe_ends[0]);
+  UniqueFd bell(pipe_ends[0]);
   group->bell_writer_ = UniqueFd(pipe_ends[1]);
   struct stat info;
-  if (fstat(group->bell_.get(), &info) != 0) return ErrnoError(errno, "a pipe to be woken by");
+  if (fstat(bell.get(), &info) != 0) return ErrnoError(errno, "a pipe to be woken by");
+  group->bell_ = std::move(bell);
   group->endpoint_ = {group->board_.address(), arena->address(), info.st_ino, group->bell_.get(), 0};
   loop->WatchOnLoop(group->bell_.get(), EPOLLIN, group.get());
   loop->AddPollableOnLoop(group.get());

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/base/bytes.h"
 #include "ops/base/status.h"
 #include "ops/memory/arena.h"
 #include "ops/memory/shared_memory.h"
@@ -27,7 +28,7 @@
 namespace kungfu {
 
 struct DirectSlot {
-  alignas(64) std::atomic<uint64_t> finished;
+  alignas(kLine) std::atomic<uint64_t> finished;
 };
 
 // What peers tell each other so that they can meet. Plain bytes; all zero if a peer cannot or will not take part.

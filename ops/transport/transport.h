@@ -80,7 +80,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual const char* name() const = 0;  // "tcp", "unix"
+  virtual const char* name() const = 0;  // "tcp", "unix", "shm"
   // Starts to accept. Errors name the address.
   virtual Status ListenOnLoop(AcceptCallback accept) = 0;
   // Tries until it succeeds or `deadline` passes: a peer that does not listen yet is waited for. A peer that refuses

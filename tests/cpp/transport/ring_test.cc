@@ -213,5 +213,19 @@ KF_TEST(Ring, GivesRoomBackInPortions) {
   }
 }
 
+// A line that the other side looks at or writes to has to come from its core.
+KF_TEST(Ring, TouchesTheOthersWordsOnlyWhereItMust) {
+  Ring ring;
+  ring.control.reader_sleeps.store(2);
+  ring.control.writer_sleeps.store(2);
+  ring.reader.Wake();
+  ring.writer.Wake();
+  EXPECT_EQ(ring.control.reader_sleeps.load(), 2u);
+  EXPECT_EQ(ring.control.writer_sleeps.load(), 2u);
+  ring.control.read.store(1);  // impossible, if somebody looked
+  ring.Push("a", "fits");
+  EXPECT_OK(ring.frames.WriteTo(&ring.writer));
+}
+
 }  // namespace
 }  // namespace kungfu
