@@ -23,7 +23,6 @@ from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "convergence.py"
-KEPT = report.RESULTS / "convergence.txt"
 PEERS, SECONDS = 4, 3000
 SEEDS = (1, 2, 3)
 
@@ -102,19 +101,19 @@ def trained(runs: Sequence[Run]) -> Results:
     return results
 
 
-def kept() -> Results:
+def kept(path: Path) -> Results:
     """The trainings of earlier calls."""
     found = {}
-    for line in KEPT.read_text().splitlines() if KEPT.exists() else []:
+    for line in path.read_text().splitlines() if path.exists() else []:
         method, batch, epochs, seed, rate, validation, test, commit = line.split()
         run = Run(method, int(batch), int(epochs), int(seed), float(rate))
         found[run] = Accuracy(float(validation), float(test), commit)
     return found
 
 
-def keep(results: Results) -> None:
-    KEPT.parent.mkdir(exist_ok=True)
-    with KEPT.open("a") as file:
+def keep(path: Path, results: Results) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
         for run, accuracy in results.items():
             print(*run, *accuracy, file=file)
 
@@ -210,12 +209,13 @@ def plot(results: Results) -> Figure:
 
 def main() -> None:
     options = report.parser(__doc__).parse_args()
-    results = kept()
+    path = options.results / "convergence.txt"
+    results = kept(path)
     for seed, column, method in itertools.product(SEEDS, COLUMNS, METHODS):
         runs = [Run(method, column.batch, column.epochs, seed, rate) for rate in RATES]
         if missing := [run for run in runs if run not in results]:
             done = trained(missing)
-            keep(done)
+            keep(path, done)
             results |= done
     title = "Convergence on Fashion-MNIST"
     report.write(options.results / "convergence", title, table(results), plot(results))

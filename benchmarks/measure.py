@@ -13,8 +13,7 @@ from pathlib import Path
 
 from systems import CORES, ROOT, System
 
-# A system that has not ended by then would not for long: others take a fifth of it.
-SECONDS_PER_RUN = 150
+SECONDS_PER_RUN = 400
 SECONDS_TO_END = 10
 Figures = dict[str, dict[str, list[float]]]  # by system and key, one of each round
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import uuid
@@ -37,14 +38,21 @@ def run(names: tuple[str, str], program: list[str]) -> int:
     job = ["-np", "2", "-H", ",".join(f"{host}:1" for host in HOSTS), "-nic", "eth0"]
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", *job]
     environ = {**os.environ, "KUNGFU_SECRET": secrets.token_hex(32), "GLOO_SOCKET_IFNAME": "eth0"}
-    started = [
-        subprocess.Popen(["ip", "netns", "exec", name, *launcher, *program], env=environ)
-        for name in names
-    ]
-    return max(abs(one.wait()) for one in started)
+    started = []
+    try:
+        for name in names:
+            command = ["ip", "netns", "exec", name, *launcher, *program]
+            started.append(subprocess.Popen(command, env=environ))
+        return max(abs(one.wait()) for one in started)
+    finally:
+        for one in started:
+            one.terminate()
+        for one in started:
+            one.wait()
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     mark = uuid.uuid4().hex[:6]
     names = (f"kungfu-a-{mark}", f"kungfu-b-{mark}")
     try:

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <string>
 
+#include "benchmarks/programs/pair.h"
 #include "benchmarks/programs/timing.h"
 
 namespace {
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   for (int i = 3; i < argc; ++i) most = std::max<size_t>(most, std::stoul(argv[i]));
   auto* shared = reinterpret_cast<Shared*>(MapFloats(sizeof(Shared), MAP_SHARED));
   float* const both[2] = {MapFloats(most / 4, MAP_SHARED), MapFloats(most / 4, MAP_SHARED)};
-  const pid_t child = fork();
+  const pid_t child = ForkPair();
   const int me = child == 0;
   std::ofstream report;
   if (me == 0) report.open(argv[2]);

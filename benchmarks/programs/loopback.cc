@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/programs/pair.h"
 #include "benchmarks/programs/timing.h"
 
 namespace {
@@ -36,7 +37,7 @@ int Connect(bool* parent) {
   socklen_t length = sizeof(address);
   Check(bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0 && listen(listener, 1) == 0);
   Check(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) == 0);
-  *parent = fork() != 0;
+  *parent = ForkPair() != 0;
   int stream = -1;
   if (*parent) {
     stream = accept(listener, nullptr, nullptr);

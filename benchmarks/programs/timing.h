@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-// The same number in every process: enough for a median, about half a second at most.
+// The same number in every process: enough for a median.
 inline int Repetitions(size_t bytes) {
   return static_cast<int>(std::clamp<size_t>((size_t{400} << 20) / std::max<size_t>(bytes, 1), 11, 301));
 }
