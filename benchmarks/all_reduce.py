@@ -2,13 +2,16 @@
 
 python benchmarks/all_reduce.py [--rounds 3] [--only sums call loop gradients fit] [--results DIR]
 
-Every result is verified before anything is timed. The systems take turns, so compare the figures of
-one run only. Writes a table and a plot into benchmarks/results/.
+An all-reduce is verified before it is timed. The systems take turns, so compare the figures of
+one section only. Writes a table and a plot into benchmarks/results/; all_reduce.json beside them
+keeps the sections that are not measured again.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
+from pathlib import Path
 from typing import NamedTuple
 
 import report
@@ -26,7 +29,18 @@ class Section(NamedTuple):
     kind: str
     peers: int
     keys: list[str]
-    title: str
+    words: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.words}, {self.peers} processes"
+
+
+class Measured(NamedTuple):
+    """The figures of a section, and where they come from."""
+
+    source: str
+    figures: Figures
 
 
 SECTIONS = [
@@ -41,17 +55,43 @@ SECTIONS = [
 ]
 
 
-def plot(panels: dict[str, Figures]) -> Figure:
-    """Times by keys, a panel for each title."""
+def kept(path: Path) -> dict[str, Measured]:
+    """Of earlier calls, by title."""
+    sections = json.loads(path.read_text()) if path.exists() else {}
+    return {title: Measured(**section) for title, section in sections.items()}
+
+
+def keep(path: Path, sections: dict[str, Measured]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = {title: section._asdict() for title, section in sections.items()}
+    path.write_text(json.dumps(plain, indent=1) + "\n")
+
+
+def table(sections: dict[str, Measured]) -> list[str]:
+    """Markdown."""
+    lines = ["Medians of the rounds, and half of their spread. Compare within one section.", ""]
+    for section in SECTIONS:
+        if section.title in sections:
+            source, figures = sections[section.title]
+            keys = ["step"] if section.kind == "fit" else section.keys
+            lines += [f"## {section.title}", "", source, "", *report.table(figures, keys), ""]
+    return lines
+
+
+def plot(sections: dict[str, Measured]) -> Figure | None:
+    """Times by keys for two processes, a panel for each section that has several."""
+    panels = [s for s in SECTIONS if s.title in sections and s.peers == 2 and len(s.keys) > 1]
+    if not panels:
+        return None
     figure = Figure(figsize=(7 * len(panels), 6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)
-    for axis, (title, figures) in zip(axes[0], panels.items(), strict=True):
+    for axis, section in zip(axes[0], panels, strict=True):
         axis.set_prop_cycle(color=colormaps["tab20"].colors)
-        for system, by_key in figures.items():
+        for system, by_key in sections[section.title].figures.items():
             medians = [statistics.median(seconds) for seconds in by_key.values()]
             style = "--" if system.startswith("limit") else "-"
             axis.plot(list(map(report.show_key, by_key)), medians, style, marker="o", label=system)
-        axis.set(title=title, yscale="log", ylabel="seconds")
+        axis.set(title=section.title, yscale="log", ylabel="seconds")
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     return figure
@@ -59,22 +99,19 @@ def plot(panels: dict[str, Figures]) -> Figure:
 
 def main() -> None:
     parser = report.parser(__doc__, rounds=3)
-    parser.add_argument("--only", nargs="+", default=[section.kind for section in SECTIONS])
+    kinds = list(dict.fromkeys(section.kind for section in SECTIONS))
+    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     options = parser.parse_args()
     systems = list(installed().values())
-    lines = ["Medians of the rounds, and half of their spread. Compare within one table.", ""]
-    panels: dict[str, Figures] = {}
+    json_path = options.results / "all_reduce.json"
+    sections = kept(json_path)
     for section in SECTIONS:
-        if section.kind not in options.only:
-            continue
-        title = f"{section.title}, {section.peers} processes"
-        figures = in_turns(systems, section.peers, section.kind, section.keys, options.rounds)
-        keys = ["step"] if section.kind == "fit" else section.keys
-        lines += [f"## {title}", "", *report.table(figures, keys), ""]
-        if len(section.keys) > 1 and section.peers == 2:
-            panels[title] = figures
-        picture = plot(panels) if panels else None
-        report.write(options.results / "all_reduce", "All-reduce on one host", lines, picture)
+        if section.kind in options.only:
+            figures = in_turns(systems, section.peers, section.kind, section.keys, options.rounds)
+            sections[section.title] = Measured(report.provenance(), figures)
+            keep(json_path, sections)
+    lines = table(sections)
+    report.write(options.results / "all_reduce", "All-reduce on one host", lines, plot(sections))
 
 
 if __name__ == "__main__":
