@@ -1,7 +1,9 @@
 """Programs that were written for other libraries, as they are.
 
-    kungfu_tf.compat.install("kungfu")    import kungfu... means the modules of kungfu_tf.compat
-    kungfu_tf.compat.install("tf1")       import tensorflow means tensorflow.compat.v1
+    from kungfu_tf import compat
+
+    compat.install("kungfu")    import kungfu... means the modules of kungfu_tf.compat
+    compat.install("tf1")       import tensorflow means tensorflow.compat.v1
 
 `kungfu-run -compat kungfu,tf1 python old_program.py` does both before the program begins, in all
 Python processes of the job, and the program needs no edit.
@@ -43,7 +45,9 @@ def install(name: str) -> None:
     Example:
 
     ```python
-    kungfu_tf.compat.install("kungfu")
+    from kungfu_tf import compat
+
+    compat.install("kungfu")
     from kungfu.tensorflow.optimizers import SynchronousSGDOptimizer
     ```
     """

@@ -114,25 +114,24 @@ class ClusterStore:
 
     def clear(self) -> None:
         """From now on there is no document."""
-        self.version += 1
-        self.document = None
-        self._changed()
+        self._change(None, self.version + 1)
 
     def _set(self, runners: Sequence[str], workers: Sequence[str], version: int) -> Document:
-        self.version = version
-        self.document = Document(tuple(runners), tuple(workers), version)
-        self._changed()
-        return self.document
+        document = Document(tuple(runners), tuple(workers), version)
+        self._change(document, version)
+        return document
 
-    def _changed(self) -> None:
+    def _change(self, document: Document | None, version: int) -> None:
+        """Nobody hears of what cannot be kept: it would be gone after a restart."""
         if self._file is not None:
-            none = {"version": self.version, "runners": [], "workers": []}
-            content = none if self.document is None else self.document.to_json()
+            none = {"version": version, "runners": [], "workers": []}
+            content = none if document is None else document.to_json()
             new = self._file.with_name(self._file.name + ".new")
             with open(new, "w") as file:
                 json.dump(content, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self._file)
+        self.document, self.version = document, version
         for watcher in self.watchers:
             watcher()

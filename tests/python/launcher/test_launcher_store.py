@@ -26,6 +26,18 @@ def test_a_change_wants_the_version_that_it_replaces(tmp_path: Path) -> None:
     assert again.reset(ONE).version == 3
 
 
+def test_what_cannot_be_kept_does_not_change_anything(tmp_path: Path) -> None:
+    heard = []
+    kept = ClusterStore(tmp_path / "cluster.json")
+    before = kept.reset(ONE)
+    kept.watchers.append(lambda: heard.append(kept.version))
+    (tmp_path / "cluster.json.new").mkdir()  # in the way of the new file
+    for change in (lambda: kept.put(TWO), lambda: kept.reset(TWO), kept.clear):
+        with pytest.raises(OSError):
+            change()
+    assert (kept.document, kept.version, heard) == (before, before.version, [])
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
