@@ -17,6 +17,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE = 240.0  # generous: only a test that fails ever waits so long
 
+# A shell that runs the tests in the background makes them ignore it, and with them what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
     """Polls until something is true; an error that says what was not, if it takes too long."""
