@@ -186,7 +186,8 @@ class _FitTraining(Training):
     def count_steps(self) -> None:
         """Adds those that were made since the last call."""
         before, self._counted = self._counted, int(self._steps.numpy())
-        self.step += self._counted - before
+        self.last_steps = self._counted - before
+        self.step += self.last_steps
 
     def look(self) -> None:
         """Learns how far the training is."""

@@ -53,7 +53,7 @@ class InterferenceStrategyPolicy(BasePolicy):
 
     def after_step(self, training: Training) -> None:
         """Measures, and asks the others, if it is time."""
-        if training.step % self.interval:
+        if not training.has_made(self.interval):
             return
         with context.eager_mode():  # also within a session's hook
             monitoring.calc_stats()

@@ -41,7 +41,7 @@ class LatencyTreePolicy(BasePolicy):
 
     def after_step(self, training: Training) -> None:
         """Sets another if there is a better one, if it is time."""
-        if self.interval and training.step % self.interval == 0:
+        if self.interval and training.has_made(self.interval):
             self._look(training)
 
     def _look(self, training: Training) -> None:

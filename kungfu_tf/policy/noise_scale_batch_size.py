@@ -63,18 +63,19 @@ class NoiseScaleBatchSizePolicy(BatchSizePolicy):
         self.max_batch_size = max_batch_size
         self.min_batch_size = min_batch_size
         self.interval = interval
-        self._since = 0
-        self._measured: list[float] = []  # since then
+        self._measured: list[float] = []  # since it has looked
+
+    def before_train(self, training: Training) -> None:
+        """Knows nothing of an earlier training."""
+        self._measured.clear()
 
     def after_step(self, training: Training) -> None:
         """Looks at the noise scale, and acts on it, if it is time."""
         scale = training.noise_scale
-        if scale is None:
+        if scale is not None:
+            self._measured.append(scale)
+        if not self._measured or not training.has_made(self.interval):
             return
-        self._measured.append(scale)
-        if training.step - self._since < self.interval:
-            return
-        self._since = training.step
         size, wanted = training.batch_size, statistics.median(self._measured) / training.size
         self._measured.clear()
         if wanted >= 2 * size:

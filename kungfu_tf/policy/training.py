@@ -18,6 +18,7 @@ class Training:
     Attributes:
         epoch: Which one, from 0.
         step: How many steps have been made.
+        last_steps: How many of them the last call of the train function has made.
         trained_samples: Of all peers.
         step_time: Seconds that the last step took on this peer.
     """
@@ -25,6 +26,7 @@ class Training:
     def __init__(self) -> None:
         self.epoch = 0
         self.step = 0
+        self.last_steps = 1
         self.trained_samples = 0
         self.step_time = 0.0
         self.wanted_batch_size: int | None = None
@@ -72,6 +74,17 @@ class Training:
     def egress_rates(self) -> list[float]:
         """Bytes per second to each peer, by rank."""
         return [one.egress_rate for one in _measured.traffic()]
+
+    def has_made(self, interval: int) -> bool:
+        """Whether the last step, or one of those made with it, was a multiple of `interval`.
+
+        All peers find the same, those that have just come and those with `steps_per_execution`
+        too: what is done then may be done together.
+
+        Args:
+            interval: A number of steps.
+        """
+        return self.step % interval < self.last_steps
 
     def set_batch_size(self, size: int) -> None:
         """Changes the batches of each peer, those that no peer has begun to read yet.

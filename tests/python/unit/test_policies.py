@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, _measured, monitoring
+from kungfu_tf import _keras
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.policy.policies import Policies
 
@@ -91,6 +91,30 @@ def test_single_measurements_do_not_move_the_batch() -> None:
             training.noise = noise_scale
             training.go(policies)
         assert training.batch_size == size, noise_scales
+
+
+def test_a_second_training_begins_with_its_own_noise() -> None:
+    policy = kf.policy.NoiseScaleBatchSizePolicy(64, interval=5)
+    policies = Policies([policy], "stop")
+    for noise_scale, steps, size in ((0.0, 5 + 4, 4), (1e9, 5, 16)):
+        training = Told(8, noise_scale)
+        policies.call("before_train", training)
+        for _ in range(steps):
+            training.go(policies)
+        assert training.batch_size == size
+
+
+@pytest.mark.parametrize(
+    ("made", "looks"), [(1, [5, 10, 15, 20]), (3, [6, 12, 15, 21]), (7, [7, 14, 21])]
+)
+def test_executions_of_several_steps_pass_the_interval(made: int, looks: list[int]) -> None:
+    training = Told()
+    training.last_steps = made
+    found = []
+    for training.step in range(made, 22, made):
+        if training.has_made(5):
+            found.append(training.step)
+    assert found == looks
 
 
 @pytest.mark.parametrize(("scaling", "rate"), [("linear", 4.0), ("sqrt", 2.0), ("none", 1.0)])
@@ -306,23 +330,6 @@ def test_shared_variables() -> None:
         assert variables.eval_batch_size(session=session) == 16
 
 
-def test_the_strategy_changes_where_most_see_interference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which peers see it is no affair of the policy: here it is told."""
-    told = iter([False, True, True, True])
-    used = "STAR"
-    monkeypatch.setattr(monitoring, "check_interference", lambda threshold: next(told))
-    monkeypatch.setattr(_measured, "strategy", lambda: used)
-    policy = kf.policy.InterferenceStrategyPolicy(["RING", "CLIQUE"], interval=5, threshold=0.7)
-    training, wanted = Told(), []
-    for training.step in range(1, 21):
-        policy.after_step(training)
-        if training.wanted_strategy:
-            used = training.wanted_strategy
-            wanted.append((training.step, used))
-        training.wanted_strategy = None
-    assert wanted == [(10, "RING"), (15, "CLIQUE"), (20, "RING")]
-
-
 def test_the_number_of_peers_follows_a_schedule() -> None:
     class Asked(Told):
         asked: list[tuple[int, int]] = []
@@ -341,23 +348,3 @@ def test_the_number_of_peers_follows_a_schedule() -> None:
         training.resize_cluster(0)
     with pytest.raises(ValueError, match="at character 1"):
         kf.policy.ScheduledClusterSizePolicy("4")
-
-
-@pytest.mark.parametrize(
-    ("strategies", "options", "text"),
-    [
-        ([], {}, "no strategies"),
-        (["RING"], {"interval": 0}, "interval is a number of steps, not 0"),
-        (["RING"], {"threshold": 1.0}, "between 0 and 1, not 1.0"),
-    ],
-)
-def test_interference_arguments(strategies: list[str], options: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        kf.policy.InterferenceStrategyPolicy(strategies, **options)
-
-
-def test_trees_of_policies() -> None:
-    with pytest.raises(ValueError, match="a tree of 2 ranks, of 1 peers"):
-        Told().set_tree([0, 0])
-    with pytest.raises(ValueError, match="interval is a number of steps, not 0"):
-        kf.policy.LatencyTreePolicy(interval=0)
