@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorflow.python.eager import context
 
-from kungfu_tf import ops
+from kungfu_tf import ops, peer
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
 
@@ -16,7 +16,8 @@ class LatencyTreePolicy(BasePolicy):
     which all of them pass. The tree is the minimum spanning tree (Prim, 1957).
 
     Args:
-        interval: After how many steps it looks again, the first time before training; None: never.
+        interval: After how many steps it looks again; None: never. It looks before training, and
+            in the first step with other peers, who have no tree yet.
 
     Raises:
         ValueError: If `interval` is not positive.
@@ -34,20 +35,24 @@ class LatencyTreePolicy(BasePolicy):
             raise ValueError(f"LatencyTreePolicy: interval is a number of steps, not {interval!r}")
         self.interval = interval
         self._tree: list[int] = []
+        self._peers: int | None = None  # the epoch of those that have it
 
     def before_train(self, training: Training) -> None:
         """Sets the first tree."""
+        self._peers = None
         self._look(training)
 
     def after_step(self, training: Training) -> None:
         """Sets another if there is a better one, if it is time."""
-        if self.interval and training.has_made(self.interval):
+        is_due = self.interval is not None and training.has_made(self.interval)
+        if is_due or self._peers != peer.epoch():
             self._look(training)
 
     def _look(self, training: Training) -> None:
         with context.eager_mode():  # also within a session's hook
             edges = ops.global_minimum_spanning_tree(ops.get_peer_latencies())
             tree = ops.fathers(edges).numpy().tolist()
-        if tree != self._tree:
+        peers = peer.epoch()
+        if (tree, peers) != (self._tree, self._peers):
             training.set_tree(tree)
-        self._tree = tree
+        self._tree, self._peers = tree, peers

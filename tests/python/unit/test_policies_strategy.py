@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _measured, monitoring
+from kungfu_tf import _measured, monitoring, ops, peer
 from kungfu_tf.policy.training import Training
 
 
@@ -47,3 +48,59 @@ def test_trees_of_policies() -> None:
         Training().set_tree([0, 0])
     with pytest.raises(ValueError, match="interval is a number of steps, not 0"):
         kf.policy.LatencyTreePolicy(interval=0)
+
+
+class Measured:
+    """Peers, and the tree that is the best for them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tree, self.epoch = [0], 0
+        monkeypatch.setattr(ops, "get_peer_latencies", list)
+        monkeypatch.setattr(ops, "global_minimum_spanning_tree", lambda _: None)
+        monkeypatch.setattr(ops, "fathers", lambda _: tf.constant(self.tree))
+        monkeypatch.setattr(peer, "epoch", lambda: self.epoch)
+        monkeypatch.setattr(peer, "size", lambda: len(self.tree))
+
+
+def wanted(training: Training) -> list[int] | None:
+    """What it was asked for since the last time."""
+    tree, training.wanted_tree = training.wanted_tree, None
+    return tree
+
+
+@pytest.mark.parametrize("interval", [None, 4])
+def test_other_peers_get_a_tree_at_once(
+    interval: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is the same one: the change has dropped it."""
+    measured, training = Measured(monkeypatch), Training()
+    measured.tree = [0, 0]
+    policy, newcomer = (kf.policy.LatencyTreePolicy(interval=interval) for _ in range(2))
+    policy.before_train(training)
+    assert wanted(training) == [0, 0]
+    training.step = 1
+    policy.after_step(training)
+    assert wanted(training) is None
+    measured.epoch, training.step = 1, 2
+    for one in (policy, newcomer):
+        one.after_step(training)
+        assert wanted(training) == [0, 0]
+    for training.step in (3, 4):
+        policy.after_step(training)
+        assert wanted(training) is None
+
+
+def test_a_better_tree_is_taken_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured, training = Measured(monkeypatch), Training()
+    policy, found = kf.policy.LatencyTreePolicy(interval=4), {}
+    policy.before_train(training)
+    assert wanted(training) == [0]
+    measured.tree = [1, 1]
+    training.last_steps = 3
+    for training.step in (3, 6, 9, 12):
+        policy.after_step(training)
+        if tree := wanted(training):
+            found[training.step] = tree
+    assert found == {6: [1, 1]}
+    policy.before_train(training)
+    assert wanted(training) == [1, 1]
