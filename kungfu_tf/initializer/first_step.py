@@ -63,11 +63,14 @@ def build(model: Any, iterator: Any) -> Any:
 def make_equal(model: Any) -> None:
     """Gives all peers rank 0's weights and optimizer state, and each its own random numbers.
 
+    What the algorithms remember is a part of that state.
+
     Raises:
         tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
     """
     optimizers = _keras.optimizers_of(model)
     states = [v for optimizer in optimizers for v in _keras.variables_of(optimizer)]
+    states += [v for a in _keras.algorithms_of_model(model) for v in a.variables]
     try:
         broadcast_variables([*model.weights, *states])
     except tf.errors.InvalidArgumentError as error:

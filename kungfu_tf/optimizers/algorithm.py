@@ -83,6 +83,14 @@ class Algorithm:
         """
         return bool(vars(self).get("_sums_rows", False))
 
+    @property
+    def variables(self) -> Sequence[Any]:
+        """What it remembers from step to step and all peers have alike.
+
+        Newcomers of `fit` get it from rank 0, with the optimizer's state.
+        """
+        return []
+
     def optimizer_variables(self) -> Sequence[Any]:
         """The state of the optimizer that this object works for: slots, iterations, learning rate.
 

@@ -40,6 +40,9 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     until something was measured. With one peer nothing is, and a warning says so. Steps in which
     the peers' batches differ in size, or gradients are not finite, are left out.
 
+    In a loop of one's own newcomers get `optimizer.kungfu_algorithm.variables` from rank 0, like
+    all other variables.
+
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.
         monitor_interval: Every how many updates it is measured.

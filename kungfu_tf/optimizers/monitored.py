@@ -42,6 +42,11 @@ class MonitoredSGD(SynchronousSGD):
         """The newest value. It is the same on all peers."""
         return {self.what: self._published.get()}
 
+    @property
+    def variables(self) -> Sequence[Any]:
+        """What is published, and how many steps there were: all measure in the same ones."""
+        return [self._published.get(), self._steps.get()]
+
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:

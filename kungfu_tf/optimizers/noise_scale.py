@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -24,6 +25,11 @@ class GradientNoiseScale(MonitoredSGD):
         self.device_batch_size = device_batch_size
         self.alpha = alpha
         self._smoothed = _state.State(noise_scale.make_state)
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        """What has been smoothed, too."""
+        return [*super().variables, self._smoothed.get()]
 
     def measure(self, own: Any, mean: Any) -> Any:
         """The smoothed noise scale after this step."""
@@ -60,6 +66,9 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     read the variable `optimizer.kungfu_algorithm.metrics["noise_scale"]`, which is NaN until
     something was measured. With one peer nothing is, and a warning says so. Steps in which the
     peers' batches differ in size, or gradients are not finite, are left out.
+
+    In a loop of one's own newcomers get `optimizer.kungfu_algorithm.variables` from rank 0, like
+    all other variables.
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.

@@ -132,6 +132,26 @@ def case_every_second_step():
     np.testing.assert_allclose(values, [measured[i // 2] for i in range(5)], rtol=1e-5)
 
 
+@each(what=["noise_scale", "gradient_variance"])
+def case_a_newcomer_measures_with_the_others(what):
+    """It has made other steps than they, and none of their measurements."""
+    optimizer = wrapped(what, tf.keras.optimizers.SGD(0.1), monitor_interval=2)
+    optimizer.kungfu_algorithm._steps.get().assign(kf.rank())
+    metric(optimizer, what).assign(10.0 * kf.rank())
+    model = training.dense_model("float32")
+    values = []
+
+    class Record(tf.keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            values.append(metric(optimizer, what).numpy())
+
+    model.compile(optimizer, "mse")
+    x, y = (a[kf.rank() :: kf.size()] for a in training.samples(BATCH * 4 * kf.size(), "float32"))
+    model.fit(x, y, BATCH, verbose=0, callbacks=[Record()])
+    assert kf.ops.consensus(np.array(values)), values
+    assert values[0] == 0.0 < values[1] and len(values) == 4, values
+
+
 def case_a_gradient_that_is_not_finite_is_left_out():
     optimizer = wrapped("gradient_variance", tf.keras.optimizers.SGD(0.0))
     variable = tf.keras.Variable([0.0]) if training.is_keras_3() else tf.Variable([0.0])

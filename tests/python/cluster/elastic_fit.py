@@ -196,7 +196,8 @@ def main() -> None:
     x = random.normal(size=(SAMPLES, 3))
     y = np.stack([np.sin(x.sum(axis=1)), np.arange(SAMPLES)], axis=1)
     optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
-    model = model_of(kf.optimizers.SynchronousSGDOptimizer(optimizer))
+    monitor = kf.optimizers.MonitorGradientVarianceOptimizer
+    model = model_of(monitor(optimizer, monitor_interval=3))
     server = Server()
     steps = Steps(server)
     history = kf.elastic.fit(
@@ -223,6 +224,8 @@ def main() -> None:
         assert len(history.history["loss"]) == EPOCHS
         check_weights(model, x, y, EPOCHS, steps.sizes)
     with_policies(model, x, y)
+    variance = optimizer.kungfu_algorithm.metrics["gradient_variance"].numpy()
+    assert kf.ops.consensus(np.array(variance)) and variance > 0, variance
     in_executions(x, y, server)
     server.end()
     if kf.detached():
