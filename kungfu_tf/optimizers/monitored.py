@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _state, _weight, peer
+from kungfu_tf import _state, _weight, ops, peer
 from kungfu_tf.ops.noise_scale import warn_alone
 from kungfu_tf.optimizers import _scale
 from kungfu_tf.optimizers.buckets import Norms, mean_gradients
@@ -18,8 +18,8 @@ class MonitoredSGD(SynchronousSGD):
     """g ← mean over peers of g; of every `interval`-th step something is published.
 
     The mean over the peers of |g|², and |mean g|², are measured where the gradients are reduced,
-    while they are at hand. A step in which the peers' batches differ in size is not measured: it is
-    enough that one peer does not want it.
+    while they are at hand. A step of a single peer is not measured, nor is one in which the peers'
+    batches differ in size: it is enough that one peer does not want it.
 
     Args:
         what: The name of the metric.
@@ -51,9 +51,9 @@ class MonitoredSGD(SynchronousSGD):
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
         """Returns the means, as S-SGD does."""
+        if peer.alone() or (peer.size() == 1 and not peer.joining()):
+            warn_alone(self.what)
         if peer.alone() or all(g is None for g in gradients):
-            if peer.alone():
-                warn_alone(self.what)
             return super().gradients(gradients, variables, step=step)
         norms = Norms(self._is_due())
         means = mean_gradients(
@@ -84,11 +84,13 @@ class MonitoredSGD(SynchronousSGD):
     def _is_due(self) -> Any:
         """Whether this step is measured, a bool scalar."""
         weight = _weight.current()
-        is_even = tf.constant(True) if weight is None else tf.equal(weight, 1.0)
+        can_be = ops.cluster_size() > 1
+        if weight is not None:
+            can_be &= tf.equal(weight, 1.0)
         if self.interval == 1:
-            return is_even
+            return can_be
         count = tf.convert_to_tensor(self._steps.get().assign_add(1))
-        return is_even & tf.equal(count % self.interval, 0)
+        return can_be & tf.equal(count % self.interval, 0)
 
 
 def _published(what: str) -> Any:

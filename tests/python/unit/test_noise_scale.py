@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf import peer
 from kungfu_tf.ops import noise_scale as module
 
 COUNT = 10_000  # elements of a gradient
@@ -87,3 +88,20 @@ def test_slices_of_one_row_add_up() -> None:
     half = tf.constant([300.0], tf.float16)
     assert module.norms.squared_norm([slices, None, other, half]).numpy() == 9 + 9 + 25 + 90_000
     assert module.norms.squared_norm([]).numpy() == 0.0
+
+
+@pytest.mark.parametrize("is_elastic", [False, True])
+def test_an_optimizer_of_one_peer_measures_nothing(
+    is_elastic: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And says so, also where others may come."""
+    monkeypatch.setattr(peer, "alone", lambda: not is_elastic)
+    module._warned.clear()
+    optimizer = kf.optimizers.MonitorGradientVarianceOptimizer(tf.keras.optimizers.SGD(0.1))
+    variable = tf.Variable([1.0])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            optimizer.apply_gradients([(tf.constant([1.0]), variable)])
+    [warning] = [record.message for record in caplog.records if "one peer" in record.message]
+    assert warning.startswith("gradient_variance: nothing can be measured")
+    assert np.isnan(optimizer.kungfu_algorithm.metrics["gradient_variance"].numpy())
