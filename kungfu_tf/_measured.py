@@ -79,6 +79,13 @@ class Throughput(NamedTuple):
     best: float
 
 
+class Moved(NamedTuple):
+    """Bytes that this peer gave to monitored operations, and the seconds in which there was one."""
+
+    bytes: int
+    seconds: float
+
+
 @functools.cache
 def _core() -> Any:
     core = _lib.core()
@@ -114,6 +121,12 @@ def throughputs() -> dict[str, Throughput]:
     result = (_Throughput * _core().kungfu_get_throughputs(None, 0))()
     _core().kungfu_get_throughputs(result, len(result))
     return {r.strategy.decode(): Throughput(r.bytes, r.seconds, r.newest, r.best) for r in result}
+
+
+def moved() -> Moved:
+    """Since the start, whatever the strategy."""
+    of_all = throughputs().values()
+    return Moved(sum(one.bytes for one in of_all), sum(one.seconds for one in of_all))
 
 
 def end_window() -> float:

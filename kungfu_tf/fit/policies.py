@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -62,7 +61,6 @@ class PolicyCallback(Callback):
         self.first_batch_size = batch_size or 0
         self._policies = Policies(policies, on_error)
         self._training: _FitTraining | None = None
-        self._began = 0.0
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
@@ -88,14 +86,15 @@ class PolicyCallback(Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         del batch, logs
-        self._policies.call("before_step", self._get())
-        self._began = time.perf_counter()
+        training = self._get()
+        self._policies.call("before_step", training)
+        training.begin_step()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """`batch` is the last of an execution, which may have several steps."""
         del logs
         training = self._get()
-        training.step_time = time.perf_counter() - self._began
+        training.end_step()
         training.taken = batch + 1
         training.count_steps()
         self._call("after_step")

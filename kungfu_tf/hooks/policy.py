@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -71,7 +70,6 @@ class PolicyHook(Hook, tf.compat.v1.train.SessionRunHook):
         self._epoch_num = epoch_num
         self._first = init_batch_size
         self._training: Any = None
-        self._began = 0.0
         self._is_trained = False
 
     def begin(self) -> None:
@@ -94,14 +92,14 @@ class PolicyHook(Hook, tf.compat.v1.train.SessionRunHook):
         self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
         if self._is_trained:
             self._policies.call("before_step", self._training)
-            self._began = time.perf_counter()
+            self._training.begin_step()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         del run_values
         if not self._is_trained:
             return
         training = self._training
-        training.step_time = time.perf_counter() - self._began
+        training.end_step()
         training.step += 1
         training.trained_samples += training.batch_size * training.size
         self._call("after_step")

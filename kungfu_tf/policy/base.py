@@ -13,7 +13,7 @@ class BasePolicy:
     method is called on every peer at the same point of the training, with what it can see and do:
 
         training.epoch, step, trained_samples, step_time, size
-        training.batch_size, learning_rate
+        training.batch_size, learning_rate, has_made(interval)
         training.noise_scale, gradient_variance, throughput, egress_rates
         training.set_batch_size(n), set_learning_rate(rate), stop()
         training.resize_cluster(n), set_strategy(name), set_tree(fathers)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from kungfu_tf import _measured, monitoring, peer
+from kungfu_tf import _measured, peer
 
 
 class Training:
@@ -21,6 +22,8 @@ class Training:
         last_steps: How many of them the last call of the train function has made.
         trained_samples: Of all peers.
         step_time: Seconds that the last step took on this peer.
+        throughput: What this peer gave to monitored operations in the last step, in bytes per
+            second of the time in which there were any; 0 if there were none.
     """
 
     def __init__(self) -> None:
@@ -28,7 +31,7 @@ class Training:
         self.step = 0
         self.last_steps = 1
         self.trained_samples = 0
-        self.step_time = 0.0
+        self.step_time = self.throughput = 0.0
         self.wanted_batch_size: int | None = None
         self.wanted_learning_rate: float | None = None
         self.wanted_strategy: str | None = None
@@ -36,6 +39,8 @@ class Training:
         self.wanted_size: int | None = None
         self.wants_to_stop = False
         self._asked: int | None = None
+        self._began = 0.0
+        self._moved = _measured.Moved(0, 0.0)
 
     @property
     def size(self) -> int:
@@ -64,11 +69,6 @@ class Training:
     def gradient_variance(self) -> float | None:
         """The same, of `MonitorGradientVarianceOptimizer`."""
         return self._metric("gradient_variance")
-
-    @property
-    def throughput(self) -> float:
-        """Of this peer's monitored operations, as `kungfu_tf.calc_stats` says it."""
-        return monitoring.calc_stats()
 
     @property
     def egress_rates(self) -> list[float]:
@@ -150,6 +150,17 @@ class Training:
     def stop(self) -> None:
         """Ends the training, on all peers."""
         self.wants_to_stop = True
+
+    def begin_step(self) -> None:
+        """A step begins now."""
+        self._began, self._moved = time.perf_counter(), _measured.moved()
+
+    def end_step(self) -> None:
+        """It has ended."""
+        self.step_time = time.perf_counter() - self._began
+        moved, before = _measured.moved(), self._moved
+        seconds = moved.seconds - before.seconds
+        self.throughput = (moved.bytes - before.bytes) / seconds if seconds > 0 else 0.0
 
     def measured(self) -> dict[str, Any]:
         """What the optimizers have measured, by name; NaN is no value."""

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
+from kungfu_tf import _keras, _measured
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.policy.policies import Policies
 
@@ -328,6 +328,24 @@ def test_shared_variables() -> None:
         assert variables.eval_batch_size(session=session) == 8
         set_size(16, session=session)
         assert variables.eval_batch_size(session=session) == 16
+
+
+def test_the_throughput_is_that_of_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is read, and whatever else looks at the throughput."""
+    seen = {"RING": (100, 1.0), "STAR": (10, 1.0)}
+    monkeypatch.setattr(
+        _measured,
+        "throughputs",
+        lambda: {name: _measured.Throughput(*one, 0.0, 0.0) for name, one in seen.items()},
+    )
+    monkeypatch.setattr(_measured, "end_window", lambda: pytest.fail("it ends a window"))
+    training = Told()
+    assert training.throughput == 0
+    for after, throughput in (((500, 2.0), 400), ((500, 2.0), 0), ((800, 4.0), 150)):
+        training.begin_step()
+        seen["RING"] = after
+        training.end_step()
+        assert [training.throughput, training.throughput] == [throughput] * 2
 
 
 def test_the_number_of_peers_follows_a_schedule() -> None:
