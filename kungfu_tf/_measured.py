@@ -70,7 +70,7 @@ class Throughput(NamedTuple):
         bytes: That this peer gave to them.
         seconds: In which there was one.
         newest: In the last window that had some.
-        best: Of all windows.
+        best: Of all windows with these peers, and this tree.
     """
 
     bytes: int

@@ -50,7 +50,7 @@ def check_interference(*, threshold: float = 0.8) -> bool:
     """Tells whether most peers see the strategy in use move less than it could.
 
     A peer does if what the last `calc_stats` has found is less than `threshold` times the best that
-    it ever has. All peers must call it, and get the same answer.
+    it ever has with these peers. All peers must call it, and get the same answer.
 
     Args:
         threshold: Between 0 and 1.

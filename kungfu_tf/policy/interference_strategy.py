@@ -14,9 +14,9 @@ from kungfu_tf.policy.training import Training
 class InterferenceStrategyPolicy(BasePolicy):
     """Goes over to the next strategy when most peers see the one in use move less than it could.
 
-    A peer sees that if less than `threshold` times the best throughput that it ever had with this
-    strategy is left (KungFu: Mai et al., OSDI 2020, section 6.3). Train with an optimizer that
-    monitors: `SynchronousSGDOptimizer(optimizer, monitor=True)`.
+    A peer sees that if less than `threshold` times the best throughput that it ever had with these
+    peers and this strategy is left (KungFu: Mai et al., OSDI 2020, section 6.3). Train with an
+    optimizer that monitors: `SynchronousSGDOptimizer(optimizer, monitor=True)`.
 
     Args:
         strategies: Their names, tried in turn.

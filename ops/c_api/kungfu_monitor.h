@@ -51,7 +51,7 @@ typedef struct {
   uint64_t bytes;
   double seconds; /* in which there was such an operation */
   double newest;  /* bytes per second of the newest window that had some */
-  double best;    /* of all windows */
+  double best;    /* of all windows with these peers, and this tree */
 } kungfu_throughput;
 /* Fills up to `size` elements, one for each strategy that has moved something, and returns how many there are. */
 KUNGFU_EXPORT int kungfu_get_throughputs(kungfu_throughput* throughputs, int size);

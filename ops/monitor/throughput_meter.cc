@@ -33,6 +33,17 @@ void ThroughputMeter::EndWindow() {
   }
 }
 
+void ThroughputMeter::Forget(int key) {
+  MutexLock lock(&mu_);
+  const auto it = entries_.find(key);
+  if (it != entries_.end()) it->second.Forget();
+}
+
+void ThroughputMeter::Forget() {
+  MutexLock lock(&mu_);
+  for (auto& [key, entry] : entries_) entry.Forget();
+}
+
 ThroughputMeter::Throughput ThroughputMeter::Of(int key) const {
   MutexLock lock(&mu_);
   const auto it = entries_.find(key);

@@ -32,12 +32,17 @@ class ThroughputMeter {
 
   // Ends the window, which began with the last call, for all keys.
   void EndWindow() EXCLUDES(mu_);
+  // Of one key, or of all, only the total is kept: what was measured is no measure any more.
+  void Forget(int key) EXCLUDES(mu_);
+  void Forget() EXCLUDES(mu_);
   Throughput Of(int key) const EXCLUDES(mu_);
 
  private:
   struct Entry {
     Throughput result;
     Amount window;
+
+    void Forget() { *this = {{result.total}, {}}; }
   };
 
   mutable Mutex mu_;

@@ -291,6 +291,11 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
     const int rank = peers.RankOf(self_);
     const std::shared_ptr<Session> next = MakeSession(rank < 0 ? PeerList() : peers, rank, epoch, strategy);
     next->BeginOnLoop(joining_ ? nullptr : old);
+    if (VersionOf(epoch) != VersionOf(old->epoch())) {
+      counters_.throughput().Forget();
+    } else if (strategy.fathers != this->strategy().fathers) {
+      counters_.throughput().Forget(static_cast<int>(StrategyName::kTree));
+    }
     SetSession(next, strategy);
     if (rank >= 0) joining_ = false;
     if (control_ && VersionOf(epoch) != VersionOf(old->epoch())) control_->EnteredOnLoop(VersionOf(epoch));

@@ -39,5 +39,26 @@ KF_TEST(ThroughputMeter, KeysAndWindows) {
   EXPECT_EQ(meter.Of(3).total.bytes, 0u);
 }
 
+KF_TEST(ThroughputMeter, ForgetsAllButTheTotals) {
+  ThroughputMeter meter;
+  const auto move = [&](int64_t from, int64_t to, int key, uint64_t bytes) {
+    meter.Begin(AtSecond(from));
+    meter.End(AtSecond(to), key, bytes);
+  };
+  for (const int key : {1, 2}) move(key, key + 1, key, 100);
+  meter.EndWindow();
+  for (const int key : {1, 2}) move(key + 2, key + 3, key, 900);
+  meter.Forget(1);
+  meter.Forget(3);
+  meter.EndWindow();
+  EXPECT_EQ(meter.Of(1).best, 0.0);
+  EXPECT_EQ(meter.Of(1).newest, 0.0);
+  EXPECT_EQ(meter.Of(1).total.bytes, 1000u);
+  EXPECT_EQ(meter.Of(2).best, 900.0);
+  meter.Forget();
+  EXPECT_EQ(meter.Of(2).best, 0.0);
+  EXPECT_EQ(meter.Of(2).total.seconds, 2.0);
+}
+
 }  // namespace
 }  // namespace kungfu

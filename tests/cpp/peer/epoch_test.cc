@@ -66,6 +66,27 @@ KF_TEST(Epoch, ATreeOfOnesOwn) {
   }
 }
 
+KF_TEST(Epoch, AnotherTreeIsMeasuredAnew) {
+  constexpr int kTree = static_cast<int>(StrategyName::kTree), kRing = static_cast<int>(StrategyName::kRing);
+  const StrategySpec one(std::vector<int>{0, 0, 1}), other(std::vector<int>{1, 1, 1});
+  Cluster cluster(3);
+  ThroughputMeter& meter = cluster.peer(0)->throughput();
+  ExpectAllOk(BeginEpochs(&cluster, {3, one}));
+  for (const int key : {kTree, kRing}) {
+    const Clock::time_point now = Clock::now();
+    meter.Begin(now);
+    meter.End(now + std::chrono::seconds(1), key, 100);
+    meter.EndWindow();
+  }
+  const double tree = meter.Of(kTree).best, ring = meter.Of(kRing).best;
+  EXPECT_TRUE(tree > 0 && ring > 0);
+  ExpectAllOk(BeginEpochs(&cluster, {3, one}));
+  EXPECT_EQ(meter.Of(kTree).best, tree);
+  ExpectAllOk(BeginEpochs(&cluster, {3, other}));
+  EXPECT_EQ(meter.Of(kTree).best, 0.0);
+  EXPECT_EQ(meter.Of(kRing).best, ring);
+}
+
 KF_TEST(Epoch, WhatIsNoTreeChangesNothing) {
   Cluster cluster(3);
   for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0, 1, 0}, {0, 2, 1}, {0, 0}}) {

@@ -254,6 +254,22 @@ KF_TEST(Membership, StrategiesChangeInBetween) {
   job.ExpectSum("a");
 }
 
+KF_TEST(Membership, OthersMeasureTheirThroughputAnew) {
+  Job job;
+  job.StartMembers("a");
+  ThroughputMeter& meter = job.peer('a')->throughput();
+  const Clock::time_point now = Clock::now();
+  meter.Begin(now);
+  meter.End(now + std::chrono::seconds(1), 1, 100);
+  meter.EndWindow();
+  job.ExpectAllAdvance("a");
+  EXPECT_EQ(meter.Of(1).best, 100.0);
+  job.Start('b');
+  job.Announce("ab");
+  job.ExpectAllAdvance("ab");
+  EXPECT_EQ(meter.Of(1).best, 0.0);
+}
+
 KF_TEST(Membership, ChangesAHundredTimesAndNothingIsLeftBehind) {
   Job job;
   job.StartMembers("a");
