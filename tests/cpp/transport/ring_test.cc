@@ -215,6 +215,7 @@ KF_TEST(Ring, GivesRoomBackInPortions) {
 
 // A line that the other side looks at or writes to has to come from its core.
 KF_TEST(Ring, TouchesTheOthersWordsOnlyWhereItMust) {
+  const std::string payload = "fits";
   Ring ring;
   ring.control.reader_sleeps.store(2);
   ring.control.writer_sleeps.store(2);
@@ -223,7 +224,7 @@ KF_TEST(Ring, TouchesTheOthersWordsOnlyWhereItMust) {
   EXPECT_EQ(ring.control.reader_sleeps.load(), 2u);
   EXPECT_EQ(ring.control.writer_sleeps.load(), 2u);
   ring.control.read.store(1);  // impossible, if somebody looked
-  ring.Push("a", "fits");
+  ring.Push("a", payload);
   EXPECT_OK(ring.frames.WriteTo(&ring.writer));
 }
 
