@@ -2,9 +2,13 @@
 
 Who calls them can log in there without a password, and finds Python and his folder at the same
 paths. What the hosts print comes line by line, with their addresses before it.
+
+What runs there ends with us: it is told to when what sshd gives it to read ends, whether we close
+that, are killed, or sshd has found the network gone.
 """
 
 import contextlib
+import math
 import os
 import secrets
 import selectors
@@ -21,20 +25,24 @@ from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.hosts import Host
 from kungfu_tf.launcher.output import STREAMS, Output
-from kungfu_tf.launcher.patience import TIMED_OUT
+from kungfu_tf.launcher.patience import Patience
+from kungfu_tf.launcher.signals import SignalPipe
 
 _READ_SIZE = 1 << 16
+_GRACE = 10  # seconds between SIGTERM and SIGKILL
+_PATIENCE = 60.0  # seconds that the hosts have when they were told to end
 
 _DISTRIBUTE = """\
 usage: kungfu-distribute [-H hosts | -hostfile FILE] [-u USER] [-timeout T] program [arguments]
 
 Calls the program on every host, over ssh and all at once. Ends with the first code that is not 0.
+SIGINT, SIGTERM and -timeout end it everywhere.
 """
 _RRUN = """\
 usage: kungfu-rrun -H hosts [-u USER] [flags of kungfu-run] program [arguments of the program]
 
 Calls kungfu-run on every host, over ssh; the hosts' secret is made if there is none. Flags are
-kungfu-run's, without -self and -nic.
+kungfu-run's, without -self and -nic. SIGINT, SIGTERM and -timeout end the job on all hosts.
 """
 
 
@@ -77,7 +85,8 @@ def _main(
 
 
 def _distributed(_words: Sequence[str], options: Options) -> list[Call]:
-    return [Call(host, _in_this_folder(options.command)) for host in cluster.hosts_of(options)]
+    command = _in_this_folder(options.command, then=f" && sleep {_GRACE} && kill -s KILL -- -$$")
+    return [Call(host, command) for host in cluster.hosts_of(options)]
 
 
 def _remote_runners(words: Sequence[str], options: Options) -> list[Call]:
@@ -114,45 +123,79 @@ def _without_hosts(words: Sequence[str]) -> list[str]:
     return left
 
 
-def _in_this_folder(command: Sequence[str]) -> str:
-    return f"cd {shlex.quote(os.getcwd())} && exec {shlex.join(command)}"
+def _in_this_folder(command: Sequence[str], then: str = "") -> str:
+    """What a shell calls that leads a process group, as sshd's does.
+
+    A process in the background reads until our side of the connection has ended. It is in the
+    group, whose number is nobody else's as long as it is. `then`: what it does after SIGTERM.
+    """
+    watch = f"trap '' TERM; read -r end; kill -0 $$ && kill -s TERM -- -$${then}"
+    return (
+        f"cd {shlex.quote(os.getcwd())} && exec 3<&0 && "
+        f"{{ ({watch}) <&3 >/dev/null 2>&1 & exec {shlex.join(command)} </dev/null 3<&-; }}"
+    )
 
 
 def call_all(calls: Sequence[Call], options: Options) -> int:
-    """Returns the first code that is not 0, by the order of the hosts; 124 after the timeout."""
+    """Returns the first code that is not 0, by the order of the hosts.
+
+    After the timeout that is 124, after signal n 128 + n; the programs are told to end, and what
+    they say is shown until they have. After a second signal it is not waited for.
+    """
     output = Output(
         {number: f"[{call.host.address}] " for number, call in enumerate(calls)},
         quiet=options.quiet,
         logfile=options.logfile,
         logdir=options.logdir,
     )
-    deadline = None if options.timeout is None else time.monotonic() + options.timeout
-    with contextlib.ExitStack() as running, selectors.DefaultSelector() as selector:
+    with SignalPipe() as signals, contextlib.ExitStack() as running:
+        patience = Patience(
+            0,
+            ending=False,
+            signals=signals,
+            time_limit=time.monotonic() + (options.timeout or math.inf),
+            grace=_PATIENCE,
+            say=lambda line: output.say(line, always=True),
+            lost="what has not ended",
+        )
         processes = [running.enter_context(_start(call, options.user)) for call in calls]
         running.callback(_end, processes)
-        for number, (call, process) in enumerate(zip(calls, processes, strict=True)):
+        for call, process in zip(calls, processes, strict=True):
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(call.said)
-                process.stdin.close()
+        _follow(processes, output, signals, patience)
+        codes = [process.poll() or 0 for process in processes]
+        output.finish(patience.over)
+    return patience.code or next((code if code > 0 else 128 - code for code in codes if code), 0)
+
+
+def _follow(
+    processes: Sequence[subprocess.Popen[bytes]],
+    output: Output,
+    signals: SignalPipe,
+    patience: Patience,
+) -> None:
+    """Shows what they say until all have ended, or patience is over."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(signals, selectors.EVENT_READ)
+        for number, process in enumerate(processes):
             for stream, pipe in zip(STREAMS, (process.stdout, process.stderr), strict=True):
                 assert pipe is not None
                 selector.register(pipe, selectors.EVENT_READ, (number, stream))
-        while selector.get_map():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                output.say(f"-timeout: {options.timeout:g} s are over", always=True)
-                output.finish()
-                return TIMED_OUT
-            for key, _ in selector.select(left):
+        while not patience.over():
+            if patience.ending:
+                _hang_up(processes)
+            if len(selector.get_map()) == 1 and all(p.poll() is not None for p in processes):
+                return
+            for key, _ in selector.select(patience.left):
+                if key.data is None:
+                    continue
                 data = os.read(key.fd, _READ_SIZE)
                 number, stream = key.data
                 output.feed(number, stream, data)
                 if not data:
                     selector.unregister(key.fileobj)
-        codes = [process.wait() for process in processes]
-    output.finish()
-    return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
 def _start(call: Call, user: str | None) -> subprocess.Popen[bytes]:
@@ -166,9 +209,16 @@ def _start(call: Call, user: str | None) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            start_new_session=True,  # a terminal's Ctrl-C is for us
         )
     except OSError as error:
         raise LaunchError(f"cannot start ssh: {error.strerror}", exit_code=127) from None
+
+
+def _hang_up(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -1,4 +1,4 @@
-"""How long the launcher waits for the readers of its output, once all peers have ended."""
+"""How long the launcher waits for what it cannot hurry, such as the readers of its output."""
 
 import math
 import signal
@@ -19,6 +19,7 @@ class Patience:
         time_limit: when, on the monotonic clock, the job must be over.
         grace: seconds that the readers have then.
         say: tells the user.
+        lost: what is dropped when they are over.
     """
 
     def __init__(
@@ -30,18 +31,26 @@ class Patience:
         time_limit: float,
         grace: float,
         say: Callable[[str], None],
+        lost: str = "what is not read",
     ) -> None:
         self.code = code
         self._signals = signals
         self._time_limit = time_limit
         self._grace = grace
         self._say = say
+        self._lost = lost
         self._deadline = time.monotonic() + grace if ending else math.inf
 
     @property
     def ending(self) -> bool:
         """Whether somebody wants the end."""
         return self._deadline < math.inf
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the clock changes what `over` says; None: it does not."""
+        due = self._deadline if self.ending else self._time_limit
+        return None if due == math.inf else max(0.0, due - time.monotonic())
 
     def over(self) -> bool:
         """Whether what the readers have not taken is to be dropped now."""
@@ -58,4 +67,4 @@ class Patience:
             return
         self.code = self.code or code
         self._deadline = time.monotonic() + self._grace
-        self._say(f"{why}: what is not read within {self._grace:g} s is dropped")
+        self._say(f"{why}: {self._lost} within {self._grace:g} s is dropped")

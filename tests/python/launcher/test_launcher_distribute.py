@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +14,10 @@ import pytest
 from kungfu_tf.launcher import distribute
 from tests import ports
 
+# As sshd does, it calls the command in a session of its own, which outlives ssh.
 SSH = """#!/bin/sh
 [ "$1 $2 $3" = "-o BatchMode=yes --" ] || exit 99
-HOST=$4 exec sh -c "$5"
+HOST=$4 exec setsid --fork --wait sh -c "$5"
 """
 
 
@@ -59,6 +63,45 @@ def test_peers_are_started_on_every_host(capfd: pytest.CaptureFixture[str]) -> N
         f"[127.0.0.1] [127.0.0.1:1] 127.0.0.1:{second} 64",
         f"[127.0.0.2] [127.0.0.2:2] 127.0.0.2:{first} 64",
     ]
+
+
+CALLED = "import sys; from kungfu_tf.launcher import distribute as d; sys.exit(d.main_{}())"
+HOLDS = "exec 9>$0; echo here; sleep 1000; true"
+
+
+@pytest.mark.usefixtures("ssh")
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        ("distribute", signal.SIGINT),
+        ("distribute", signal.SIGKILL),
+        ("rrun", signal.SIGTERM),
+    ],
+)
+def test_programs_end_with_their_caller(
+    command: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Each holds a pipe, which is at its end when none is left."""
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    first, last = ports.take(2)
+    flags = ["-np", "2", "-port-range", f"{first}-{last}"] if command == "rrun" else []
+    hosts = ["-timeout", "100", "-H", "127.0.0.1,127.0.0.2"]
+    with (
+        open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as held,
+        subprocess.Popen(
+            [sys.executable, "-c", CALLED.format(command), *hosts, *flags, "sh", "-c", HOLDS, pipe],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as caller,
+    ):
+        assert caller.stdout is not None
+        for _ in range(2):
+            assert caller.stdout.readline().endswith("here\n")
+        caller.send_signal(number)
+        assert caller.wait(100) == (-number if number == signal.SIGKILL else 128 + number)
+        assert select.select([held], [], [], 100)[0]
+        assert held.read() == b""
 
 
 @pytest.mark.parametrize(
