@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import importlib
 import ipaddress
@@ -12,11 +13,14 @@ import wsgiref.simple_server
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kungfu_tf import _measured, config, errors, peer
+import tensorflow as tf
+
+from kungfu_tf import _measured, config, errors, ops, peer
 
 _log = logging.getLogger(__name__)
 
 _SECONDS = 5.0  # that a request may take
+_LATENCY_SECONDS = 1.0  # that the other peers have to answer
 
 
 _MOST_CONNECTIONS = 16  # at a time
@@ -58,13 +62,15 @@ class Endpoint:
         port: As for `MonitorCallback`, like the rest.
         address: Where to listen.
         token: What who asks must send.
+        latencies: Whether each answer has the peers' latencies, measured then.
 
     Raises:
         InvalidArgumentError: If others than this host can ask, and there is no token.
     """
 
-    def __init__(self, port: int, address: str, token: str | None) -> None:
+    def __init__(self, port: int, address: str, token: str | None, latencies: bool = False) -> None:
         self._wanted = port
+        self._latencies = latencies
         self._address = address
         self._token = config.MONITOR_TOKEN.get() if token is None else token
         if not self._token and not _is_loopback(address):
@@ -149,6 +155,9 @@ class Endpoint:
             return core.GaugeMetricFamily(name, meaning, value=value)
 
         yield from _traffic_families(core)
+        yield from _strategy_families(core)
+        if self._latencies:
+            yield _latency_family(core)
         latencies = _measured.latencies()
         buckets, total = [], 0
         for bound, count in latencies.counts.items():
@@ -198,6 +207,38 @@ def _traffic_families(core: Any) -> Iterator[Any]:
             for rank, one in enumerate(traffic):
                 family.add_metric([peer.name_of(rank)], getattr(one, f"{way}_{field}"))
             yield family
+
+
+def _strategy_families(core: Any) -> Iterator[Any]:
+    of_bytes = core.CounterMetricFamily(
+        "kungfu_strategy_bytes", "what monitored operations moved", labels=["strategy"]
+    )
+    of_seconds = core.CounterMetricFamily(
+        "kungfu_strategy_seconds", "how long there were monitored operations", labels=["strategy"]
+    )
+    for name, one in _measured.throughputs().items():
+        of_bytes.add_metric([name], one.bytes)
+        of_seconds.add_metric([name], one.seconds)
+    yield from (of_bytes, of_seconds)
+
+
+def _latency_family(core: Any) -> Any:
+    """Empty in a process whose peer has been shut down."""
+    family = core.GaugeMetricFamily(
+        "kungfu_peer_latency_seconds", "how long a peer takes to answer", labels=["peer"]
+    )
+    with contextlib.suppress(tf.errors.FailedPreconditionError):
+        for rank, seconds in enumerate(seconds_by_rank()):
+            if rank != peer.rank():
+                family.add_metric([peer.name_of(rank)], seconds)
+    return family
+
+
+def seconds_by_rank() -> list[float]:
+    """How long each peer takes to answer: 0 for this one, infinity for who did not in a second."""
+    with tf.init_scope():
+        seconds: list[float] = ops.get_peer_latencies(timeout=_LATENCY_SECONDS).numpy().tolist()
+    return seconds
 
 
 def _is_loopback(address: str) -> bool:

@@ -12,7 +12,9 @@ import tensorflow as tf
 
 from kungfu_tf import _keras, _measured, errors, peer
 from kungfu_tf._callback import Callback
-from kungfu_tf.fit.endpoint import Endpoint
+from kungfu_tf.fit.endpoint import Endpoint, seconds_by_rank
+
+_NOTHING = _measured.Throughput(0, 0.0, 0.0, 0.0)
 
 
 class MonitorCallback(Callback):
@@ -27,11 +29,19 @@ class MonitorCallback(Callback):
 
         step_time                         seconds of an average step
         egress_rate, ingress_rate         bytes per second to and from all peers
+        throughput_RING, …                bytes per second of the epoch's monitored operations, for
+                                          each strategy that moved some: `kungfu_tf.calc_stats`
+        peer_latency                      with `latencies`: seconds until the slowest peer answers;
+                                          infinity if one does not
 
     With `log_dir` they are also written for TensorBoard. With `port` this peer answers Prometheus,
     as long as `fit` runs, under KungFu's names and ours:
 
         egress_total_bytes, egress_rate_bytes_per_sec       by peer; so ingress_…
+        kungfu_strategy_bytes_total                         by strategy: of monitored operations
+        kungfu_strategy_seconds_total                       in which there was one; the quotient of
+                                                            their rates is the throughput
+        kungfu_peer_latency_seconds                         by peer, with `latencies`
         kungfu_step_seconds                                 a summary of the steps' times
         kungfu_collective_seconds                           a histogram of the collectives' times
         kungfu_collective_bytes_total                       what this peer gave to them
@@ -49,6 +59,9 @@ class MonitorCallback(Callback):
         token: Who asks must send it: `Authorization: Bearer <token>`. Default:
             KUNGFU_MONITOR_TOKEN, which is not shown to other users as arguments are. It must be
             there if others than this host can ask.
+        latencies: Whether each peer is asked how long it takes to answer, as
+            `ops.get_peer_latencies` does, at each epoch's end and each time that Prometheus asks.
+            It costs a few small messages, and a connection to every peer.
 
     Raises:
         LibraryError: In `fit`, if TensorBoard or prometheus-client is missing and needed.
@@ -69,16 +82,19 @@ class MonitorCallback(Callback):
         port: int | None = None,
         address: str = "127.0.0.1",
         token: str | None = None,
+        latencies: bool = False,
     ) -> None:
         super().__init__()
         self._log_dir = log_dir
-        self._endpoint = None if port is None else Endpoint(port, address, token)
+        self._latencies = latencies
+        self._endpoint = None if port is None else Endpoint(port, address, token, latencies)
         self._writer: Any = None
         self._steps = 0  # of this epoch, and how long they took
         self._seconds = 0.0
         self._step = 0  # since training began
         self._began = 0.0
         self._first = 0
+        self._moved: dict[str, _measured.Throughput] = {}  # before this epoch
 
     @property
     def port(self) -> int | None:
@@ -110,6 +126,7 @@ class MonitorCallback(Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         del epoch, logs
         self._steps, self._seconds = 0, 0.0
+        self._moved = _measured.throughputs()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         del logs
@@ -132,7 +149,10 @@ class MonitorCallback(Callback):
             "step_time": self._seconds / max(self._steps, 1),
             "egress_rate": sum(one.egress_rate for one in traffic),
             "ingress_rate": sum(one.ingress_rate for one in traffic),
+            **self._throughputs(),
         }
+        if self._latencies and len(traffic) > 1:
+            mine["peer_latency"] = max(seconds_by_rank())
         self._show(mine, logs)
         if logs is not None:
             logs.update(self._metrics())
@@ -142,6 +162,16 @@ class MonitorCallback(Callback):
         algorithms = _keras.algorithms_of_model(self.model)
         values = {k: float(v.numpy()) for a in algorithms for k, v in a.metrics.items()}
         return {name: value for name, value in values.items() if not math.isnan(value)}
+
+    def _throughputs(self) -> dict[str, float]:
+        """Of this epoch: the windows of `calc_stats` are somebody else's."""
+        found = {}
+        for name, now in _measured.throughputs().items():
+            before = self._moved.get(name, _NOTHING)
+            if now.seconds > before.seconds:
+                rate = (now.bytes - before.bytes) / (now.seconds - before.seconds)
+                found[f"throughput_{name}"] = rate
+        return found
 
     def _show(self, values: dict[str, float], logs: Any) -> None:
         if logs is not None:

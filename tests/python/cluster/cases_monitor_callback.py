@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import itertools
 import math
 import tempfile
 import urllib.error
@@ -16,6 +17,7 @@ import tensorflow as tf
 import training
 
 import kungfu_tf as kf
+from kungfu_tf import _measured
 
 JOBS = [{"np": 2, "env": {"KUNGFU_DIRECT": "off"}}]
 BATCH = 8
@@ -77,14 +79,46 @@ def case_executions_of_several_steps():
     assert all(logs["gradient_variance"] > 0 for logs in seen.batches)
 
 
+def monitored():
+    return kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.01), monitor=True)
+
+
 def case_a_plain_optimizer_has_no_metrics():
-    history = fit(
-        kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.01), monitor=True),
-        kf.callbacks.MonitorCallback(),
-        epochs=1,
-    ).history
+    history = fit(monitored(), kf.callbacks.MonitorCallback(), epochs=1).history
     assert "noise_scale" not in history and history["step_time"][0] > 0
     assert kf.calc_stats() > 0
+
+
+class Totals(tf.keras.callbacks.Callback):
+    """Of the strategy in use, before the first epoch and after each."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_begin(self, logs=None):
+        self.seen.append(_measured.moved())
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(_measured.moved())
+
+
+def case_throughput_and_latency():
+    """That of an epoch, whatever there was before; and nothing of it where nobody asks."""
+    fit(monitored(), epochs=1)
+    totals = Totals()
+    history = fit(monitored(), kf.callbacks.MonitorCallback(latencies=True), totals).history
+    seen = [
+        (after.bytes - before.bytes) / (after.seconds - before.seconds)
+        for before, after in itertools.pairwise(totals.seen)
+    ]
+    [name] = [name for name in history if name.startswith("throughput_")]
+    assert name == f"throughput_{_measured.strategy()}"
+    np.testing.assert_allclose(history[name], seen, rtol=1e-9)
+    assert len(history["peer_latency"]) == 2
+    assert all(0 < latency < math.inf for latency in history["peer_latency"])
+    history = fit(noise_scale(), kf.callbacks.MonitorCallback(), epochs=1).history
+    assert not [name for name in history if name.startswith(("throughput", "peer_latency"))]
 
 
 def case_tensorboard():
@@ -94,14 +128,16 @@ def case_tensorboard():
         assert "pip install tensorboard" in message
         return
     with tempfile.TemporaryDirectory() as directory:
+        fit(monitored(), kf.callbacks.MonitorCallback(log_dir=directory, latencies=True))
         fit(noise_scale(), kf.callbacks.MonitorCallback(log_dir=directory))
-        [file] = Path(directory, f"rank{kf.rank()}").iterdir()
+        files = [str(path) for path in Path(directory, f"rank{kf.rank()}").iterdir()]
         tags = [
             value.tag
-            for record in tf.data.TFRecordDataset(str(file))
+            for record in tf.data.TFRecordDataset(files)
             for value in tf.compat.v1.Event.FromString(record.numpy()).summary.value
         ]
-    assert tags.count("noise_scale") == 2 * STEPS and tags.count("step_time") == 2
+    assert tags.count("noise_scale") == 2 * STEPS and tags.count("step_time") == 4
+    assert tags.count("peer_latency") == tags.count(f"throughput_{_measured.strategy()}") == 2
 
 
 def metrics_of(text):
@@ -118,12 +154,13 @@ def ask(port, token=None):
 
 
 def case_prometheus():
-    callback = kf.callbacks.MonitorCallback(port=0, token="secret")
+    callback = kf.callbacks.MonitorCallback(port=0, token="secret", latencies=True)
     if importlib.util.find_spec("prometheus_client") is None:
         message = support.raised_by(kf.errors.LibraryError, callback.on_train_begin)
         assert "pip install kungfu_tf[monitor]" in message
         return
     assert callback.port is None
+    fit(monitored(), epochs=1)
     seen = Seen(look=lambda: (ask(callback.port, "secret"), refused(callback.port)))
     fit(noise_scale(), seen, callback, epochs=1)
     assert callback.port is None
@@ -133,6 +170,11 @@ def case_prometheus():
     assert metrics[f'egress_total_bytes{{peer="{other}"}}'] > 0
     assert metrics[f'ingress_total_bytes{{peer="{other}"}}'] > 0
     assert f'egress_rate_bytes_per_sec{{peer="{other}"}}' in metrics
+    assert 0 < metrics[f'kungfu_peer_latency_seconds{{peer="{other}"}}'] < math.inf
+    name = _measured.strategy()
+    moved = _measured.throughputs()[name]
+    assert metrics[f'kungfu_strategy_bytes_total{{strategy="{name}"}}'] == moved.bytes
+    assert metrics[f'kungfu_strategy_seconds_total{{strategy="{name}"}}'] == moved.seconds
     assert metrics["kungfu_step_seconds_count"] == STEPS
     assert metrics["kungfu_step_seconds_sum"] > 0
     count = metrics['kungfu_collective_seconds_bucket{le="+Inf"}']

@@ -70,7 +70,9 @@ PUBLIC = {
         "(initial_lr, *, warmup_epochs=5, steps_per_epoch=None)"
     ),
     "callbacks.MetricAverageCallback": "()",
-    "callbacks.MonitorCallback": ("(*, log_dir=None, port=None, address='127.0.0.1', token=None)"),
+    "callbacks.MonitorCallback": (
+        "(*, log_dir=None, port=None, address='127.0.0.1', token=None, latencies=False)"
+    ),
     "callbacks.PolicyCallback": "(policies, *, batch_size=None, on_error='stop')",
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
