@@ -214,16 +214,11 @@ def test_a_process_that_is_alone() -> None:
     """It changes its batches as several do."""
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    policy = kf.policy.ScheduledBatchSizePolicy("4:2,16:1")
+    callback = kf.callbacks.PolicyCallback([kf.policy.ScheduledBatchSizePolicy("4:2,16:1")])
+    data = np.ones((160, 2)), np.ones((160, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        history = model.fit(
-            np.ones((160, 2)),
-            np.ones((160, 1)),
-            4,
-            verbose=0,
-            callbacks=[kf.callbacks.PolicyCallback([policy])],
-        ).history
+        history = model.fit(*data, 4, verbose=0, callbacks=[callback]).history
     assert history["batch_size"] == [16]
 
 
@@ -294,14 +289,9 @@ def test_executions_whose_number_nobody_knows() -> None:
     is_told = _keras.package_of(model).generation == 2
     match = "steps_per_execution is 1 in this fit, not 4"
     for epochs in (2, 1):
+        callback = kf.callbacks.PolicyCallback([policy])
         with pytest.warns(UserWarning, match=match) if is_told else contextlib.nullcontext():
-            model.fit(
-                *data,
-                4,
-                epochs=epochs,
-                verbose=0,
-                callbacks=[kf.callbacks.PolicyCallback([policy])],
-            )
+            model.fit(*data, 4, epochs=epochs, verbose=0, callbacks=[callback])
         model.fit(*data, 4, verbose=0)
     assert policy.steps == [6, 9, 6]
 
