@@ -129,6 +129,13 @@ def moved() -> Moved:
     return Moved(sum(one.bytes for one in of_all), sum(one.seconds for one in of_all))
 
 
+def throughput_since(before: Moved) -> float:
+    """In bytes per second; 0 if nothing was moved."""
+    now = moved()
+    seconds = now.seconds - before.seconds
+    return (now.bytes - before.bytes) / seconds if seconds > 0 else 0.0
+
+
 def end_window() -> float:
     """Ends a window, and returns the newest throughput of the strategy in use."""
     return float(_core().kungfu_end_window())

@@ -22,8 +22,6 @@ class Training:
         last_steps: How many of them the last call of the train function has made.
         trained_samples: Of all peers.
         step_time: Seconds that the last step took on this peer.
-        throughput: What this peer gave to monitored operations in the last step, in bytes per
-            second of the time in which there were any; 0 if there were none.
     """
 
     def __init__(self) -> None:
@@ -31,7 +29,7 @@ class Training:
         self.step = 0
         self.last_steps = 1
         self.trained_samples = 0
-        self.step_time = self.throughput = 0.0
+        self.step_time = 0.0
         self.wanted_batch_size: int | None = None
         self.wanted_learning_rate: float | None = None
         self.wanted_strategy: str | None = None
@@ -40,7 +38,9 @@ class Training:
         self.wants_to_stop = False
         self._asked: int | None = None
         self._began = 0.0
-        self._moved = _measured.Moved(0, 0.0)
+        self._is_watched = False  # its throughput
+        self._throughput = 0.0
+        self._moved = _measured.moved()
 
     @property
     def size(self) -> int:
@@ -69,6 +69,19 @@ class Training:
     def gradient_variance(self) -> float | None:
         """The same, of `MonitorGradientVarianceOptimizer`."""
         return self._metric("gradient_variance")
+
+    @property
+    def throughput(self) -> float:
+        """What this peer gave to monitored operations in the last step.
+
+        In bytes per second of the time in which there were any; 0 if there were none. It is
+        measured from the first time on that a policy asks for it, which gets that of all steps
+        until then.
+        """
+        if not self._is_watched:
+            self._is_watched = True
+            self._throughput = _measured.throughput_since(self._moved)
+        return self._throughput
 
     @property
     def egress_rates(self) -> list[float]:
@@ -153,14 +166,15 @@ class Training:
 
     def begin_step(self) -> None:
         """A step begins now."""
-        self._began, self._moved = time.perf_counter(), _measured.moved()
+        if self._is_watched:
+            self._moved = _measured.moved()
+        self._began = time.perf_counter()
 
     def end_step(self) -> None:
         """It has ended."""
         self.step_time = time.perf_counter() - self._began
-        moved, before = _measured.moved(), self._moved
-        seconds = moved.seconds - before.seconds
-        self.throughput = (moved.bytes - before.bytes) / seconds if seconds > 0 else 0.0
+        if self._is_watched:
+            self._throughput = _measured.throughput_since(self._moved)
 
     def measured(self) -> dict[str, Any]:
         """What the optimizers have measured, by name; NaN is no value."""

@@ -338,6 +338,24 @@ def test_the_throughput_is_that_of_the_last_step(monkeypatch: pytest.MonkeyPatch
         assert [training.throughput, training.throughput] == [throughput] * 2
 
 
+def test_a_throughput_that_nobody_reads_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first who does gets that of all steps until then."""
+    moved = _measured.Moved(100, 1.0)
+    training = Told()
+    training._moved = moved
+    monkeypatch.setattr(_measured, "moved", lambda: pytest.fail("it is measured"))
+    for _ in range(2):
+        training.begin_step()
+        training.end_step()
+    monkeypatch.setattr(_measured, "moved", lambda: moved)
+    moved = _measured.Moved(500, 3.0)
+    assert [training.throughput, training.throughput] == [200] * 2
+    training.begin_step()
+    moved = _measured.Moved(800, 4.0)
+    training.end_step()
+    assert training.throughput == 300
+
+
 def test_the_number_of_peers_follows_a_schedule() -> None:
     class Asked(Told):
         asked: list[tuple[int, int]] = []
