@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import _batch, _keras, errors, peer
+from kungfu_tf import _keras, errors, peer
 from kungfu_tf._callback import Callback
 from kungfu_tf.fit.running import Fit, current
 from kungfu_tf.policy.base import BasePolicy
@@ -110,7 +110,6 @@ class PolicyCallback(Callback):
         del logs
         if not peer.detached():
             self._call("after_train")
-        _batch.factor.get().assign(1.0)
         self._training = None
 
     def _get(self) -> _FitTraining:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, peer
+from kungfu_tf import _batch, _keras, peer
 from kungfu_tf._average import average_variables
 from kungfu_tf._replace import replace
 from kungfu_tf._warn import warn
@@ -110,6 +110,8 @@ def _put_back(model: Any, fit: Fit) -> Iterator[None]:
         yield
     finally:
         first_step.forget(model)
+        if fit.data is not None and fit.data.sizes is not None:
+            _batch.factor.get().assign(1.0)
         if vars(model).pop("train_step", None) is not None and step is not None:
             vars(model)["train_step"] = step
         if outer is not None and outer.model is model:

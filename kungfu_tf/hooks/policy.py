@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import tensorflow as tf
-
 from kungfu_tf import _batch, _gate, errors, peer, variables
 from kungfu_tf._hook import Hook
 from kungfu_tf.policy.base import BasePolicy
@@ -14,10 +12,8 @@ from kungfu_tf.policy.policies import Policies
 from kungfu_tf.policy.training import Training
 from kungfu_tf.variables import GraphKeys
 
-v1 = tf.compat.v1
 
-
-class PolicyHook(Hook, tf.compat.v1.train.SessionRunHook):
+class PolicyHook(Hook):
     """Calls policies while a session trains, and does what they want.
 
     The program reads its batches as large as the variable of the batch size says, which it gets by

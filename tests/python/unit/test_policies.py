@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, _measured
+from kungfu_tf import _batch, _keras, _measured
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.policy.policies import Policies
 
@@ -238,6 +238,22 @@ def test_the_logs_tell_the_size_that_was_used() -> None:
     data = np.ones((24, 2)), np.ones((24, 1))
     history = model.fit(*data, 4, epochs=3, verbose=0, callbacks=[callback]).history
     assert history["batch_size"] == [4, 8, 16]
+
+
+class BreaksWithLargerBatches(kf.policy.BasePolicy):
+    def after_step(self, training: Any) -> None:
+        training.set_batch_size(8)
+        if float(_batch.factor.get()) == 2:
+            raise OSError("no thermometer")
+
+
+def test_a_fit_that_failed_leaves_no_larger_batches_behind() -> None:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    callback = kf.callbacks.PolicyCallback([BreaksWithLargerBatches()])
+    with pytest.raises(kf.errors.PolicyError, match="no thermometer"):
+        model.fit(np.ones((400, 2)), np.ones((400, 1)), 4, verbose=0, callbacks=[callback])
+    assert float(_batch.factor.get()) == 1
 
 
 def steps_shown(text: str) -> list[tuple[str, str]]:
