@@ -42,6 +42,17 @@ class DoubleBatchSize(BasePolicy):
         self.set_batch_size(sess, 2 * eval_batch_size(sess))
 
 
+class OwnBatchSize(BasePolicy):
+    """What others than rank 0 want for themselves counts nothing."""
+
+    def before_train(self):
+        self.set_batch_size = create_setter(get_batch_size())
+
+    def after_step(self, sess):
+        if current_rank() != 0:
+            self.set_batch_size(sess, 3)
+
+
 random = np.random.RandomState(1 + current_rank())
 x_train = random.normal(size=(EPOCH_SIZE * EPOCHS, 8)).astype("float32")
 y_train = (x_train.sum(axis=1, keepdims=True) > 0).astype("float32")
@@ -57,7 +68,7 @@ train_op = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_st
 policy = DoubleBatchSize()
 hooks = [
     BroadcastGlobalVariablesHook(),
-    PolicyHook([policy], EPOCH_SIZE, EPOCHS, BATCH_SIZE),
+    PolicyHook([policy, OwnBatchSize()], EPOCH_SIZE, EPOCHS, BATCH_SIZE),
 ]
 with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
     while not sess.should_stop():

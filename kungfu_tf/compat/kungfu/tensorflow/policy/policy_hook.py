@@ -58,4 +58,5 @@ class _Adapted(policy.BasePolicy):
         getattr(self._theirs, method)(training.session)
         after = variables.eval_batch_size(session=training.session)
         if after != before:
+            training.change_batch_size(before)  # until all know what rank 0 wants
             training.set_batch_size(after)
