@@ -40,7 +40,8 @@ def weight_of(samples: Any) -> Any:
 
 def total_of(samples: Any) -> Any:
     """How many samples the batches of all peers have, an int64 scalar."""
-    return ops.all_reduce(tf.cast(samples, tf.int64), op="sum", name="samples")
+    mine = tf.cast(samples, tf.int64)
+    return mine if peer.alone() else ops.all_reduce(mine, op="sum", name="samples")
 
 
 def _weight_among(samples: Any, total: Any) -> Any:
@@ -54,8 +55,8 @@ def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[A
     """Within it gradients are averaged over samples: those of this peer's batch, and the others'.
 
     Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
-    is asked for once, however many optimizers the step has. In a process that is alone nothing
-    happens.
+    is asked for once, however many optimizers the step has. In a process that is alone they
+    stay as they are.
 
     A `tf.function` that is called within must not have been traced outside: what it does is fixed.
 
@@ -66,10 +67,10 @@ def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[A
     Yields:
         How many samples the batches of all peers have.
     """
-    if peer.alone():
-        yield tf.cast(count, tf.int64)
-        return
     total = total_of(count)
+    if peer.alone():
+        yield total
+        return
     with within(_weight_among(count, total)):
         yield total
 

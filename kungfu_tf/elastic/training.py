@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import _keras, _ordinals, errors, peer
+from kungfu_tf._callback import install
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
 from kungfu_tf.elastic.backup import Backup
 from kungfu_tf.elastic.continued import Continued
@@ -53,11 +54,13 @@ def fit(
     A `BackupAndRestore` goes on with the sample after that of its backup, on as many peers as
     there are then.
 
-    In a job that does not change its size, and in a process that is alone, it is `fit`, with whole
-    arrays: these are dealt out.
+    A job that does not change its size, and a process that is alone, deal out arrays, and datasets
+    that were given a `Position`, in the same order and from the same place on. With any other
+    dataset it is `fit` there.
 
     Args:
-        model: Compiled, with an optimizer of `kungfu_tf.optimizers` whose peers meet in each step.
+        model: Compiled, with an optimizer of `kungfu_tf.optimizers` whose peers meet in each step;
+            in a process that is alone with any.
         x: A dataset of batches out of `kungfu_tf.data.shard`, by map, batch and prefetch; or all
             samples, as arrays or tensors, the same on every peer.
         y: As for `model.fit`, like the rest. An epoch is one pass through the data:
@@ -86,9 +89,10 @@ def fit(
     call = inspect.signature(model.fit).bind(x, y, **arguments)
     call.apply_defaults()
     given = call.arguments
-    if peer.alone():
-        return model.fit(*call.args, **call.kwargs)
-    _check(model, given)
+    if not peer.alone():
+        _check_peers_meet(model)
+    _check_arguments(given)
+    install()
     dealt = _dataset(given, initial_sample, seed)
     if dealt is None:  # of a job that stays as it is
         return model.fit(*call.args, **call.kwargs)
@@ -252,7 +256,7 @@ def _kept(model: Any) -> Iterator[None]:
             variable.assign(value)
 
 
-def _check(model: Any, given: Mapping[str, Any]) -> None:
+def _check_peers_meet(model: Any) -> None:
     algorithms = _keras.algorithms_of_model(model)
     if not algorithms:
         raise errors.FailedPreconditionError(
@@ -266,16 +270,18 @@ def _check(model: Any, given: Mapping[str, Any]) -> None:
                 "there is none after which all could go over to other peers. Take an optimizer "
                 "that is synchronous, or a job that does not change its size"
             )
-    for name in ("steps_per_epoch", "validation_split"):
+
+
+def _check_arguments(given: Mapping[str, Any]) -> None:
+    for name, why in _CANNOT_BE.items():
         if given.get(name):
-            raise ValueError(
-                f"elastic.fit: {name} cannot be: "
-                + (
-                    "an epoch is one pass through the data"
-                    if name == "steps_per_epoch"
-                    else "give validation_data"
-                )
-            )
+            raise ValueError(f"elastic.fit: {name} cannot be: {why}")
+
+
+_CANNOT_BE = {
+    "steps_per_epoch": "an epoch is one pass through the data",
+    "validation_split": "give validation_data",
+}
 
 
 def _dataset(given: dict[str, Any], initial_sample: int, seed: int) -> Any:

@@ -62,7 +62,9 @@ def _apply_mask(
 def _warn_of_divisor(divisor: str) -> None:
     """Warns, on rank 0, once in a `fit` that all peers share."""
     fit = current()
-    if fit is None or not fit.is_shared or fit.told_of_divisor or not peer.is_root():
+    if fit is None or not fit.is_shared or fit.told_of_divisor:
+        return
+    if peer.alone() or not peer.is_root():
         return
     fit.told_of_divisor = True
     warn(

@@ -243,14 +243,14 @@ def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
         averages,
         x,
         following=followed() if is_shared else None,
-        is_synchronous=all(algorithm.is_synchronous for algorithm in algorithms),
+        is_synchronous=peer.alone() or all(algorithm.is_synchronous for algorithm in algorithms),
         differs=any(not algorithm.keeps_equal for algorithm in algorithms),
     )
 
 
 def _is_shared(model: Any, given: list[Any]) -> bool:
     if peer.alone():
-        return callbacks.first_batch_size(given) is not None
+        return followed() is not None or callbacks.first_batch_size(given) is not None
     is_custom = callbacks.has_ours(given) and _keras.has_own_train_step(model)
     return is_custom or bool(_keras.algorithms_of_model(model))
 

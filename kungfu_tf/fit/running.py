@@ -69,8 +69,9 @@ def running(fit: Fit | None) -> Iterator[None]:
 
 
 def followed() -> Following | None:
-    """What the next `fit` is a part of."""
-    return _following.get()
+    """What the next `fit` is a part of; None within such a part, where a callback calls it."""
+    fit, following = _current.get(), _following.get()
+    return None if fit is not None and fit.following is following else following
 
 
 @contextlib.contextmanager

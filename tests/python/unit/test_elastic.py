@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,6 +32,92 @@ def test_alone_it_is_fit() -> None:
     assert len(history.history["loss"]) == 2
     for mine, theirs in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def replayed(orders: list[np.ndarray]) -> list[np.ndarray]:
+    """The weights after steps of 2 samples each, in these orders of `X`."""
+    model = model_of("sgd")
+    for order in orders:
+        for begin in range(0, len(order), 2):
+            samples = X[order[begin : begin + 2]]
+            model.train_on_batch(samples, samples[:, :1])
+    return model.get_weights()
+
+
+def assert_is_trained(model, orders: list[np.ndarray]) -> None:
+    for mine, theirs in zip(model.get_weights(), replayed(orders), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+
+
+def shuffled(epoch: int) -> np.ndarray:
+    """The order of arrays in an epoch, for seed 5."""
+    return np.random.default_rng((5, epoch)).permutation(len(X))
+
+
+class AnotherFit(tf.keras.callbacks.Callback):
+    """Trains something else in the middle, which is no part of the training."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        model_of("sgd").fit(X, X[:, :1], verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["plain", "synchronous", "pairs"])
+def test_alone_arrays_are_dealt_as_to_any_number_of_peers(kind: str) -> None:
+    optimizer = {
+        "plain": lambda one: one,
+        "synchronous": kf.optimizers.SynchronousSGDOptimizer,
+        "pairs": kf.optimizers.PairAveragingOptimizer,
+    }[kind](tf.keras.optimizers.SGD())
+    model = model_of(optimizer)
+    options = {"batch_size": 2, "initial_epoch": 1, "epochs": 3, "initial_sample": 2, "seed": 5}
+    history = kf.elastic.fit(model, X, y=X[:, :1], verbose=0, callbacks=[AnotherFit()], **options)
+    assert history.epoch == [1, 2]
+    assert_is_trained(model, [shuffled(1)[2:], shuffled(2)])
+
+
+def test_alone_a_dataset_goes_on_where_its_position_is() -> None:
+    def dataset_at(position: kf.data.Position) -> tf.data.Dataset:
+        samples = tf.data.Dataset.range(len(X))
+        return kf.data.shard(samples, shuffle=6, seed=5, position=position)
+
+    def order(epoch: int) -> np.ndarray:
+        numbers = dataset_at(kf.data.Position(epoch=epoch)).as_numpy_iterator()
+        return np.fromiter(numbers, np.int64)
+
+    position = kf.data.Position(epoch=1, sample=2)
+    samples = dataset_at(position).map(lambda i: (tf.gather(X, i), tf.gather(X, i)[:1]))
+    model = model_of("sgd")
+    kf.elastic.fit(model, samples.batch(2).prefetch(4), epochs=4, verbose=0)
+    assert (position.epoch, position.sample) == (4, 0)
+    orders = [order(1)[2:], order(2), order(3)]
+    assert len({tuple(order(epoch)) for epoch in range(4)}) > 1
+    assert_is_trained(model, orders)
+
+
+class Interrupted(tf.keras.callbacks.Callback):
+    """Ends the process, so to speak, after some step."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.left = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_alone_a_backup_goes_on_with_the_next_sample(tmp_path: Path) -> None:
+    def train(model, *more) -> None:
+        backup = tf.keras.callbacks.BackupAndRestore(str(tmp_path), save_freq=1)
+        options = {"batch_size": 2, "epochs": 3, "seed": 5, "verbose": 0}
+        kf.elastic.fit(model, X, y=X[:, :1], callbacks=[backup, *more], **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model_of("sgd"), Interrupted(5))
+    model = model_of("sgd")
+    train(model)
+    assert_is_trained(model, [shuffled(0), shuffled(1), shuffled(2)])
 
 
 def test_a_callback_of_a_job_that_stays_as_it_is_warns() -> None:
@@ -73,15 +160,15 @@ def test_a_loop_alone() -> None:
 def test_what_cannot_be_trained_is_an_error() -> None:
     plain = model_of("sgd")
     with pytest.raises(kf.errors.FailedPreconditionError, match=r"an optimizer of kungfu_tf"):
-        training._check(plain, {})
+        training._check_peers_meet(plain)
     pairs = model_of(kf.optimizers.PairAveragingOptimizer(tf.keras.optimizers.SGD()))
     with pytest.raises(kf.errors.FailedPreconditionError, match="PairAveraging do not meet"):
-        training._check(pairs, {})
+        training._check_peers_meet(pairs)
     ours = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
-    training._check(ours, {})
+    training._check_peers_meet(ours)
     for argument in ("steps_per_epoch", "validation_split"):
         with pytest.raises(ValueError, match=argument):
-            training._check(ours, {argument: 1})
+            kf.elastic.fit(plain, X, **{argument: 1})
     given = {"x": "text", "y": None, "sample_weight": None, "initial_epoch": 0}
     with pytest.raises(TypeError, match="not str"):
         training._dataset(given, 0, 0)
