@@ -135,6 +135,12 @@ def _optimizers_in(container: Any) -> Iterator[Any]:
             waiting.extend(value.values() if isinstance(value, dict) else value)
 
 
+def steps_of(model: Any) -> int:
+    """How many its first optimizer has made."""
+    [optimizer, *_] = optimizers_of(model)
+    return int(native(optimizer.iterations).numpy())
+
+
 def algorithms_of_model(model: Any) -> list[Any]:
     """Those that work in the optimizers that train `model`."""
     return [a for optimizer in optimizers_of(model) for a in algorithms_of(optimizer)]

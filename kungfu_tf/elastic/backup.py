@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras
-from kungfu_tf.data.position import Position
+from kungfu_tf.fit.following import Following
 
 gfile = tf.io.gfile  # as Keras: the folder may be anywhere
 
@@ -19,37 +19,39 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch; a file beside it knows the sample. It is believed if the backup is
-    of the same step: both are written one after the other.
+    The backup knows an epoch; a file beside it knows the sample, and how many steps were made. It
+    is believed if the backup is of the same step: both are written one after the other.
 
     Args:
         callback: Of Keras.
         model: Which it belongs to.
-        position: Where the training is.
+        following: The training.
     """
 
-    def __init__(self, callback: Any, model: Any, position: Position) -> None:
+    def __init__(self, callback: Any, model: Any, following: Following) -> None:
         self._callback = callback
         self._model = model
-        self._position = position
+        self._following = following
         self._is_of_keras_3 = _keras.package_of(model).generation == 3
 
     def restore(self) -> None:
-        """Takes what there is into the model, and its place into the position."""
-        callback, model, position = self._callback, self._model, self._position
+        """Takes what there is into the model, and its place into the training."""
+        callback, model, following = self._callback, self._model, self._following
         callback.set_model(model)
         callback.on_train_begin()
         epoch = self._epoch()
         if epoch is None:
             return
-        position.begin(epoch)
+        following.position.begin(epoch)
+        following.before = _keras.steps_of(model)
         try:
             with gfile.GFile(self._path()) as file:
                 noted = json.loads(file.read())
         except (tf.errors.NotFoundError, ValueError):
             return
-        if noted["step"] == self._step():
-            position.epoch, position.sample = noted["epoch"], noted["sample"]
+        if noted["step"] == _keras.steps_of(model):
+            following.position.epoch, following.position.sample = noted["epoch"], noted["sample"]
+            following.before = noted["steps"]
 
     def noting(self) -> None:
         """From now on the place of each backup is noted."""
@@ -64,8 +66,13 @@ class Backup:
     def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any, **kwargs: Any) -> None:
             save(*args, **kwargs)
-            position, path = self._position, self._path()
-            noted = {"epoch": position.epoch, "sample": position.sample, "step": self._step()}
+            following, path = self._following, self._path()
+            noted = {
+                "epoch": following.position.epoch,
+                "sample": following.position.sample,
+                "step": _keras.steps_of(self._model),
+                "steps": following.all_steps,
+            }
             with gfile.GFile(path + ".new", "w") as file:
                 file.write(json.dumps(noted))
             gfile.rename(path + ".new", path, overwrite=True)
@@ -86,7 +93,3 @@ class Backup:
         # Where Keras removes it with the backup.
         folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
         return "/".join([*map(str, folders), _FILE])
-
-    def _step(self) -> int:
-        [optimizer, *_] = _keras.optimizers_of(self._model)
-        return int(_keras.native(optimizer.iterations).numpy())

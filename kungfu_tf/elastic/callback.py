@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import errors, peer
+from kungfu_tf._asking import Asking
 from kungfu_tf._callback import Callback as Base
 from kungfu_tf._schedule import Schedule
 from kungfu_tf._warn import warn
@@ -17,6 +18,9 @@ class ElasticCallback(Base):
 
     Newcomers are started and get ready while the others train, so the peers change some steps
     later. Whatever anybody else asks for is followed as well: what was asked last counts.
+
+    A training that goes on where another run has ended, by a `BackupAndRestore` or a `Position`,
+    has made the steps of that run, too: those of the backup, or of the optimizer.
 
     In a job that was not started with `kungfu-run -w` it warns, and does nothing.
 
@@ -38,8 +42,7 @@ class ElasticCallback(Base):
 
     def __init__(self, schedule: str | Callable[[int], int]) -> None:
         super().__init__()
-        self._size_at = Schedule(schedule).at if isinstance(schedule, str) else schedule
-        self._wanted: int | None = None
+        self._asking = Asking(Schedule(schedule).at if isinstance(schedule, str) else schedule)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Asks for the first number."""
@@ -50,6 +53,7 @@ class ElasticCallback(Base):
                     "ElasticCallback: the peers of this job do not change; kungfu-run -w does that"
                 )
             return
+        self._asking.begin()
         self._look()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -65,7 +69,4 @@ class ElasticCallback(Base):
                 "ElasticCallback: this fit does not follow changes of the peers. Train with "
                 "kungfu_tf.elastic.fit(model, ...)"
             )
-        before, self._wanted = self._wanted, int(self._size_at(fit.following.step))
-        is_new = fit.following.step > 0 and before is None  # others have asked for it
-        if self._wanted != before and not is_new and peer.is_root():
-            peer.propose_new_size(self._wanted)
+        self._asking.look(fit.following.all_steps)

@@ -121,6 +121,8 @@ class _Training:
         position = dealt.position
         if position.epoch == 0 and given["initial_epoch"]:
             position.epoch = int(given["initial_epoch"])
+        if position.epoch or position.sample:
+            self._following.before = _keras.steps_of(model)
         self._callbacks = of_fit.as_list(given["callbacks"])
         self._history = self._find_history()
         self._noted = Noted(self._callbacks, model)
@@ -198,7 +200,7 @@ class _Training:
         """Begins where the last one was made. Within it they know where in the data that is."""
         kind = _keras.package_of(self._model).module.callbacks.BackupAndRestore
         found = [c for c in self._callbacks if isinstance(c, kind)]
-        backups = [Backup(c, self._model, self._following.position) for c in found]
+        backups = [Backup(c, self._model, self._following) for c in found]
         for backup in backups:
             if peer.is_root() and not self._has_changed and not _told:
                 backup.restore()

@@ -35,6 +35,7 @@ class Following:
     Attributes:
         epochs: How many there are to be.
         step: How many steps have been made.
+        before: How many an earlier run had made, which this training goes on with.
         trained: How many samples of all peers.
         batch_size: Of each peer, if policies change it; 0: what the data have.
         sizes: What gives batches their sizes then.
@@ -49,6 +50,7 @@ class Following:
         self.epochs = epochs
         self.position = dealt.position
         self.step = 0
+        self.before = 0
         self.trained = 0
         self.batch_size: int | None = None
         self.sizes: Any = None
@@ -65,6 +67,11 @@ class Following:
         self.samples = _counter("kungfu_samples")
         self.steps = _counter("kungfu_steps")
 
+    @property
+    def all_steps(self) -> int:
+        """How many have been made, in all runs."""
+        return self.before + self.step
+
     def total_of(self, samples: Any) -> Any:
         """How many samples the batches of all peers have, in this step; notes who knows more."""
         mine = tf.stack([tf.cast(samples, tf.int64), self._knows.read_value()])
@@ -79,14 +86,15 @@ class Following:
         position = self.position
         size = self.sizes.newest if self.sizes else self.batch_size
         size = -1 if size is None else size
-        mine = [*more, position.epoch, position.sample, self.step, self.trained, size]
+        place = position.epoch, position.sample, self.step, self.before, self.trained
+        mine = [*more, *place, size]
         told: list[int] = ops.broadcast(np.array(mine), name="fit/following").numpy().tolist()
         return told
 
     def be_at(self, told: list[int]) -> None:
         """Is where rank 0 is."""
         position = self.position
-        position.epoch, position.sample, self.step, self.trained, size = told
+        position.epoch, position.sample, self.step, self.before, self.trained, size = told
         self._since = position.sample
         self.batch_size = None if size < 0 else size
         self.samples.assign(self.trained)

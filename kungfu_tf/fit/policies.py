@@ -145,7 +145,7 @@ class _FitTraining(Training):
         self._model = fit.model
         self._following = fit.following
         if fit.following is not None:
-            self.step = fit.following.step
+            self.step = fit.following.all_steps
         assert fit.data is not None and fit.data.sizes is not None, "there is a PolicyCallback"
         self._sizes = fit.data.sizes
         self._samples: Any = fit.data.samples

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _gate, peer
+from kungfu_tf._asking import Asking
 from kungfu_tf._hook import Hook
 from kungfu_tf._schedule import Schedule
 from kungfu_tf.initializer import broadcast
@@ -30,8 +31,8 @@ class ElasticHook(Hook):
     In a job that does not change its size it only ends the training.
 
     Args:
-        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on. None: as
-            many as others ask for.
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on, by the
+            global step. None: as many as others ask for.
         max_step: The global step that the training ends after.
 
     Raises:
@@ -53,10 +54,9 @@ class ElasticHook(Hook):
         super().__init__()
         if max_step < 1:
             raise ValueError(f"ElasticHook: max_step is a positive integer, not {max_step!r}")
-        self._schedule = None if schedule is None else Schedule(schedule)
+        self._asking = None if schedule is None else Asking(Schedule(schedule).at)
         self._max_step = max_step
         self._step = 0
-        self._wanted: int | None = None
         self._is_trained = False
 
     def begin(self) -> None:
@@ -86,8 +86,8 @@ class ElasticHook(Hook):
             run_context.request_stop()
 
     def _follow(self, session: Any) -> None:
-        if not peer.joining():
-            self._ask()
+        if self._asking is not None and not peer.joining():
+            self._asking.look(self._step)
         if not peer.resize():
             return
         if peer.detached():
@@ -95,11 +95,3 @@ class ElasticHook(Hook):
             raise tf.errors.OutOfRangeError(None, None, "this peer takes no part any more")
         session.run(self._broadcast)
         self._step = int(session.run(self._global_step))
-
-    def _ask(self) -> None:
-        if self._schedule is None:
-            return
-        before, self._wanted = self._wanted, self._schedule.at(self._step)
-        is_new = before is None and self._step > 0  # others have asked for it
-        if self._wanted != before and not is_new and peer.is_root():
-            peer.propose_new_size(self._wanted)

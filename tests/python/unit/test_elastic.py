@@ -10,9 +10,12 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf import peer
+from kungfu_tf._asking import Asking
 from kungfu_tf.data.position import dealt_of, of_arrays
 from kungfu_tf.elastic import training
 from kungfu_tf.elastic.continued import Continued
+from kungfu_tf.policy.training import Training
 
 X = np.arange(12.0).reshape(6, 2)
 
@@ -124,6 +127,92 @@ def test_a_callback_of_a_job_that_stays_as_it_is_warns() -> None:
     callback = kf.elastic.ElasticCallback("1:3,2:1")
     with pytest.warns(UserWarning, match="kungfu-run -w"):
         kf.elastic.fit(model_of("sgd"), X, y=X[:, :1], verbose=0, callbacks=[callback])
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What is asked for in this process, which is a job of `kungfu-run -w` meanwhile."""
+    numbers: list[int] = []
+    monkeypatch.setattr(peer, "launched", lambda: True)
+    monkeypatch.setattr(peer, "elastic", lambda: True)
+    monkeypatch.setattr(peer, "resize", lambda **_: False)
+    monkeypatch.setattr(peer, "propose_new_size", numbers.append)
+    return numbers
+
+
+def test_who_is_not_rank_0_asks_for_nothing(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = Asking(lambda step: 1 + step // 10)
+    monkeypatch.setattr(peer, "rank", lambda: 1)
+    asking.look(15)
+    monkeypatch.setattr(peer, "rank", lambda: 0)
+    asking.look(16)
+    assert asked == []
+    asking.look(20)
+    assert asked == [3]
+
+
+def test_the_last_wish_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(peer, "elastic", lambda: True)
+    monkeypatch.setattr(peer, "propose_new_size", asked.append)
+    monkeypatch.setattr(peer, "_wished", None)
+    for size in (1, 1, 3, 3, 1, 1):  # there is one all the time
+        kf.resize(n=size)
+    assert asked == [1, 3, 3, 1]
+    asked.clear()
+    training = Training()
+    for size in (1, 1, 3, 3, 1, 1):
+        training.propose_size(size)
+    assert asked == [1, 3, 1]
+
+
+def test_todays_size_can_be_wished_in_a_job_that_stays_as_it_is() -> None:
+    assert not kf.resize(n=1)
+    Training().propose_size(1)
+
+
+def test_a_schedule_goes_on_where_a_backup_was_made(asked: list[int], tmp_path: Path) -> None:
+    def train(*more) -> None:
+        backup = tf.keras.callbacks.BackupAndRestore(str(tmp_path), save_freq=1)
+        schedule = kf.callbacks.ElasticCallback("1:4,2:3,3:9")
+        model = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
+        model.optimizer.iterations.assign(100)  # of another training
+        options = {"batch_size": 2, "epochs": 3, "verbose": 0}
+        kf.elastic.fit(model, X, y=X[:, :1], callbacks=[backup, schedule, *more], **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Interrupted(5))
+    assert asked == [1, 2]
+    train()
+    assert asked == [1, 2, 2, 3]
+
+
+def test_a_schedule_goes_on_where_a_position_is(asked: list[int]) -> None:
+    model = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
+    model.optimizer.iterations.assign(5)
+    schedule = kf.callbacks.ElasticCallback("1:4,2:3,3:9")
+    options = {"batch_size": 2, "epochs": 3, "initial_epoch": 1, "initial_sample": 4, "verbose": 0}
+    kf.elastic.fit(model, X, y=X[:, :1], callbacks=[schedule], **options)
+    assert asked == [2, 3]
+
+
+def test_a_schedule_goes_on_in_a_session_that_is_restored(asked: list[int], tmp_path: Path) -> None:
+    def train(last: int) -> None:
+        with tf.Graph().as_default():
+            train_op = tf.compat.v1.train.get_or_create_global_step().assign_add(1)
+            hooks = [kf.hooks.ElasticHook("1:4,2:3,3:9", last)]
+            with tf.compat.v1.train.MonitoredTrainingSession(
+                hooks=hooks, checkpoint_dir=str(tmp_path)
+            ) as session:
+                while not session.should_stop():
+                    session.run(train_op)
+
+    train(5)
+    assert asked == [1, 2]
+    train(9)
+    assert asked == [1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
