@@ -156,7 +156,8 @@ def resize(*, n: int | None = None) -> bool:
 
     Args:
         n: How many peers there should be; rank 0 proposes it (`propose_new_size`). They have come
-            at a later call: nobody waits for them.
+            at a later call: nobody waits for them. Today's number takes back what was proposed,
+            unless the call before had it, too.
 
     Returns:
         Whether the peers are others now.
@@ -167,11 +168,21 @@ def resize(*, n: int | None = None) -> bool:
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
-    if n is not None and n != size() and is_root() and not joining():
+    if n is not None and _is_wish(n) and is_root() and not joining():
         propose_new_size(n)
     before = epoch()
     _Call().run(lambda done, number: _lib.core().kungfu_advance(done, number))
     return epoch() != before
+
+
+_wished: int | None = None  # what `resize` was called with last
+
+
+def _is_wish(n: int) -> bool:
+    """Whether this is to be proposed: another number than in the last call, or than there are."""
+    global _wished
+    before, _wished = _wished, n
+    return n != size() or (n != before and elastic())
 
 
 def rank() -> int:

@@ -145,13 +145,15 @@ class Training:
         self.wanted_strategy, self.wanted_tree = None, fathers
 
     def resize_cluster(self, size: int) -> None:
-        """Asks for another number of peers, which come some steps later.
+        """Asks for another number of peers: some steps later they have come, or have left.
 
-        For a training that follows: `kungfu_tf.elastic.fit`, or a session with an
-        `kungfu_tf.hooks.ElasticHook`.
+        For a training that follows: `kungfu_tf.elastic.fit`, or a session with a
+        `kungfu_tf.hooks.ElasticHook`. Rank 0's wish counts, when all policies have been called; who
+        wishes the same as the last time asks for nothing new. That there cannot be as many, or that
+        the training does not follow, is a FailedPreconditionError then.
 
         Args:
-            size: How many.
+            size: How many, from 1 to the slots of `kungfu-run -H`.
 
         Raises:
             ValueError: If that is not a positive integer.
@@ -194,8 +196,9 @@ class Training:
         Raises:
             FailedPreconditionError: If there cannot be as many, or nobody follows.
         """
-        before, self._asked = self._asked or peer.size(), size
-        if peer.is_root() and size != before:
+        before, self._asked = self._asked, size
+        stays = size == peer.size() and not peer.elastic()
+        if peer.is_root() and size != before and not stays:
             peer.propose_new_size(size)
 
     def end(self) -> None:
