@@ -41,16 +41,20 @@ class Position:
     Example:
 
     ```python
-    position = kf.data.Position()
+    position, state = kf.data.Position(), kf.elastic.ElasticState(None)
     dataset = kf.data.shard(samples, position=position).map(decode).batch(32).prefetch(8)
-    while position.epoch < 10:
-        for samples, (x, y) in kf.data.even(dataset):
-            train_step(x, y, samples)
-            position.commit(int(kf.ops.all_reduce(samples)))
-            if kf.resize():
+    while not state.stopped():
+        with kf.elastic.ElasticContext(state) as should_sync:
+            if should_sync:
                 kf.initializer.broadcast_variables(variables)
                 position.synchronize()
-                break
+            if should_sync or position.sample == 0:
+                batches = iter(kf.data.even(dataset))
+            count, (x, y) = next(batches)
+            train_step(x, y, count)
+            position.commit(int(kf.ops.all_reduce(count)))
+            if position.epoch == 10:
+                state.max_progress = state.progress
     ```
     """
 
