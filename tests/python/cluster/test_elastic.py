@@ -25,13 +25,12 @@ ENDS = {
     "elastic_session.py": ["0", "1", "detached"],
 }
 # Each where it says something new.
-PROGRAMS = ["elastic_fit.py", "elastic.py"]
-BENCHMARKS = [FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"]
-if importlib.metadata.version("keras").startswith("2.15"):
-    PROGRAMS[1] = "elastic_session.py"
-    BENCHMARKS = []
-if os.environ.get("TF_USE_LEGACY_KERAS") == "1":
-    PROGRAMS, BENCHMARKS = PROGRAMS[:1], []
+PROGRAMS = ["elastic_fit.py"]
+BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
+IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
+IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
+if not IS_LEGACY:
+    PROGRAMS.append("elastic_session.py" if IS_KERAS_2 else "elastic.py")
 
 
 def ran(program: Path, *arguments: str, slots: int = 3, server: str | None = None) -> str:
@@ -51,6 +50,11 @@ def ran(program: Path, *arguments: str, slots: int = 3, server: str | None = Non
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_training_goes_on(program: str, tmp_path: Path) -> None:
+    """Also what KungFu did not (its issue 297): one change after the other, and rank 0 leaves.
+
+    There peers of different versions waited for each other, and a newcomer became rank 0, so that
+    the state was lost.
+    """
     port = str(ports.take()[0])
     server = f"http://127.0.0.1:{port}"
     said = ran(FOLDER / program, port, str(tmp_path / "cluster.json"), server=server)
@@ -58,9 +62,10 @@ def test_training_goes_on(program: str, tmp_path: Path) -> None:
     assert [ended.get(str(number)) for number in range(len(ended))] == ENDS[program]
 
 
-@pytest.mark.parametrize("program", BENCHMARKS)
-def test_what_the_benchmark_runs(program: Path, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    ran(program, str(report), "1", slots=4)
-    changes = [json.loads(line) for line in report.read_text().splitlines()][1:]
-    assert [(c["from"], c["to"]) for c in changes] == [(1, 4), (4, 2), (2, 3), (3, 1)]
+if not IS_KERAS_2 and not IS_LEGACY:
+
+    def test_what_the_benchmark_runs(tmp_path: Path) -> None:
+        report = tmp_path / "report"
+        ran(BENCHMARK, str(report), "1", slots=4)
+        changes = [json.loads(line) for line in report.read_text().splitlines()][1:]
+        assert [(c["from"], c["to"]) for c in changes] == [(1, 4), (4, 2), (2, 3), (3, 1)]
