@@ -103,12 +103,13 @@ def request_variable(
         InvalidArgumentError: If the shape is not whole, the version is negative, or the timeout is
             not positive.
         UnsupportedTypeError: If the dtype cannot travel.
-        tf.errors.NotFoundError: If it is not there and `wait` is False.
+        tf.errors.NotFoundError: If `wait` is False, and it is not there or that peer has ended in
+            order.
         tf.errors.OutOfRangeError: If the version has left the window, or was left out.
         tf.errors.InvalidArgumentError: If it has another dtype or shape there, or there is no such
             rank.
         tf.errors.DeadlineExceededError: If it did not come in time.
-        tf.errors.UnavailableError: If that peer is gone.
+        tf.errors.UnavailableError: If that peer is gone otherwise.
         tf.errors.ResourceExhaustedError: If 1024 requests of this peer are waiting there already.
 
     Example:

@@ -109,8 +109,9 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
 
     Nobody waits for a straggler: a published model is served while its owner computes, or does
     nothing, and it travels while this peer computes its gradients. A peer that has not published
-    yet is not averaged with. What it costs is one model per peer and step, whatever their number,
-    and two copies of it in memory.
+    yet, or has ended in order, is not averaged with: who asked it makes that step on its own model.
+    That a peer crashed is an error of who asks it. What it costs is one model per peer and step,
+    whatever their number, and two copies of it in memory.
 
     Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
     and ends with the average in the model. In `fit` peers take as many steps as they have batches:

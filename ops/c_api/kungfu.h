@@ -166,10 +166,10 @@ KUNGFU_EXPORT int kungfu_save(const kungfu_span* spans, int num_spans, const kun
 /* Keeps nothing any more under names that begin with `prefix`: their versions begin anew. Returns a status code. */
 KUNGFU_EXPORT int kungfu_forget(const char* prefix);
 /* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. What is not there yet
- * is waited for if `wait` is not 0, else it is NOT_FOUND. OUT_OF_RANGE: the version has left the window, or was left
- * out. INVALID_ARGUMENT: it is of another dtype or other shapes there. `timeout`: seconds, 0:
- * KUNGFU_COLLECTIVE_TIMEOUT. No other peer takes part: what fails here is an error here only. A new epoch changes
- * nothing; where one was interrupted, what is pending fails, and what is started before the next. */
+ * is waited for if `wait` is not 0, else it is NOT_FOUND, as it is when that peer has ended in order. OUT_OF_RANGE: the
+ * version has left the window, or was left out. INVALID_ARGUMENT: it is of another dtype or other shapes there.
+ * `timeout`: seconds, 0: KUNGFU_COLLECTIVE_TIMEOUT. No other peer takes part: what fails here is an error here only. A
+ * new epoch changes nothing; where one was interrupted, what is pending fails, and what is started before the next. */
 KUNGFU_EXPORT uint64_t kungfu_request(int target, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
                                       int wait, double timeout, int64_t* version, kungfu_done done, void* arg);
 /* Queues: what is put is taken once, in order, by whoever gets it first. blob->version is not looked at. `put` copies

@@ -5,7 +5,7 @@
 //                           signature.step: the version + 1, or 0 for the newest; of a queue its epoch + 1
 //   keeper → asker   part 0: the version that comes, u64; parts 1, 2, ...: the bytes, kPullPart in each. They carry
 //                    the signature of the pull, and wait for credit and grants like all data.
-//               or   kFail  part 0: there is no such blob
+//               or   kFail  part 0: there is no such blob; kUnavailable: the keeper is about to leave
 //   asker → keeper   kFail  part 1: it is not wanted any more
 
 #pragma once

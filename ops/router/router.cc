@@ -172,6 +172,12 @@ uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
   return out && out->connected() ? out->connection()->bytes_sent() : 0;
 }
 
+bool Router::HasLeftOnLoop(const PeerId& peer) const {
+  KF_DCHECK(loop_->InLoop());
+  const auto it = peers_.find(peer);
+  return it != peers_.end() && !it->second.lost.ok() && it->second.has_left();
+}
+
 // What has been said to it before may still reach it.
 void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
   KF_DCHECK(loop_->InLoop());
@@ -326,7 +332,7 @@ void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status&
 void Router::OnPullOnLoop(const PeerId& from, const FrameHeader& pull) {
   KF_DCHECK(loop_->InLoop());
   if (pulls_) return pulls_->OnPullOnLoop(from, pull);
-  RefusePullOnLoop(from, IdOf(pull.tag), CancelledError("this peer has left"));
+  RefusePullOnLoop(from, IdOf(pull.tag), UnavailableError("the peer has left"));
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {

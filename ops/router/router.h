@@ -97,6 +97,8 @@ class Router : public InLinkOwner, public OutLinkOwner {
   bool ConnectedOnLoop(const PeerId& peer) const;
   Clock::time_point LastHeardOnLoop(const PeerId& peer);
   uint64_t BytesSentOnLoop(const PeerId& peer) const;
+  // Whether the peer is gone, and has said goodbye: it has ended, and did not crash.
+  bool HasLeftOnLoop(const PeerId& peer) const;
   // Ends the connections with a peer; OnPeerLost follows with `why`.
   void GiveUpOnLoop(const PeerId& peer, const Status& why);
 

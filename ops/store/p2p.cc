@@ -314,7 +314,7 @@ void P2p::OnPullRefusedOnLoop(const PeerId& keeper, const OperationId& id, const
     const Request& request = running->request;
     if (!running->pull || !(running->pull->id() == id) || request.peers[request.target] != keeper) continue;
     const std::shared_ptr<Running> refused = running;
-    return refused->pull->EndOnLoop(why.WithContext("from " + TargetOf(request)));
+    return refused->pull->RefusedOnLoop(why);
   }
 }
 

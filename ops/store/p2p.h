@@ -56,8 +56,8 @@ class P2p : private PullHandler {
 
   // What is saved here may also be asked for here. Errors: kInvalidArgument (no such rank; it is of another form
   // there), kNotFound, kOutOfRange (the version will never be there again), kDeadlineExceeded, kUnavailable (the peer
-  // is gone), kResourceExhausted (too many requests wait there), kCancelled (of a queue: the epoch has ended; this peer
-  // has interrupted it), what another peer has interrupted the epoch with.
+  // is gone; who does not wait: it has crashed), kResourceExhausted (too many requests wait there), kCancelled (of a
+  // queue: the epoch has ended; this peer has interrupted it), what another peer has interrupted the epoch with.
   uint64_t Start(Request request);
   // kDeadlineExceeded: nobody has made room. Then it is not in the queue.
   uint64_t Start(Put put);

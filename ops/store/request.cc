@@ -73,9 +73,21 @@ void Pull::ReceiveOnLoop(uint32_t part, Pieces places) {
 
 void Pull::OnPartOnLoop(const Status& status) {
   KF_DCHECK(loop_->InLoop());
+  const bool left = status.code() == Code::kUnavailable && router_->HasLeftOnLoop(request_->peers[request_->target]);
+  if (left) return EndOnLoop(Left(status));
   if (!status.ok()) return EndOnLoop(status);
   if (--missing_ == 0) EndOnLoop(OkStatus());
 }
+
+// Who lives and cannot be asked is about to leave.
+void Pull::RefusedOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  const Status status = why.WithContext("from " + TargetOf(*request_));
+  EndOnLoop(why.code() == Code::kUnavailable ? Left(status) : status);
+}
+
+// Who does not wait takes a peer that has ended in order for one that has not saved it.
+Status Pull::Left(const Status& why) const { return request_->waits ? why : Status(Code::kNotFound, why.message()); }
 
 void Pull::OnMismatchOnLoop(const PeerId&, const std::string& difference) {
   KF_DCHECK(loop_->InLoop());

@@ -20,7 +20,7 @@ namespace kungfu {
 
 struct Request {
   Query query;
-  bool waits = true;   // for what is not there yet; else that is kNotFound
+  bool waits = true;   // for what is not there yet; else that is kNotFound, as is what a peer had that has left
   double timeout = 0;  // seconds; 0: the store's
   PeerList peers;      // of the session
   int target = 0;      // rank
@@ -46,6 +46,8 @@ class Pull : public ConversationHandler {
   // Ends it with `status`; nothing if it has ended. GiveUp tells the other peer.
   void EndOnLoop(const Status& status);
   void GiveUpOnLoop(const Status& status);
+  // The other peer will not send it.
+  void RefusedOnLoop(const Status& why);
   const OperationId& id() const { return id_; }
 
   // ConversationHandler
@@ -54,6 +56,7 @@ class Pull : public ConversationHandler {
  private:
   void ReceiveOnLoop(uint32_t part, Pieces places);
   void OnPartOnLoop(const Status& status);
+  Status Left(const Status& why) const;
 
   EventLoop* const loop_;
   Router* const router_;

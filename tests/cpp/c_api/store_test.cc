@@ -124,5 +124,35 @@ KF_TEST(CApiStore, ARequestCanBeCancelled) {
   });
 }
 
+// Who ends in order has nothing to give any more; who crashes is missed.
+KF_TEST(CApiStore, ACrashIsNoGoodbye) {
+  for (const bool crashes : {false, true}) {
+    int asked[2];
+    EXPECT_EQ(pipe(asked), 0);
+    const auto body = [&](int rank) {
+      EXPECT_EQ(Save("x", {1, 2}), kOk);
+      Answer first;
+      EXPECT_EQ(Request(1 - rank, BlobNamed("x"), true, &first), kOk);
+      if (rank == 0) {
+        Answer last;
+        EXPECT_EQ(Request(1, BlobNamed("end"), true, &last), kUnavailable);
+        Answer now;
+        EXPECT_EQ(Request(1, BlobNamed("x"), false, &now), crashes ? kUnavailable : kNotFound);
+      } else if (crashes) {
+        EXPECT_EQ(write(asked[1], "", 1), 1);
+        while (true) pause();
+      }
+      kungfu_shutdown();
+    };
+    const auto when = [&] {
+      char byte;
+      if (crashes) EXPECT_EQ(read(asked[0], &byte, 1), 1);
+    };
+    InPeersOneKilled(2, body, crashes ? 1 : -1, when);
+    close(asked[0]);
+    close(asked[1]);
+  }
+}
+
 }  // namespace
 }  // namespace kungfu::testing

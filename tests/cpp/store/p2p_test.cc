@@ -189,6 +189,9 @@ KF_TEST(P2p, ARequestOfAPeerThatLeavesEnds) {
   cluster.Stop(1);
   EXPECT_EQ(Error(&cluster, waiting, "x", 1).code(), Code::kUnavailable);
   EXPECT_EQ(Error(&cluster, Ask(&cluster, 0, 1, {"x"}), "x", 1).code(), Code::kUnavailable);
+  Question now("x");
+  now.waits = false;
+  EXPECT_EQ(Error(&cluster, Ask(&cluster, 0, 1, now), "x", 1).code(), Code::kNotFound);
   EXPECT_OK(Save(&cluster, 2, "x", {5}).status());
   ExpectBlob(Ask(&cluster, 0, 2, {"x"}), {5}, 0);
   EXPECT_EQ(Ask(&cluster, 1, 0, {"x"})->Wait().code(), Code::kCancelled);
