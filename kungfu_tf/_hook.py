@@ -10,7 +10,13 @@ class Hook(tf.compat.v1.train.SessionRunHook):
 
     Once there is one, monitored sessions and Estimators are ours: they know these hooks, and so are
     loaded by none of them.
+
+    Attributes:
+        changes_peers: Whether others may take part after its `before_run`, which hooks of ours that
+            do not are called after.
     """
+
+    changes_peers = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -50,6 +50,8 @@ class ElasticHook(Hook):
     ```
     """
 
+    changes_peers = True
+
     def __init__(self, schedule: str | None, max_step: int) -> None:
         super().__init__()
         if max_step < 1:

@@ -7,8 +7,9 @@ from typing import Any
 
 from kungfu_tf import _batch, _gate, errors, peer, variables
 from kungfu_tf._hook import Hook
+from kungfu_tf.initializer.broadcast import values_of_root
 from kungfu_tf.policy.base import BasePolicy
-from kungfu_tf.policy.policies import Policies
+from kungfu_tf.policy.policies import Policies, newest_of_all
 from kungfu_tf.policy.training import Training
 from kungfu_tf.variables import GraphKeys
 
@@ -21,7 +22,8 @@ class PolicyHook(Hook):
     change the learning rate, the optimizer must be made with the variable
     `kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)`. The hook counts in
     samples of all peers: an epoch begins and ends where their number says so, and training stops
-    after the last.
+    after the last. With an `ElasticHook`, newcomers go on where the others are: their policies are
+    called from the next step on.
 
     Args:
         policies: As for `kungfu_tf.callbacks.PolicyCallback`.
@@ -67,6 +69,7 @@ class PolicyHook(Hook):
         self._first = init_batch_size
         self._training: Any = None
         self._is_trained = False
+        self._peers: int | None = None  # the epoch of those that have trained
 
     def begin(self) -> None:
         self._training = _SessionTraining(self._first)
@@ -74,10 +77,11 @@ class PolicyHook(Hook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         """A session that was restored goes on in its epoch."""
         del coord
-        training = self._training
-        training.session = session
-        training.know()
-        training.epoch = min(training.trained_samples // self._epoch_size, self._epoch_num - 1)
+        self._training.session = session
+        if peer.joining():
+            return
+        self._peers = peer.epoch()
+        self._look()
         self._call("before_train")
         self._call("before_epoch")
 
@@ -87,6 +91,7 @@ class PolicyHook(Hook):
         gates = _gate.gates_of(graph)
         self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
         if self._is_trained:
+            self._follow()
             self._policies.call("before_step", self._training)
             self._training.begin_step()
 
@@ -112,8 +117,23 @@ class PolicyHook(Hook):
 
     def end(self, session: Any) -> None:
         del session
-        if not peer.detached():
+        if self._peers is not None and not peer.detached():
             self._call("after_train")
+
+    def _follow(self) -> None:
+        """With others, newcomers learn how far the training is."""
+        before, self._peers = self._peers, peer.epoch()
+        if before == self._peers:
+            return
+        self._look()
+        self._training.step = newest_of_all(self._training.step)
+        self._policies.agree(self._training)  # on those that have failed
+
+    def _look(self) -> None:
+        """Learns where rank 0's session is."""
+        training = self._training
+        training.be_as_root()
+        training.epoch = min(training.trained_samples // self._epoch_size, self._epoch_num - 1)
 
     def _call(self, method: str) -> None:
         self._policies.call(method, self._training)
@@ -140,7 +160,15 @@ class _SessionTraining(Training):
                 continue
         self._values: dict[str, Any] = {}
         self._set = {key: variables.create_setter(v) for key, v in self._variables.items()}
-        self._set_factor = variables.create_setter(_batch.factor.get())
+        factor = _batch.factor.get()
+        self._set_factor = variables.create_setter(factor)
+        # Other hooks may have looked for variables before these were made.
+        self._share = values_of_root([*self._variables.values(), factor], root=0)
+
+    def be_as_root(self) -> None:
+        """Gets what rank 0's session has, which may have been restored."""
+        self.session.run(self._share)
+        self.know()
 
     def know(self) -> None:
         """Reads what the session has."""

@@ -65,7 +65,8 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     watched = [_Nan(h) if isinstance(h, v1.train.NanTensorHook) else h for h in others]
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
     equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
-    ours = [*(equal or [BroadcastGlobalVariablesHook()]), *(h for h in ours if h not in equal)]
+    ours = sorted((h for h in ours if h not in equal), key=lambda hook: not hook.changes_peers)
+    ours = [*(equal or [BroadcastGlobalVariablesHook()]), *ours]
     last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
     return [AverageAtEnd(mine), *ours, _First(last), *watched, last]
 
