@@ -170,13 +170,13 @@ class _FitTraining(Training):
     def change_learning_rate(self, rate: float) -> None:
         self._optimizer().learning_rate = rate
 
-    def propose_size(self, size: int) -> None:
+    def resize_cluster(self, size: int) -> None:
         if self._following is None:
             raise errors.FailedPreconditionError(
                 "PolicyCallback: a policy wants another number of peers, and this fit does not "
                 "follow. Train with kungfu_tf.elastic.fit(model, ...)"
             )
-        super().propose_size(size)
+        super().resize_cluster(size)
 
     def end(self) -> None:
         self._model.stop_training = True

@@ -24,8 +24,9 @@ class Policies:
 
     Args:
         policies: As many on every peer.
-        on_error: What happens if one raises: "stop" ends the training with PolicyError, and so on
-            all peers; "continue" leaves that policy out from then on, everywhere, and says so.
+        on_error: What happens if one raises, or wants more peers than there can be: "stop" ends the
+            training with PolicyError, and so on all peers; "continue" leaves that policy out from
+            then on, everywhere, and says so.
 
     Raises:
         TypeError: If something is not a BasePolicy.
@@ -43,6 +44,7 @@ class Policies:
             raise ValueError(f"{len(self._policies)} policies are more than {_MOST}")
         self._on_error = on_error
         self._failed = 0  # a bit for each
+        self._resizer = 0, ""  # which one has asked for other peers, and where
 
     def call(self, method: str, training: Training) -> None:
         """Calls a method of each.
@@ -53,32 +55,32 @@ class Policies:
         for number, policy in self._policies.items():
             if self._failed >> number & 1:
                 continue
+            what, before = f"{type(policy).__name__}.{method}", training.wanted_size
             try:
                 getattr(policy, method)(training)
             except Exception as error:
-                what = f"{type(policy).__name__}.{method}: {type(error).__name__}: {error}"
-                if self._on_error == "stop":
-                    raise errors.PolicyError(what) from error
-                self._failed |= 1 << number
-                _log.exception("rank %d goes on without a policy: %s", peer.rank(), what)
+                self._fail(number, what, error)
+            if training.wanted_size != before:
+                self._resizer = number, what
 
     def agree(self, training: Training) -> None:
         """Does what rank 0's policies want. All peers call it after the same call.
 
         Args:
             training: What they have been called with.
+
+        Raises:
+            PolicyError: If there cannot be as many peers, and that ends the training.
         """
         rows = _of_all([*_wishes(training), self._failed])
-        for failed in rows[:, -1]:
-            self._failed |= int(failed)
-        self._policies = {n: p for n, p in self._policies.items() if not self._failed >> n & 1}
+        self._leave_out(rows[:, -1])
         size, rate, stops, has_strategy, has_tree, peers, _ = rows[0]
         if not math.isnan(size):
             training.change_batch_size(int(size))
         if not math.isnan(rate):
             training.change_learning_rate(float(rate))
         if not math.isnan(peers):
-            training.propose_size(int(peers))
+            self._propose(training, int(peers))
         if stops:
             training.end()
         if has_strategy:
@@ -90,6 +92,26 @@ class Policies:
         training.wanted_batch_size = training.wanted_learning_rate = training.wanted_size = None
         training.wanted_strategy = training.wanted_tree = None
         training.wants_to_stop = False
+
+    def _propose(self, training: Training, size: int) -> None:
+        """Rank 0 asks for others, and all learn whether it could."""
+        try:
+            training.propose_size(size)
+        except errors.KungfuError as error:
+            self._fail(*self._resizer, error)
+        self._leave_out(_of_all([self._failed])[:, 0])
+
+    def _fail(self, number: int, what: str, error: Exception) -> None:
+        what = f"{what}: {type(error).__name__}: {error}"
+        if self._on_error == "stop":
+            raise errors.PolicyError(what) from error
+        self._failed |= 1 << number
+        _log.error("rank %d goes on without a policy: %s", peer.rank(), what, exc_info=error)
+
+    def _leave_out(self, failed_of_all: Iterable[float]) -> None:
+        for failed in failed_of_all:
+            self._failed |= int(failed)
+        self._policies = {n: p for n, p in self._policies.items() if not self._failed >> n & 1}
 
 
 _MOST = 32

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kungfu_tf import _measured, peer
+from kungfu_tf.launcher.flags import STRATEGIES
 
 
 class Training:
@@ -117,7 +118,9 @@ class Training:
 
         Raises:
             ValueError: If it is not a finite number, or negative.
+            Exception: If there is none that could be read.
         """
+        _ = self.learning_rate
         if not math.isfinite(rate) or rate < 0:
             raise ValueError(f"a learning rate is finite and not negative, not {rate!r}")
         self.wanted_learning_rate = float(rate)
@@ -127,7 +130,12 @@ class Training:
 
         Args:
             strategy: Its name.
+
+        Raises:
+            ValueError: If there is none of that name.
         """
+        if strategy not in STRATEGIES:
+            raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {strategy!r}")
         self.wanted_strategy, self.wanted_tree = strategy, None
 
     def set_tree(self, tree: Sequence[int]) -> None:
@@ -137,11 +145,13 @@ class Training:
             tree: The father of each rank.
 
         Raises:
-            ValueError: If it is not of all ranks.
+            ValueError: If it is no tree of all ranks.
         """
         fathers = [int(father) for father in tree]
         if len(fathers) != self.size:
             raise ValueError(f"a tree of {len(fathers)} ranks, of {self.size} peers: {fathers}")
+        if not _is_tree(fathers):
+            raise ValueError(f"these fathers of the ranks 0, 1, ... are no tree: {fathers}")
         self.wanted_strategy, self.wanted_tree = None, fathers
 
     def resize_cluster(self, size: int) -> None:
@@ -208,3 +218,13 @@ class Training:
     def _metric(self, name: str) -> float | None:
         value = float(self.measured().get(name, math.nan))
         return None if math.isnan(value) else value
+
+
+def _is_tree(fathers: list[int]) -> bool:
+    """Whether all ranks come to one root, which is its own father."""
+    reached = {rank for rank, father in enumerate(fathers) if rank == father}
+    if len(reached) != 1:
+        return False
+    while more := {rank for rank, father in enumerate(fathers) if father in reached} - reached:
+        reached |= more
+    return len(reached) == len(fathers)

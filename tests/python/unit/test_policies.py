@@ -187,6 +187,37 @@ def test_who_raises_is_named_and_others_go_on() -> None:
     assert training.learning_rate == 2.0
 
 
+def test_who_asks_for_what_cannot_be_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Asks(kf.policy.BasePolicy):
+        def __init__(self, action: str, value: Any) -> None:
+            self.wish, self.steps = (action, value), 0
+
+        def after_step(self, training: kf.policy.Training) -> None:
+            self.steps += 1
+            getattr(training, self.wish[0])(self.wish[1])
+
+    class NeedsSlots(Told):
+        def propose_size(self, size: int) -> None:
+            raise kf.errors.FailedPreconditionError(f"there are no {size} slots")
+
+    for action, value, text in (
+        ("set_strategy", "SPIRAL", r"ValueError: a strategy is STAR or .* not 'SPIRAL'"),
+        ("set_tree", [1], r"ValueError: these fathers .* are no tree: \[1\]"),
+        ("resize_cluster", 0, "ValueError: a number of peers is a positive integer, not 0"),
+        ("resize_cluster", 99, "FailedPreconditionError: there are no 99 slots"),
+    ):
+        asks, calm = Asks(action, value), Asks("set_learning_rate", 0.5)
+        with pytest.raises(kf.errors.PolicyError, match=rf"Asks\.after_step: {text}"):
+            NeedsSlots().go(Policies([calm, asks], "stop"))
+        policies, training = Policies([asks, calm], "continue"), NeedsSlots()
+        training.go(policies)
+        assert re.search(rf"Asks\.after_step: {text}", caplog.text)
+        caplog.clear()
+        training.go(policies)
+        assert (asks.steps, calm.steps, training.learning_rate) == (1 + 1, 1 + 2, 0.5)
+        assert caplog.text == ""
+
+
 def test_batches_that_change_while_they_are_read() -> None:
     sizes = Sizes(3)
     dataset = rebatched(tf.data.Dataset.range(40).batch(7), sizes)

@@ -43,9 +43,18 @@ def test_interference_arguments(strategies: list[str], options: Any, text: str) 
         kf.policy.InterferenceStrategyPolicy(strategies, **options)
 
 
-def test_trees_of_policies() -> None:
+def test_trees_of_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="a tree of 2 ranks, of 1 peers"):
         Training().set_tree([0, 0])
+    measured = Measured(monkeypatch)
+    for tree in ([0, 1, 1], [1, 0, 0], [0, 2, 1], [3, 0, 2], [-1, 0, 0]):
+        measured.tree = tree
+        with pytest.raises(ValueError, match="are no tree"):
+            Training().set_tree(tree)
+    measured.tree = [1, 2, 2]
+    training = Training()
+    training.set_tree(measured.tree)
+    assert training.wanted_tree == [1, 2, 2]
     with pytest.raises(ValueError, match="interval is a number of steps, not 0"):
         kf.policy.LatencyTreePolicy(interval=0)
 
