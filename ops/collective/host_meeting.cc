@@ -31,9 +31,9 @@ bool HostMeeting::SomeMeet(const PeerList& peers, int rank, bool met) {
 HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, const PeerList& peers, int rank, Run run, Met met)
     : loop_(loop), run_(std::move(run)), met_(std::move(met)) {
   const std::vector<int> hosts = peers.HostOfRanks();
-  const std::vector<int> masters = MastersOf(hosts);
+  const std::vector<int> roots = HostRootsOf(hosts);
   for (int other = 0; other < peers.size(); ++other) {
-    fathers_.push_back(masters[hosts[other]]);
+    fathers_.push_back(roots[hosts[other]]);
     if (other == rank) place_ = static_cast<int>(ranks_.size());
     if (hosts[other] == hosts[rank]) ranks_.push_back(other);
   }

@@ -87,7 +87,7 @@ Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
       strategy.push_back(UpAndDown(Star(size, 0)));
       break;
     case StrategyName::kMultiStar:
-      for (int master : MastersOf(hosts)) strategy.push_back(UpAndDown(Star(size, master)));
+      for (int root : HostRootsOf(hosts)) strategy.push_back(UpAndDown(Star(size, root)));
       break;
     case StrategyName::kRing:
       for (int root = 0; root < size; ++root) strategy.push_back(AroundTheRing(size, root));
@@ -105,7 +105,7 @@ Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
       strategy.push_back(UpAndDown(HostBinaryTree(hosts, 0)));
       break;
     case StrategyName::kMultiBinaryTreeStar:
-      for (int master : MastersOf(hosts)) strategy.push_back(UpAndDown(HostBinaryTree(hosts, master)));
+      for (int root : HostRootsOf(hosts)) strategy.push_back(UpAndDown(HostBinaryTree(hosts, root)));
       break;
     case StrategyName::kHierarchy:
       for (int root = 0; root < size; ++root) strategy.push_back(UpAndDown(CounterpartStar(hosts, root)));

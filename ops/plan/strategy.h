@@ -17,12 +17,12 @@ namespace kungfu {
 enum class StrategyName : uint8_t {
   kAuto = 0,                 // whatever is fastest: see cost.h
   kStar = 1,                 // one star, root 0
-  kMultiStar = 2,            // one pair per host: a star from the host's master
+  kMultiStar = 2,            // one pair per host: a star from the host's root
   kRing = 3,                 // p pairs: a chain from each rank
   kClique = 4,               // p pairs: a star from each rank
-  kTree = 5,                 // star within hosts, star between masters
+  kTree = 5,                 // star within hosts, star between their roots
   kBinaryTree = 6,           // one binary tree over all ranks
-  kBinaryTreeStar = 7,       // star within hosts, binary tree between masters
+  kBinaryTreeStar = 7,       // star within hosts, binary tree between their roots
   kMultiBinaryTreeStar = 8,  // the same, one pair per host as root
   kHierarchy = 9,            // p pairs: star within hosts, star between those of one place on each host
 };

@@ -50,21 +50,21 @@ Graph TreeOverAll(int size, int root, FatherOfPlace father_of_place) {
   return GraphOf(fathers);
 }
 
-// A star within each host from its master, and a tree between the masters from `root`, which is one of them.
-Graph TreeOverHosts(const std::vector<int>& host_of_rank, const std::vector<int>& master_of_host, int root,
+// A star within each host from its root, and a tree between these from `root`, which is one of them.
+Graph TreeOverHosts(const std::vector<int>& host_of_rank, const std::vector<int>& root_of_host, int root,
                     FatherOfPlace father_of_place) {
   const int size = static_cast<int>(host_of_rank.size());
   std::vector<int> fathers(size);
-  for (int rank = 0; rank < size; ++rank) fathers[rank] = master_of_host[host_of_rank[rank]];
-  LinkTree(master_of_host, host_of_rank[root], father_of_place, &fathers);
+  for (int rank = 0; rank < size; ++rank) fathers[rank] = root_of_host[host_of_rank[rank]];
+  LinkTree(root_of_host, host_of_rank[root], father_of_place, &fathers);
   return GraphOf(fathers);
 }
 
 Graph TreeOverMasters(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
   KF_CHECK(0 <= root && root < static_cast<int>(host_of_rank.size())) << "root " << root;
-  std::vector<int> master_of_host = MastersOf(host_of_rank);
-  master_of_host[host_of_rank[root]] = root;
-  return TreeOverHosts(host_of_rank, master_of_host, root, father_of_place);
+  std::vector<int> root_of_host = HostRootsOf(host_of_rank);
+  root_of_host[host_of_rank[root]] = root;
+  return TreeOverHosts(host_of_rank, root_of_host, root, father_of_place);
 }
 
 }  // namespace
@@ -105,12 +105,12 @@ Graph Star(int size, int root) { return TreeOverAll(size, root, FatherInStar); }
 Graph BinaryTree(int size, int root) { return TreeOverAll(size, root, FatherInBinaryTree); }
 Graph Chain(int size, int root) { return TreeOverAll(size, root, FatherInChain); }
 
-std::vector<int> MastersOf(const std::vector<int>& host_of_rank) {
-  std::vector<int> masters;
+std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank) {
+  std::vector<int> roots;
   for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
-    if (host_of_rank[rank] == static_cast<int>(masters.size())) masters.push_back(static_cast<int>(rank));
+    if (host_of_rank[rank] == static_cast<int>(roots.size())) roots.push_back(static_cast<int>(rank));
   }
-  return masters;
+  return roots;
 }
 
 Graph HostStar(const std::vector<int>& host_of_rank, int root) {
@@ -123,7 +123,7 @@ Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root) {
 
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root) {
   KF_CHECK(0 <= root && root < static_cast<int>(host_of_rank.size())) << "root " << root;
-  std::vector<std::vector<int>> ranks_of_host(MastersOf(host_of_rank).size());
+  std::vector<std::vector<int>> ranks_of_host(HostRootsOf(host_of_rank).size());
   for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
     ranks_of_host[host_of_rank[rank]].push_back(static_cast<int>(rank));
   }

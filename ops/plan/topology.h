@@ -26,15 +26,15 @@ Graph Star(int size, int root);
 Graph BinaryTree(int size, int root);
 // A chain root -> root+1 -> … (mod size): p-1 steps, n bytes out of each rank but the last.
 Graph Chain(int size, int root);
-// The first rank of each host. Hosts are numbered in order of first appearance, as by PeerList::HostOfRanks.
-std::vector<int> MastersOf(const std::vector<int>& host_of_rank);
-// Within each host a star from the host's master (its first rank, or `root` on the host of `root`); between the
-// masters a star / a binary tree, from `root`.
+// The root of each host: its first rank. Hosts are numbered in order of first appearance, as by PeerList::HostOfRanks.
+std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank);
+// Within each host a star from the host's root (its first rank, or `root` on the host of `root`); between the hosts'
+// roots a star / a binary tree, from `root`.
 Graph HostStar(const std::vector<int>& host_of_rank, int root);
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root);
-// The same with a star, but the master of each host is the counterpart of `root`: who has its place there, counted
-// around where there are fewer. Over all roots of a host each peer is master as often as any other. Children are in
-// rank order, those of the same host before the masters.
+// The same with a star, but each host's root is the counterpart of `root`: who has its place there, counted
+// around where there are fewer. Taken over all `root` of one host, each peer is root equally often. Children are in
+// rank order, those of the same host before the others' roots.
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root);
 
 }  // namespace kungfu

@@ -83,8 +83,8 @@ KF_TEST(Topology, Chains) {
 }
 
 KF_TEST(Topology, MastersAreTheFirstOfTheirHosts) {
-  EXPECT_TRUE(MastersOf({0, 1, 0, 2, 1}) == (Ranks{0, 1, 3}));
-  EXPECT_TRUE(MastersOf({}).empty());
+  EXPECT_TRUE(HostRootsOf({0, 1, 0, 2, 1}) == (Ranks{0, 1, 3}));
+  EXPECT_TRUE(HostRootsOf({}).empty());
 }
 
 KF_TEST(Topology, HostStars) {
@@ -95,7 +95,7 @@ KF_TEST(Topology, HostStars) {
   ExpectFathers(HostStar({0, 0, 0}, 1), {1, 1, 1});
 }
 
-// Five hosts of two; between the masters 0, 2, 4, 6, 8 a binary tree.
+// Five hosts of two; between their roots 0, 2, 4, 6, 8 a binary tree.
 KF_TEST(Topology, HostBinaryTrees) {
   const std::vector<int> hosts = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4};
   ExpectFathers(HostBinaryTree(hosts, 0), {0, 0, 0, 2, 0, 4, 2, 6, 2, 8});
