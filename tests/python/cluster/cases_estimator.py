@@ -161,6 +161,37 @@ def case_rank_0_has_the_files():
         assert (exported is None) == (not kf.is_root())
 
 
+def case_policies():
+    """Their variables are made in the Estimator's graph; what was restored goes on everywhere."""
+
+    class Notes(kf.policy.BasePolicy):
+        def __init__(self):
+            self.seen, self.epochs = [], []
+
+        def before_epoch(self, training):
+            self.epochs.append(training.epoch)
+
+        def after_step(self, training):
+            self.seen.append((training.trained_samples, training.batch_size))
+
+    def batches():
+        x, y = training.samples(100)
+        rows = tf.range(kf.variables.get_or_create_batch_size(4)) + 10 * kf.rank()
+        return tf.gather(x[:, :FEATURES], rows), tf.gather(y, rows)
+
+    first, again = Notes(), Notes()
+    schedule = kf.policy.ScheduledBatchSizePolicy("4:2,8:1")
+    with own_directory() as directory:
+        estimator = estimator_of(directory)
+        for policies, epochs in (([schedule, first], 2), ([again], 3)):
+            hook = kf.hooks.PolicyHook(policies, 60, epochs, 4)
+            estimator.train(batches, hooks=[Hook(), hook])
+        assert_equal(values_of(estimator))
+    assert first.seen == [(12, 4), (24, 4), (48, 8), (72, 8), (96, 8), (120, 8)], first.seen
+    assert again.seen == [(144, 8), (168, 8), (192, 8)], again.seen
+    assert (first.epochs, again.epochs) == ([0, 1], [2])
+
+
 def serving():
     features = v1.placeholder(tf.float64, [None, FEATURES])
     return estimators.export.TensorServingInputReceiver(features, features)

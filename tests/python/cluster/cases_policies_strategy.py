@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import tensorflow as tf
 import training
@@ -80,3 +82,26 @@ def case_the_shortest_ways(where):
     finally:
         kf.ops.set_strategy("AUTO")
     assert set(asks.used.values()) == {"TREE"}
+
+
+@each(where=["fit", "session"])
+def case_the_strategy_changes_where_most_see_interference(where):
+    """They vote, and change at the same step; only what each has measured is told here."""
+    slow = {2: (1, 2), 4: (0, 1, 2), 6: (3,), 8: (1, 2, 3)}  # which ranks, after so many steps
+    asks = Asks({})
+    policy = kf.policy.InterferenceStrategyPolicy(
+        ["RING", "BINARY_TREE"], interval=2, threshold=0.7
+    )
+
+    def throughputs():
+        newest = 0.6 if kf.rank() in slow.get(len(asks.used), ()) else 0.8
+        return {_measured.strategy(): _measured.Throughput(1, 1.0, newest, best=1.0)}
+
+    kf.ops.set_strategy("STAR")
+    try:
+        with mock.patch.object(_measured, "throughputs", throughputs):
+            WHERE[where]([asks, policy])
+    finally:
+        kf.ops.set_strategy("AUTO")
+    used = [asks.used[step] for step in range(1, 10)]
+    assert used == ["STAR"] * 4 + ["RING"] * 4 + ["BINARY_TREE"], used
