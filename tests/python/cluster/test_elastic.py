@@ -21,7 +21,7 @@ LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
 # What each process prints when it ends; those that have come last are there when others have left.
 ENDS = {
     "elastic.py": ["detached 0", "finished 2", "detached 0", "finished 2"],
-    "elastic_fit.py": ["detached", "detached", "0 True", "1 False"],
+    "elastic_fit.py": ["detached", "detached", "0 True", "detached", "1 False"],
     "elastic_policies.py": ["0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
 }
@@ -34,7 +34,7 @@ if not IS_LEGACY:
     PROGRAMS += ["elastic_session.py", "elastic_policies.py"] if IS_KERAS_2 else ["elastic.py"]
 
 
-def ran(program: Path, *arguments: str, slots: int = 3, server: str | None = None) -> str:
+def ran(program: Path, *arguments: str, slots: int = 4, server: str | None = None) -> str:
     """What its peers print."""
     hosts = ["-w", "-np", "1", "-H", f"127.0.0.1:{slots}"]
     hosts += ["-config-server", server] if server else []
@@ -67,6 +67,6 @@ if not IS_KERAS_2 and not IS_LEGACY:
 
     def test_what_the_benchmark_runs(tmp_path: Path) -> None:
         report = tmp_path / "report"
-        ran(BENCHMARK, str(report), "1", slots=4)
+        ran(BENCHMARK, str(report), "1")
         changes = [json.loads(line) for line in report.read_text().splitlines()][1:]
         assert [(c["from"], c["to"]) for c in changes] == [(1, 4), (4, 2), (2, 3), (3, 1)]
