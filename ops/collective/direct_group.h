@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ops/base/bytes.h"
+#include "ops/base/logging.h"
 #include "ops/base/status.h"
 #include "ops/memory/arena.h"
 #include "ops/memory/shared_memory.h"
@@ -77,6 +78,7 @@ class DirectGroup : private FdHandler, private Pollable {
   }
   // What a peer that was met has finished by a slot. What it had written before is visible to who sees the count.
   uint64_t FinishedOnLoop(int place, int slot) const {
+    KF_DCHECK(loop_->InLoop());
     return (place == place_ ? my_slots_ : peers_[place].slots)[slot].finished.load(std::memory_order_acquire);
   }
 
@@ -88,9 +90,15 @@ class DirectGroup : private FdHandler, private Pollable {
   void FinishOnLoop(int slot);
 
   // From now on `waiter` is asked until it is ready, and then told once to go on.
-  void WaitOnLoop(DirectWaiter* waiter) { waiters_.insert(waiter); }
+  void WaitOnLoop(DirectWaiter* waiter) {
+    KF_DCHECK(loop_->InLoop());
+    waiters_.insert(waiter);
+  }
   // One that does not wait is ignored.
-  void ForgetOnLoop(DirectWaiter* waiter) { waiters_.erase(waiter); }
+  void ForgetOnLoop(DirectWaiter* waiter) {
+    KF_DCHECK(loop_->InLoop());
+    waiters_.erase(waiter);
+  }
 
  private:
   struct Board {
