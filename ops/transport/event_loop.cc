@@ -24,6 +24,8 @@ constexpr Seconds kLongestTurn{0.001};
 constexpr int kLooks = 8;
 // It takes about so long until the own thread has seen that somebody wants its turn.
 constexpr Seconds kHandOver{5e-6};
+// What the system gives a thread at least.
+constexpr Seconds kTimeSlice{0.001};
 
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
 
@@ -212,25 +214,26 @@ void EventLoop::Finish() {
 void EventLoop::Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest) {
   if (InLoop()) return start();
   const Deadline last = After(longest);
+  const Patience patience = longest < kTimeSlice ? patience_.WithoutGivingWay() : patience_;
   if (TryEnter()) {
     start();
-    return Serve(until, last);
+    return Serve(until, last, patience);
   }
   start();
-  const Deadline end = std::min(last, After(std::min(patience_.looks, kHandOver)));
+  const Deadline end = std::min(last, After(std::min(patience.looks, kHandOver)));
   ++helpers_wait_;
   while (!until() && Clock::now() < end) {
     if (TryEnter()) {
       --helpers_wait_;
-      return Serve(until, last);
+      return Serve(until, last, patience);
     }
     PauseCore();
   }
   --helpers_wait_;
 }
 
-void EventLoop::Serve(const std::function<bool()>& until, Deadline last) {
-  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, patience_);
+void EventLoop::Serve(const std::function<bool()>& until, Deadline last, const Patience& patience) {
+  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, patience);
   // What is left to do is done here, too, unless it does not end.
   bool sleeps = PrepareToSleep();
   for (int i = 0; i < kLooks && !sleeps && !own_waits_.load(std::memory_order_relaxed); ++i) {

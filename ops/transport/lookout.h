@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "ops/base/deadline.h"
@@ -18,6 +19,9 @@ namespace kungfu {
 struct Patience {
   Seconds looks{0};
   Seconds stays{0};
+
+  // Of one that goes away rather than give its core to another: that one would have it for a time slice.
+  Patience WithoutGivingWay() const { return {std::min(looks, stays), stays}; }
 };
 
 // One thread at a time.

@@ -354,5 +354,34 @@ KF_TEST(EventLoop, PollsAsLongAsThereIsWork) {
   });
 }
 
+// Where there is never anything to do.
+class Nothing : public Pollable {
+ public:
+  bool PollOnLoop() override {
+    ++polls;
+    return false;
+  }
+  bool SleepOnLoop() override { return true; }
+  void WakeOnLoop() override {}
+
+  std::atomic<int> polls{0};
+};
+
+KF_TEST(EventLoop, WhoHelpsForAMomentLeavesRatherThanGiveItsCoreAway) {
+  constexpr int kMany = 100;
+  const std::unique_ptr<EventLoop> loop = NewLoopThatLooks({Seconds(60), Seconds(0)});
+  Nothing nothing;
+  RunOnLoop(loop.get(), [&] { loop->AddPollableOnLoop(&nothing); });
+  const auto polls_of = [&](Seconds longest) {
+    nothing.polls = 0;
+    loop->Help([] {}, [&] { return nothing.polls > kMany; }, longest);
+    return nothing.polls.load();
+  };
+  while (polls_of(Seconds(60)) < kMany) {  // the own thread may be at work
+  }
+  EXPECT_LE(polls_of(Seconds(0.0009)), kMany);
+  RunOnLoop(loop.get(), [&] { loop->RemovePollableOnLoop(&nothing); });
+}
+
 }  // namespace
 }  // namespace kungfu
