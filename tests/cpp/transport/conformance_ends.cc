@@ -68,11 +68,12 @@ void TellsWhenAPeerVanishes(TransportFixture* fixture) {
   for (const bool sends : {false, true}) {
     Pair pair(fixture);
     const Frame frame = NewFrame("large", Pattern(kTooMuch, 1));
-    if (sends) {
-      pair.at_b->Send(frame);
-      pair.at_b->Send(frame);
-    }
-    pair.at_a->Destroy();
+    RunOnLoop(pair.a.loop(), [&] {  // which reads nothing meanwhile
+      RunOnLoop(pair.b.loop(), [&] {
+        for (int i = 0; sends && i < 2; ++i) pair.at_b->SendOnLoop(frame);
+      });
+      pair.at_a->DestroyOnLoop();
+    });
     EXPECT_EQ(pair.at_b->AwaitClosed().code(), Code::kUnavailable);
     if (sends) {
       EXPECT_EQ(pair.at_b->AwaitSent(2)[1].code(), Code::kUnavailable);
