@@ -17,8 +17,10 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE = 240.0  # generous: only a test that fails ever waits so long
 
-# A shell that runs the tests in the background makes them ignore it, and with them what they start.
+# A shell that runs the tests in the background makes them ignore the one, nohup the other; and with
+# them what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
