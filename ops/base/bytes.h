@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+
+#include "ops/base/short_list.h"
 
 namespace kungfu {
 
@@ -21,7 +22,7 @@ struct MutableBytes {
 };
 
 // A message's payload as it lies in memory: sent without being joined first.
-using Payload = std::vector<ConstBytes>;
+using Payload = ShortList<ConstBytes>;
 
 inline size_t TotalSize(const Payload& payload) {
   size_t total = 0;

@@ -1,6 +1,7 @@
 // Threads that do the core's work while they wait for it.
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "ops/base/deadline.h"
@@ -56,7 +57,7 @@ int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* done_arg), void
   const auto begin = [&] { start(arg, kungfu::Ending::Done, &ending); };
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (peer.ok()) {
-    (*peer)->Help(begin, [&ending] { return ending.over(); }, kungfu::kAsLongAsItTakes);
+    (*peer)->Help(std::ref(begin), [&ending] { return ending.over(); }, kungfu::kAsLongAsItTakes);
   } else {
     begin();
   }

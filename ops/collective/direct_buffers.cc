@@ -1,10 +1,10 @@
 #include "ops/collective/direct_buffers.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "ops/base/bytes.h"
+#include "ops/base/copy.h"
 
 namespace kungfu {
 namespace {
@@ -96,7 +96,7 @@ std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& 
   char* next = block + table;
   auto* entry = reinterpret_cast<DirectEntry*>(block);
   entry = Describe(*arena, sends, entry, &next,
-                   [](const Part& part, char* place) { std::memcpy(place, part.data, part.size); });
+                   [](const Part& part, char* place) { CopyBytes(place, part.data, part.size); });
   Describe(*arena, recvs, entry, &next, [&](const Part& part, char* place) {
     buffers->results_.push_back({place, part.size});
     buffers->destinations_.push_back({part.data, part.size});

@@ -29,12 +29,14 @@ void DirectReduction::Cursor<List>::Advance(uint64_t bytes) {
 
 DirectReduction::DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers)
     : dtype_(dtype), op_(op), peers_(peers), accumulator_(AccumulatorOf(dtype, op)), left_(TotalSize(operands[0])) {
+  operands_.reserve(operands.size());
   for (Payload& operand : operands) operands_.push_back({std::move(operand)});
 }
 
 DirectReduction::DirectReduction(std::vector<Payload> operands, std::vector<Pieces> results, DType dtype, ReduceOp op,
                                  int peers)
     : DirectReduction(std::move(operands), dtype, op, peers) {
+  results_.reserve(results.size());
   for (Pieces& result : results) results_.push_back({std::move(result)});
   if (accumulator_ != dtype_) {
     wide_.reset(new float[kBlock / SizeOf(dtype_)]);

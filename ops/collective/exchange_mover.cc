@@ -15,8 +15,8 @@ class ExchangeMover : public Mover {
   ExchangeMover(EventLoop* loop, Movement movement, int rank, Conversation* conversation)
       : loop_(loop), movement_(std::move(movement)), rank_(rank), conversation_(conversation) {
     for (const Chunk& chunk : movement_.chunks) {
-      send_.insert(send_.end(), chunk.send.begin(), chunk.send.end());
-      recv_.insert(recv_.end(), chunk.recv.begin(), chunk.recv.end());
+      send_.Append(chunk.send.begin(), chunk.send.end());
+      recv_.Append(chunk.recv.begin(), chunk.recv.end());
     }
     bytes_ = TotalSize(send_);
     arrived_.resize(movement_.size * bytes_);
@@ -55,6 +55,7 @@ class ExchangeMover : public Mover {
   // What was sent may lie where the result is to be: nobody reads it any more.
   void Reduce() {
     std::vector<Payload> operands;
+    operands.reserve(movement_.size);
     for (int other = 0; other < movement_.size; ++other) {
       operands.push_back(other == rank_ ? send_ : Payload{{arrived_.data() + other * bytes_, bytes_}});
     }

@@ -91,7 +91,7 @@ void HostMover::Prepare() {
   auto recv = Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; });
   const Pieces board = Board();
   board_size_ = TotalSize(AsPayload(board));
-  recv.insert(recv.end(), board.begin(), board.end());
+  recv.Append(board.begin(), board.end());
   slot_ = group_->TakeSlotOnLoop();
   if (slot_ < 0) return;
   buffers_ = DirectBuffers::Make(group_->arena(), send, recv, SizeOf(movement_.dtype));

@@ -148,7 +148,7 @@ void Plan::PlanAllReduce() {
     if (operation_->measured) movement->measurement = &measurement_;
     const uint64_t count = TotalCount(*operation_);
     const std::vector<Routes::Lane>& lanes = routes_->LanesFor(count * element());
-    const std::vector<Range> ranges =
+    const ShortList<Range> ranges =
         Chunks(count, element(), static_cast<int>(lanes.size()), kLeastChunkBytes, routes_->chunk_bytes());
     uint64_t first = 0;
     for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);

@@ -35,12 +35,12 @@ uint64_t NumChunks(uint64_t count, uint64_t element_size, int lanes, uint64_t mi
   return CountChunks(count * element_size, lanes, min_bytes, max_bytes);
 }
 
-std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes) {
+ShortList<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes) {
   const int parts = static_cast<int>(NumChunks(count, element_size, lanes, min_bytes, max_bytes));
   const uint64_t bytes = count * element_size;
   const uint64_t elements_per_line = kLine / element_size;
   // Whole lines are dealt evenly. The first chunks are the longer ones, so the last has room for the broken line.
-  std::vector<Range> chunks;
+  ShortList<Range> chunks;
   chunks.reserve(parts);
   for (int i = 0; i < parts; ++i) {
     const Range lines = EvenPart(bytes / kLine, parts, i);

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "ops/base/short_list.h"
 
 namespace kungfu {
 
@@ -23,7 +24,7 @@ Range EvenPart(uint64_t total, int parts, int index);
 // is larger than `max_bytes`, which wins over all else. Inner boundaries are multiples of 64 bytes.
 // REQUIRES: element_size divides 64, lanes > 0, max_bytes >= 64.
 uint64_t NumChunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
-std::vector<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
+ShortList<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
 // What movers take for `min_bytes`.
 inline constexpr uint64_t kLeastChunkBytes = 64 << 10;
 

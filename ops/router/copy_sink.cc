@@ -1,7 +1,8 @@
 #include "ops/router/copy_sink.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "ops/base/copy.h"
 
 namespace kungfu {
 
@@ -21,7 +22,7 @@ void Copy(const Payload& from, const Pieces& to) {
     const size_t size = std::min(from[from_piece].size - from_offset, to[to_piece].size - to_offset);
     const char* source = from[from_piece].data + from_offset;
     char* target = to[to_piece].data + to_offset;
-    if (source != target) std::memcpy(target, source, size);
+    if (source != target) CopyBytes(target, source, size);
     from_offset += size;
     to_offset += size;
   }

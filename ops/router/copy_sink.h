@@ -9,7 +9,7 @@
 
 namespace kungfu {
 
-using Pieces = std::vector<MutableBytes>;
+using Pieces = ShortList<MutableBytes>;
 
 Payload AsPayload(const Pieces& pieces);
 // Copies what does not lie there already.

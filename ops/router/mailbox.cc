@@ -1,9 +1,9 @@
 #include "ops/router/mailbox.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "ops/base/copy.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -18,7 +18,7 @@ void Deliver(ConstBytes bytes, Sink* sink) {
       return;
     }
     const size_t size = std::min(place.size, bytes.size);
-    std::memcpy(place.data, bytes.data, size);
+    CopyBytes(place.data, bytes.data, size);
     sink->Commit(size);
     bytes.data += size;
     bytes.size -= size;

@@ -36,6 +36,7 @@ void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, S
   message.size = TotalSize(payload);
   message.payload = std::move(payload);
   message.done = std::move(done);
+  if (connection_ && waiting_.empty() && closed_.ok() && TrySend(&message)) return;
   waiting_.push_back(std::move(message));
   if (!closed_.ok()) return;
   ConnectIfNeeded();

@@ -289,13 +289,14 @@ void EventLoop::Rounds(const Until& until, Deadline last, const Patience& patien
 }
 
 bool EventLoop::Round() {
-  Tasks tasks = TakePosted();
-  bool any = !tasks.empty();
+  TakePosted();
+  bool any = !taken_.empty();
   any |= Poll();
-  for (auto& task : tasks) {
+  for (auto& task : taken_) {
     task();
     task = nullptr;
   }
+  taken_.clear();
   return any;
 }
 
@@ -311,13 +312,11 @@ bool EventLoop::PrepareToSleep() {
   return false;
 }
 
-EventLoop::Tasks EventLoop::TakePosted() {
-  Tasks tasks;
-  if (!any_posted_.load(std::memory_order_acquire)) return tasks;
+void EventLoop::TakePosted() {
+  if (!any_posted_.load(std::memory_order_acquire)) return;
   MutexLock lock(&mu_);
   any_posted_.store(false, std::memory_order_relaxed);
-  tasks.swap(posted_);
-  return tasks;
+  taken_.swap(posted_);
 }
 
 void EventLoop::Dispatch(uint64_t token, uint32_t events) {

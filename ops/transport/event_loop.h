@@ -129,7 +129,7 @@ class EventLoop {
   bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
   void Wake();
 
-  Tasks TakePosted() EXCLUDES(mu_);
+  void TakePosted() REQUIRES(turn_) EXCLUDES(mu_);
   void Dispatch(uint64_t token, uint32_t events) REQUIRES(turn_);
   bool RunTimers(Clock::time_point now) REQUIRES(turn_);
   bool Poll() REQUIRES(turn_);
@@ -146,6 +146,7 @@ class EventLoop {
   bool over_ GUARDED_BY(turn_) = false;     // the own thread has ended
   Deadline alarm_ GUARDED_BY(turn_){};      // when the own thread wakes by itself
   Lookout lookout_ GUARDED_BY(turn_);
+  Tasks taken_ GUARDED_BY(turn_);  // of what was posted: what runs in this round
 
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);

@@ -108,7 +108,9 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
 
 std::string EncodeHeader(const FrameHeader& header) {
   KF_CHECK(header.tag.name.size() <= kMaxNameSize) << "a name of " << header.tag.name.size() << " bytes";
-  std::string bytes(kHeaderSize, '\0');
+  std::string bytes;
+  bytes.reserve(kHeaderSize + header.tag.name.size());
+  bytes.resize(kHeaderSize);
   char* out = &bytes[0];
   out[kType] = static_cast<char>(header.type);
   out[kKind] = static_cast<char>(header.signature.kind);

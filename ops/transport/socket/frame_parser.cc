@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/base/copy.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -38,7 +39,7 @@ size_t FrameParser::Deliver(char* data, size_t size) {
   if (stopped_) return 0;
   if (place.size > 0) {
     step = std::min(step, place.size);
-    std::memcpy(place.data, data, step);
+    CopyBytes(place.data, data, step);
     sink_->Commit(step);
   } else {
     if (step < remaining_) step -= step % Sink::kGranule;

@@ -139,10 +139,14 @@ void Stream::ReportSoon(StatusCallback done, const Status& status) {
 }
 
 void Stream::RunReports() {
-  for (Report& report : std::exchange(reports_, {})) {
+  std::vector<Report> reports = std::move(reports_);
+  reports_.clear();
+  for (Report& report : reports) {
     report.done(report.status);
     if (abandoned_) return;
   }
+  reports.clear();
+  if (reports_.empty()) reports_ = std::move(reports);  // its memory, for the next ones
 }
 
 void Stream::Finish(Status why) {

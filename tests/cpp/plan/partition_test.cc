@@ -46,9 +46,9 @@ std::string Describe(const Case& c) {
   if (!(condition)) testing::Fail(__FILE__, __LINE__, Describe(c) + ": expected " #condition)
 
 void CheckChunks(const Case& c) {
-  const std::vector<Range> chunks = Chunks(c.count, c.element_size, c.lanes, c.min_bytes, c.max_bytes);
+  const ShortList<Range> chunks = Chunks(c.count, c.element_size, c.lanes, c.min_bytes, c.max_bytes);
   EXPECT_OF(c, !chunks.empty());
-  EXPECT_OF(c, chunks.front().begin == 0 && chunks.back().end == c.count);
+  EXPECT_OF(c, chunks[0].begin == 0 && chunks.back().end == c.count);
   uint64_t smallest = ~uint64_t{0}, largest = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
     const uint64_t bytes = chunks[i].size() * c.element_size;
