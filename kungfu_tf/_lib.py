@@ -101,6 +101,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_interrupt": (None, [ctypes.c_int, ctypes.c_char_p]),
     "kungfu_begin_epoch": (None, [ctypes.c_char_p, Done, ctypes.c_void_p]),
     "kungfu_propose_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),
+    "kungfu_want_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),
     "kungfu_propose_from_url": (None, [Done, ctypes.c_void_p]),
     "kungfu_advance": (None, [Done, ctypes.c_void_p]),
     "kungfu_cancel": (None, [ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]),

@@ -168,21 +168,11 @@ def resize(*, n: int | None = None) -> bool:
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
-    if n is not None and _is_wish(n) and is_root() and not joining():
-        propose_new_size(n)
+    if n is not None:
+        _Call().run(lambda done, number: _lib.core().kungfu_want_size(n, done, number))
     before = epoch()
     _Call().run(lambda done, number: _lib.core().kungfu_advance(done, number))
     return epoch() != before
-
-
-_wished: int | None = None  # what `resize` was called with last
-
-
-def _is_wish(n: int) -> bool:
-    """Whether this is to be proposed: another number than in the last call, or than there are."""
-    global _wished
-    before, _wished = _wished, n
-    return n != size() or (n != before and elastic())
 
 
 def rank() -> int:

@@ -26,7 +26,8 @@ def resize(n: Any, *, name: str | None = None) -> Any:
     and `detached` is not, broadcast the variables.
 
     Args:
-        n: How many peers there should be, an integer scalar; rank 0 asks for all. 0: as many as
+        n: How many peers there should be, an integer scalar; rank 0 asks for all. Today's number
+            takes back what was asked for, unless the call before had it, too. 0: as many as
             anybody has asked for.
         name: Of the graph's operation.
 

@@ -145,6 +145,10 @@ void kungfu_propose_size(int size, kungfu_done done, void* arg) {
   WithPeer(done, arg, [size](Peer* peer, const kungfu::StatusCallback& end) { peer->Propose(size, end); });
 }
 
+void kungfu_want_size(int size, kungfu_done done, void* arg) {
+  WithPeer(done, arg, [size](Peer* peer, const kungfu::StatusCallback& end) { peer->Want(size, end); });
+}
+
 void kungfu_propose_from_url(kungfu_done done, void* arg) {
   WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->Propose(std::nullopt, end); });
 }

@@ -194,7 +194,10 @@ KUNGFU_EXPORT void kungfu_set_tree(const int32_t* fathers, int num_fathers, kung
 
 /* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
 KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);
-/* The same with the number of workers that the runner's config server says. */
+/* The same by all peers, as often as they like: rank 0 asks, where it is another number than there are or takes back
+ * what was wanted before. done: OK, too, where nobody needs to be asked. */
+KUNGFU_EXPORT void kungfu_want_size(int size, kungfu_done done, void* arg);
+/* As kungfu_propose_size with the number of workers that the runner's config server says. */
 KUNGFU_EXPORT void kungfu_propose_from_url(kungfu_done done, void* arg);
 /* Goes over to the newest membership that any peer has been told of; all call it at the same point of their work. A
  * newcomer, a peer of one until then, asks to be taken in, and waits. Who takes no part any more gets ABORTED from all

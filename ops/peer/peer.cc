@@ -231,6 +231,14 @@ void Peer::Propose(std::optional<int> size, StatusCallback answered) {
   }
 }
 
+void Peer::Want(int size, const StatusCallback& answered) {
+  const std::shared_ptr<Session> now = session();
+  const bool again = wanted_.exchange(size) == size;
+  const bool stays = size == now->size() && (again || !elastic());
+  if (stays || now->rank() != 0 || joining_) return answered(OkStatus());
+  Propose(size, answered);
+}
+
 void Peer::Advance(bool only_if_idle, StatusCallback done) {
   const std::shared_ptr<Session> old = session();
   if (!elastic()) return done(OkStatus());

@@ -53,6 +53,10 @@ class Peer {
   // Asks the runner for another number of peers (without one: for that of the config server); `answered` is told
   // whether it takes that up. Where nobody can change the membership: kFailedPrecondition. Any thread.
   void Propose(std::optional<int> size, StatusCallback answered);
+  // Says for how many peers the program is, again and again: rank 0 proposes it where it is another number than there
+  // are, or takes back what was asked for before. All call it. `answered`: as of Propose; OK at once where nothing is
+  // proposed. Any thread.
+  void Want(int size, const StatusCallback& answered);
   // Goes over to the newest membership that any peer has been told of; all call it at the same point of their work, and
   // go over together. A newcomer, which is a peer of one until then, asks to be taken in, and waits. `done` is called
   // once, later or at once. With OK: session() is that of the newest membership, the old one if there is no other; of
@@ -118,6 +122,7 @@ class Peer {
   std::unique_ptr<Announcements> announcements_;  // the loop's
   std::atomic<uint32_t> newest_version_{0};       // that was announced
   std::atomic<bool> joining_{false};              // a newcomer that was not taken in yet
+  std::atomic<int> wanted_{0};                    // by the last Want
 
   Mutex traffic_mu_;
   RateMeter sent_ GUARDED_BY(traffic_mu_){Clock::now()}, received_ GUARDED_BY(traffic_mu_){Clock::now()};

@@ -24,11 +24,10 @@ class Resize {
   // Rank 0 proposes for all, once. `size` 0: nothing; -1: what the config server says.
   static void Start(std::unique_ptr<Resize> resize, int size) {
     Resize* const self = resize.release();
-    const bool may = kungfu_rank() == 0 && kungfu_joining() == 0;
-    if (may && size == -1) {
+    if (size == -1 && kungfu_rank() == 0 && kungfu_joining() == 0) {
       kungfu_propose_from_url(&Resize::OnProposed, self);
-    } else if (may && size != 0 && size != kungfu_size()) {
-      kungfu_propose_size(size, &Resize::OnProposed, self);
+    } else if (size > 0) {
+      kungfu_want_size(size, &Resize::OnProposed, self);
     } else {
       kungfu_advance_if_idle(&Resize::OnDone, self);
     }

@@ -27,8 +27,9 @@ absl::Status ParseReduceOp(const std::string& name, int* op) {
   return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
 }
 
-// So long a TensorFlow thread does the core's work: other ops may wait for it.
-constexpr double kLongestHelp = 100e-6;
+// So long a TensorFlow thread does the core's work while something comes: other ops may wait for it. It begins the op
+// with nothing else to do, and another thread would have to be woken, twice.
+constexpr double kLongestHelp = 20e-3;
 
 // The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.
 thread_local const absl::Status* failing = nullptr;

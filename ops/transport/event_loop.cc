@@ -24,8 +24,8 @@ constexpr Seconds kLongestTurn{0.001};
 constexpr int kLooks = 8;
 // It takes about so long until the own thread has seen that somebody wants its turn.
 constexpr Seconds kHandOver{5e-6};
-// What the system gives a thread at least.
-constexpr Seconds kTimeSlice{0.001};
+// A helper whose wait is to be shorter has other things to do.
+constexpr Seconds kLongWait{1};
 
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
 
@@ -214,7 +214,7 @@ void EventLoop::Finish() {
 void EventLoop::Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest) {
   if (InLoop()) return start();
   const Deadline last = After(longest);
-  const Patience patience = longest < kTimeSlice ? patience_.WithoutGivingWay() : patience_;
+  const Patience patience = longest < kLongWait ? patience_.IfThereAreCores() : patience_;
   if (TryEnter()) {
     start();
     return Serve(until, last, patience);

@@ -72,8 +72,6 @@ class EventLoop {
   // true, there was nothing to do for as long as it looks on, or `longest` has passed. Meanwhile the loop's own
   // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
   // place. On the loop: only calls `start`.
-  // One that has less than a time slice gives its core to nobody: it would be the loop, and do nothing, for as long as
-  // another one has it.
   void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest)
       EXCLUDES(turn_, mu_);
 

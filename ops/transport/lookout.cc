@@ -7,6 +7,8 @@ namespace {
 
 // A call of the system that changes no thread takes less.
 constexpr Seconds kOtherThread{2e-6};
+// Who waits for what this thread does next gives the core back before that.
+constexpr Seconds kMoment{500e-6};
 // What it costs to go to another core is little beside that.
 constexpr Seconds kStay{0.005};
 
@@ -25,7 +27,8 @@ void GoToAnotherCore() {
 void Lookout::GiveWay() {
   const Deadline before = Clock::now();
   sched_yield();
-  gave_way_ = Clock::now() - before > kOtherThread;
+  const Seconds away = Clock::now() - before;
+  gave_way_ = away > kOtherThread && away < kMoment;
 }
 
 void Lookout::Found() {

@@ -4,11 +4,11 @@
 // To wake a thread costs a few microseconds, and some hundreds of them on a virtual machine whose core has gone to
 // sleep, too. So looking out for that long pays, if it takes nothing from those who have work to do. And the process
 // that one waits for may be waiting for this very core: then one of them goes to another core, or they would take turns
-// on one while the other is idle, which the system lets them do for a long time.
+// on one while the other is idle, which the system lets them do for a long time. Who has work to do is no such process:
+// it keeps a core for longer, and may want the other one, too.
 
 #pragma once
 
-#include <algorithm>
 #include <optional>
 
 #include "ops/base/deadline.h"
@@ -20,8 +20,8 @@ struct Patience {
   Seconds looks{0};
   Seconds stays{0};
 
-  // Of one that goes away rather than give its core to another: that one would have it for a time slice.
-  Patience WithoutGivingWay() const { return {std::min(looks, stays), stays}; }
+  // Of one that has other things to do: where cores are scarce it goes to do them.
+  Patience IfThereAreCores() const { return stays.count() > 0 ? *this : Patience(); }
 };
 
 // One thread at a time.
@@ -29,11 +29,11 @@ class Lookout {
  public:
   // Lets another thread have this core, if one waits for it.
   void GiveWay();
-  // What was looked out for has come. If another thread has had this core just now, it came from there.
+  // What was looked out for has come. If another thread has had this core for a moment, it came from there.
   void Found();
 
  private:
-  bool gave_way_ = false;
+  bool gave_way_ = false;                // for a moment
   std::optional<Deadline> stays_until_;  // on its core, whoever wants it
 };
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fault.hosts import Hosts
+
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE = 240.0  # generous: only a test that fails ever waits so long
 
@@ -141,3 +143,15 @@ def kungfu_run(tmp_path: Path) -> Iterator[Jobs]:
         jobs.nothing_remains()
     finally:
         jobs.clean()
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and iproute2")
+    hosts = Hosts()
+    try:
+        hosts.up()
+        yield hosts
+    finally:
+        hosts.down()

@@ -1,19 +1,13 @@
 """A job on two hosts: two network namespaces with a cable between them."""
 
-import os
-import shutil
-import subprocess
-import sys
-import uuid
-from collections.abc import Iterator
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.fault.hosts import A, B, Hosts, ip, launch_on
 
 if TYPE_CHECKING:
-    from tests.fault.conftest import Jobs, Launch
-
-A, B = "10.77.0.1", "10.77.0.2"
+    from tests.fault.conftest import Jobs
 
 PROGRAM = """
 import sys
@@ -31,60 +25,7 @@ print(f"{rank} {local} {core.kungfu_local_size()} {core.kungfu_host_count()} {va
 """
 
 
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, timeout=30)
-
-
-class Hosts:
-    """Namespaces `a` and `b`, joined by a veth pair."""
-
-    def __init__(self) -> None:
-        mark = uuid.uuid4().hex[:6]
-        self.names = {A: f"kf-a-{mark}", B: f"kf-b-{mark}"}
-        self.nics = {A: f"kfa{mark}", B: f"kfb{mark}"}
-
-    def up(self) -> None:
-        for name in self.names.values():
-            ip("netns", "add", name)
-        ip("link", "add", self.nics[A], "type", "veth", "peer", "name", self.nics[B])
-        for address, name in self.names.items():
-            nic = self.nics[address]
-            ip("link", "set", nic, "netns", name)
-            ip("-n", name, "address", "add", f"{address}/24", "dev", nic)
-            ip("-n", name, "link", "set", nic, "up")
-            ip("-n", name, "link", "set", "lo", "up")
-
-    def down(self) -> None:
-        for name in self.names.values():
-            subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
-
-
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
-    hosts = Hosts()
-    try:
-        hosts.up()
-        yield hosts
-    finally:
-        hosts.down()
-
-
-def launch_on(
-    kungfu_run: "Jobs", hosts: Hosts, address: str, program: str, secret: str
-) -> "Launch":
-    """The same command on each host, as its user would type it there."""
-    return kungfu_run(
-        *("-H", f"{A}:2,{B}:2", "-np", "4", "-nic", hosts.nics[address]),
-        *(sys.executable, "-c", program),
-        namespace=hosts.names[address],
-        KUNGFU_SECRET=secret,
-        KUNGFU_GRACE="60",
-    )
-
-
-def test_the_result_is_that_of_one_host(kungfu_run: "Jobs", hosts: Hosts) -> None:
+def test_the_result_is_that_of_one_host(kungfu_run: Jobs, hosts: Hosts) -> None:
     launches = [launch_on(kungfu_run, hosts, address, PROGRAM, "s" * 64) for address in (A, B)]
     assert [launch.wait() for launch in launches] == [0, 0], [one.err for one in launches]
     for host, launch in enumerate(launches):
@@ -92,7 +33,7 @@ def test_the_result_is_that_of_one_host(kungfu_run: "Jobs", hosts: Hosts) -> Non
         assert said == [f"{2 * host + local} {local} 2 2 4.0" for local in (0, 1)]
 
 
-def test_a_wrong_secret_is_refused_on_both(kungfu_run: "Jobs", hosts: Hosts) -> None:
+def test_a_wrong_secret_is_refused_on_both(kungfu_run: Jobs, hosts: Hosts) -> None:
     launches = [
         launch_on(kungfu_run, hosts, address, PROGRAM, secret * 64)
         for address, secret in ((A, "s"), (B, "t"))
@@ -103,7 +44,7 @@ def test_a_wrong_secret_is_refused_on_both(kungfu_run: "Jobs", hosts: Hosts) -> 
         assert "error: PermissionDeniedError" in launch.out
 
 
-def test_the_cable_is_cut(kungfu_run: "Jobs", hosts: Hosts) -> None:
+def test_the_cable_is_cut(kungfu_run: Jobs, hosts: Hosts) -> None:
     program = """
 import sys
 from kungfu_tf import _lib, errors

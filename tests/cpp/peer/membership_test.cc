@@ -3,6 +3,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <future>
@@ -88,6 +89,19 @@ class Job {
   }
   void Say(char name, const std::string& line) {
     if (send(lines_[name], line.data(), line.size(), MSG_NOSIGNAL) < 0) Fail(__FILE__, __LINE__, "send");
+  }
+
+  bool WantIsProposed(char name, int size) {
+    std::promise<Status> promise;
+    std::future<Status> answered = promise.get_future();
+    peer(name)->Want(size, [&promise](const Status& status) { promise.set_value(status); });
+    const bool proposed = answered.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+    if (proposed) {
+      HearQuestion(name);
+      Say(name, "proposed\n");
+    }
+    EXPECT_OK(answered.get());
+    return proposed;
   }
 
   void HearQuestion(char name) {
@@ -303,6 +317,18 @@ KF_TEST(Membership, AProposalIsAnsweredByTheRunner) {
   const Status status = answered.get_future().get();
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_EQ(status.message(), "there are 2 slots");
+}
+
+KF_TEST(Membership, TheLastWishWins) {
+  Job job;
+  job.StartMembers("ab");
+  EXPECT_TRUE(job.WantIsProposed('a', 2));  // something else may have been asked for
+  EXPECT_TRUE(!job.WantIsProposed('a', 2));
+  EXPECT_TRUE(job.WantIsProposed('a', 3));
+  EXPECT_TRUE(job.WantIsProposed('a', 3));  // others may have asked for something else meanwhile
+  EXPECT_TRUE(job.WantIsProposed('a', 2));
+  EXPECT_TRUE(!job.WantIsProposed('a', 2));
+  EXPECT_TRUE(!job.WantIsProposed('b', 3));  // rank 0 asks for all
 }
 
 KF_TEST(Membership, ANewcomerIsJoiningUntilItIsTakenIn) {

@@ -55,9 +55,10 @@ void ExpectToLeave(bool expected, const cpu_set_t& cores, int core) {
       RunOn(Only(core));
       RunOn(cores);
       Lookout lookout;
-      for (int i = 0; i < 100; ++i) lookout.GiveWay();
-      if (sched_getcpu() != core) continue;
-      lookout.Found();
+      for (int i = 0; i < 100 && sched_getcpu() == core; ++i) {
+        lookout.GiveWay();
+        lookout.Found();
+      }
       left = sched_getcpu() != core;
       const cpu_set_t now = Cores();
       EXPECT_TRUE(CPU_EQUAL(&now, &cores));

@@ -153,17 +153,12 @@ def test_who_is_not_rank_0_asks_for_nothing(
     assert asked == [3]
 
 
-def test_the_last_wish_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policys_last_wish_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(peer, "elastic", lambda: True)
     monkeypatch.setattr(peer, "propose_new_size", asked.append)
-    monkeypatch.setattr(peer, "_wished", None)
-    for size in (1, 1, 3, 3, 1, 1):  # there is one all the time
-        kf.resize(n=size)
-    assert asked == [1, 3, 3, 1]
-    asked.clear()
     training = Training()
-    for size in (1, 1, 3, 3, 1, 1):
+    for size in (1, 1, 3, 3, 1, 1):  # there is one all the time
         training.propose_size(size)
     assert asked == [1, 3, 1]
 

@@ -1,0 +1,52 @@
+"""Two hosts on this one: network namespaces with a cable between them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs, Launch
+
+A, B = "10.77.0.1", "10.77.0.2"
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, timeout=30)
+
+
+class Hosts:
+    """Namespaces `a` and `b`, joined by a veth pair."""
+
+    def __init__(self) -> None:
+        mark = uuid.uuid4().hex[:6]
+        self.names = {A: f"kf-a-{mark}", B: f"kf-b-{mark}"}
+        self.nics = {A: f"kfa{mark}", B: f"kfb{mark}"}
+
+    def up(self) -> None:
+        for name in self.names.values():
+            ip("netns", "add", name)
+        ip("link", "add", self.nics[A], "type", "veth", "peer", "name", self.nics[B])
+        for address, name in self.names.items():
+            nic = self.nics[address]
+            ip("link", "set", nic, "netns", name)
+            ip("-n", name, "address", "add", f"{address}/24", "dev", nic)
+            ip("-n", name, "link", "set", nic, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+
+    def down(self) -> None:
+        for name in self.names.values():
+            subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
+
+
+def launch_on(kungfu_run: Jobs, hosts: Hosts, address: str, program: str, secret: str) -> Launch:
+    """The same command on each host, as its user would type it there."""
+    return kungfu_run(
+        *("-H", f"{A}:2,{B}:2", "-np", "4", "-nic", hosts.nics[address]),
+        *(sys.executable, "-c", program),
+        namespace=hosts.names[address],
+        KUNGFU_SECRET=secret,
+        KUNGFU_GRACE="60",
+    )
