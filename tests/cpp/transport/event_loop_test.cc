@@ -367,7 +367,7 @@ class Nothing : public Pollable {
   std::atomic<int> polls{0};
 };
 
-KF_TEST(EventLoop, WhoHelpsForAMomentLeavesRatherThanGiveItsCoreAway) {
+KF_TEST(EventLoop, WhoHelpsForAMomentLeavesWhereCoresAreScarce) {
   constexpr int kMany = 100;
   const std::unique_ptr<EventLoop> loop = NewLoopThatLooks({Seconds(60), Seconds(0)});
   Nothing nothing;
