@@ -160,6 +160,13 @@ class _FitTraining(Training):
     def learning_rate(self) -> float:
         return float(np.asarray(self._optimizer().learning_rate))
 
+    def set_learning_rate(self, rate: float) -> None:
+        if callable(vars(self._optimizer()).get("_learning_rate")):
+            raise errors.FailedPreconditionError(
+                "PolicyCallback: the optimizer's learning rate is a schedule, and cannot be set"
+            )
+        super().set_learning_rate(rate)
+
     def measured(self) -> dict[str, Any]:
         algorithms = _keras.algorithms_of_model(self._model)
         return {name: v.numpy() for a in algorithms for name, v in a.metrics.items()}

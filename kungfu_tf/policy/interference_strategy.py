@@ -47,7 +47,7 @@ class InterferenceStrategyPolicy(BasePolicy):
             raise ValueError(
                 f"InterferenceStrategyPolicy: threshold is between 0 and 1, not {threshold!r}"
             )
-        self.strategies = list(strategies)
+        self.strategies = [strategy.upper() for strategy in strategies]
         self.interval = interval
         self.threshold = threshold
 

@@ -134,9 +134,10 @@ class Training:
         Raises:
             ValueError: If there is none of that name.
         """
-        if strategy not in STRATEGIES:
+        name = strategy.upper()
+        if name not in STRATEGIES:
             raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {strategy!r}")
-        self.wanted_strategy, self.wanted_tree = strategy, None
+        self.wanted_strategy, self.wanted_tree = name, None
 
     def set_tree(self, tree: Sequence[int]) -> None:
         """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.

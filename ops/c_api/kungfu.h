@@ -219,7 +219,8 @@ KUNGFU_EXPORT void kungfu_cancel(uint64_t operation, int code, const char* messa
 KUNGFU_EXPORT int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* done_arg), void* arg);
 /* For a thread that may wait for a moment, but must not block: calls start(arg), which begins operations, and does the
  * core's work until until(arg) is not 0 or nothing has come for a while (KUNGFU_SPIN), at most for `seconds`. `until`
- * is called on this thread. From `done`, or while another thread does the core's work, it may return at once. */
+ * is called on this thread. From `done`, while another thread does the core's work, or where peers share cores it may
+ * return at once. */
 KUNGFU_EXPORT void kungfu_help(void (*start)(void* arg), int (*until)(void* arg), void* arg, double seconds);
 
 /* A digest of `size` bytes, the same on every peer. */

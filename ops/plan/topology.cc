@@ -60,7 +60,7 @@ Graph TreeOverHosts(const std::vector<int>& host_of_rank, const std::vector<int>
   return GraphOf(fathers);
 }
 
-Graph TreeOverMasters(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
+Graph TreeOverHostRoots(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
   KF_CHECK(0 <= root && root < static_cast<int>(host_of_rank.size())) << "root " << root;
   std::vector<int> root_of_host = HostRootsOf(host_of_rank);
   root_of_host[host_of_rank[root]] = root;
@@ -114,11 +114,11 @@ std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank) {
 }
 
 Graph HostStar(const std::vector<int>& host_of_rank, int root) {
-  return TreeOverMasters(host_of_rank, root, FatherInStar);
+  return TreeOverHostRoots(host_of_rank, root, FatherInStar);
 }
 
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root) {
-  return TreeOverMasters(host_of_rank, root, FatherInBinaryTree);
+  return TreeOverHostRoots(host_of_rank, root, FatherInBinaryTree);
 }
 
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root) {

@@ -27,8 +27,9 @@ absl::Status ParseReduceOp(const std::string& name, int* op) {
   return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
 }
 
-// So long a TensorFlow thread does the core's work while something comes: other ops may wait for it. It begins the op
-// with nothing else to do, and another thread would have to be woken, twice.
+// So long at most a TensorFlow thread does the core's work, where each peer has a core and while something comes: the
+// executor gives such an op to a thread that has nothing else at hand, and to go on another would have to be woken,
+// twice. What else the step has to do is done by the other threads.
 constexpr double kLongestHelp = 20e-3;
 
 // The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.

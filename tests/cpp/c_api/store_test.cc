@@ -134,11 +134,14 @@ KF_TEST(CApiStore, ACrashIsNoGoodbye) {
       Answer first;
       EXPECT_EQ(Request(1 - rank, BlobNamed("x"), true, &first), kOk);
       if (rank == 0) {
+        EXPECT_EQ(Save("got", {1, 2}), kOk);
         Answer last;
         EXPECT_EQ(Request(1, BlobNamed("end"), true, &last), kUnavailable);
         Answer now;
         EXPECT_EQ(Request(1, BlobNamed("x"), false, &now), crashes ? kUnavailable : kNotFound);
       } else if (crashes) {
+        Answer got;
+        EXPECT_EQ(Request(0, BlobNamed("got"), true, &got), kOk);
         EXPECT_EQ(write(asked[1], "", 1), 1);
         while (true) pause();
       }

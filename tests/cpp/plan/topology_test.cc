@@ -82,7 +82,7 @@ KF_TEST(Topology, Chains) {
   ExpectFathers(Chain(4, 2), {3, 0, 2, 2});
 }
 
-KF_TEST(Topology, MastersAreTheFirstOfTheirHosts) {
+KF_TEST(Topology, HostRootsAreTheFirstOfTheirHosts) {
   EXPECT_TRUE(HostRootsOf({0, 1, 0, 2, 1}) == (Ranks{0, 1, 3}));
   EXPECT_TRUE(HostRootsOf({}).empty());
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import tensorflow as tf
 
@@ -12,11 +14,13 @@ keras = tf.keras
 
 
 def wait_until_gone(rank: int) -> None:
-    while True:
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
         try:
             kf.ops.request_variable(rank, name="here", shape=[], dtype=tf.int32, wait=False)
-        except tf.errors.OpError:
+        except tf.errors.NotFoundError:
             return
+    raise TimeoutError(f"rank {rank} has not ended")
 
 
 def main() -> None:

@@ -118,3 +118,28 @@ def test_executions_whose_number_nobody_knows() -> None:
             model.fit(*data, 4, epochs=epochs, verbose=0, callbacks=[callback])
         model.fit(*data, 4, verbose=0)
     assert policy.steps == [6, 9, 6]
+
+
+class SetsARate(kf.policy.BasePolicy):
+    def after_step(self, training: Any) -> None:
+        training.set_learning_rate(0.5)
+
+
+def test_a_rate_that_follows_a_schedule_cannot_be_set(caplog: pytest.LogCaptureFixture) -> None:
+    def fit(on_error: Any) -> list[float]:
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+        model.compile(keras.optimizers.SGD(schedule), "mse")
+        callback = kf.callbacks.PolicyCallback([SetsARate()], on_error=on_error)
+        data = np.ones((24, 2)), np.ones((24, 1))
+        return model.fit(*data, 4, epochs=2, verbose=0, callbacks=[callback]).history["loss"]
+
+    with pytest.raises(kf.errors.PolicyError, match=r"SetsARate\.after_step: .* is a schedule"):
+        fit("stop")
+    assert len(fit("continue")) == 2
+    assert "SetsARate.after_step" in caplog.text
+
+
+def test_a_strategy_is_known_in_small_letters_too() -> None:
+    policy = kf.policy.InterferenceStrategyPolicy(["ring", "Clique"])
+    assert policy.strategies == ["RING", "CLIQUE"]
