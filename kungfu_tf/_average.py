@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import _keras, errors, ops, peer
-from kungfu_tf.initializer.equality import digests_of
+from kungfu_tf.initializer.equality import digests_of_variables
 
 
 @contextlib.contextmanager
@@ -56,11 +56,11 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
     variables = _variables_of(model_or_variables)
     own = [v.numpy() for v in variables]
     assign_means(variables, name="average_variables")
-    means = digests_of([v.numpy() for v in variables])
+    means = digests_of_variables(variables)
     try:
         yield
     finally:
-        unchanged = digests_of([v.numpy() for v in variables]) == means
+        unchanged = digests_of_variables(variables) == means
         for i in np.flatnonzero(unchanged):
             variables[i].assign(own[i])
 
@@ -97,7 +97,7 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
     """
     if not variables or peer.alone():
         return
-    digests = digests_of([v.numpy() for v in variables])
+    digests = digests_of_variables(variables)
     rows = ops.all_gather(digests, name=f"{name}/digests").numpy()
     different = [variables[int(i)] for i in np.flatnonzero((rows != rows[0]).any(axis=0))]
     if not different:

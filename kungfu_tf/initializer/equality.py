@@ -7,7 +7,7 @@ that says no they are gathered, to say more.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def check_equal(variables: Sequence[Any], when: str) -> None:
             rank 0's.
         tf.errors.OpError: As any collective: a peer is gone, or does not compare.
     """
-    digests = digests_of([_keras.native(v).numpy() for v in variables])
+    digests = digests_of_variables(variables)
     if not bool(ops.consensus(digests, name="check_equal/consensus")):
         gathered = ops.all_gather(_with_length(digests), concat=True, name="check_equal/digests")
         raise errors.DivergenceError(_difference(gathered.numpy(), variables, when))
@@ -56,10 +56,20 @@ class GraphCheck:
             raise errors.DivergenceError(_difference(gathered, self._variables, when))
 
 
-def digests_of(values: Sequence[Any]) -> Digests:
+def digests_of_variables(variables: Iterable[Any]) -> Digests:
+    """8 bytes of each. Eager. Copies none: a model's copy may be what memory has no room for."""
+    return digests_of(np.asarray(tf.convert_to_tensor(_keras.native(v))) for v in variables)
+
+
+def digests_of(values: Iterable[Any]) -> Digests:
     """8 bytes of each array."""
-    hashes = [hashlib.blake2b(np.ascontiguousarray(v).tobytes(), digest_size=8) for v in values]
+    hashes = [hashlib.blake2b(_bytes_of(value), digest_size=8) for value in values]
     return np.frombuffer(b"".join(h.digest() for h in hashes), dtype=np.int64)
+
+
+def _bytes_of(value: Any) -> memoryview:
+    """Of any type: bfloat16 has no buffer of its own."""
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
 
 
 def _with_length(digests: Digests) -> Digests:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import types
 
 import numpy as np
@@ -62,6 +63,18 @@ def test_digests_see_every_bit():
     digests = equality.digests_of(values)
     assert digests.dtype == np.int64
     assert digests[0] != digests[1] and digests[0] == digests[2] and len(digests) == 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
+def test_digests_of_variables_are_those_of_their_values_and_copy_nothing(dtype):
+    variables = [tf.Variable(tf.cast(tf.eye(1024), dtype)) for _ in range(4)]
+    values = [v.numpy() for v in variables]
+    tracemalloc.start()
+    digests = equality.digests_of_variables(variables)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (digests == equality.digests_of(values)).all()
+    assert peak < values[0].nbytes / 2
 
 
 @pytest.mark.parametrize(
