@@ -23,5 +23,7 @@ class Ordinals:
 algorithms = Ordinals()
 # Of the elastic trainings of this process.
 trainings = Ordinals()
+# Of the trainings of this process that follow a plan of how many peers there should be.
+size_plans = Ordinals()
 # Of the plans of datasets that were prolonged together.
 plans = Ordinals()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+from tensorflow.python.eager import context
 
 from kungfu_tf import _measured, peer
 
@@ -76,7 +77,8 @@ def check_interference(*, threshold: float = 0.8) -> bool:
 
     own = _measured.throughputs().get(_measured.strategy())
     vote = np.int32(own is not None and own.newest < threshold * own.best)
-    votes = int(ops.all_reduce(vote, name="check_interference"))
+    with context.eager_mode():  # also within a session's hook
+        votes = int(ops.all_reduce(vote, name="check_interference"))
     return 2 * votes > peer.size()
 
 

@@ -125,6 +125,7 @@ def propose_new_size(n: int) -> None:
         FailedPreconditionError: If there are not as many slots, or the job was not started with
             `kungfu-run -w`.
         UnavailableError: If the launcher is gone.
+        DeadlineExceededError: If it does not answer.
     """
     start = _lib.core().kungfu_propose_size
     _Call().run(lambda done, number: start(n, done, number))
@@ -140,6 +141,7 @@ def propose_from_url() -> None:
         FailedPreconditionError: If the job was started without `kungfu-run -config-server`, the
             server does not answer, or there are not as many slots.
         UnavailableError: If the launcher is gone.
+        DeadlineExceededError: If it does not answer.
     """
     start = _lib.core().kungfu_propose_from_url
     _Call().run(lambda done, number: start(done, number))

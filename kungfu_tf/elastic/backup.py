@@ -19,8 +19,9 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch; a file beside it knows the sample, and how many steps were made. It
-    is believed if the backup is of the same step: both are written one after the other.
+    The backup knows an epoch; a file beside it knows the sample, how many steps were made, and with
+    how many samples. It is believed if the backup is of the same step: both are written one after
+    the other.
 
     Args:
         callback: Of Keras.
@@ -51,7 +52,7 @@ class Backup:
             return
         if noted["step"] == _keras.steps_of(model):
             following.position.epoch, following.position.sample = noted["epoch"], noted["sample"]
-            following.before = noted["steps"]
+            following.before, following.trained = noted["steps"], noted["trained"]
 
     def noting(self) -> None:
         """From now on the place of each backup is noted."""
@@ -72,6 +73,7 @@ class Backup:
                 "sample": following.position.sample,
                 "step": _keras.steps_of(self._model),
                 "steps": following.all_steps,
+                "trained": following.trained,
             }
             with gfile.GFile(path + ".new", "w") as file:
                 file.write(json.dumps(noted))

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import errors, peer
-from kungfu_tf._asking import Asking
 from kungfu_tf._callback import Callback as Base
-from kungfu_tf._schedule import Schedule
+from kungfu_tf._size_plan import SizePlan
 from kungfu_tf._warn import warn
 from kungfu_tf.fit.running import current
 
@@ -20,7 +19,9 @@ class ElasticCallback(Base):
     later. Whatever anybody else asks for is followed as well: what was asked last counts.
 
     A training that goes on where another run has ended, by a `BackupAndRestore` or a `Position`,
-    has made the steps of that run, too: those of the backup, or of the optimizer.
+    has made the steps of that run, too: those of the backup, or of the optimizer. In a job that was
+    started anew (`-auto-recover`, `-elastic-mode reload`) there are as many peers as were asked for
+    last; it asks again when the schedule comes to another number.
 
     In a job that was not started with `kungfu-run -w` it warns, and does nothing.
 
@@ -42,7 +43,7 @@ class ElasticCallback(Base):
 
     def __init__(self, schedule: str | Callable[[int], int]) -> None:
         super().__init__()
-        self._asking = Asking(Schedule(schedule).at if isinstance(schedule, str) else schedule)
+        self._plan = SizePlan(schedule)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Asks for the first number."""
@@ -53,7 +54,7 @@ class ElasticCallback(Base):
                     "ElasticCallback: the peers of this job do not change; kungfu-run -w does that"
                 )
             return
-        self._asking.begin()
+        self._plan.begin()
         self._look()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -69,4 +70,4 @@ class ElasticCallback(Base):
                 "ElasticCallback: this fit does not follow changes of the peers. Train with "
                 "kungfu_tf.elastic.fit(model, ...)"
             )
-        self._asking.look(fit.following.all_steps)
+        self._plan.ask(fit.following.all_steps)

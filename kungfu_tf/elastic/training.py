@@ -17,7 +17,7 @@ from kungfu_tf.elastic.backup import Backup
 from kungfu_tf.elastic.continued import Continued
 from kungfu_tf.elastic.noted import Noted
 from kungfu_tf.fit import callbacks as of_fit
-from kungfu_tf.fit import running
+from kungfu_tf.fit import in_step, running
 from kungfu_tf.fit.following import Change, Following
 
 
@@ -127,7 +127,9 @@ class _Training:
         self._history = self._find_history()
         self._noted = Noted(self._callbacks, model)
         self._has_changed = False  # who takes part, since this peer has heard of the others
-        self._following.batch_size = of_fit.first_batch_size(self._callbacks)
+        first = of_fit.first_batch_size(self._callbacks)
+        self._following.batch_size = first
+        self._following.first_batch_size = first or dealt.batch_size
 
     def run(self) -> Any:
         """Trains, until the last epoch or this peer's end."""
@@ -142,7 +144,8 @@ class _Training:
                     self._go_on()
                 # Who leaves has not ended the training: its backup is still wanted.
                 but = () if peer.is_root() else of_fit.writers(model)
-                continued.end(self._last_logs(), but=but)
+                with contextlib.nullcontext() if peer.detached() else in_step.together():
+                    continued.end(self._last_logs(), but=but)
         finally:
             model.train_function = None  # it counts for this training
         model.history = self._history

@@ -72,6 +72,11 @@ class EvenAdapter:
         if following is not None:
             self.samples, self.steps = following.samples, following.steps
         if following is not None and self.sizes is not None:
+            if following.dealt.drops:
+                raise ValueError(
+                    "PolicyCallback: drop_remainder=True cannot be with batches that change their "
+                    "size: peers might come to different numbers of them. Leave it out"
+                )
             following.sizes = self.sizes
             self.is_even, self._length, self._begins_anew = False, None, True
             self._first_batch: list[int] = []
@@ -183,7 +188,7 @@ def counting_samples(
     sizes, trained = evened.sizes, evened.samples
     first = sizes.newest if sizes else 1
     if following is not None:
-        first, trained = following.dealt.batch_size, None
+        first, trained = following.first_batch_size, None
     total_of = following.total_of if following else _weight.total_of
 
     def step(data: Any) -> Any:

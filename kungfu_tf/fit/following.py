@@ -36,8 +36,9 @@ class Following:
         epochs: How many there are to be.
         step: How many steps have been made.
         before: How many an earlier run had made, which this training goes on with.
-        trained: How many samples of all peers.
+        trained: How many samples of all peers, those before the backup that it goes on with, too.
         batch_size: Of each peer, if policies change it; 0: what the data have.
+        first_batch_size: That which the training began with.
         sizes: What gives batches their sizes then.
         has_begun: Whether the epoch that `fit` begins with has begun already.
         only_warms_up: Whether this peer is alone, and gets ready.
@@ -53,6 +54,7 @@ class Following:
         self.before = 0
         self.trained = 0
         self.batch_size: int | None = None
+        self.first_batch_size = dealt.batch_size
         self.sizes: Any = None
         self.has_begun = False
         self.only_warms_up = False

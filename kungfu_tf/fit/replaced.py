@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _batch, _keras, peer
+from kungfu_tf import _batch, _keras, errors, peer
 from kungfu_tf._average import average_variables
 from kungfu_tf._replace import replace
 from kungfu_tf._warn import warn
@@ -75,6 +75,11 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     fit.batch_size = callbacks.first_batch_size(given)
     if fit.following is not None:
         fit.batch_size = fit.following.batch_size
+    elif fit.is_shared and peer.joining():
+        raise errors.FailedPreconditionError(
+            "fit: this peer has come to a job that trains already, and nobody has taken it in. "
+            "Train with kungfu_tf.elastic.fit(model, ...), or call kungfu_tf.resize() before"
+        )
     if fit.is_shared:
         for algorithm in _keras.algorithms_of_model(model):
             algorithm.before_training()

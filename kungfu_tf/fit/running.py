@@ -60,18 +60,18 @@ def current() -> Fit | None:
 
 @contextlib.contextmanager
 def running(fit: Fit | None) -> Iterator[None]:
-    """Within it, `fit` is the current one."""
-    token = _current.set(fit)
+    """Within it, `fit` is the current one, and what callbacks `fit` is no part of a training."""
+    current_before, following_before = _current.set(fit), _following.set(None)
     try:
         yield
     finally:
-        _current.reset(token)
+        _following.reset(following_before)
+        _current.reset(current_before)
 
 
 def followed() -> Following | None:
-    """What the next `fit` is a part of; None within such a part, where a callback calls it."""
-    fit, following = _current.get(), _following.get()
-    return None if fit is not None and fit.following is following else following
+    """What the next `fit` is a part of."""
+    return _following.get()
 
 
 @contextlib.contextmanager

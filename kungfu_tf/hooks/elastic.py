@@ -7,9 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _gate, peer
-from kungfu_tf._asking import Asking
 from kungfu_tf._hook import Hook
-from kungfu_tf._schedule import Schedule
+from kungfu_tf._size_plan import SizePlan
 from kungfu_tf.initializer import broadcast
 
 v1 = tf.compat.v1
@@ -56,13 +55,15 @@ class ElasticHook(Hook):
         super().__init__()
         if max_step < 1:
             raise ValueError(f"ElasticHook: max_step is a positive integer, not {max_step!r}")
-        self._asking = None if schedule is None else Asking(Schedule(schedule).at)
+        self._plan = None if schedule is None else SizePlan(schedule)
         self._max_step = max_step
         self._step = 0
         self._is_trained = False
 
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
+        if self._plan is not None:
+            self._plan.begin()
         self._global_step = v1.train.get_or_create_global_step()
         self._broadcast = broadcast.values_of_root(v1.global_variables(), root=0)
 
@@ -88,8 +89,8 @@ class ElasticHook(Hook):
             run_context.request_stop()
 
     def _follow(self, session: Any) -> None:
-        if self._asking is not None and not peer.joining():
-            self._asking.look(self._step)
+        if self._plan is not None and not peer.joining():
+            self._plan.ask(self._step)
         if not peer.resize():
             return
         if peer.detached():

@@ -199,12 +199,16 @@ def _follow(
 
 
 def _start(call: Call, user: str | None) -> subprocess.Popen[bytes]:
-    """ssh reads the secret, and no password: nobody would see its question."""
+    """ssh reads the secret, and no password: nobody would see its question.
+
+    What the user's shell there is told is the same in all shells, also in those that are no sh.
+    """
+    told = f"exec sh -c {shlex.quote(call.command)}"
     where = call.host.public or str(call.host.address)
     login = where if user is None else f"{user}@{where}"
     try:
         return subprocess.Popen(
-            ["ssh", "-o", "BatchMode=yes", "--", login, call.command],
+            ["ssh", "-o", "BatchMode=yes", "--", login, told],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -138,7 +138,9 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     ```
 
     It starts as the average of the models; alpha·size should not exceed 1. It is not saved: who
-    resumes, or calls `fit` again, starts from the average again.
+    resumes, or calls `fit` again, starts from the average again. In a loop of one's own all peers
+    call `optimizer.kungfu_algorithm.before_training()` when others take part: newcomers do not know
+    the center of before.
 
     Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
     and ends with the average in the model. In `fit` peers may have different numbers of batches:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorflow.python.eager import context
-
 from kungfu_tf import _measured, monitoring
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
@@ -55,10 +53,9 @@ class InterferenceStrategyPolicy(BasePolicy):
         """Measures, and asks the others, if it is time."""
         if not training.has_made(self.interval):
             return
-        with context.eager_mode():  # also within a session's hook
-            monitoring.calc_stats()
-            if not monitoring.check_interference(threshold=self.threshold):
-                return
+        monitoring.calc_stats()
+        if not monitoring.check_interference(threshold=self.threshold):
+            return
         used = _measured.strategy()
         place = self.strategies.index(used) if used in self.strategies else -1
         training.set_strategy(self.strategies[(place + 1) % len(self.strategies)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kungfu_tf._schedule import Schedule
+from kungfu_tf._size_plan import SizePlan
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
 
@@ -27,11 +27,11 @@ class ScheduledClusterSizePolicy(BasePolicy):
     """
 
     def __init__(self, schedule: str) -> None:
-        self._schedule = Schedule(schedule)
-        self._wanted: int | None = None
+        self._plan = SizePlan(schedule)
 
     def before_train(self, training: Training) -> None:
         """Asks for the first size."""
+        self._plan.begin()
         self._look(training)
 
     def after_step(self, training: Training) -> None:
@@ -39,6 +39,6 @@ class ScheduledClusterSizePolicy(BasePolicy):
         self._look(training)
 
     def _look(self, training: Training) -> None:
-        before, self._wanted = self._wanted, self._schedule.at(training.step)
-        if self._wanted != before:
-            training.resize_cluster(self._wanted)
+        size = self._plan.due(training.step)
+        if size is not None:
+            training.resize_cluster(size)

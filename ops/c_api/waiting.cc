@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "ops/base/deadline.h"
@@ -57,7 +58,7 @@ int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* done_arg), void
   const auto begin = [&] { start(arg, kungfu::Ending::Done, &ending); };
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (peer.ok()) {
-    (*peer)->Help(std::ref(begin), [&ending] { return ending.over(); }, kungfu::kAsLongAsItTakes);
+    (*peer)->Help(std::ref(begin), [&ending] { return ending.over(); }, std::nullopt);
   } else {
     begin();
   }

@@ -79,11 +79,16 @@ void Control::EnteredOnLoop(uint32_t version) {
   Send("entered " + std::to_string(version));
 }
 
-void Control::ProposeOnLoop(std::optional<int> size, StatusCallback answered) {
+void Control::ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered) {
   KF_DCHECK(loop_->InLoop());
-  if (fd_.get() < 0) return answered(UnavailableError("the runner is gone"));
-  questions_.push_back(std::move(answered));
-  Send(size ? "propose " + std::to_string(*size) : "propose");
+  if (!Send(size ? "propose " + std::to_string(*size) : "propose")) {
+    return answered(
+        UnavailableError(fd_.get() < 0 ? "the runner is gone" : "the runner does not read what it is told"));
+  }
+  const auto question = questions_.insert(questions_.end(), {std::move(answered), {}});
+  question->timer = loop_->RunAtOnLoop(After(patience), [question] {
+    Answer(&*question, DeadlineExceededError("the runner has not answered within KUNGFU_COLLECTIVE_TIMEOUT"));
+  });
 }
 
 void Control::CloseOnLoop() {
@@ -92,7 +97,10 @@ void Control::CloseOnLoop() {
   loop_->CancelTimerOnLoop(beat_);
   loop_->UnwatchOnLoop(fd_.get());
   fd_.Reset();
-  for (const StatusCallback& answered : std::exchange(questions_, {})) answered(UnavailableError("the runner is gone"));
+  for (Question& question : std::exchange(questions_, {})) {
+    loop_->CancelTimerOnLoop(question.timer);
+    Answer(&question, UnavailableError("the runner is gone"));
+  }
 }
 
 void Control::BeatOnLoop() {
@@ -103,10 +111,12 @@ void Control::BeatOnLoop() {
 }
 
 // A runner that does not read loses lines, not the peer its time.
-void Control::Send(const std::string& line) {
-  if (fd_.get() < 0) return;
+bool Control::Send(const std::string& line) {
+  if (fd_.get() < 0) return false;
   const std::string bytes = line.substr(0, kMaxLine - 1) + "\n";
-  if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN) LostOnLoop();
+  if (send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return true;
+  if (errno != EAGAIN) LostOnLoop();
+  return false;
 }
 
 void Control::OnEventsOnLoop(uint32_t) {
@@ -160,10 +170,16 @@ bool Control::Understood(const std::string& command, const std::string& rest) {
 
 bool Control::Answered(const Status& answer) {
   if (questions_.empty()) return false;
-  const StatusCallback answered = std::move(questions_.front());
+  Question question = std::move(questions_.front());
   questions_.pop_front();
-  answered(answer);
+  loop_->CancelTimerOnLoop(question.timer);
+  Answer(&question, answer);
   return true;
+}
+
+void Control::Answer(Question* question, const Status& answer) {
+  const StatusCallback answered = std::exchange(question->answered, nullptr);
+  if (answered) answered(answer);
 }
 
 void Control::LostOnLoop() {

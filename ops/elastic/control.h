@@ -16,8 +16,8 @@
 
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 
@@ -49,20 +49,27 @@ class Control : private FdHandler {
   void ReportOnLoop(const std::string& text);
   void ReadyOnLoop();
   void EnteredOnLoop(uint32_t version);
-  // `answered` is called once: OK if the runner takes it up; the membership follows.
-  // Without a size: what the config server says.
-  void ProposeOnLoop(std::optional<int> size, StatusCallback answered);
+  // `answered` is called once: OK if the runner takes it up; the membership follows. kDeadlineExceeded if it does not
+  // say within `patience`. Without a size: what the config server says.
+  void ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered);
   // Questions that are open fail with kUnavailable.
   void CloseOnLoop();
 
  private:
+  struct Question {
+    StatusCallback answered;  // null when time was up: the answer may still come
+    EventLoop::TimerId timer;
+  };
+
   void OnEventsOnLoop(uint32_t events) override;
   void BeatOnLoop();
-  void Send(const std::string& line);
+  // Returns whether it was sent.
+  bool Send(const std::string& line);
   void TakeLine(const std::string& line);
   bool Understood(const std::string& command, const std::string& rest);
   bool Answered(const Status& answer);
   void LostOnLoop();
+  static void Answer(Question* question, const Status& answer);
 
   EventLoop* const loop_;
   const std::string path_;
@@ -71,7 +78,7 @@ class Control : private FdHandler {
   UniqueFd fd_;  // open: connected
   std::string received_;
   EventLoop::TimerId beat_{};
-  std::deque<StatusCallback> questions_;
+  std::list<Question> questions_;  // in the order of their answers
 };
 
 }  // namespace kungfu

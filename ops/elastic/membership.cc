@@ -21,12 +21,13 @@ void Announcements::AnnounceOnLoop(const Membership& membership) {
   }
 }
 
-void Announcements::WhenKnownOnLoop(uint32_t version, Seconds patience, Known known) {
+void Announcements::WhenKnownOnLoop(uint32_t version, std::optional<Seconds> patience, Known known) {
   KF_DCHECK(loop_->InLoop());
   if (version <= newest_.version) return known(newest_);
   if (!failed_.ok()) return known(failed_);
   const auto one = waiting_.insert(waiting_.end(), {version, {}, std::move(known)});
-  one->timer = loop_->RunAtOnLoop(After(patience), [this, one] {
+  if (!patience) return;
+  one->timer = loop_->RunAtOnLoop(After(*patience), [this, one] {
     Finish(one, DeadlineExceededError("the runner has not announced membership " + std::to_string(one->version)));
   });
 }

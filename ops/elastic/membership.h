@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <optional>
 
 #include "ops/base/deadline.h"
 #include "ops/base/status.h"
@@ -39,8 +40,8 @@ class Announcements {
   const Membership& newest() const { return newest_; }
   void AnnounceOnLoop(const Membership& membership);
   // Calls `known` once, at once or later, with a membership that is not older than `version`; with kDeadlineExceeded
-  // if none was announced within `patience`.
-  void WhenKnownOnLoop(uint32_t version, Seconds patience, Known known);
+  // if none was announced within `patience`, if there is one.
+  void WhenKnownOnLoop(uint32_t version, std::optional<Seconds> patience, Known known);
   // Nothing will be announced any more.
   void FailOnLoop(const Status& why);
 

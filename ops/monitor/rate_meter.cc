@@ -9,10 +9,7 @@ constexpr Seconds kCloseness = RateMeter::kWindow / 8;
 }  // namespace
 
 std::vector<double> RateMeter::Update(Clock::time_point now, const std::vector<uint64_t>& totals) {
-  if (looks_.empty() || looks_.front().totals.size() != totals.size()) {
-    looks_.clear();
-    looks_.push_back({start_, std::vector<uint64_t>(totals.size(), 0)});
-  }
+  if (looks_.empty()) looks_.push_back({start_, std::vector<uint64_t>(totals.size(), 0)});
   while (looks_.size() > 1 && now - looks_[1].when >= kWindow) looks_.pop_front();
   const Look& base = looks_.front();
   const double seconds = Seconds(now - base.when).count();

@@ -19,8 +19,10 @@ class RateMeter {
   explicit RateMeter(Clock::time_point start) : start_(start) {}
 
   // What each counter grew by per second since it was looked at, at least kWindow ago; if it was not, since the
-  // first look, or since the start. Counters whose number has changed begin anew.
+  // first look, or since the start.
   std::vector<double> Update(Clock::time_point now, const std::vector<uint64_t>& totals);
+  // From now on other things are counted, perhaps another number of them.
+  void Restart(Clock::time_point now, const std::vector<uint64_t>& totals) { looks_ = {{now, totals}}; }
 
  private:
   struct Look {

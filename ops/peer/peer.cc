@@ -226,7 +226,8 @@ void Peer::Propose(std::optional<int> size, StatusCallback answered) {
   if (!elastic()) {
     return answered(FailedPreconditionError("the peers of this job do not change: start it with kungfu-run -w"));
   }
-  if (!loop_->Post([this, size, answered] { control_->ProposeOnLoop(size, answered); })) {
+  const Seconds patience(config_.collective_timeout);
+  if (!loop_->Post([this, size, patience, answered] { control_->ProposeOnLoop(size, patience, answered); })) {
     answered(CancelledError("this peer has shut down"));
   }
 }
@@ -274,7 +275,8 @@ void Peer::Advance(bool only_if_idle, StatusCallback done) {
 
 void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
-  const Seconds patience(config_.collective_timeout);
+  // A newcomer is told when the others have come to the end of a step. Its runner ends it if it is not wanted any more.
+  const std::optional<Seconds> patience = joining_ ? std::nullopt : std::optional(Seconds(config_.collective_timeout));
   announcements_->WhenKnownOnLoop(
       version, patience, [this, old, version, done](const StatusOr<Membership>& membership) {
         if (!membership.ok()) return done(membership.status());
@@ -305,6 +307,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
       counters_.throughput().Forget(static_cast<int>(StrategyName::kTree));
     }
     SetSession(next, strategy);
+    if (VersionOf(epoch) != VersionOf(old->epoch())) TrafficByRank();  // from now on the rates are of these peers
     if (rank >= 0) joining_ = false;
     if (control_ && VersionOf(epoch) != VersionOf(old->epoch())) control_->EnteredOnLoop(VersionOf(epoch));
     done(router_->ListenOnLoop());
@@ -317,7 +320,8 @@ void Peer::Interrupt(const Status& why) {
   });
 }
 
-void Peer::Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest) {
+void Peer::Help(const std::function<void()>& start, const std::function<bool()>& until,
+                std::optional<Seconds> longest) {
   if (!loop_) return start();
   loop_->Help(start, until, longest);
 }
@@ -389,6 +393,10 @@ std::vector<Peer::PeerTraffic> Peer::TrafficByRank() {
     received.push_back(traffic.total.received);
   }
   MutexLock lock(&traffic_mu_);
+  if (std::exchange(rated_version_, VersionOf(session->epoch())) != VersionOf(session->epoch())) {
+    sent_.Restart(Clock::now(), sent);
+    received_.Restart(Clock::now(), received);
+  }
   const std::vector<double> sent_rates = sent_.Update(Clock::now(), sent);
   const std::vector<double> received_rates = received_.Update(Clock::now(), received);
   for (size_t i = 0; i < result.size(); ++i) {

@@ -78,7 +78,7 @@ class Peer {
   P2p* p2p() { return p2p_.get(); }
 
   // EventLoop::Help; where there is no loop, only calls `start`.
-  void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest);
+  void Help(const std::function<void()>& start, const std::function<bool()>& until, std::optional<Seconds> longest);
 
   const OperationCounters& counters() const { return counters_; }
   ThroughputMeter& throughput() { return counters_.throughput(); }
@@ -126,6 +126,7 @@ class Peer {
 
   Mutex traffic_mu_;
   RateMeter sent_ GUARDED_BY(traffic_mu_){Clock::now()}, received_ GUARDED_BY(traffic_mu_){Clock::now()};
+  uint32_t rated_version_ GUARDED_BY(traffic_mu_) = 0;  // the membership that they are of
 
   mutable Mutex session_mu_;
   std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);

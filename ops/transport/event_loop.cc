@@ -24,8 +24,6 @@ constexpr Seconds kLongestTurn{0.001};
 constexpr int kLooks = 8;
 // It takes about so long until the own thread has seen that somebody wants its turn.
 constexpr Seconds kHandOver{5e-6};
-// A helper whose wait is to be shorter has other things to do.
-constexpr Seconds kLongWait{1};
 
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
 
@@ -211,10 +209,11 @@ void EventLoop::Finish() {
   timers.swap(timers_);
 }
 
-void EventLoop::Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest) {
+void EventLoop::Help(const std::function<void()>& start, const std::function<bool()>& until,
+                     std::optional<Seconds> longest) {
   if (InLoop()) return start();
-  const Deadline last = After(longest);
-  const Patience patience = longest < kLongWait ? patience_.IfThereAreCores() : patience_;
+  const Deadline last = longest ? After(*longest) : Deadline::max();
+  const Patience patience = longest ? patience_.IfThereAreCores() : patience_;
   if (TryEnter()) {
     start();
     return Serve(until, last, patience);

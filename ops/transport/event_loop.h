@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -71,9 +72,9 @@ class EventLoop {
   // For a thread that is about to wait: calls `start`, which may post at no cost, and runs the loop until `until` is
   // true, there was nothing to do for as long as it looks on, or `longest` has passed. Meanwhile the loop's own
   // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
-  // place. Where peers share cores, who waits for less than a second has other things to do, and does not look on. On
+  // place. Who gives a `longest` has other things to do than to wait: where peers share cores it does not look on. On
   // the loop: only calls `start`.
-  void Help(const std::function<void()>& start, const std::function<bool()>& until, Seconds longest)
+  void Help(const std::function<void()>& start, const std::function<bool()>& until, std::optional<Seconds> longest)
       EXCLUDES(turn_, mu_);
 
   // `events`: EPOLLIN, EPOLLOUT, level-triggered. One handler per descriptor.

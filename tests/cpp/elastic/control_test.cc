@@ -165,7 +165,7 @@ KF_TEST(Control, QuestionsAreAnsweredInTheirOrder) {
   f.OnLoop([&] {
     for (std::promise<Status>& answer : answers) {
       const std::optional<int> size = &answer == answers ? std::nullopt : std::optional<int>(3);
-      f.control->ProposeOnLoop(size, [&answer](const Status& status) { answer.set_value(status); });
+      f.control->ProposeOnLoop(size, Seconds(100), [&answer](const Status& status) { answer.set_value(status); });
     }
   });
   f.runner.Say("proposed\nrefused 2 slots are all there are\n");
@@ -176,6 +176,22 @@ KF_TEST(Control, QuestionsAreAnsweredInTheirOrder) {
   f.runner.HangUp();
   EXPECT_EQ(answers[2].get_future().get().code(), Code::kUnavailable);
   f.lost.get_future().wait();
+}
+
+// The answer to a question that nobody waits for any more is not that to the next one.
+KF_TEST(Control, ARunnerThatDoesNotAnswerIsAnError) {
+  Fixture f;
+  EXPECT_OK(f.Open());
+  f.runner.Accept();
+  std::promise<Status> first, second;
+  f.OnLoop([&] { f.control->ProposeOnLoop(3, Seconds(0.01), [&](const Status& status) { first.set_value(status); }); });
+  const Status late = first.get_future().get();
+  EXPECT_EQ(late.code(), Code::kDeadlineExceeded);
+  EXPECT_CONTAINS(late.message(), "the runner has not answered");
+  f.OnLoop([&] { f.control->ProposeOnLoop(4, Seconds(100), [&](const Status& status) { second.set_value(status); }); });
+  f.runner.Say("proposed\nrefused no\n");
+  EXPECT_EQ(second.get_future().get().message(), "no");
+  f.OnLoop([&] { f.control->CloseOnLoop(); });
 }
 
 KF_TEST(Control, NoticesThatTheRunnerIsGone) {

@@ -26,9 +26,11 @@ KF_TEST(RateMeter, ManyLooksAreOne) {
 
 KF_TEST(RateMeter, OtherCountersBeginAnew) {
   RateMeter meter(At(0));
-  meter.Update(At(1000), {100});
-  EXPECT_TRUE(meter.Update(At(2000), {200, 400}) == (Rates{100, 200}));
-  EXPECT_TRUE(meter.Update(At(0), {0, 0}) == (Rates{0, 0}));
+  meter.Update(At(1000), {100, 7});
+  meter.Restart(At(2000), {200, 100, 7});
+  EXPECT_TRUE(meter.Update(At(2000), {200, 100, 7}) == (Rates{0, 0, 0}));
+  EXPECT_TRUE(meter.Update(At(2500), {200, 150, 8}) == (Rates{0, 100, 2}));
+  EXPECT_TRUE(meter.Update(At(2400), {0, 0, 0}) == (Rates{0, 0, 0}));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class Job {
     config.transport = "unix";
     config.socket_dir = directory_;
     config.control = ControlPath();
-    config.collective_timeout = 200;
+    config.collective_timeout = timeout;
     config.log_level = 3;
     config.direct_bytes = 0;
     arenas_[name] = std::move(*Arena::Create(1 << 20));
@@ -61,6 +61,8 @@ class Job {
     peers_[name] = std::move(*peer);
     lines_[name] = accept(listener_, nullptr, nullptr);
   }
+  double timeout = 200;  // of peers that are started from now on
+
   void StartMembers(const std::string& members) {
     for (const char name : members) Start(name, members);
   }
@@ -228,6 +230,19 @@ KF_TEST(Membership, ANewcomerThatDiesBeforeItIsTakenInIsNotMissed) {
   job.Announce("abd");
   job.ExpectAllAdvance("abd");
   job.ExpectSum("abd");
+}
+
+// For as long as a step of theirs takes, or what they do between two.
+KF_TEST(Membership, ANewcomerWaitsForTheOthersBeyondTheTimeoutOfCollectives) {
+  Job job;
+  job.StartMembers("ab");
+  job.timeout = 0.01;
+  job.Start('c');
+  std::future<Status> advanced = job.Advance('c');
+  EXPECT_TRUE(advanced.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
+  job.Announce("abc");
+  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
+  for (auto* future : {&a, &b, &advanced}) EXPECT_OK(Wait(future));
 }
 
 KF_TEST(Membership, OneThatIsTakenInAndDeadIsAnErrorOfAll) {

@@ -1,4 +1,4 @@
-"""A job whose peers are killed goes on from its last checkpoints."""
+"""Jobs whose peers are all started anew go on from their last checkpoints."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from pathlib import Path
 
 from harness.launch import environment
 
-PROGRAM = Path(__file__).with_name("recovery.py")
+FOLDER = Path(__file__).parent
 
 
-def test_trainings_go_on_where_their_backups_are(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kungfu_tf.launcher", "-auto-recover", "0", "-np", "2"]
+def ran(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *options, sys.executable]
     done = subprocess.run(
-        [*command, sys.executable, str(PROGRAM), str(tmp_path / "backup")],
+        [*command, str(FOLDER / program), str(folder / "backup")],
         env=environment(),
         capture_output=True,
         text=True,
         timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_trainings_go_on_where_their_backups_are(tmp_path: Path) -> None:
+    done = ran("recovery.py", tmp_path, "-auto-recover", "0", "-np", "2")
     for rank in (0, 1):
         for name, run, epochs in (("fit", 1, ["2", "3"]), ("elastic", 2, ["1", "2"])):
             line = rf"^\[{rank}\] {name} {run} epoch (\d)$"
@@ -30,3 +35,13 @@ def test_trainings_go_on_where_their_backups_are(tmp_path: Path) -> None:
         assert f"[{rank}] done 15" in done.stdout
     assert "starting all anew, 2 peers, 2 of at most 10 times after a failure" in done.stderr
     assert done.stderr.count("starting all anew") == 2, done.stderr
+
+
+def test_in_reload_mode_who_asked_last_has_the_number_of_peers(tmp_path: Path) -> None:
+    """A schedule, before there is a backup; then somebody else, whom it does not outvote."""
+    hosts = ["-w", "-np", "1", "-H", "127.0.0.1:4", "-elastic-mode", "reload"]
+    done = ran("reloads.py", tmp_path, *hosts)
+    sizes = re.findall(r"starting all anew, (\d) peers", done.stderr)
+    assert sizes == ["2", "3"], done.stderr
+    ended = re.findall(r"^\[(\d)\] ok (.+)$", done.stdout, re.MULTILINE)
+    assert sorted(ended) == [("0", "1 2 3"), ("1", "1 2 3"), ("2", "1 2 3")], done.stdout

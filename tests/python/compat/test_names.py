@@ -234,6 +234,14 @@ def test_positional_arguments_reach_what_they_mean(tmp_path: Path) -> None:
     assert int(ops.step_based_schedule("4:2,8:1", 1)) == 4
 
 
+def test_programs_of_graphs() -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        assert not of("python").check_interference()
+        sizes = [of("tensorflow.ops").step_based_schedule("4:2,8:1") for _ in range(2)]
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert [session.run(sizes) for _ in range(3)] == [[4, 4], [4, 4], [8, 8]]
+
+
 def test_state_that_is_shared() -> None:
     variables = of("tensorflow.variables")
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -14,10 +14,17 @@ import pytest
 from kungfu_tf.launcher import distribute
 from tests import ports
 
+# A user's shell that is no sh: it knows words and how to become another program.
+SHELL = """
+import os, shlex, sys
+exec, *words = shlex.split(sys.argv[1])
+assert exec == "exec"
+os.execvp(words[0], words)
+"""
 # As sshd does, it calls the command in a session of its own, which outlives ssh.
-SSH = """#!/bin/sh
+SSH = f"""#!/bin/sh
 [ "$1 $2 $3" = "-o BatchMode=yes --" ] || exit 99
-HOST=$4 exec setsid --fork --wait sh -c "$5"
+HOST=$4 exec setsid --fork --wait {sys.executable} -c '{SHELL}' "$5"
 """
 
 

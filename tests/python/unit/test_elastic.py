@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import peer
-from kungfu_tf._asking import Asking
+from kungfu_tf import _batch, _ordinals, peer
+from kungfu_tf._size_plan import SizePlan
 from kungfu_tf.data.position import dealt_of, of_arrays
 from kungfu_tf.elastic import training
 from kungfu_tf.elastic.continued import Continued
@@ -60,8 +60,12 @@ def shuffled(epoch: int) -> np.ndarray:
 class AnotherFit(tf.keras.callbacks.Callback):
     """Trains something else in the middle, which is no part of the training."""
 
+    def __init__(self, *within: tf.keras.callbacks.Callback) -> None:
+        super().__init__()
+        self._within = within
+
     def on_epoch_end(self, epoch, logs=None):
-        model_of("sgd").fit(X, X[:, :1], verbose=0)
+        model_of("sgd").fit(X, X[:, :1], verbose=0, callbacks=list(self._within))
 
 
 @pytest.mark.parametrize("kind", ["plain", "synchronous", "pairs"])
@@ -73,7 +77,8 @@ def test_alone_arrays_are_dealt_as_to_any_number_of_peers(kind: str) -> None:
     }[kind](tf.keras.optimizers.SGD())
     model = model_of(optimizer)
     options = {"batch_size": 2, "initial_epoch": 1, "epochs": 3, "initial_sample": 2, "seed": 5}
-    history = kf.elastic.fit(model, X, y=X[:, :1], verbose=0, callbacks=[AnotherFit()], **options)
+    callbacks = [AnotherFit(AnotherFit())]
+    history = kf.elastic.fit(model, X, y=X[:, :1], verbose=0, callbacks=callbacks, **options)
     assert history.epoch == [1, 2]
     assert_is_trained(model, [shuffled(1)[2:], shuffled(2)])
 
@@ -110,17 +115,55 @@ class Interrupted(tf.keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def test_alone_a_backup_goes_on_with_the_next_sample(tmp_path: Path) -> None:
+class Seen(kf.policy.BasePolicy):
+    """How far each step is, in steps and samples."""
+
+    def __init__(self) -> None:
+        self.far: list[tuple[int, int]] = []
+
+    def after_step(self, training):
+        self.far.append((training.step, training.trained_samples))
+
+
+@pytest.mark.parametrize("last", [5, 6])  # in the middle of an epoch, and at its end
+def test_alone_a_backup_goes_on_with_the_next_sample(last: int, tmp_path: Path) -> None:
     def train(model, *more) -> None:
         backup = tf.keras.callbacks.BackupAndRestore(str(tmp_path), save_freq=1)
         options = {"batch_size": 2, "epochs": 3, "seed": 5, "verbose": 0}
         kf.elastic.fit(model, X, y=X[:, :1], callbacks=[backup, *more], **options)
 
     with pytest.raises(KeyboardInterrupt):
-        train(model_of("sgd"), Interrupted(5))
-    model = model_of("sgd")
-    train(model)
+        train(model_of("sgd"), Interrupted(last))
+    model, seen = model_of("sgd"), Seen()
+    train(model, kf.callbacks.PolicyCallback([seen]))
     assert_is_trained(model, [shuffled(0), shuffled(1), shuffled(2)])
+    assert seen.far == [(step, 2 * step) for step in range(last + 1, 10)]
+
+
+def of_shards(batch: int, **options) -> tf.data.Dataset:
+    samples = tf.data.Dataset.from_tensor_slices((X, X[:, :1]))
+    return kf.data.shard(samples, position=kf.data.Position()).batch(batch, **options)
+
+
+def test_what_measures_by_batches_begins_with_that_of_the_callback() -> None:
+    class Factors(kf.policy.BasePolicy):
+        def __init__(self) -> None:
+            self.seen: list[float] = []
+
+        def after_step(self, training):
+            self.seen.append(float(_batch.factor.get()))
+
+    factors = Factors()
+    callback = kf.callbacks.PolicyCallback([factors], batch_size=3)
+    kf.elastic.fit(model_of("sgd"), of_shards(2), verbose=0, callbacks=[callback])
+    assert factors.seen == [1.0, 1.0]
+
+
+def test_batches_that_change_leave_nothing_out() -> None:
+    callback = kf.callbacks.PolicyCallback([Seen()])
+    with pytest.raises(ValueError, match="drop_remainder=True cannot be"):
+        dataset = of_shards(4, drop_remainder=True)
+        kf.elastic.fit(model_of("sgd"), dataset, verbose=0, callbacks=[callback])
 
 
 def test_a_callback_of_a_job_that_stays_as_it_is_warns() -> None:
@@ -143,14 +186,38 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_who_is_not_rank_0_asks_for_nothing(
     asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking = Asking(lambda step: 1 + step // 10)
+    plan = SizePlan("1:10,2:10,3:10")
     monkeypatch.setattr(peer, "rank", lambda: 1)
-    asking.look(15)
+    plan.ask(15)
     monkeypatch.setattr(peer, "rank", lambda: 0)
-    asking.look(16)
+    plan.ask(16)
     assert asked == []
-    asking.look(20)
+    plan.ask(20)
     assert asked == [3]
+
+
+def test_a_newcomer_does_not_train_by_itself(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "joining", lambda: True)
+    model = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
+    with pytest.raises(kf.errors.FailedPreconditionError, match="nobody has taken it in"):
+        model.fit(X, X[:, :1], verbose=0)
+
+
+def test_who_was_started_anew_has_asked_before(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = SizePlan("1:10,2:10")
+    monkeypatch.setenv("KUNGFU_RESTARTS", "1")
+    monkeypatch.setattr(_ordinals.size_plans, "next", 0)
+    plan.begin()
+    for step in (5, 6, 10):
+        plan.ask(step)
+    assert asked == [2]
+    plan.begin()  # another training
+    plan.ask(0)
+    assert asked == [2, 1]
 
 
 def test_a_policys_last_wish_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,16 +340,28 @@ def test_callbacks_see_one_training() -> None:
         assert continued.has_begun(callback)
         continued.end({}, but=(tf.keras.callbacks.BackupAndRestore,))
     assert calls == ["begin", "epoch 0", "epoch 1", "end"]
+    callback.on_train_end()  # its own again, as those of LambdaCallback
+    assert calls[4:] == ["end"]
 
 
 def test_who_leaves_keeps_the_backup() -> None:
     calls: list[str] = []
     callback = SimpleNamespace(
-        on_train_begin=None, on_epoch_begin=None, on_train_end=lambda _logs: calls.append("end")
+        on_train_begin=lambda _logs: None,
+        on_epoch_begin=None,
+        on_train_end=lambda _logs: calls.append("end"),
     )
     with Continued([callback]) as continued:
+        callback.on_train_begin()
         continued.end({}, but=(SimpleNamespace,))
     assert calls == []
+
+
+def test_who_comes_when_a_training_has_ended_has_neither_begun_nor_ended_it() -> None:
+    policy = kf.callbacks.PolicyCallback([Seen()])
+    options = {"initial_epoch": 2, "epochs": 2, "verbose": 0, "callbacks": [policy]}
+    history = kf.elastic.fit(model_of("sgd"), X, y=X[:, :1], **options)
+    assert history.history == {}
 
 
 def test_schedules_in_a_graph() -> None:

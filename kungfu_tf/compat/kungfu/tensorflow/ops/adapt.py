@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from kungfu_tf import ops
 
 __all__ = ["resize_cluster", "resize_cluster_from_url", "step_based_schedule"]
@@ -34,5 +36,7 @@ def step_based_schedule(config: str, step: Any = None) -> Any:
         step: Which one it is; by default it is counted how often this runs.
     """
     if step is None:
-        step = ops.counter(name=f"step_based_schedule/{config}")
+        # In a graph each call counts for itself. In eager code nothing else tells one from another.
+        name = f"step_based_schedule/{config}" if tf.executing_eagerly() else None
+        step = ops.counter(name=name)
     return ops.step_based_schedule(config, step)
