@@ -1,5 +1,6 @@
 #include "ops/collective/exchange_mover.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ class ExchangeMover : public Mover {
       recv_.Append(chunk.recv.begin(), chunk.recv.end());
     }
     bytes_ = TotalSize(send_);
-    arrived_.resize(movement_.size * bytes_);
+    arrived_.reset(new char[movement_.size * bytes_]);
   }
 
   void StartOnLoop(StatusCallback done) override {
@@ -33,31 +34,42 @@ class ExchangeMover : public Mover {
     }
     sinks_.reserve(movement_.size);
     for (int other = 0; other < movement_.size; ++other) {
-      sinks_.emplace_back(Pieces{{arrived_.data() + other * bytes_, bytes_}});
+      sinks_.emplace_back(Pieces{{PlaceOf(other), bytes_}});
       if (other == rank_) continue;
       if (conversation_->ReceiveOnLoop(other, part, bytes_, &sinks_.back(), ended)) --under_way_;
     }
   }
 
-  void StopOnLoop() override { alive_.reset(); }
+  void StopOnLoop() override {
+    done_ = nullptr;
+    alive_.reset();
+  }
 
  private:
-  // A message was sent, or has come.
+  // A message was sent, or has come: who tells us does nothing else with us afterwards, so this may be the end. Who
+  // tells of an error may have more to tell.
   void EndedOnLoop(const Status& status) {
     KF_DCHECK(loop_->InLoop());
     if (!done_ || (status.ok() && --under_way_ > 0)) return;
-    if (status.ok()) Reduce();
-    loop_->Post([done = std::exchange(done_, nullptr), alive = std::weak_ptr<int>(alive_), status] {
+    const StatusCallback done = std::exchange(done_, nullptr);
+    if (status.ok()) {
+      Reduce();
+      return done(status);
+    }
+    alive_ = std::make_shared<int>();
+    loop_->Post([done, alive = std::weak_ptr<int>(alive_), status] {
       if (!alive.expired()) done(status);
     });
   }
+
+  char* PlaceOf(int rank) { return arrived_.get() + rank * bytes_; }
 
   // What was sent may lie where the result is to be: nobody reads it any more.
   void Reduce() {
     std::vector<Payload> operands;
     operands.reserve(movement_.size);
     for (int other = 0; other < movement_.size; ++other) {
-      operands.push_back(other == rank_ ? send_ : Payload{{arrived_.data() + other * bytes_, bytes_}});
+      operands.push_back(other == rank_ ? send_ : Payload{{PlaceOf(other), bytes_}});
     }
     DirectReduction(std::move(operands), {recv_}, movement_.dtype, movement_.op, movement_.size).Advance(bytes_);
   }
@@ -66,13 +78,13 @@ class ExchangeMover : public Mover {
   const Movement movement_;
   const int rank_;
   Conversation* const conversation_;
-  StatusCallback done_;  // null once its status is known
-  std::shared_ptr<int> alive_ = std::make_shared<int>();
+  StatusCallback done_;         // null once its status is known, or nobody wants to
+  std::shared_ptr<int> alive_;  // from an error on
 
   Payload send_;
   Pieces recv_;
   uint64_t bytes_ = 0;
-  std::vector<char> arrived_;  // by rank
+  std::unique_ptr<char[]> arrived_;  // by rank
   std::vector<CopySink> sinks_;
   int under_way_ = 0;  // messages
 };

@@ -26,6 +26,7 @@ RunningOperation::RunningOperation(EventLoop* loop, Router* router, Routes* rout
       signature_(SignatureOf(operation_)),
       found_(std::move(found)),
       ended_(std::move(ended)),
+      started_(operation_.began == Clock::time_point{} ? Clock::now() : operation_.began),
       conversation_(router, peers, id_, signature_, this),
       plan_(&operation_, routes) {}
 

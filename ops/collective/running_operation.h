@@ -59,7 +59,7 @@ class RunningOperation : private ConversationHandler {
   const Signature signature_;
   const Found found_;
   const Ended ended_;
-  const Clock::time_point started_ = Clock::now();
+  const Clock::time_point started_;  // when it was called
   const std::shared_ptr<int> alive_ = std::make_shared<int>();
 
   Conversation conversation_;

@@ -67,6 +67,10 @@ uint64_t Session::Start(Operation operation) {
     return handle;
   }
   if (operation.kind == Kind::kConsensus) operation.digest = DigestOf(operation);
+  if (loop_->MayRunAtOnce()) {
+    StartOnLoop(handle, std::move(operation));
+    return handle;
+  }
   // std::function must be copyable; the operation travels by pointer.
   auto shared = std::make_shared<Operation>(std::move(operation));
   if (!loop_->Post([self = shared_from_this(), handle, shared] { self->StartOnLoop(handle, std::move(*shared)); })) {

@@ -12,6 +12,8 @@ namespace {
 // Larger sessions ask only the peers of whom something is awaited.
 constexpr int kAskAll = 64;
 
+Clock::duration ToDuration(Seconds seconds) { return std::chrono::duration_cast<Clock::duration>(seconds); }
+
 std::string Duration(double seconds) {
   std::ostringstream out;
   out.precision(3);
@@ -38,8 +40,8 @@ StallWatch::~StallWatch() {
 void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   KF_DCHECK(loop_->InLoop());
   Watched watched;
-  watched.deadline = After(timeout);
-  watched.next_ask = std::min(After(kPatience), watched.deadline);
+  watched.deadline = operation->started() + ToDuration(timeout);
+  watched.next_ask = std::min(operation->started() + ToDuration(kPatience), watched.deadline);
   Schedule(watched.next_ask);
   watched_[operation] = watched;
 }
@@ -108,8 +110,7 @@ void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::tim
                     << Missing(operation, *watched);
   }
   watched->warned |= warn;
-  const Clock::time_point next =
-      watched->warned ? After(warning_) : operation->started() + std::chrono::duration_cast<Clock::duration>(warning_);
+  const Clock::time_point next = watched->warned ? After(warning_) : operation->started() + ToDuration(warning_);
   watched->next_ask = std::min(std::max(next, now), watched->deadline);
 }
 

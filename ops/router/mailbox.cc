@@ -187,11 +187,12 @@ bool Mailbox::WasClosed(const OperationId& id) const {
 // Finds or makes the slot of an arriving or announced message, or refuses it.
 Mailbox::Slot* Mailbox::Admit(Incoming* source, const FrameHeader& header, uint64_t size) {
   const OperationId id = IdOf(header.tag);
-  if (WasClosed(id)) {
+  const auto known = boxes_.find(id);
+  if (known == boxes_.end() && WasClosed(id)) {
     ++refused_;
     return nullptr;
   }
-  std::unique_ptr<Box>& box = boxes_[id];
+  std::unique_ptr<Box>& box = known == boxes_.end() ? boxes_[id] : known->second;
   if (!box) {
     box = std::make_unique<Box>();
     box->id = id;

@@ -84,6 +84,10 @@ bool EventLoop::Post(std::function<void()> task) {
   return true;
 }
 
+bool EventLoop::MayRunAtOnce() {
+  return InLoop() && std::exchange(starting_, false) && !any_posted_.load(std::memory_order_acquire);
+}
+
 void EventLoop::Close() {
   {
     MutexLock lock(&mu_);
@@ -215,7 +219,9 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
   const Deadline last = longest ? After(*longest) : Deadline::max();
   const Patience patience = longest ? patience_.IfThereAreCores() : patience_;
   if (TryEnter()) {
+    starting_ = true;
     start();
+    starting_ = false;
     return Serve(until, last, patience);
   }
   start();

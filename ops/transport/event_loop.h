@@ -67,10 +67,14 @@ class EventLoop {
   // Returns whether it was accepted.
   bool Post(std::function<void()> task) EXCLUDES(mu_);
 
+  // Whether what this thread would post now may as well run inside the call: it has just begun to help, and nothing
+  // was posted before. Says so once for each Help: what runs then may post, too.
+  bool MayRunAtOnce();
+
   bool InLoop() const { return std::this_thread::get_id() == running_.load(std::memory_order_relaxed); }
 
-  // For a thread that is about to wait: calls `start`, which may post at no cost, and runs the loop until `until` is
-  // true, there was nothing to do for as long as it looks on, or `longest` has passed. Meanwhile the loop's own
+  // For a thread that is about to wait: calls `start`, which may post at little cost, and runs the loop until `until`
+  // is true, there was nothing to do for as long as it looks on, or `longest` has passed. Meanwhile the loop's own
   // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
   // place. Who gives a `longest` has other things to do than to wait: where peers share cores it does not look on. On
   // the loop: only calls `start`.
@@ -146,6 +150,7 @@ class EventLoop {
   bool over_ GUARDED_BY(turn_) = false;     // the own thread has ended
   Deadline alarm_ GUARDED_BY(turn_){};      // when the own thread wakes by itself
   Lookout lookout_ GUARDED_BY(turn_);
+  bool starting_ = false;          // loop only; a helper has entered, and has run nothing yet
   Tasks taken_ GUARDED_BY(turn_);  // of what was posted: what runs in this round
 
   Mutex mu_;

@@ -301,6 +301,28 @@ KF_TEST(EventLoop, GoesOnWhenAHelperHasLeft) {
   }
 }
 
+KF_TEST(EventLoop, OnlyWhatAHelperBeginsWithMayRunAtOnce) {
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  EXPECT_FALSE(loop->MayRunAtOnce());
+  RunOnLoop(loop.get(), [&] { EXPECT_FALSE(loop->MayRunAtOnce()); });
+  const auto ends = [] { return true; };
+  bool may = false, may_again = true, may_after_a_post = true, may_later = true;
+  while (!may) {  // the own thread may be at work
+    loop->Help([&] { may = loop->MayRunAtOnce(), may_again = loop->MayRunAtOnce(); }, ends, std::nullopt);
+  }
+  EXPECT_FALSE(may_again);
+  loop->Help(
+      [&] {
+        loop->Post([] {});
+        may_after_a_post = loop->MayRunAtOnce();
+      },
+      ends, std::nullopt);
+  EXPECT_FALSE(may_after_a_post);
+  loop->Help([&] { loop->Post([&] { may_later = loop->MayRunAtOnce(); }); }, [&] { return !may_later; }, std::nullopt);
+  RunOnLoop(loop.get(), [] {});
+  EXPECT_FALSE(may_later);
+}
+
 KF_TEST(EventLoop, HelpsNobodyOnTheLoopAndAfterTheEnd) {
   const std::unique_ptr<EventLoop> loop = NewLoop();
   bool called = false, asked = false;
