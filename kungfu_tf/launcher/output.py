@@ -113,6 +113,12 @@ class Output:
         self._logs += raw.values()
         self.sinks += raw.values()
 
+    def sinks_of(self, rank: int, stream: str) -> list[Sink]:
+        """Where that goes which a peer writes there."""
+        logs = [] if self._log is None else [self._log.sink]
+        raw = [self._raw[rank, stream]] if (rank, stream) in self._raw else []
+        return [self._screens[stream].sink, *logs, *raw]
+
     def feed(self, rank: int, stream: str, data: bytes) -> None:
         """Bytes that a peer has written; empty: the stream has ended."""
         assembler = self._assemblers[rank, stream]

@@ -18,13 +18,12 @@ class Pipes:
         self._output = output
         self._selector = selector
         self._open: dict[IO[bytes], tuple[int, str]] = {}
-        self._reading = True
+        self._congested: list[Sink] = []
 
     def add(self, process: PeerProcess) -> None:
         for stream, pipe in process.pipes.items():
             self._open[pipe] = (process.peer.rank, stream)
-            if self._reading:
-                self._register(pipe)
+            self._read_or_wait(pipe)
 
     def drain(self) -> None:
         """Reads what is there, and ends every stream."""
@@ -42,14 +41,20 @@ class Pipes:
                 self._selector.register(sink, selectors.EVENT_WRITE, _pump(sink))
             elif not sink.waiting and sink.fileno() in registered:
                 self._selector.unregister(sink)
-        reading = not any(sink.congested for sink in sinks)
-        if reading != self._reading:
-            self._reading = reading
+        congested = [sink for sink in sinks if sink.congested]
+        if congested != self._congested:
+            self._congested = congested
             for pipe in self._open:
-                self._register(pipe) if reading else self._selector.unregister(pipe)
+                self._read_or_wait(pipe)
 
-    def _register(self, pipe: IO[bytes]) -> None:
-        self._selector.register(pipe, selectors.EVENT_READ, lambda _events: self._read(pipe))
+    def _read_or_wait(self, pipe: IO[bytes]) -> None:
+        """Nobody is read whose lines would have to wait for a reader that is far behind."""
+        reads = pipe in self._selector.get_map()
+        if any(sink in self._congested for sink in self._output.sinks_of(*self._open[pipe])):
+            if reads:
+                self._selector.unregister(pipe)
+        elif not reads:
+            self._selector.register(pipe, selectors.EVENT_READ, lambda _events: self._read(pipe))
 
     def _read(self, pipe: IO[bytes]) -> bool:
         """False if there is nothing for now."""
@@ -64,7 +69,7 @@ class Pipes:
 
     def _end(self, pipe: IO[bytes]) -> None:
         self._output.feed(*self._open.pop(pipe), b"")
-        if self._reading:
+        if pipe in self._selector.get_map():
             self._selector.unregister(pipe)
         pipe.close()
 

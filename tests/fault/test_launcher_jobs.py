@@ -285,6 +285,32 @@ def test_a_reader_that_has_stopped_does_not_stop_the_launcher(kungfu_run: "Jobs"
         assert launch.wait() == 143
 
 
+# Says so when nobody takes any more of its standard output.
+STUCK = """
+import threading
+printed = 0
+def chatter():
+    global printed
+    while True:
+        print('x' * 1000)
+        printed += 1
+threading.Thread(target=chatter, daemon=True).start()
+before = -1
+while before != printed:
+    before = printed
+    time.sleep(0.5)
+print('stuck', file=sys.stderr, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_errors_are_shown_where_standard_output_is_not_read(kungfu_run: "Jobs") -> None:
+    with unread_launcher(kungfu_run, STUCK, ready="[0] [1] stuck") as (launch, pid):
+        launch.until_said("[0] [0] stuck")
+        os.kill(pid, signal.SIGTERM)
+        assert launch.wait() == 143
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_nor_when_its_peers_have_ended(kungfu_run: "Jobs", number: signal.Signals) -> None:
     ended = "2 peers ended well"
