@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-from tensorflow.python.eager import context
 
 from kungfu_tf import _measured, peer
 
@@ -73,6 +72,8 @@ def check_interference(*, threshold: float = 0.8) -> bool:
     """
     if not 0 < threshold < 1:
         raise ValueError(f"check_interference: threshold is between 0 and 1, not {threshold}")
+    from tensorflow.python.eager import context
+
     from kungfu_tf import ops
 
     own = _measured.throughputs().get(_measured.strategy())

@@ -94,7 +94,10 @@ def elastic() -> bool:
 
 
 def joining() -> bool:
-    """Whether this is a newcomer that was not taken in yet: a peer of one, until it is."""
+    """Whether this is a newcomer that was not taken in yet: until it is, a peer of one, of rank 0.
+
+    What is there for all, files for instance, belongs to the job that it has come to.
+    """
     return bool(_number("kungfu_joining"))
 
 
@@ -230,8 +233,8 @@ def uid() -> int:
 
 
 def is_root() -> bool:
-    """Whether this peer has rank 0."""
-    return rank() == 0
+    """Whether this peer has rank 0, and is no newcomer that was not taken in yet (`joining`)."""
+    return rank() == 0 and not joining()
 
 
 def run_on_root(fn: Callable[[], T]) -> T | None:

@@ -40,7 +40,7 @@ PYTHON_LAYERS: Layers = (
     {"_average", "data", "policy"},
     {"initializer", "variables"},
     {"_callback", "_gate", "_hook", "_weight", "monitoring"},
-    {"_asking", "_progress", "launching", "ops"},
+    {"_progress", "_size_plan", "launching", "ops"},
     {"_measured", "_sharing", "peer"},
     {"_lib", "launcher"},
     {"_build"},

@@ -31,7 +31,8 @@ class PolicyCallback(Callback):
         batch_size: How many samples a batch of one peer has at first. Default: as many as the data
             that `fit` is given; of generators it must be said.
         on_error: What happens if a policy raises: "stop": `fit` ends with
-            `kungfu_tf.errors.PolicyError`, which names it, and so on all peers; "continue": it is
+            `kungfu_tf.errors.PolicyError`, which names it, and on the other peers with an error
+            that says who has left, and why; "continue": it is
             logged, and training goes on without that policy.
 
     Raises:

@@ -27,8 +27,9 @@ def save_variable(value: Any, *, version: Any = None, name: str | None = None) -
         value: A variable or tensor.
         version: An integer scalar, greater than that of the last one saved under this name.
             Default: the next one, from 0.
-        name: Under which it is asked for. Default: the variable's own, which may differ between
-            peers that have built different models; a tensor needs one.
+        name: Under which it is asked for. Default: the variable's own (`v.name`, as "weights:0";
+            Keras 3: `v.path`), which may differ between peers that have built different models; a
+            tensor needs one.
 
     Returns:
         The version, an int64 scalar.

@@ -36,6 +36,8 @@ class AdaptiveSGD(Algorithm):
         self._name_parts()
         is_averaging = self._averages(_number_of(step))
         given = [i for i, g in enumerate(gradients) if g is not None]
+        if not given:  # `cond` of TF1 must return something
+            return list(gradients)
         of_given = [gradients[i] for i in given]
         their_variables = [variables[i] for i in given]
 

@@ -25,8 +25,8 @@ class Policies:
     Args:
         policies: As many on every peer.
         on_error: What happens if one raises, or wants more peers than there can be: "stop" ends the
-            training with PolicyError, and so on all peers; "continue" leaves that policy out from
-            then on, everywhere, and says so.
+            training with PolicyError, and that of the others; "continue" leaves that policy out
+            from then on, everywhere, and says so.
 
     Raises:
         TypeError: If something is not a BasePolicy.

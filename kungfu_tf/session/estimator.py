@@ -77,7 +77,7 @@ def _train(
     if scope.is_private() or not scope.has_ours(hooks):
         return original(estimator, input_fn, hooks, listeners)
     warm_start = estimator._warm_start_settings
-    if not peer.is_root() or peer.joining():  # from a file that rank 0 may have alone
+    if not peer.is_root():  # from a file that rank 0 may have alone
         estimator._warm_start_settings = None
     try:
         with _within(_Training()):

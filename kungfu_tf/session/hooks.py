@@ -58,7 +58,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
         hooks: What the program, or Estimator, gave.
         stop: Is told when the peers have agreed to stop.
     """
-    writes = peer.is_root() and not peer.joining()
+    writes = peer.is_root()
     mine = hooks if writes else [h for hook in hooks for h in _without_files(hook)]
     ours = [hook for hook in mine if isinstance(hook, Hook)]
     others = [hook for hook in mine if not isinstance(hook, Hook)]

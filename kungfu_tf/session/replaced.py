@@ -81,7 +81,7 @@ def _create(
     directory = getattr(session_creator, "_checkpoint_dir", None)
     if directory:
         hooks.append(kept.Keep(directory))
-    if not peer.is_root() or peer.joining():
+    if not peer.is_root():
         session_creator = _without_checkpoint(session_creator)
     try:
         # A peer that is gone is no reason to begin anew, alone.

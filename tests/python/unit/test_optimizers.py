@@ -188,6 +188,24 @@ def test_v1_gradients_from_elsewhere_are_exchanged_when_they_are_applied():
         assert session.run([a, b]) == [-2.0, -20.0]
 
 
+def test_adaptive_sgd_in_a_program_without_control_flow_v2():
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            weight = v1.get_variable("w", initializer=1.0, use_resource=False)
+            inner = v1.train.GradientDescentOptimizer(0.25)
+            optimizer = kf.optimizers.AdaptiveSGDOptimizer(inner, change_step=1)
+            step = v1.train.get_or_create_global_step()
+            train_op = optimizer.minimize(weight * weight, global_step=step)
+            session.run(v1.global_variables_initializer())
+            for _ in range(3):
+                session.run(train_op)
+            assert session.run(weight) == 0.125
+    finally:
+        v1.enable_control_flow_v2()
+
+
 def test_wrapping_twice_is_refused():
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))
     with pytest.raises(ValueError, match="SGD is wrapped already"):

@@ -42,6 +42,7 @@ PUBLIC = {
     "init_progress": "()",
     "initializer": None,
     "is_root": "()",
+    "joining": "()",
     "launch": "(fn, np, *, timeout=None)",
     "layers": None,
     "local_rank": "()",
