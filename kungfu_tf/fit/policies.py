@@ -21,9 +21,9 @@ class PolicyCallback(Callback):
     The model's optimizer must be a synchronous one of `kungfu_tf.optimizers` where there are
     several peers: they all do the same at the same step, as rank 0's policies want it. That costs
     one exchange of a few numbers in each step. `fit` reads the samples of its data one by one and
-    makes batches of them itself; they must be dense, and of one shape. How many there are is not
-    known before: with `steps_per_execution`, Keras 2 must be told `steps_per_epoch`, or it takes
-    single steps.
+    makes batches of them itself; they must be dense, and of one shape, and in `elastic.fit` no
+    batch may be dropped (`drop_remainder`). How many there are is not known before: with
+    `steps_per_execution`, Keras 2 must be told `steps_per_epoch`, or it takes single steps.
 
     Args:
         policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on
@@ -32,8 +32,8 @@ class PolicyCallback(Callback):
             that `fit` is given; of generators it must be said.
         on_error: What happens if a policy raises: "stop": `fit` ends with
             `kungfu_tf.errors.PolicyError`, which names it, and on the other peers with an error
-            that says who has left, and why; "continue": it is
-            logged, and training goes on without that policy.
+            that says who has left, and why; "continue": it is logged, and training goes on without
+            that policy.
 
     Raises:
         TypeError: If a policy is none.

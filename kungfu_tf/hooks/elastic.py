@@ -89,7 +89,7 @@ class ElasticHook(Hook):
             run_context.request_stop()
 
     def _follow(self, session: Any) -> None:
-        if self._plan is not None and not peer.joining():
+        if self._plan is not None:
             self._plan.ask(self._step)
         if not peer.resize():
             return

@@ -34,10 +34,10 @@ class AdaptiveSGD(Algorithm):
     ) -> list[Any]:
         """Returns this peer's own, or the means."""
         self._name_parts()
-        is_averaging = self._averages(_number_of(step))
         given = [i for i, g in enumerate(gradients) if g is not None]
         if not given:  # `cond` of TF1 must return something
             return list(gradients)
+        is_averaging = self._averages(_number_of(step))
         of_given = [gradients[i] for i in given]
         their_variables = [variables[i] for i in given]
 

@@ -107,7 +107,8 @@ typedef struct {
 KUNGFU_EXPORT size_t kungfu_longest_name(void);
 
 /* Called exactly once, from a thread of the core, or one that works for it (kungfu_help, kungfu_wait); of a process of
- * one from the calling thread, before the call returns. Must not block. `message` is valid during the call. */
+ * one, and perhaps within kungfu_help and kungfu_wait, from the calling thread, before the call returns. Must not
+ * block. `message` is valid during the call. */
 typedef void (*kungfu_done)(void* arg, int code, const char* message);
 
 /* Returns the memory for a result whose size the call could not know, or NULL (the operation fails). `counts[r]`:

@@ -1,12 +1,10 @@
 """Jobs that end well, fail, are interrupted or time out."""
 
-import contextlib
 import json
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ import pytest
 from tests import ports
 
 if TYPE_CHECKING:
-    from tests.fault.conftest import Jobs, Launch
+    from tests.fault.conftest import Jobs
 
 PYTHON = (sys.executable, "-S", "-c")
 
@@ -251,73 +249,6 @@ os.write(1, b"the end")
                 for number in range(parity, 2000, 2)
             ]
     assert launch.out.count("the end\n") == 4
-
-
-@contextlib.contextmanager
-def unread_launcher(
-    jobs: "Jobs", program: str, *options: str, ready: str
-) -> Iterator[tuple["Launch", int]]:
-    """A launcher whose standard output nobody reads: the launcher around it, and its own pid.
-
-    The outer one runs its peer in a group of its own and ends with its exit code.
-    """
-    fifo = jobs.folder / "fifo"
-    os.mkfifo(fifo)
-    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    inner = (sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", *options)
-    command = (*inner, *PYTHON, RANK + program)
-    launch = jobs("-np", "1", "bash", "-c", f'exec "$0" "$@" > {fifo}', *command, KUNGFU_GRACE="1")
-    try:
-        launch.until_said(ready)
-        running = jobs.living().items()
-        yield launch, next(pid for pid, text in running if text.startswith(" ".join(inner)))
-    finally:
-        os.close(reader)
-
-
-CHATTER = "print('started', file=sys.stderr, flush=True)\nwhile True: print('x' * 1000)"
-MUCH = "print('x\\n' * 120000)"  # more than a pipe holds, less than the launcher stops at
-
-
-def test_a_reader_that_has_stopped_does_not_stop_the_launcher(kungfu_run: "Jobs") -> None:
-    with unread_launcher(kungfu_run, CHATTER, ready="[0] [1] started") as (launch, pid):
-        os.kill(pid, signal.SIGTERM)
-        assert launch.wait() == 143
-
-
-# Says so when nobody takes any more of its standard output.
-STUCK = """
-import threading
-printed = 0
-def chatter():
-    global printed
-    while True:
-        print('x' * 1000)
-        printed += 1
-threading.Thread(target=chatter, daemon=True).start()
-before = -1
-while before != printed:
-    before = printed
-    time.sleep(0.5)
-print('stuck', file=sys.stderr, flush=True)
-time.sleep(1000)
-"""
-
-
-def test_errors_are_shown_where_standard_output_is_not_read(kungfu_run: "Jobs") -> None:
-    with unread_launcher(kungfu_run, STUCK, ready="[0] [1] stuck") as (launch, pid):
-        launch.until_said("[0] [0] stuck")
-        os.kill(pid, signal.SIGTERM)
-        assert launch.wait() == 143
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_nor_when_its_peers_have_ended(kungfu_run: "Jobs", number: signal.Signals) -> None:
-    ended = "2 peers ended well"
-    with unread_launcher(kungfu_run, MUCH, "-v", ready=ended) as (launch, pid):
-        os.kill(pid, number)
-        assert launch.wait() == 128 + number
-    assert f"{number.name}: what is not read within 1 s is dropped" in launch.err
 
 
 def test_the_secret_is_on_no_command_line(kungfu_run: "Jobs") -> None:
