@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from kungfu_tf import _ordinals, config, peer
 from kungfu_tf._schedule import Schedule
+
+_log = logging.getLogger(__name__)
 
 
 class SizePlan:
@@ -39,7 +42,14 @@ class SizePlan:
         """
         before, self._wanted = self._wanted, int(self._size_at(step))
         goes_on, self._goes_on = self._goes_on, False
-        return None if self._wanted == before or goes_on else self._wanted
+        if self._wanted == before or goes_on:
+            return None
+        if before not in (None, peer.size()) and peer.is_root():
+            _log.warning(
+                "at step %d there should be %d peers: the %d of before have not come, there are %d",
+                *(step, self._wanted, before, peer.size()),
+            )
+        return self._wanted
 
     def ask(self, step: int) -> None:
         """Asks for what is due. All peers call it, and rank 0 asks.

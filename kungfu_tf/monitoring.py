@@ -35,13 +35,13 @@ def calc_stats() -> float:
 
 
 def log_stats() -> None:
-    """Logs the throughput of each strategy, a line each, with Python's `logging` at level INFO."""
+    """Logs what `print_strategy_stats` prints, with Python's `logging` at level INFO."""
     for line in _lines():
         _log.info("%s", line)
 
 
 def print_strategy_stats() -> None:
-    """Prints the throughput of each strategy, a line each."""
+    """Prints what each strategy has moved, a line each; rates once `calc_stats` was called."""
     for line in _lines():
         print(line, flush=True)
 
@@ -86,7 +86,13 @@ def check_interference(*, threshold: float = 0.8) -> bool:
 def _lines() -> list[str]:
     strategies = _measured.throughputs()
     return [
-        f"rank {peer.rank()}: strategy {name}: {one.bytes / 1e6:.1f} MB in {one.seconds:.3f} s, "
-        f"newest {one.newest / 1e6:.1f} MB/s, best {one.best / 1e6:.1f} MB/s"
+        f"rank {peer.rank()}: strategy {name}: {one.bytes / 1e6:.1f} MB in {one.seconds:.3f} s"
+        + _windows(one)
         for name, one in strategies.items()
     ] or [f"rank {peer.rank()}: nothing has been monitored yet"]
+
+
+def _windows(one: _measured.Throughput) -> str:
+    if not one.best:
+        return ""  # `calc_stats` has not ended any
+    return f", newest {one.newest / 1e6:.1f} MB/s, best {one.best / 1e6:.1f} MB/s"

@@ -183,8 +183,7 @@ using ReduceKernel = void (*)(void* out, const void* a, const void* b, size_t co
 using DivideKernel = void (*)(void* data, size_t count, int divisor);
 using TwofoldSumKernel = void (*)(void* out, void* also, const void* a, const void* b, size_t count, int divisor);
 
-// The functions that a loop is compiled into: one per set of instructions. All compute the same bits. AVX-512 would be
-// no faster, as memory bounds even what lies in the second cache; and with it GCC fuses what a complex product rounds.
+// The functions that a loop is compiled into: one per set of instructions. All compute the same bits.
 #define KF_INSTRUCTIONS(name, attributes)                                                                \
   struct name {                                                                                          \
     template <typename Loop>                                                                             \
@@ -205,6 +204,7 @@ using TwofoldSumKernel = void (*)(void* out, void* also, const void* a, const vo
 KF_INSTRUCTIONS(Baseline, );  // on arm64 that includes NEON
 #if defined(__x86_64__)
 KF_INSTRUCTIONS(Avx2, __attribute__((target("avx2"))));
+KF_INSTRUCTIONS(Avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))));
 #endif
 
 // What is not supported stays null.
@@ -216,6 +216,10 @@ struct Kernels {
 
 template <typename Set, typename T>
 constexpr Kernels KernelsOf() {
+#if defined(__x86_64__)
+  // With AVX-512 GCC fuses what a complex product rounds.
+  if constexpr (std::is_same_v<Set, Avx512> && kIsComplex<T>) return KernelsOf<Avx2, T>();
+#endif
   Kernels kernels;
   const auto of = [&kernels](ReduceOp op) -> ReduceKernel& { return kernels.reduce[static_cast<int>(op)]; };
   if constexpr (!kIsBool<T>) {
@@ -246,6 +250,7 @@ constexpr Kernels kKernels[kNumDTypes] = {
 
 const Kernels* KernelsOf(Instructions instructions) {
 #if defined(__x86_64__)
+  if (instructions == Instructions::kAvx512) return kKernels<Avx512>;
   if (instructions == Instructions::kAvx2) return kKernels<Avx2>;
 #endif
   return kKernels<Baseline>;
@@ -264,6 +269,10 @@ std::vector<Instructions> AvailableInstructions() {
   std::vector<Instructions> available = {Instructions::kBaseline};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) available.push_back(Instructions::kAvx2);
+  // The first processors with AVX-512, which lack VBMI2, slow their clock down for it.
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (has_avx512 && __builtin_cpu_supports("avx512vbmi2")) available.push_back(Instructions::kAvx512);
 #endif
   return available;
 }

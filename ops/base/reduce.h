@@ -37,7 +37,7 @@ void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceO
 void Narrow(const float* in, void* out, size_t count, DType dtype);
 
 // What the loops are compiled for. Results are the same bits with all of them, so peers may differ in processors.
-enum class Instructions { kBaseline, kAvx2 };
+enum class Instructions { kBaseline, kAvx2, kAvx512 };
 // What this processor knows; the last one is used.
 std::vector<Instructions> AvailableInstructions();
 // For tests and benchmarks. REQUIRES: they are available.

@@ -98,8 +98,9 @@ Status Peer::StartSession(const Membership& membership) {
     KF_RETURN_IF_ERROR(StartLoop(membership.peers, rank));
   }
   const uint32_t epoch = FirstEpoch(membership.version);
-  p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, config_.store_versions,
-                               Seconds(config_.collective_timeout), &counters_);
+  const P2p::Options of_store{config_.store_versions, Seconds(config_.stall_warning),
+                              Seconds(config_.collective_timeout)};
+  p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, of_store, &counters_);
   newest_version_ = membership.version;
   SetSession(MakeSession(membership.peers, rank, epoch, *strategy), *strategy);
   if (!loop_) return OkStatus();
@@ -215,7 +216,8 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   meet.of_core = true;
   meet.shape_digest = strategy.digest();
   meet.done = [strategy, valid, done, go_over](const Status& status) {
-    if (!status.ok()) return done(status.WithContext("a new epoch with strategy " + strategy.ToString()));
+    const char* const differs = status.code() == Code::kInvalidArgument ? ", which not all peers want" : "";
+    if (!status.ok()) return done(status.WithContext("a new epoch with strategy " + strategy.ToString() + differs));
     if (!valid.ok()) return done(valid);  // on all peers: they want the same
     go_over();
   };

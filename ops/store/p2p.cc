@@ -49,14 +49,14 @@ struct P2p::RunningPut {
   EventLoop::TimerId timer;
 };
 
-P2p::P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, int window, Seconds timeout,
+P2p::P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, const Options& options,
          OperationCounters* counters)
     : loop_(loop),
       router_(router),
       self_(self),
-      timeout_(timeout),
+      options_(options),
       counters_(counters),
-      store_(window),
+      store_(options.window),
       keeper_(router, &store_, [this](const std::string& queue) { RetryPutsOnLoop(queue); }) {
   store_.BeginEpoch(epoch);
 }
@@ -123,10 +123,15 @@ void P2p::StartOnLoop(uint64_t handle, Request request) {
   const Request& the_request = running->request;
   running_[handle] = running;
   const Seconds timeout = TimeoutOf(the_request.timeout);
-  running->timer = loop_->RunAtOnLoop(After(timeout), [this, handle, timeout, &the_request] {
+  const auto warn = [this, &the_request] {
+    KF_LOG(WARNING) << Title(the_request) << " from " << TargetOf(the_request) << " has taken "
+                    << InSeconds(options_.stall_warning) << ": it is not there yet, or does not come";
+  };
+  const auto expire = [this, handle, timeout, &the_request] {
     FailOnLoop(handle, DeadlineExceededError("from " + TargetOf(the_request) +
                                              ": it is not there, or did not come, within " + InSeconds(timeout)));
-  });
+  };
+  WatchOnLoop(&running->timer, timeout, warn, expire);
   if (!closed_.ok()) return EndedOnLoop(handle, closed_, 0);
   if (!interrupted_.ok()) return EndedOnLoop(handle, interrupted_, 0);
   if (the_request.peers[the_request.target] != self_) {
@@ -211,10 +216,14 @@ void P2p::StartPutOnLoop(uint64_t handle, std::shared_ptr<RunningPut> put) {
   const Seconds timeout = TimeoutOf(put->put.timeout);
   const std::string queue = put->put.queue;
   puts_[handle] = put;
-  put->timer = loop_->RunAtOnLoop(After(timeout), [this, handle, timeout] {
+  const auto warn = [this, queue] {
+    KF_LOG(WARNING) << TitleOf(queue) << " has taken " << InSeconds(options_.stall_warning) << ": it is full";
+  };
+  const auto expire = [this, handle, timeout] {
     EndPutOnLoop(handle,
                  DeadlineExceededError("it is full, and nothing was taken out of it within " + InSeconds(timeout)));
-  });
+  };
+  WatchOnLoop(&put->timer, timeout, warn, expire);
   if (!closed_.ok()) return EndPutOnLoop(handle, closed_);
   if (!interrupted_.ok()) return EndPutOnLoop(handle, interrupted_);
   RetryPutsOnLoop(queue);
@@ -258,8 +267,22 @@ void P2p::Count(const std::string& name, const Status& status) {
   counters_->Ended(name, status.ok(), /*began=*/{}, /*bytes=*/0, /*strategy=*/0);
 }
 
+void P2p::WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<void()> warn,
+                      std::function<void()> expire) {
+  KF_DCHECK(loop_->InLoop());
+  if (timeout <= options_.stall_warning) {
+    *timer = loop_->RunAtOnLoop(After(timeout), std::move(expire));
+    return;
+  }
+  const auto deadline = After(timeout);
+  *timer = loop_->RunAtOnLoop(After(options_.stall_warning), [this, timer, deadline, warn = std::move(warn), expire = std::move(expire)] {
+    warn();
+    *timer = loop_->RunAtOnLoop(deadline, expire);
+  });
+}
+
 Seconds P2p::TimeoutOf(double timeout) const {
-  return timeout > 0 ? Seconds(std::min(timeout, kMaxTimeout)) : timeout_;
+  return timeout > 0 ? Seconds(std::min(timeout, kMaxTimeout)) : options_.timeout;
 }
 
 void P2p::OpenOnLoop() {

@@ -42,8 +42,13 @@ struct Put {
 // alone (no loop) before the call returns: there what is not there, and a queue that is full, is an error at once.
 class P2p : private PullHandler {
  public:
+  struct Options {
+    int window = 3;             // versions of a name that are kept
+    Seconds stall_warning{10};  // until it is said what somebody waits for
+    Seconds timeout{600};       // of what has none of its own
+  };
   // `loop` and `router` may be null, for a process that is alone.
-  P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, int window, Seconds timeout,
+  P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, const Options& options,
       OperationCounters* counters);
   ~P2p() override;
 
@@ -92,6 +97,9 @@ class P2p : private PullHandler {
   void RetryPutsOnLoop(const std::string& queue);
   void EndPutOnLoop(uint64_t handle, const Status& status);
   void Count(const std::string& name, const Status& status);
+  // Sets the timer: `expire` is called after so many seconds; before that, when the warning is due, `warn`.
+  void WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<void()> warn,
+                   std::function<void()> expire);
   Seconds TimeoutOf(double timeout) const;
 
   // PullHandler
@@ -103,7 +111,7 @@ class P2p : private PullHandler {
   EventLoop* const loop_;
   Router* const router_;
   const PeerId self_;
-  const Seconds timeout_;
+  const Options options_;
   OperationCounters* const counters_;
   std::atomic<uint64_t> next_handle_{kHandleBit};
 

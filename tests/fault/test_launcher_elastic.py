@@ -22,7 +22,8 @@ def test_a_job_grows_and_shrinks(kungfu_run: Jobs) -> None:
     assert sum("of 3" in line for line in lines) == 2 + ("[4] epoch 3 rank 2 of 3" in lines)
     detached = [line for line in lines if "detached: True -1 0 -1 barrier" in line]
     assert len(detached) == 4
-    assert "from now on 3 peers" in launch.err
+    assert "from now on 3 peers\n" in launch.err
+    assert "from now on 1 peer\n" in launch.err
 
 
 def test_without_a_newcomer_that_dies_the_others_go_on(kungfu_run: Jobs) -> None:

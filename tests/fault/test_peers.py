@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -193,6 +194,28 @@ except errors.UnavailableError as error:
     assert launch.wait() != 0
     assert "[0] error: all_reduce 'x': rank 1 (127.0.0.1:" in launch.out
     assert "does not answer" in launch.out
+
+
+def test_who_waits_for_what_does_not_come_says_so(kungfu_run: "Jobs") -> None:
+    program = """
+import tensorflow as tf
+import kungfu_tf as kf
+queue = kf.ops.new_queue(0, 1, capacity=1, timeout=3)
+requested = lambda: kf.ops.request_variable(1, name="x", shape=[], dtype=tf.int32, timeout=3)
+for wait in (requested, lambda: (queue.put(1), queue.put(2))) if kf.is_root() else ():
+    try:
+        wait()
+    except tf.errors.DeadlineExceededError:
+        print("ended", flush=True)
+kf.barrier()
+"""
+    words = ("-np", "2", sys.executable, "-c", program)
+    launch = kungfu_run(*words, KUNGFU_STALL_WARNING="1")
+    assert launch.wait() == 0, launch.err
+    assert launch.out.count("[0] ended") == 2
+    request = re.escape("request of 'x' from rank 1 (127.0.0.1:") + r"\d+\) has taken 1 s: it is not"
+    assert re.search(request, launch.err)
+    assert re.search(r"put into queue '.*' has taken 1 s: it is full", launch.err)
 
 
 def test_forked_children_are_no_peers(kungfu_run: "Jobs") -> None:

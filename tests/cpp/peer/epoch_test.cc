@@ -123,6 +123,7 @@ KF_TEST(Epoch, DifferentWishesAreAnErrorAndTheOldEpochGoesOn) {
   for (const Status& status : BeginEpochs(&cluster, {StrategyName::kRing, StrategyName::kTree})) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_CONTAINS(status.message(), "a new epoch with strategy ");
+    EXPECT_CONTAINS(status.message(), ", which not all peers want: ");
   }
   EXPECT_EQ(cluster.session(0)->epoch(), 0u);
   ExpectSum(&cluster, "on");

@@ -123,6 +123,18 @@ def case_statistics():
     assert with_log.getvalue() == printed.getvalue()
 
 
+def case_without_a_window_there_are_no_rates():
+    seen = {"RING": _measured.Throughput(2_000_000, 0.5, 0.0, 0.0)}
+    original, _measured.throughputs = _measured.throughputs, lambda: seen
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            kf.print_strategy_stats()
+    finally:
+        _measured.throughputs = original
+    assert printed.getvalue() == f"rank {kf.rank()}: strategy RING: 2.0 MB in 0.500 s\n"
+
+
 @each(slow=[0, 1, 2, 3])
 def case_interference_is_what_most_see(slow):
     """The first `slow` peers have seen better times."""

@@ -221,6 +221,19 @@ def test_who_was_started_anew_has_asked_before(
     assert asked == [2, 1]
 
 
+def test_a_number_that_was_not_reached_is_named(
+    asked: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = SizePlan("1:10,4:10,2:10")
+    for step in (0, 10):
+        plan.ask(step)
+    assert caplog.messages == []
+    plan.ask(20)
+    assert caplog.messages == [
+        "at step 20 there should be 2 peers: the 4 of before have not come, there are 1"
+    ]
+
+
 def test_a_policys_last_wish_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(peer, "elastic", lambda: True)
