@@ -17,6 +17,14 @@
 #define KF_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+// With registers as wide as can be, which compilers do not take by themselves.
+#define KF_AVX512_SETS "avx512f,avx512bw,avx512dq,avx512vl"
+#if defined(__clang__)
+#define KF_AVX512 __attribute__((target(KF_AVX512_SETS), min_vector_width(512)))
+#else
+#define KF_AVX512 __attribute__((target(KF_AVX512_SETS ",prefer-vector-width=512")))
+#endif
+
 namespace kungfu {
 namespace {
 
@@ -204,7 +212,7 @@ using TwofoldSumKernel = void (*)(void* out, void* also, const void* a, const vo
 KF_INSTRUCTIONS(Baseline, );  // on arm64 that includes NEON
 #if defined(__x86_64__)
 KF_INSTRUCTIONS(Avx2, __attribute__((target("avx2"))));
-KF_INSTRUCTIONS(Avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))));
+KF_INSTRUCTIONS(Avx512, KF_AVX512);
 #endif
 
 // What is not supported stays null.

@@ -275,7 +275,7 @@ void P2p::WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<
     return;
   }
   const auto deadline = After(timeout);
-  *timer = loop_->RunAtOnLoop(After(options_.stall_warning), [this, timer, deadline, warn = std::move(warn), expire = std::move(expire)] {
+  *timer = loop_->RunAtOnLoop(After(options_.stall_warning), [=] {
     warn();
     *timer = loop_->RunAtOnLoop(deadline, expire);
   });
