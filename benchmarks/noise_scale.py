@@ -29,6 +29,7 @@ RATE = 0.02  # of 0.01 and 0.02 the one with which fixed batches take fewer samp
 KINDS = {
     "fixed": "batch of 32, as at first",
     "policy": "NoiseScaleBatchSizePolicy",
+    "noise": "the same, told random numbers between the smallest batch and the largest",
     "constant": "the same, told the median of what was measured",
     "shuffled": "the same, told what was measured in another order",
     "mean": "the policy's mean batch from the first step on",

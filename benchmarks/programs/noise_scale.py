@@ -2,10 +2,11 @@
 
 kungfu-run -np 2 python noise_scale.py REPORT SEED RATE KIND...
 
-KIND is "fixed": small batches; "policy": they follow the gradient noise scale; and, after that,
-"constant" and "shuffled": the same policy is told the median of what was measured, or what was
-measured in another order; "mean": batches of the policy's mean size from the first on. Rank 0 adds
-a line of JSON to REPORT for each.
+KIND is "fixed": small batches; "policy": they follow the gradient noise scale; "noise": the same
+policy is told numbers that have nothing to do with it, each as likely to ask for a small batch as
+for a large one; and, after "policy", "constant" and "shuffled": it is told the median of what was
+measured, or what was measured in another order; "mean": batches of the policy's mean size from the
+first on. Rank 0 adds a line of JSON to REPORT for each.
 """
 
 from __future__ import annotations
@@ -126,6 +127,10 @@ def plan(kind: str, seed: int, followed: Course | None) -> tuple[int, list[kf.po
         return BATCH, []
     if kind == "policy":
         return BATCH, [policy]
+    random = np.random.default_rng(seed)
+    if kind == "noise":
+        sizes = kf.size() * np.exp(random.uniform(np.log(BATCH), np.log(LARGEST), MOST))
+        return BATCH, [Told(policy, sizes.tolist())]
     if followed is None:
         raise ValueError(f"{kind!r} comes after 'policy'")
     if kind == "mean":
@@ -133,7 +138,7 @@ def plan(kind: str, seed: int, followed: Course | None) -> tuple[int, list[kf.po
     measured = [noise_scale for _, _, noise_scale in followed.points]
     if kind == "constant":
         return BATCH, [Told(policy, [statistics.median(measured)])]
-    return BATCH, [Told(policy, np.random.default_rng(seed).permutation(measured).tolist())]
+    return BATCH, [Told(policy, random.permutation(measured).tolist())]
 
 
 def main() -> None:

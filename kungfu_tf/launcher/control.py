@@ -31,7 +31,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kungfu_tf.launcher.connections import Connection, Connections
 
@@ -39,6 +39,7 @@ LONGEST_LINE = 64 << 10
 HELLO_DEADLINE = 5.0
 MOST_STRANGERS = 64
 MOST_REPORTS = 8
+EARLIER = 30.0  # seconds: what a peer has lived on after for so long is not why it ended
 
 _HELLO = re.compile(r"hello ([^ ]{1,64}) ([0-9]{1,10})")
 _RESIZE = re.compile(r"resize ([0-9]{1,7})")
@@ -64,6 +65,13 @@ class Handler(Protocol):
         """
 
 
+class Report(NamedTuple):
+    """An error that a peer saw, and when."""
+
+    text: str
+    at: float
+
+
 @dataclasses.dataclass
 class Contact:
     """What the runner knows of a peer from its connection. Times are of time.monotonic()."""
@@ -71,7 +79,14 @@ class Contact:
     connected: bool = False
     heard: float | None = None
     lost: float | None = None
-    reports: list[str] = dataclasses.field(default_factory=list)
+    reports: list[Report] = dataclasses.field(default_factory=list)
+
+    def keep(self, report: Report) -> None:
+        """Keeps the first ones of those that may be why the peer ends."""
+        if len(self.reports) == MOST_REPORTS:
+            self.reports = [one for one in self.reports if report.at - one.at <= EARLIER]
+        if len(self.reports) < MOST_REPORTS:
+            self.reports.append(report)
 
 
 @dataclasses.dataclass
@@ -190,8 +205,7 @@ class ControlServer:
             return True
         command, space, text = line.partition(" ")
         if command == "report" and space:
-            if len(contact.reports) < MOST_REPORTS:
-                contact.reports.append(one_line(text))
+            contact.keep(Report(one_line(text), contact.heard))
             return True
         return self._handler is not None and self._membership(connection, rank, command, text)
 

@@ -12,7 +12,7 @@ from kungfu_tf.launcher import config_source, environment, process, summary, swe
 from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
-from kungfu_tf.launcher.control import ControlServer
+from kungfu_tf.launcher.control import EARLIER, ControlServer
 from kungfu_tf.launcher.debug import DebugServer
 from kungfu_tf.launcher.director import Director, Leader, Rules
 from kungfu_tf.launcher.environment import Job
@@ -370,6 +370,7 @@ class JobLoop:
         rank = entry.peer.rank
         contact = self._control.contacts[rank]
         assert entry.code is not None and entry.ended is not None
+        earlier = [r.text for r in contact.reports if entry.ended - r.at > EARLIER]
         return Outcome(
             rank=rank,
             host=str(entry.peer.address),
@@ -378,7 +379,8 @@ class JobLoop:
             seconds=entry.ended - entry.started,
             gone=_gone(entry.ended, contact.lost),
             stopped=rank in self._stopped,
-            reports=contact.reports,
+            reports=[report.text for report in contact.reports[len(earlier) :]],
+            earlier=earlier,
             last_lines=self._output.last_lines(rank),
         )
 

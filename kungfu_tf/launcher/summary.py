@@ -11,7 +11,8 @@ class Outcome:
     """How one peer ended.
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
-    went first. `stopped`: it ended after the launcher had asked it to.
+    went first. `stopped`: it ended after the launcher had asked it to. `reports`: errors that it
+    saw before its end; `earlier`: others, after which it lived on.
     """
 
     rank: int
@@ -22,6 +23,7 @@ class Outcome:
     gone: float
     stopped: bool
     reports: Sequence[str]
+    earlier: Sequence[str]
     last_lines: Sequence[str]
 
     @property
@@ -55,15 +57,21 @@ def describe(outcomes: Sequence[Outcome]) -> str:
             f"rank {first.rank} on {first.host} (pid {first.pid}) failed first:"
             f" {_cause(first.code)}, after {first.seconds:.1f} s"
         )
-        lines += _reports(first)
+        lines += saw(first)
         if first.last_lines:
             lines.append("  its last lines:")
             lines += [f"  | {line}" for line in _told_once(first.last_lines)]
     for outcome in outcomes:
         if outcome is not first:
             lines.append(_other(outcome))
-            lines += _reports(outcome)
+            lines += saw(outcome)
     return "\n".join(lines)
+
+
+def saw(outcome: Outcome) -> list[str]:
+    """A line for each error that a peer has reported."""
+    earlier = [f"  reported long before: {report}" for report in outcome.earlier]
+    return earlier + [f"  reported: {report}" for report in outcome.reports]
 
 
 def _told_once(lines: Sequence[str]) -> list[str]:
@@ -81,7 +89,3 @@ def _other(outcome: Outcome) -> str:
     if outcome.stopped and outcome.code != 0:
         how = f"stopped ({how})"
     return f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid}): {how}"
-
-
-def _reports(outcome: Outcome) -> list[str]:
-    return [f"  reported: {report}" for report in outcome.reports]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kungfu_tf import config, errors, peer
-from kungfu_tf.launcher import job, process
+from kungfu_tf.launcher import job, process, summary
 from kungfu_tf.launcher.patience import TIMED_OUT
 from kungfu_tf.launcher.summary import Outcome
 from kungfu_tf.launching import channel, pickling, programs
@@ -154,7 +154,7 @@ def _failed(files: Channel, outcome: Outcome) -> errors.PeerFailedError:
     else:
         when = "before" if record is None else "after"
         lines = [f"{who}: {process.describe(outcome.code)} {when} its function returned"]
-        lines += [f"  reported: {report}" for report in outcome.reports]
+        lines += summary.saw(outcome)
         lines += [f"  | {line}" for line in outcome.last_lines]
         error = errors.PeerFailedError("\n".join(lines))
     error.rank, error.host = outcome.rank, outcome.host

@@ -68,6 +68,10 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
     runner.selector.close()
 
 
+def texts(contact: control.Contact) -> list[str]:
+    return [report.text for report in contact.reports]
+
+
 def test_a_peer_says_who_it_is_that_it_lives_and_what_it_saw(runner: Runner) -> None:
     contact = runner.server.contacts[5]
     with runner.hello(5) as peer:
@@ -77,7 +81,7 @@ def test_a_peer_says_who_it_is_that_it_lives_and_what_it_saw(runner: Runner) -> 
         peer.sendall("ve\nreport all_reduce 'é': reset\x1b[2J\n".encode())
         peer.sendall(b"report cut inside \xc3\n")
         runner.until(lambda: len(contact.reports) == 2)
-        assert contact.reports == ["all_reduce 'é': reset [2J", "cut inside \ufffd"]
+        assert texts(contact) == ["all_reduce 'é': reset [2J", "cut inside \ufffd"]
         assert contact.heard is not None
         assert contact.heard >= first
     runner.until(lambda: not contact.connected)
@@ -170,7 +174,7 @@ def test_a_peer_that_breaks_the_protocol_loses_its_connection_only(
     with runner.hello(4) as other, runner.hello(5) as peer:
         peer.sendall(b"report seen\n" + line)
         assert runner.is_closed(peer)
-        assert runner.server.contacts[5].reports == ["seen"]
+        assert texts(runner.server.contacts[5]) == ["seen"]
         other.sendall(b"report still here\n")
         runner.until(lambda: runner.server.contacts[4].reports)
         assert runner.server.contacts[4].connected
@@ -186,7 +190,7 @@ def test_nobody_takes_the_place_of_a_peer_that_is_connected(runner: Runner) -> N
         assert runner.is_closed(impostor)
         peer.sendall(b"report mine\n")
         runner.until(lambda: runner.server.contacts[5].reports)
-        assert runner.server.contacts[5].reports == ["mine"]
+        assert texts(runner.server.contacts[5]) == ["mine"]
 
 
 def test_reports_without_end_are_not_kept(runner: Runner) -> None:
@@ -194,7 +198,15 @@ def test_reports_without_end_are_not_kept(runner: Runner) -> None:
         peer.sendall(b"".join(b"report %d\n" % i for i in range(100)))
         peer.shutdown(socket.SHUT_WR)
         runner.until(lambda: not runner.server.contacts[5].connected)
-    assert runner.server.contacts[5].reports == [str(i) for i in range(control.MOST_REPORTS)]
+    assert texts(runner.server.contacts[5]) == [str(i) for i in range(control.MOST_REPORTS)]
+
+
+def test_a_report_is_kept_though_there_were_many_long_before() -> None:
+    contact = control.Contact()
+    for i in range(10):
+        contact.keep(control.Report(str(i), at=float(i)))
+    contact.keep(control.Report("last", at=5 + control.EARLIER))
+    assert texts(contact) == ["5", "6", "7", "last"]
 
 
 def test_many_strangers_do_not_keep_a_peer_out(runner: Runner) -> None:
@@ -223,5 +235,5 @@ def test_what_a_peer_said_last_is_read_when_it_has_ended(runner: Runner) -> None
     with runner.hello(5) as peer:
         peer.sendall(b"report too late?\n")
     runner.server.drain(5)
-    assert runner.server.contacts[5].reports == ["too late?"]
+    assert texts(runner.server.contacts[5]) == ["too late?"]
     assert not runner.server.contacts[5].connected

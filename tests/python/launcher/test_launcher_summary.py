@@ -16,6 +16,7 @@ WELL = Outcome(
     gone=9.0,
     stopped=False,
     reports=(),
+    earlier=(),
     last_lines=(),
 )
 
@@ -65,6 +66,13 @@ def test_the_summary_names_rank_host_pid_cause_last_lines_and_what_the_others_sa
         "  reported: all_reduce 'w' from rank 1: connection reset",
         "rank 2 on 10.0.0.1 (pid 102): stopped (killed by SIGTERM)",
     ]
+
+
+def test_who_has_handled_an_error_may_have_failed_first() -> None:
+    failed = dataclasses.replace(ended(1, 1, gone=2.0), earlier=("get 'x': not found",))
+    outcomes = [ended(0, 1, gone=5.0), failed]
+    assert summary.first_failure(outcomes) is failed
+    assert "  reported long before: get 'x': not found" in summary.describe(outcomes).splitlines()
 
 
 def test_of_a_traceback_that_is_told_twice_only_what_is_new_is_shown() -> None:
