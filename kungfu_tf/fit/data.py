@@ -57,7 +57,7 @@ class EvenAdapter:
         known = _Known.of(adapter)
         if (dealt := batches_of(x)) is not None:
             known = _Known(dealt, None, None)
-        self.counts = following is not None
+        self.counts = self._is_dealt = following is not None
         self.sizes: Sizes | None = None
         self.samples: Any = None
         self.steps: Any = None
@@ -99,8 +99,16 @@ class EvenAdapter:
             if self._begins_anew and known.cardinality is not None:
                 dataset = dataset.take(known.cardinality)  # Keras 2 may have put all epochs into it
             dataset = prolong(dataset, plan)
-        # What we deal out needs no watching.
-        self._dataset = dataset if following else _watched(dataset, self._first_batch)
+        self._dataset = dataset
+
+    def for_the_first_pass(self) -> tf.data.Dataset | None:
+        """The dataset, which notes its first batch; None if that is known, or dealt out by us.
+
+        A function of each batch: a step that takes milliseconds would feel it.
+        """
+        if self._first_batch or self._is_dealt:
+            return None
+        return _watched(self._dataset, self._first_batch)
 
     def get_tf_dataset(self) -> tf.data.Dataset:
         """The dataset, for Keras 3."""
@@ -256,7 +264,7 @@ def _digest(array: Any, before: int = 0) -> int:
 
 
 def _watched(dataset: tf.data.Dataset, digests: list[int]) -> tf.data.Dataset:
-    """The dataset, which adds a digest of its first batch whenever it is gone through."""
+    """The dataset, which adds a digest of its first batch when it is gone through."""
 
     def note(*tensors: Any) -> np.int64:
         digest = 0

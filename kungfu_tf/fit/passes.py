@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
 # So much later Keras has let go of an iterator, too: who does so last is the one that waits.
 _LATER = 0.1  # seconds
 
@@ -22,16 +24,20 @@ class Passes:
 
     Args:
         dataset: Of Keras' epochs.
+        first: What the first pass goes through, if it is to do more than the others: made of the
+            same dataset, with the same elements.
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, first: tf.data.Dataset | None = None) -> None:
         self._dataset = dataset
+        self._first = first
         self._current: Any = None
         self._in_turn = _caches_in_a_file(dataset)
 
     def __iter__(self) -> Iterator[Any]:
         self.close()
-        iterator = iter(self._dataset)
+        dataset, self._first = self._first, None
+        iterator = iter(self._dataset if dataset is None else dataset)
         if not self._in_turn:
             self._current = iterator
         return iterator

@@ -179,7 +179,7 @@ def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwarg
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
             self._interrupted_warning = lambda: None  # that an epoch has ended is no surprise
-    self._distributed_dataset = _in_passes(self._distributed_dataset)
+    self._distributed_dataset = _in_passes(self._distributed_dataset, data)
 
 
 def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
@@ -192,14 +192,16 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
             _take_single_steps(self._steps_per_execution)
     original(self, *args, **kwargs)
-    self._dataset = _in_passes(self._dataset)
+    self._dataset = _in_passes(self._dataset, data)
 
 
-def _in_passes(dataset: Any) -> Any:
+def _in_passes(dataset: Any, data: EvenAdapter | None) -> Any:
     fit = current()
     if fit is None or not fit.is_shared:
         return dataset
-    passes = Passes(dataset)
+    # What tf.distribute has made another thing of is not looked at.
+    is_ours = data is not None and dataset is data.get_dataset()
+    passes = Passes(dataset, data.for_the_first_pass() if is_ours else None)
     fit.passes.callback(passes.close)
     return passes
 

@@ -29,4 +29,5 @@ def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
 def describe(variables: Mapping[str, str]) -> str:
     """What is done, for who wants to know."""
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
-    return f"the peers share {cores()} cores: {listed}, unless you set them"
+    shared = "1 core" if cores() == 1 else f"{cores()} cores"
+    return f"the peers share {shared}: {listed}, unless you set them"

@@ -110,7 +110,7 @@ const std::vector<Variable>& Variables() {
       {{"KUNGFU_SECRET_FILE", "where the secret is read from instead"}, ParseText<&Config::secret_file>},
       {{"KUNGFU_CONTROL", "path of the runner's Unix socket"}, ParseText<&Config::control>},
       {{"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name"}, ParseText<&Config::strategy>},
-      {{"KUNGFU_TRANSPORT", "auto, shm, unix or tcp"}, ParseTransport},
+      {{"KUNGFU_TRANSPORT", "auto, shm, unix or tcp; with unix and tcp as with KUNGFU_DIRECT=off"}, ParseTransport},
       {{"KUNGFU_SOCKET_DIR", "private directory of the host's Unix sockets"}, ParseText<&Config::socket_dir>},
       {{"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor"},
        ParseLong<&Config::chunk_bytes, kMinChunkBytes, kMaxChunkBytes>},
@@ -143,6 +143,10 @@ StatusOr<Config> Config::FromEnvironment() {
     if (!status.ok()) return status.WithContext(std::string(variable.documented.name) + "='" + text + "'");
   }
   return config;
+}
+
+bool Config::SharesMemory() const {
+  return direct != "off" && arena_bytes > 0 && (transport == "auto" || transport == "shm");
 }
 
 const std::vector<ConfigVariable>& ConfigVariables() {

@@ -23,7 +23,7 @@ struct Config {
 
   // How.
   std::string strategy = "AUTO";    // KUNGFU_STRATEGY
-  std::string transport = "auto";   // KUNGFU_TRANSPORT: auto, shm, unix or tcp
+  std::string transport = "auto";   // KUNGFU_TRANSPORT: auto, shm, unix or tcp; with unix and tcp as with KUNGFU_DIRECT=off
   std::string socket_dir;           // KUNGFU_SOCKET_DIR: private directory of the host's Unix sockets
   long chunk_bytes = 1 << 20;       // KUNGFU_CHUNK_BYTES: the largest chunk of a tensor
   std::string direct = "auto";      // KUNGFU_DIRECT: auto, or off: no all_reduce in the host's peers' own memory
@@ -36,6 +36,9 @@ struct Config {
   double silence_timeout = 60;      // KUNGFU_SILENCE_TIMEOUT: seconds until a peer that answers nothing is given up
   double connect_timeout = 600;     // KUNGFU_CONNECT_TIMEOUT: seconds to wait for a peer to come up
   int log_level = 2;                // KUNGFU_LOG_LEVEL: 0 debug, 1 info, 2 warning, 3 error
+
+  // Whether all_reduces may use the memory of the host's peers. A transport that is forced carries all data itself.
+  bool SharesMemory() const;
 
   // An error names the variable that cannot be understood.
   static StatusOr<Config> FromEnvironment();

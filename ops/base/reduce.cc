@@ -225,7 +225,7 @@ struct Kernels {
 template <typename Set, typename T>
 constexpr Kernels KernelsOf() {
 #if defined(__x86_64__)
-  // With AVX-512 GCC fuses what a complex product rounds.
+  // Though told not to (-ffp-contract=off) GCC 12 fuses a complex product with AVX-512, which gives other bits.
   if constexpr (std::is_same_v<Set, Avx512> && kIsComplex<T>) return KernelsOf<Avx2, T>();
 #endif
   Kernels kernels;

@@ -38,7 +38,7 @@ void Narrow(const float* in, void* out, size_t count, DType dtype);
 
 // What the loops are compiled for. Results are the same bits with all of them, so peers may differ in processors.
 enum class Instructions { kBaseline, kAvx2, kAvx512 };
-// What this processor knows; the last one is used.
+// What is worth using on this processor; the last one is used.
 std::vector<Instructions> AvailableInstructions();
 // For tests and benchmarks. REQUIRES: they are available.
 void UseInstructions(Instructions instructions);

@@ -87,7 +87,7 @@ class [[nodiscard]] StatusOr {
   std::optional<T> value_;
 };
 
-// Called exactly once, never inside the call that registered it, never under a lock.
+// Called exactly once, never under a lock, and never inside the call that registered it unless that says so.
 using StatusCallback = std::function<void(const Status&)>;
 
 #define KF_RETURN_IF_ERROR(expr)             \

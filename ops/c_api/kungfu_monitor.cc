@@ -25,7 +25,7 @@ int kungfu_get_traffic(kungfu_traffic* traffic, int size) {
   const int filled = std::min(size, static_cast<int>(by_rank.size()));
   for (int rank = 0; rank < filled; ++rank) {
     const Peer::PeerTraffic& from = by_rank[rank];
-    traffic[rank] = {from.total.sent, from.total.received, from.sent_rate, from.received_rate};
+    traffic[rank] = {from.total.sent, from.total.received, from.rates.sent, from.rates.received};
   }
   return static_cast<int>(by_rank.size());
 }

@@ -38,7 +38,7 @@ HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, const PeerList& peers, i
     if (hosts[other] == hosts[rank]) ranks_.push_back(other);
   }
   if (arena == nullptr) {
-    verdict_ = "it is turned off at rank " + std::to_string(rank);
+    verdict_ = "rank " + std::to_string(rank) + " shares no memory";
     return;
   }
   StatusOr<std::unique_ptr<DirectGroup>> group = DirectGroup::Make(loop, arena, ranks_, place_);

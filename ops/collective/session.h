@@ -59,9 +59,10 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
           StatusCallback interrupted);
   ~Session() override;
 
-  // Begins an operation and returns its handle. operation.done is called once: later, from the loop's thread; in a
-  // session of one or of none, and after the loop has ended, before the call returns. Any thread; operations of one
-  // name are numbered in the order of calls. A consensus reads its data before the call returns.
+  // Begins an operation and returns its handle. operation.done is called once: from the loop's thread, later; before
+  // the call returns in a session of one or of none, after the loop has ended, and where this thread does the loop's
+  // work (EventLoop::Help). Any thread; operations of one name are numbered in the order of calls. A consensus reads
+  // its data before the call returns.
   uint64_t Start(Operation operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.

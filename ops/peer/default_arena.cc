@@ -27,7 +27,7 @@ bool HasNeighbours(const Config& config) {
 
 Arena* MakeArena() {
   const StatusOr<Config> config = Config::FromEnvironment();  // the peer says what is wrong with it
-  if (!config.ok() || config->arena_bytes == 0 || config->direct == "off" || !HasNeighbours(*config)) return nullptr;
+  if (!config.ok() || !config->SharesMemory() || !HasNeighbours(*config)) return nullptr;
   StatusOr<std::unique_ptr<Arena>> arena =
       Arena::Create(std::min<uint64_t>(static_cast<uint64_t>(config->arena_bytes), HalfOfMemory()));
   if (arena.ok()) return arena->release();

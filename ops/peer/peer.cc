@@ -163,7 +163,7 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.timeout = Seconds(config_.collective_timeout);
   options.stall_warning = Seconds(config_.stall_warning);
   options.silence_timeout = Seconds(config_.silence_timeout);
-  options.direct = config_.direct != "off" && config_.arena_bytes > 0;
+  options.direct = config_.SharesMemory();
   options.arena = options.direct ? arena_ : nullptr;
   options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
   const auto failed = [this](const Status& status) {
@@ -394,17 +394,9 @@ std::vector<Peer::PeerTraffic> Peer::TrafficByRank() {
     sent.push_back(traffic.total.sent);
     received.push_back(traffic.total.received);
   }
-  MutexLock lock(&traffic_mu_);
-  if (std::exchange(rated_version_, VersionOf(session->epoch())) != VersionOf(session->epoch())) {
-    sent_.Restart(Clock::now(), sent);
-    received_.Restart(Clock::now(), received);
-  }
-  const std::vector<double> sent_rates = sent_.Update(Clock::now(), sent);
-  const std::vector<double> received_rates = received_.Update(Clock::now(), received);
-  for (size_t i = 0; i < result.size(); ++i) {
-    result[i].sent_rate = sent_rates[i];
-    result[i].received_rate = received_rates[i];
-  }
+  const uint32_t version = VersionOf(session->epoch());
+  const std::vector<TrafficMeter::Rates> rates = traffic_.Update(Clock::now(), version, sent, received);
+  for (size_t i = 0; i < result.size(); ++i) result[i].rates = rates[i];
   return result;
 }
 

@@ -17,7 +17,7 @@
 #include "ops/elastic/membership.h"
 #include "ops/memory/arena.h"
 #include "ops/monitor/operation_counters.h"
-#include "ops/monitor/rate_meter.h"
+#include "ops/monitor/traffic_meter.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/store/p2p.h"
@@ -86,10 +86,10 @@ class Peer {
   RouterTotals Totals();
   struct PeerTraffic {
     Traffic total;
-    double sent_rate = 0, received_rate = 0;  // bytes per second, over about the last second
+    TrafficMeter::Rates rates;
   };
   // By rank. As Totals.
-  std::vector<PeerTraffic> TrafficByRank() EXCLUDES(traffic_mu_);
+  std::vector<PeerTraffic> TrafficByRank();
 
  private:
   Peer(const Config& config, const PeerId& self, Arena* arena);
@@ -110,6 +110,7 @@ class Peer {
   const PeerId self_;
   Arena* const arena_;
   OperationCounters counters_;
+  TrafficMeter traffic_{Clock::now()};
 
   Mutex shutdown_mu_;  // held as long as it takes
   bool down_ GUARDED_BY(shutdown_mu_) = false;
@@ -123,10 +124,6 @@ class Peer {
   std::atomic<uint32_t> newest_version_{0};       // that was announced
   std::atomic<bool> joining_{false};              // a newcomer that was not taken in yet
   std::atomic<int> wanted_{0};                    // by the last Want
-
-  Mutex traffic_mu_;
-  RateMeter sent_ GUARDED_BY(traffic_mu_){Clock::now()}, received_ GUARDED_BY(traffic_mu_){Clock::now()};
-  uint32_t rated_version_ GUARDED_BY(traffic_mu_) = 0;  // the membership that they are of
 
   mutable Mutex session_mu_;
   std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);

@@ -177,18 +177,18 @@ std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
   return peers;
 }
 
-bool Mailbox::WasClosed(const OperationId& id) const {
-  if (id.epoch == kNoEpoch) return id.number < opened_in_none_ && boxes_.find(id) == boxes_.end();
+bool Mailbox::WasOpened(const OperationId& id) const {
+  if (id.epoch == kNoEpoch) return id.number < opened_in_none_;
   if (id.epoch != opened_epoch_) return id.epoch < opened_epoch_;
   const auto it = opened_.find(id.name);
-  return it != opened_.end() && id.number < it->second && boxes_.find(id) == boxes_.end();
+  return it != opened_.end() && id.number < it->second;
 }
 
 // Finds or makes the slot of an arriving or announced message, or refuses it.
 Mailbox::Slot* Mailbox::Admit(Incoming* source, const FrameHeader& header, uint64_t size) {
   const OperationId id = IdOf(header.tag);
   const auto known = boxes_.find(id);
-  if (known == boxes_.end() && WasClosed(id)) {
+  if (known == boxes_.end() && WasOpened(id)) {
     ++refused_;
     return nullptr;
   }
@@ -237,11 +237,11 @@ Mailbox::Slot* Mailbox::DataArrives(Incoming* source, const FrameHeader& header,
 
 StatusOr<Mailbox::Slot*> Mailbox::BulkArrives(Incoming* source, const FrameHeader& header) {
   const OperationId id = IdOf(header.tag);
-  if (WasClosed(id)) {
+  const auto box = boxes_.find(id);
+  if (box == boxes_.end() && WasOpened(id)) {
     ++refused_;
     return static_cast<Slot*>(nullptr);
   }
-  const auto box = boxes_.find(id);
   if (box != boxes_.end()) {
     const auto slot = box->second->slots.find({source->peer(), header.tag.part});
     if (slot != box->second->slots.end() && slot->second.granted && !slot->second.arriving &&

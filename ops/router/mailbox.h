@@ -91,8 +91,6 @@ class Mailbox {
 
   // Peers of whom a message of `id` is awaited and has not begun to arrive.
   std::vector<PeerId> Awaited(const OperationId& id) const;
-  // Whether `id` has been open and is no more.
-  bool WasClosed(const OperationId& id) const;
 
   // -- What connections bring. They return nullptr for what is refused (the payload is to be discarded) --
 
@@ -127,6 +125,8 @@ class Mailbox {
     size_t operator()(const SlotKey& key) const { return PeerIdHash()(key.from) * 31 + key.part; }
   };
 
+  // Whether `id` is or was open, or is of an epoch before.
+  bool WasOpened(const OperationId& id) const;
   Slot* Admit(Incoming* source, const FrameHeader& header, uint64_t size);
   void Grant(Slot* slot);
 

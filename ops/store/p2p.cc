@@ -33,8 +33,6 @@ Status Validate(const Request& request) {
   return ValidateName(request.query.name);
 }
 
-std::string TitleOf(const std::string& queue) { return "put into queue '" + queue + "'"; }
-
 }  // namespace
 
 struct P2p::Running {
@@ -217,7 +215,8 @@ void P2p::StartPutOnLoop(uint64_t handle, std::shared_ptr<RunningPut> put) {
   const std::string queue = put->put.queue;
   puts_[handle] = put;
   const auto warn = [this, queue] {
-    KF_LOG(WARNING) << TitleOf(queue) << " has taken " << InSeconds(options_.stall_warning) << ": it is full";
+    KF_LOG(WARNING) << TitleOf(queue) << " has taken " << InSeconds(options_.stall_warning)
+                    << ": it is full, and nothing is taken out of it";
   };
   const auto expire = [this, handle, timeout] {
     EndPutOnLoop(handle,
@@ -279,6 +278,11 @@ void P2p::WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<
     warn();
     *timer = loop_->RunAtOnLoop(deadline, expire);
   });
+}
+
+// A queue is where it is filled.
+std::string P2p::TitleOf(const std::string& queue) const {
+  return "put into queue '" + queue + "' at " + self_.ToString();
 }
 
 Seconds P2p::TimeoutOf(double timeout) const {

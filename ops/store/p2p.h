@@ -100,6 +100,7 @@ class P2p : private PullHandler {
   // Sets the timer: `expire` is called after so many seconds; before that, when the warning is due, `warn`.
   void WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<void()> warn,
                    std::function<void()> expire);
+  std::string TitleOf(const std::string& queue) const;
   Seconds TimeoutOf(double timeout) const;
 
   // PullHandler

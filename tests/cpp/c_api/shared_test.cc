@@ -63,9 +63,11 @@ void SumAndCount(int rank) {
 KF_TEST(Shared, SumsOfProcesses) { InPeers(3, SumAndCount); }
 
 KF_TEST(Shared, CanBeTurnedOff) {
-  for (const char* variable : {"KUNGFU_DIRECT", "KUNGFU_ARENA_BYTES"}) {
-    InPeers(2, [variable](int) {
-      setenv(variable, variable == std::string("KUNGFU_DIRECT") ? "off" : "0", 1);
+  using Setting = std::pair<const char*, const char*>;
+  for (const auto& [variable, value] : {Setting{"KUNGFU_DIRECT", "off"}, Setting{"KUNGFU_ARENA_BYTES", "0"},
+                                        Setting{"KUNGFU_TRANSPORT", "tcp"}, Setting{"KUNGFU_TRANSPORT", "unix"}}) {
+    InPeers(2, [variable = variable, value = value](int) {
+      setenv(variable, value, 1);
       EXPECT_TRUE(kungfu_shared_allocate(1) == nullptr);
       std::vector<float> values(100000, 1);
       EXPECT_EQ(Sum(values.data(), values.size()), kOk);

@@ -88,6 +88,27 @@ void ManyWays(int rank) {
   EXPECT_EQ(kungfu_shutdown(), kOk);
 }
 
+// What cannot begin may be said to a thread that helps before its call has returned, by itself.
+KF_TEST(Waiting, WhoHelpsIsToldAtOnceWhatCannotBegin) {
+  InPeers(2, [](int) {
+    SumCall nameless("");
+    EXPECT_EQ(nameless.Wait(), kInvalidArgument);
+    EXPECT_CONTAINS(kungfu_last_error(), "name");
+    const auto start = [](void* over) {
+      const auto done = [](void* over, int code, const char*) {
+        EXPECT_EQ(code, kInvalidArgument);
+        *static_cast<std::atomic<bool>*>(over) = true;
+      };
+      SumCall("").Start(done, over);
+    };
+    std::atomic<bool> over{false};
+    kungfu_help(start, [](void* over) { return static_cast<std::atomic<bool>*>(over)->load() ? 1 : 0; }, &over, 1);
+    while (!over) std::this_thread::yield();
+    EXPECT_EQ(SumCall("end").Wait(), kOk);
+    EXPECT_EQ(kungfu_shutdown(), kOk);
+  });
+}
+
 KF_TEST(Waiting, ManyThreadsInManyWays) { InPeers(2, ManyWays); }
 
 }  // namespace

@@ -14,11 +14,12 @@ using Floats = std::vector<float>;
 
 constexpr int kSize = 3;
 
-// With the graph executor, and with the direct mover.
+// With the graph executor, with the exchange of small tensors, and with the direct mover.
 std::vector<ClusterOptions> Movers() {
-  ClusterOptions direct;
-  direct.arena_bytes = 64 << 20;
-  return {ClusterOptions(), direct};
+  ClusterOptions exchange, direct;
+  exchange.arena_bytes = direct.arena_bytes = 64 << 20;
+  exchange.direct_bytes = 1 << 20;
+  return {ClusterOptions(), exchange, direct};
 }
 
 void ExpectAll(const std::vector<Status>& statuses, Code code, const std::string& part) {

@@ -87,7 +87,7 @@ KF_TEST(Traffic, IsToldApartByPeers) {
   for (const int leaf : {1, 2}) {
     EXPECT_GE(of_root[leaf].total.sent, 4000u);
     EXPECT_GE(of_root[leaf].total.received, 4000u);
-    EXPECT_TRUE(of_root[leaf].sent_rate > 0 && of_root[leaf].received_rate > 0);
+    EXPECT_TRUE(of_root[leaf].rates.sent > 0 && of_root[leaf].rates.received > 0);
   }
   EXPECT_GE(of_leaf[0].total.sent, 4000u);
   EXPECT_EQ(of_leaf[2].total.sent, 0u);

@@ -44,7 +44,8 @@ KF_TEST(Queue, WhoPutsIntoAFullOneWaits) {
   std::future<Status> late = PutInto(&cluster, 0, "q", 3, 2, 0.2);
   const Status full = Wait(&late);
   EXPECT_EQ(full.code(), Code::kDeadlineExceeded);
-  EXPECT_CONTAINS(full.message(), "put into queue 'q': it is full");
+  EXPECT_CONTAINS(full.message(), "put into queue 'q' at 127.0.0.1:");
+  EXPECT_CONTAINS(full.message(), ": it is full");
   std::future<Status> third = PutInto(&cluster, 0, "q", 4, 2);
   ExpectGot(Get(&cluster, 1, 0, "q"), 1);
   EXPECT_OK(Wait(&third));
