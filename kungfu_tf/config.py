@@ -147,6 +147,14 @@ GRACE = Setting(
     lambda: 5.0,
 )
 
+BIND_TO = Setting(
+    "KUNGFU_BIND_TO",
+    "cores: of several peers on a host each stays on cores of its own, where there are enough, "
+    "their number does not change and nothing else is said of threads; or none (default: cores)",
+    _one_of("cores", "none"),
+    lambda: "cores",
+)
+
 VERBOSE = Setting(
     "KUNGFU_VERBOSE",
     "which peers print the progress of fit, evaluate and predict, and log that of sessions: root "
@@ -195,6 +203,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     RESTARTS,
     PROGRESS,
     GRACE,
+    BIND_TO,
     VERBOSE,
     MONITOR_TOKEN,
     COMPAT,

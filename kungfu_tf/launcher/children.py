@@ -44,6 +44,7 @@ class Children:
             peer,
             job.options.command,
             env,
+            cores=job.cores[peer.local_rank] if job.cores else None,
             descriptors=self._descriptors,
             inherited=job.inherited,
         )

@@ -25,9 +25,9 @@ _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 class Job:
     """What all peers of this host have in common.
 
-    `inherited` are descriptors that each gets. `restarts`: how often the job was started anew,
-    `recoveries` of which after a failure; `progress`: how far it was then; `began`: when it was
-    first started.
+    `cores`: those that each stays on, by local rank; empty: on none. `inherited` are descriptors
+    that each gets. `restarts`: how often the job was started anew, `recoveries` of which after a
+    failure; `progress`: how far it was then; `began`: when it was first started.
     """
 
     cluster: Cluster
@@ -35,6 +35,7 @@ class Job:
     directory: RunDirectory
     placement: Placement
     options: Options
+    cores: Sequence[frozenset[int]] = ()
     inherited: Sequence[int] = ()
     restarts: int = 0
     recoveries: int = 0
@@ -79,6 +80,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_SOCKET_DIR=job.directory.path,
         KUNGFU_CONTROL=job.directory.control,
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
+        KUNGFU_OWN_CORES="1" if job.cores else "0",
     )
     result[config.RUNNER.name] = job.directory.runner
     result[config.RESTARTS.name] = str(job.restarts)

@@ -146,10 +146,11 @@ def _prepare(
         if warning is not None and not restarts:
             output.say(f"warning: {warning}")
     shares = threads.shared_by(len(cluster.local_peers), environ)
+    cores = () if options.watch else threads.bound(len(cluster.local_peers), environ)
     if options.verbose and shares:
-        output.say(threads.describe(shares))
+        output.say(threads.describe(shares, bool(cores)))
     directory = rundir.choose()
-    return environment.Job(cluster, identity, directory, gpus, options, restarts=restarts)
+    return environment.Job(cluster, identity, directory, gpus, options, cores, restarts=restarts)
 
 
 def _open_standard_descriptors() -> None:

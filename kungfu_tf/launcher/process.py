@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import IO
 
 from kungfu_tf.launcher.cluster import Peer
@@ -36,6 +36,7 @@ class PeerProcess:
     """A peer that was started, in a session of its own; the kernel kills it with the launcher.
 
     Args:
+        cores: those that it stays on; None: where it may be put is not our concern.
         descriptors: its limits of open files.
         inherited: descriptors of the launcher that it gets, too.
     """
@@ -46,6 +47,7 @@ class PeerProcess:
         command: Sequence[str],
         env: Mapping[str, str],
         *,
+        cores: Set[int] | None,
         descriptors: tuple[int, int],
         inherited: Sequence[int] = (),
     ) -> None:
@@ -57,6 +59,9 @@ class PeerProcess:
 
         def prepare() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
+            if cores is not None:
+                with contextlib.suppress(OSError):  # some may have been taken away meanwhile
+                    os.sched_setaffinity(0, cores)
             end_with(launcher)
 
         try:

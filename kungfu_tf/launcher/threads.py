@@ -1,33 +1,76 @@
-"""The peers of a host share its cores: each computes with as many threads as it has cores.
+"""The peers of a host share its cores: each computes on its own, with as many threads.
 
-Left alone, every peer would start as many as the host has cores, and they would take turns.
+Left alone, every peer would start as many threads as the host has cores, and they would take turns.
+And a thread that waits may be put where another peer computes: both wait for the end of that turn,
+and so do all peers in step, though a core is free.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kungfu_tf import config, errors
+from kungfu_tf.launcher.errors import LaunchError
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
 _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
+# Who says one of these has plans of his own.
+_BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
-def cores() -> int:
-    """Those that the launcher may use, and so its peers."""
-    return len(os.sched_getaffinity(0))
+def cores() -> Sequence[int]:
+    """Those that the launcher may use, and so its peers; neighbours share most."""
+    return sorted(os.sched_getaffinity(0), key=_place)
 
 
 def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that give each of `peers` its share; none where it is alone, or set already."""
     if peers < 2:
         return {}
-    share = max(1, cores() // peers)
+    share = max(1, len(cores()) // peers)
     wanted = {name: str(share) for name in _COMPUTING}
     # One that waits, as for a file, must not hold up all others.
     wanted[_SCHEDULING] = str(max(2, share))
     return {name: value for name, value in wanted.items() if name not in environ}
 
 
-def describe(variables: Mapping[str, str]) -> str:
+def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
+    """The cores that each of `peers` stays on; none where there are too few, or not wanted.
+
+    What is left over all may use.
+
+    Raises:
+        LaunchError: KUNGFU_BIND_TO cannot be understood.
+    """
+    try:
+        wanted = config.BIND_TO.get(environ=environ) == "cores"
+    except errors.InvalidArgumentError as error:
+        raise LaunchError(str(error)) from error
+    has_plans = any(name in environ for name in (*_COMPUTING, _SCHEDULING, *_BINDING))
+    mine = cores()
+    if not wanted or has_plans or not 2 <= peers <= len(mine):
+        return ()
+    share = len(mine) // peers
+    rest = mine[share * peers :]
+    return [frozenset([*mine[share * i : share * (i + 1)], *rest]) for i in range(peers)]
+
+
+def describe(variables: Mapping[str, str], is_bound: bool) -> str:
     """What is done, for who wants to know."""
+    number = len(cores())
+    shared = "1 core" if number == 1 else f"{number} cores"
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
-    shared = "1 core" if cores() == 1 else f"{cores()} cores"
-    return f"the peers share {shared}: {listed}, unless you set them"
+    bound_to = "; each stays on its own, unless KUNGFU_BIND_TO is none" if is_bound else ""
+    return f"the peers share {shared}: {listed}, unless you set them{bound_to}"
+
+
+def _place(core: int) -> tuple[int, ...]:
+    """In which package, and in which physical core of it, it is."""
+    topology = Path(f"/sys/devices/system/cpu/cpu{core}/topology")
+    try:
+        package, physical = (
+            int((topology / name).read_text()) for name in ("physical_package_id", "core_id")
+        )
+    except (OSError, ValueError):
+        return (0, core, core)
+    return (package, physical, core)

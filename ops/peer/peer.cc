@@ -19,6 +19,8 @@ constexpr Seconds kHello{10};
 // its core for a while: what it waits for comes from another one most of the time, and who else wants this one may have
 // nothing to do, as a thread of TensorFlow's that was woken in vain and looks around for 40 us.
 constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
+// Where no other peer uses its cores what comes for it is not held up there, and who wants them is this peer itself.
+constexpr Patience kOnBoundCores{Seconds(200e-6), Seconds(50e-6)};
 // Where peers share cores what it waits for may need this one.
 constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
 constexpr char kEpochName[] = "kungfu/the change of epochs";
@@ -42,6 +44,7 @@ Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
   const std::vector<int> hosts = peers.HostOfRanks();
   const auto local = std::count(hosts.begin(), hosts.end(), hosts[rank]);
   Patience patience = local <= CoresOfThisProcess() ? kOnOwnCore : kOnSharedCores;
+  if (config.own_cores != 0) patience = kOnBoundCores;
   if (config.spin >= 0) patience.looks = Seconds(1e-6 * config.spin);
   return patience;
 }

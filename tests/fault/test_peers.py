@@ -215,7 +215,9 @@ kf.barrier()
     assert launch.out.count("[0] ended") == 2
     request = r"request of 'x' from rank 1 \(127\.0\.0\.1:\d+\) has taken 1 s: it is not there"
     assert re.search(request, launch.err)
-    assert re.search(r"put into queue '.*' at 127\.0\.0\.1:\d+ has taken 1 s: it is full, and", launch.err)
+    assert re.search(
+        r"put into queue '.*' at 127\.0\.0\.1:\d+ has taken 1 s: it is full, and", launch.err
+    )
 
 
 def test_forked_children_are_no_peers(kungfu_run: "Jobs") -> None:

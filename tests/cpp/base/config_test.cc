@@ -46,6 +46,7 @@ KF_TEST(Config, ReadsEveryVariable) {
       {"KUNGFU_SECRET_FILE", "/file"},
       {"KUNGFU_CONTROL", "/control"},
       {"KUNGFU_STRATEGY", "ring"},
+      {"KUNGFU_OWN_CORES", "1"},
       {"KUNGFU_TRANSPORT", "tcp"},
       {"KUNGFU_SOCKET_DIR", "/dir"},
       {"KUNGFU_CHUNK_BYTES", "65536"},
@@ -67,6 +68,7 @@ KF_TEST(Config, ReadsEveryVariable) {
   EXPECT_EQ(config->secret, "secret");
   EXPECT_EQ(config->secret_file, "/file");
   EXPECT_EQ(config->control, "/control");
+  EXPECT_EQ(config->own_cores, 1);
   EXPECT_EQ(config->strategy, "ring");
   EXPECT_EQ(config->transport, "tcp");
   EXPECT_EQ(config->socket_dir, "/dir");
