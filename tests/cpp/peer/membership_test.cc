@@ -49,7 +49,7 @@ class Job {
     config.epoch = version_;
     config.job_id = "test";
     config.secret = "a secret of the test";
-    config.transport = "unix";
+    config.transport = "shm";
     config.socket_dir = directory_;
     config.control = ControlPath();
     config.collective_timeout = timeout;
