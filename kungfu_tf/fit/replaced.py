@@ -199,9 +199,10 @@ def _in_passes(dataset: Any, data: EvenAdapter | None) -> Any:
     fit = current()
     if fit is None or not fit.is_shared:
         return dataset
-    # What tf.distribute has made another thing of is not looked at.
-    is_ours = data is not None and dataset is data.get_dataset()
-    passes = Passes(dataset, data.for_the_first_pass() if is_ours else None)
+    first = None
+    if data is not None and dataset is data.get_dataset():  # not what tf.distribute made of it
+        first = data.for_the_first_pass()
+    passes = Passes(dataset, first)
     fit.passes.callback(passes.close)
     return passes
 
