@@ -22,6 +22,7 @@ JOBS = [
             "even_after_uneven",
             "uneven_after_a_batch",
             "the_same_data",
+            "the_same_dataset",
             "statistics",
             "embedding",
             "generators",
@@ -297,6 +298,25 @@ def case_the_same_data(shared, shuffle):
         model_of(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))).fit(
             x, y, 4, epochs=2, verbose=0, shuffle=shuffle
         )
+    expect_told_of_shard(caught, shared)
+
+
+@each(shared=[True, False])
+def case_the_same_dataset(shared):
+    """The first batch is looked at, and no other is held up by that."""
+    x, y = training.samples(24)
+    if not shared:
+        x, y = x[kf.rank() :: 3], y[kf.rank() :: 3]
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(24, seed=1).batch(4)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model_of(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))).fit(
+            dataset, epochs=2, verbose=0
+        )
+    expect_told_of_shard(caught, shared)
+
+
+def expect_told_of_shard(caught, shared):
     told = [str(w.message) for w in caught if "kungfu_tf.data.shard" in str(w.message)]
     assert len(told) == (shared and kf.rank() == 0), told
 

@@ -47,6 +47,25 @@ def test_what_caches_in_a_file_ends_a_pass_before_the_next(tmp_path: Path) -> No
     assert threads.get(timeout=0) == HERE()
 
 
+def test_what_only_the_first_pass_does() -> None:
+    """The elements are those that passes of the dataset have, which shuffles them each time."""
+
+    def shuffled() -> tf.data.Dataset:
+        return tf.data.Dataset.range(20).cache().shuffle(20, seed=7, reshuffle_each_iteration=True)
+
+    looked: list[int] = []
+
+    def look(number: Any) -> Any:
+        return tf.numpy_function(lambda n: looked.append(int(n)) or n, [number], tf.int64)
+
+    dataset = shuffled()
+    passes = Passes(dataset, dataset.map(look))
+    seen = [[int(number) for number in passes] for _ in range(3)]
+    expected = shuffled()
+    assert seen == [[int(number) for number in expected] for _ in range(3)]
+    assert looked == seen[0]
+
+
 def test_what_caches_in_memory_need_not() -> None:
     passes = Passes(tf.data.Dataset.range(3).cache())
     threads = noting(iter(passes))
