@@ -292,7 +292,8 @@ signal that killed it), of this host's if one of them did; 124 after -timeout; 1
 SIGINT and SIGTERM; 2 if the job could not be started.
 
 Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
-being stopped: told of a failure, SIGTERM, SIGKILL. Peers have no standard input.
+being stopped: told of a failure, SIGTERM, SIGKILL. KUNGFU_BIND_TO=none lets peers run on all cores
+of a host, not on their part of them. Peers have no standard input.
 
   kungfu-run -np 4 python train.py
   kungfu-run -np 4 -H 10.0.0.1:2,10.0.0.2:2 -nic eth0 python train.py
