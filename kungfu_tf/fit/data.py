@@ -101,10 +101,11 @@ class EvenAdapter:
             dataset = prolong(dataset, plan)
         self._dataset = dataset
 
-    def for_the_first_pass(self) -> tf.data.Dataset | None:
+    def looking_at_the_first_batch(self) -> tf.data.Dataset | None:
         """The dataset, which notes its first batch; None if that is known, or dealt out by us.
 
-        A function of each batch: a step that takes milliseconds would feel it.
+        A function of each batch, which a step of milliseconds would feel: for one pass only. Keras
+        2 begins one that it does not go through before.
         """
         if self._first_batch or self._is_dealt:
             return None
@@ -146,9 +147,10 @@ class EvenAdapter:
 
     def warn_if_all_have_the_same(self) -> None:
         """Warns once if the first batch of all peers was the same. All must have trained on one."""
-        digest = np.array(self._first_batch[:1], np.int64)
-        if len(digest) == 0 or peer.size() == 1:  # nothing that can be told apart, on all peers
+        if self._is_dealt or peer.size() == 1:
             return
+        unknown = -1 - peer.rank()  # is nobody's digest
+        digest = np.int64(self._first_batch[0] if self._first_batch else unknown)
         if bool(ops.consensus(digest, name="fit/first_batch")) and peer.is_root():
             warn(
                 f"the first batch is the same on all {peer.size()} peers: they seem to train on "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -24,20 +24,22 @@ class Passes:
 
     Args:
         dataset: Of Keras' epochs.
-        first: What the first pass goes through, if it is to do more than the others: made of the
-            same dataset, with the same elements.
+        instead: Asked at each pass what it goes through in place of the dataset: another one with
+            the same elements, or None.
     """
 
-    def __init__(self, dataset: Any, first: tf.data.Dataset | None = None) -> None:
+    def __init__(
+        self, dataset: Any, instead: Callable[[], tf.data.Dataset | None] = lambda: None
+    ) -> None:
         self._dataset = dataset
-        self._first = first
+        self._instead = instead
         self._current: Any = None
         self._in_turn = _caches_in_a_file(dataset)
 
     def __iter__(self) -> Iterator[Any]:
         self.close()
-        dataset, self._first = self._first, None
-        iterator = iter(self._dataset if dataset is None else dataset)
+        instead = self._instead()
+        iterator = iter(self._dataset if instead is None else instead)
         if not self._in_turn:
             self._current = iterator
         return iterator

@@ -199,10 +199,10 @@ def _in_passes(dataset: Any, data: EvenAdapter | None) -> Any:
     fit = current()
     if fit is None or not fit.is_shared:
         return dataset
-    first = None
     if data is not None and dataset is data.get_dataset():  # not what tf.distribute made of it
-        first = data.for_the_first_pass()
-    passes = Passes(dataset, first)
+        passes = Passes(dataset, data.looking_at_the_first_batch)
+    else:
+        passes = Passes(dataset)
     fit.passes.callback(passes.close)
     return passes
 
