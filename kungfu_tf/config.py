@@ -150,7 +150,7 @@ GRACE = Setting(
 BIND_TO = Setting(
     "KUNGFU_BIND_TO",
     "cores: of several peers on a host each stays on cores of its own, where there are enough, "
-    "their number does not change and nothing else is said of threads; or none (default: cores)",
+    "their number does not change and no more threads are asked for; or none (default: cores)",
     _one_of("cores", "none"),
     lambda: "cores",
 )

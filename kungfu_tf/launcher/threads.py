@@ -14,7 +14,7 @@ from kungfu_tf.launcher.errors import LaunchError
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
 _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
-# Who says one of these has plans of his own.
+# Who sets one of these has plans of his own.
 _BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
@@ -27,17 +27,15 @@ def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that give each of `peers` its share; none where it is alone, or set already."""
     if peers < 2:
         return {}
-    share = max(1, len(cores()) // peers)
-    wanted = {name: str(share) for name in _COMPUTING}
-    # One that waits, as for a file, must not hold up all others.
-    wanted[_SCHEDULING] = str(max(2, share))
-    return {name: value for name, value in wanted.items() if name not in environ}
+    wanted = _threads(max(1, len(cores()) // peers))
+    return {name: str(number) for name, number in wanted.items() if name not in environ}
 
 
 def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
     """The cores that each of `peers` stays on; none where there are too few, or not wanted.
 
-    What is left over all may use.
+    Who asks for more threads than a peer would have cores wants them to run elsewhere. What is left
+    over all may use.
 
     Raises:
         LaunchError: KUNGFU_BIND_TO cannot be understood.
@@ -46,11 +44,15 @@ def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
         wanted = config.BIND_TO.get(environ=environ) == "cores"
     except errors.InvalidArgumentError as error:
         raise LaunchError(str(error)) from error
-    has_plans = any(name in environ for name in (*_COMPUTING, _SCHEDULING, *_BINDING))
     mine = cores()
-    if not wanted or has_plans or not 2 <= peers <= len(mine):
+    if not wanted or not 2 <= peers <= len(mine):
         return ()
     share = len(mine) // peers
+    most = _threads(share)
+    if any(name in environ for name in _BINDING) or any(
+        not 1 <= _number(environ[name]) <= most[name] for name in most if name in environ
+    ):
+        return ()
     rest = mine[share * peers :]
     return [frozenset([*mine[share * i : share * (i + 1)], *rest]) for i in range(peers)]
 
@@ -60,8 +62,21 @@ def describe(variables: Mapping[str, str], is_bound: bool) -> str:
     number = len(cores())
     shared = "1 core" if number == 1 else f"{number} cores"
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
-    bound_to = "; each stays on its own, unless KUNGFU_BIND_TO is none" if is_bound else ""
-    return f"the peers share {shared}: {listed}, unless you set them{bound_to}"
+    told = [f"{listed}, unless you set them"] if variables else []
+    if is_bound:
+        told.append("each stays on its own, unless KUNGFU_BIND_TO is none")
+    return f"the peers share {shared}: {'; '.join(told)}"
+
+
+def _threads(share: int) -> dict[str, int]:
+    """Of a peer that has `share` cores."""
+    # One that waits, as for a file, must not hold up all others.
+    return {**dict.fromkeys(_COMPUTING, share), _SCHEDULING: max(2, share)}
+
+
+def _number(text: str) -> int:
+    """0 if it is none: TensorFlow takes that for all cores."""
+    return int(text) if text.isdecimal() else 0
 
 
 def _place(core: int) -> tuple[int, ...]:

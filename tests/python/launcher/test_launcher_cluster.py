@@ -357,8 +357,12 @@ def test_each_peer_has_cores_of_its_own(
 ) -> None:
     monkeypatch.setattr(threads, "cores", lambda: range(cores))
     assert list(threads.bound(peers, {})) == bound
-    for own in ("OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_PROC_BIND"):
-        assert not threads.bound(peers, {own: "2"})
+    assert list(threads.bound(peers, threads.shared_by(peers, {}))) == bound
+    for own in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        assert list(threads.bound(peers, {own: "1"})) == bound
+        for plan in ("0", "3", "1,2", ""):  # all cores; more than those of a peer; by nesting
+            assert not threads.bound(peers, {own: plan})
+    assert not threads.bound(peers, {"OMP_PROC_BIND": "false"})
     assert not threads.bound(peers, {"KUNGFU_BIND_TO": "none"})
 
 
