@@ -1,0 +1,120 @@
+"""Threads and cores of the peers of one host."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kungfu_tf.launcher import threads
+from kungfu_tf.launcher.errors import LaunchError
+
+
+@pytest.mark.parametrize(
+    ("cores", "peers", "computing", "scheduling"),
+    [(2, 1, None, None), (2, 2, "1", "2"), (2, 4, "1", "2"), (16, 4, "4", "4"), (7, 2, "3", "3")],
+)
+def test_peers_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int,
+    peers: int,
+    computing: str | None,
+    scheduling: str | None,
+) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: range(cores))
+    variables = threads.shared_by(peers, {})
+    assert variables.get("OMP_NUM_THREADS") == computing
+    assert variables.get("TF_NUM_INTRAOP_THREADS") == computing
+    assert variables.get("TF_NUM_INTEROP_THREADS") == scheduling
+
+
+@pytest.mark.parametrize("words", [["-v"], []])
+def test_threads_are_told_of_if_asked(words: list[str]) -> None:
+    environ = {k: v for k, v in os.environ.items() if not k.endswith("_THREADS")}
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *words, "-np", "2", "true"]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert ("TF_NUM_INTRAOP_THREADS=" in ended.stderr) == bool(words), ended.stderr
+
+
+def test_what_is_told() -> None:
+    bound = "each stays on its own, unless KUNGFU_BIND_TO is none"
+    assert threads.describe({"A": "1"}, False).endswith(": A=1, unless you set them")
+    assert threads.describe({"A": "1"}, True).endswith(f": A=1, unless you set them; {bound}")
+    assert threads.describe({}, True).endswith(f": {bound}")
+
+
+@pytest.mark.parametrize(
+    ("cores", "peers", "bound"),
+    [
+        (2, 1, []),
+        (2, 2, [{0}, {1}]),
+        (2, 3, []),
+        (8, 3, [{0, 1, 6, 7}, {2, 3, 6, 7}, {4, 5, 6, 7}]),
+    ],
+)
+def test_each_peer_has_cores_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, cores: int, peers: int, bound: list[set[int]]
+) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: range(cores))
+    assert list(threads.bound(peers, {})) == bound
+    assert list(threads.bound(peers, threads.shared_by(peers, {}))) == bound
+    for own in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        assert list(threads.bound(peers, {own: "1"})) == bound
+        for plan in ("0", "3", "1,2", ""):  # all cores; more than those of a peer; by nesting
+            assert not threads.bound(peers, {own: plan})
+    assert not threads.bound(peers, {"OMP_PROC_BIND": "false"})
+    assert not threads.bound(peers, {"KUNGFU_BIND_TO": "none"})
+
+
+def test_neighbouring_cores_share_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of a physical core, and then those of a package."""
+    places = {
+        0: (0, 0),
+        1: (0, 1),
+        2: (1, 0),
+        3: (1, 1),
+        4: (0, 0),
+        5: (0, 1),
+        6: (1, 0),
+        7: (1, 1),
+    }
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(places))
+    monkeypatch.setattr(threads, "_place", lambda core: (*places[core], core))
+    assert threads.cores() == [0, 4, 1, 5, 2, 6, 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "is_bound"),
+    [
+        ([], {}, True),
+        ([], {"KUNGFU_BIND_TO": "none"}, False),
+        (["-w"], {}, False),  # how many there will be nobody knows
+    ],
+)
+def test_peers_stay_on_their_cores(
+    words: list[str], environ: dict[str, str], is_bound: bool
+) -> None:
+    mine = os.sched_getaffinity(0)
+    others = {k: v for k, v in os.environ.items() if not k.endswith("_THREADS")}
+    program = "import os; print(*os.sched_getaffinity(0), os.environ['KUNGFU_OWN_CORES'])"
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *words, "-np", "2"]
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", program],
+        env=others | environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
+    said = [line.split()[1:] for line in ended.stdout.splitlines()]
+    first, second = ({int(core) for core in line[:-1]} for line in said)
+    assert first | second == mine
+    is_bound &= len(mine) > 1
+    assert (first != second) == is_bound
+    assert [line[-1] for line in said] == [str(int(is_bound))] * 2
+
+
+def test_what_peers_cannot_be_bound_to() -> None:
+    with pytest.raises(LaunchError, match="KUNGFU_BIND_TO"):
+        threads.bound(2, {"KUNGFU_BIND_TO": "sockets"})
