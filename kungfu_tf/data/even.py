@@ -18,6 +18,7 @@ import tensorflow as tf
 from kungfu_tf import _ordinals, ops, peer
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
 from kungfu_tf.data.position import batches_of
+from kungfu_tf.data.threads import one_may_wait
 from kungfu_tf.ops import kernels
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
@@ -86,7 +87,7 @@ def counted(dataset: tf.data.Dataset) -> tf.data.Dataset:
         samples = samples_of(batch)
         return samples, stand_in(batch, samples)
 
-    return in_turn(dataset, count)
+    return one_may_wait(in_turn(dataset, count))
 
 
 def in_turn(dataset: tf.data.Dataset, function: Callable[[Any], Any]) -> tf.data.Dataset:

@@ -16,6 +16,7 @@ from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand
 from kungfu_tf.data.even import UNKNOWN, agree, prolong
 from kungfu_tf.data.position import batches_of
 from kungfu_tf.data.rebatch import Sizes, rebatched
+from kungfu_tf.data.threads import one_may_wait
 from kungfu_tf.fit import trackers
 from kungfu_tf.fit.following import Following
 from kungfu_tf.initializer import first_step
@@ -80,7 +81,7 @@ class EvenAdapter:
             following.sizes = self.sizes
             self.is_even, self._length, self._begins_anew = False, None, True
             self._first_batch: list[int] = []
-            self._dataset = _with_what_it_lacks(dataset, following)
+            self._dataset = one_may_wait(_with_what_it_lacks(dataset, following))
             return
         plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
         self.is_even = plan.is_even
@@ -99,7 +100,7 @@ class EvenAdapter:
             if self._begins_anew and known.cardinality is not None:
                 dataset = dataset.take(known.cardinality)  # Keras 2 may have put all epochs into it
             dataset = prolong(dataset, plan)
-        self._dataset = dataset
+        self._dataset = one_may_wait(dataset)
 
     def looking_at_the_first_batch(self) -> tf.data.Dataset | None:
         """The dataset, which notes its first batch; None if that is known, or dealt out by us.

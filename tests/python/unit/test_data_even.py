@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -180,3 +182,19 @@ def test_a_process_that_is_alone_has_what_it_has() -> None:
 def test_only_datasets_can_be_prolonged() -> None:
     with pytest.raises(TypeError, match=r"not a tf\.data\.Dataset: builtins\.list"):
         kf.data.even([1, 2])
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("one_core")
+def test_the_programs_own_number_of_threads_is_kept() -> None:
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    dataset = kf.data.even(tf.data.Dataset.range(1).batch(1).with_options(options))
+    assert dataset.options().threading.private_threadpool_size == 1
