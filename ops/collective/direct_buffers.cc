@@ -9,15 +9,17 @@
 namespace kungfu {
 namespace {
 
-// So much may be copied, or else an eighth of all: the ends of tensors, and those too small for the arena.
-constexpr uint64_t kMostCopied = 1 << 20;
+// So much may be copied, or else an eighth of all: the ends of tensors, and those too small for the arena. More would
+// leave the cache before it is read, while a graph sends chunk by chunk.
+constexpr uint64_t kMostCopied = 4 << 20;
 constexpr uint64_t kMostCopiedPart = 8;
 
-// Part of a piece: in the arena at `offset`, or to be copied.
+// Part of a piece: in the arena at `offset`, or elsewhere.
 struct Part {
   char* data;
   uint64_t size;
   std::optional<uint64_t> offset;
+  bool is_own = false;  // nobody else goes there
 };
 
 uint64_t UpTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -50,13 +52,50 @@ std::vector<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t ele
   return parts;
 }
 
-uint64_t SizeOfCopies(const std::vector<Part>& parts) {
-  uint64_t size = 0;
-  for (const Part& part : parts) size += part.offset ? 0 : UpTo(part.size, kLine);
-  return size;
+// How far into a cache line it begins. Its place begins as far: then the loops over both cross no line, and do not
+// take what they load next for what they have just stored, as processors do that compare the ends of addresses.
+uint64_t Unit(const Part& part) { return part.size < SharedMemory::PageSize() ? kLine : SharedMemory::PageSize(); }
+uint64_t Skew(const Part& part) { return reinterpret_cast<uintptr_t>(part.data) % Unit(part); }
+
+uint64_t SizeOfPlace(const Part& part) { return UpTo(Skew(part) + part.size, SharedMemory::PageSize()); }
+
+// Cuts those that lie elsewhere at the borders of the ranges, and marks what is within one.
+std::vector<Part> Marked(std::vector<Part> parts, const std::vector<Range>& own) {
+  if (std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.offset.has_value(); })) return parts;
+  std::vector<Part> result;
+  auto range = own.begin();
+  uint64_t begin = 0;
+  for (const Part& part : parts) {
+    const uint64_t end = begin + part.size;
+    if (part.offset) result.push_back(part);
+    for (uint64_t at = part.offset ? end : begin; at < end;) {
+      while (range != own.end() && range->end <= at) ++range;
+      const bool is_own = range != own.end() && range->begin <= at;
+      const uint64_t border = range == own.end() ? end : is_own ? range->end : range->begin;
+      const uint64_t to = std::min(border, end);
+      result.push_back({part.data + (at - begin), to - at, std::nullopt, is_own});
+      at = to;
+    }
+    begin = end;
+  }
+  return result;
 }
 
-// Writes where the parts lie. One that has no place gets the one at *next, and `copied(part, place)` is called.
+// Of the places that they need, and of what has to be copied to or from there.
+struct Sizes {
+  uint64_t places = 0, copies = 0;
+
+  void Add(const std::vector<Part>& parts) {
+    for (const Part& part : parts) {
+      if (part.offset) continue;
+      places += SizeOfPlace(part);
+      if (!part.is_own) copies += part.size;
+    }
+  }
+};
+
+// Writes where the parts lie. One that has no place gets the one at *next, and `copied(part, place)` is called unless
+// nobody else goes there.
 template <typename Copied>
 DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, DirectEntry* entry, char** next,
                       Copied copied) {
@@ -65,9 +104,10 @@ DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, Direct
       *entry++ = {*part.offset, part.size};
       continue;
     }
-    *entry++ = {static_cast<uint64_t>(*next - arena.bytes().data), part.size};
-    copied(part, *next);
-    *next += UpTo(part.size, kLine);
+    char* const place = *next + Skew(part);
+    *entry++ = {static_cast<uint64_t>(place - arena.bytes().data), part.size};
+    if (!part.is_own) copied(part, place);
+    *next += SizeOfPlace(part);
   }
   return entry;
 }
@@ -75,14 +115,16 @@ DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, Direct
 }  // namespace
 
 std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& send, const Pieces& recv,
-                                                   size_t element_size) {
-  const std::vector<Part> sends = SendParts(*arena, send);
-  const std::vector<Part> recvs = RecvParts(*arena, recv, element_size);
-  const uint64_t copies = SizeOfCopies(sends) + SizeOfCopies(recvs);
-  if (copies > std::max(kMostCopied, 2 * TotalSize(send) / kMostCopiedPart)) return nullptr;
+                                                   const std::vector<Range>& own, size_t element_size) {
+  const std::vector<Part> sends = Marked(SendParts(*arena, send), own);
+  const std::vector<Part> recvs = Marked(RecvParts(*arena, recv, element_size), own);
+  Sizes sizes;
+  sizes.Add(sends);
+  sizes.Add(recvs);
+  if (sizes.copies > std::max(kMostCopied, 2 * TotalSize(send) / kMostCopiedPart)) return nullptr;
   const uint64_t page = SharedMemory::PageSize();
   const uint64_t table = UpTo((sends.size() + recvs.size()) * sizeof(DirectEntry), page);
-  auto* const block = static_cast<char*>(arena->Allocate(table + copies));
+  auto* const block = static_cast<char*>(arena->Allocate(table + sizes.places));
   if (block == nullptr) return nullptr;
   std::unique_ptr<DirectBuffers> buffers(new DirectBuffers(arena));
   buffers->block_ = block;
@@ -92,7 +134,7 @@ std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& 
   for (const Part& part : recvs) {
     if (part.offset) buffers->exposed_.push_back({part.data, part.size});
   }
-  if (copies > 0) buffers->exposed_.push_back({block + table, UpTo(copies, page)});
+  if (sizes.places > 0) buffers->exposed_.push_back({block + table, UpTo(sizes.places, page)});
   char* next = block + table;
   auto* entry = reinterpret_cast<DirectEntry*>(block);
   entry = Describe(*arena, sends, entry, &next,

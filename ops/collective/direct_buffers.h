@@ -2,6 +2,8 @@
 // stays where it is; the rest, which must be little, gets a place in the arena for as long as the operation runs: what
 // lies elsewhere, and the ends of a result that share their page with somebody else's data. So the pages that others
 // write to belong to the operation alone, and can be withdrawn from them.
+//
+// Of what this rank reduces itself nothing is copied: nobody else goes there, and this rank has it where it lies.
 
 #pragma once
 
@@ -12,6 +14,7 @@
 
 #include "ops/collective/pieces.h"
 #include "ops/memory/arena.h"
+#include "ops/plan/partition.h"
 
 namespace kungfu {
 
@@ -25,9 +28,10 @@ struct DirectEntry {
 class DirectBuffers {
  public:
   // Null if too much of the data lies elsewhere, or the arena has no room. What is sent is in its place from here on.
+  // `own`: what nobody else reads or writes, in bytes of either list, in order.
   // REQUIRES: there is room for as much as is sent; more may be received.
   static std::unique_ptr<DirectBuffers> Make(Arena* arena, const Payload& send, const Pieces& recv,
-                                             size_t element_size);
+                                             const std::vector<Range>& own, size_t element_size);
   // Unless it was released, others may still write: what they could reach is withdrawn from the arena.
   ~DirectBuffers();
 
@@ -36,7 +40,7 @@ class DirectBuffers {
   uint32_t sends() const { return sends_; }
   uint32_t recvs() const { return recvs_; }
 
-  // Brings what was received elsewhere to its place. REQUIRES: all peers are done with the data.
+  // Brings what others have left elsewhere to its place. REQUIRES: all peers are done with the data.
   void TakeResults() { Copy(results_, destinations_); }
   // Nobody else touches the data any more, or ever has.
   void Release() { released_ = true; }

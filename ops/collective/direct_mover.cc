@@ -23,26 +23,40 @@ class DirectMover : public HostMover {
     return {{reinterpret_cast<char*>(board_.data()), board_.size() * sizeof(Norms)}};
   }
 
+  std::vector<Range> Own(uint64_t total) const override {
+    std::vector<Range> own = {Share(total)};
+    if (movement().measurement) own.push_back(OnBoard(total));
+    return own;
+  }
+
+  // This peer's part of the array.
+  Range Share(uint64_t total) const {
+    const Range lines = EvenPart(total / kLine, group().size(), place());
+    return {lines.begin * kLine, place() + 1 == group().size() ? total : lines.end * kLine};
+  }
+
+  // Where on each board this peer says what it has measured.
+  Range OnBoard(uint64_t total) const {
+    const uint64_t begin = total + place() * sizeof(Norms);
+    return {begin, begin + sizeof(Norms)};
+  }
+
   void BeginOnLoop(std::vector<Data> data) override {
     KF_DCHECK(loop()->InLoop());
     const uint64_t total = TotalSize(data[place()].send);
-    const Range lines = EvenPart(total / kLine, group().size(), place());
-    const uint64_t begin = lines.begin * kLine;
-    const uint64_t size = (place() + 1 == group().size() ? total : lines.end * kLine) - begin;
+    const Range share = Share(total);
     std::vector<Payload> operands;
-    std::vector<Pieces> results = {Slice(data[place()].recv, begin, size)};
+    std::vector<Pieces> results = {Slice(data[place()].recv, share.begin, share.size())};
     for (int other = 0; other < group().size(); ++other) {
-      operands.push_back(Slice(data[other].send, begin, size));
-      if (other != place()) results.push_back(Slice(data[other].recv, begin, size));
+      operands.push_back(Slice(data[other].send, share.begin, share.size()));
+      if (other != place()) results.push_back(Slice(data[other].recv, share.begin, share.size()));
     }
     reduction_ = std::make_unique<DirectReduction>(std::move(operands), std::move(results), movement().dtype,
                                                    movement().op, movement().size);
     if (measures()) {
       reduction_->MeasureOperands();
       reduction_->MeasureResult();
-      for (const Data& one : data) {
-        places_.push_back(Slice(one.recv, total + place() * sizeof(Norms), sizeof(Norms)));
-      }
+      for (const Data& one : data) places_.push_back(Slice(one.recv, OnBoard(total).begin, sizeof(Norms)));
     }
     Reduce();
   }

@@ -53,6 +53,7 @@ class DirectReduction {
   DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers);
   void Block(size_t bytes);
   bool MeasuresSums() const;
+  bool IsSecondAtHand() const;
   // What the sum of all operands is divided by.
   int divisor() const { return op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1; }
   // Both return how many results are there then, from the first on.

@@ -21,7 +21,7 @@ class HierarchyMover : public HostMover {
   // A chunk that this peer carries.
   struct Share {
     uint64_t begin, size;  // within the whole array
-    Chunk chunk;           // as it lies in this peer's arena, both of it where the result is to be
+    Chunk chunk;           // both of it where the result is to be
     std::unique_ptr<Accumulator> total{};
     std::unique_ptr<DirectReduction> reduction{};  // under way
     std::unique_ptr<ChunkRun> run{};
@@ -29,22 +29,34 @@ class HierarchyMover : public HostMover {
     uint64_t spread = 0;  // bytes that the host's other peers have got
   };
 
+  std::vector<Range> Own(uint64_t) const override {
+    std::vector<Range> own;
+    ForEachShare([&own](const Chunk&, Range share) { own.push_back(share); });
+    return own;
+  }
+
   void BeginOnLoop(std::vector<Data> data) override {
     KF_DCHECK(loop()->InLoop());
     data_ = std::move(data);
     for (int other = 0; other < group().size(); ++other) {
       if (other != place()) others_.push_back(other);
     }
+    ForEachShare([this](const Chunk& chunk, Range share) {
+      shares_.push_back(
+          {share.begin, share.size(), {chunk.reduce, chunk.broadcast, AsPayload(chunk.recv), chunk.recv, chunk.part}});
+    });
+    Work();
+  }
+
+  // Calls `visit(chunk, its bytes within the whole array)` for those that this peer carries.
+  template <typename Visit>
+  void ForEachShare(Visit visit) const {
     uint64_t begin = 0;
     for (const Chunk& chunk : movement().chunks) {
-      const uint64_t size = TotalSize(chunk.send);
-      if (IsCarrier(chunk)) {
-        const Pieces here = Slice(data_[place()].recv, begin, size);
-        shares_.push_back({begin, size, {chunk.reduce, chunk.broadcast, AsPayload(here), here, chunk.part}});
-      }
-      begin += size;
+      const Range bytes = {begin, begin + TotalSize(chunk.send)};
+      if (IsCarrier(chunk)) visit(chunk, bytes);
+      begin = bytes.end;
     }
-    Work();
   }
 
   // Its way does not lead to another peer of the host.

@@ -87,14 +87,15 @@ std::vector<int> HostMover::AwaitedOnLoop() const {
 
 // What this peer offers: all zero if it cannot.
 void HostMover::Prepare() {
-  const auto send = Join<Payload>(movement_.chunks, [](const Chunk& chunk) { return chunk.send; });
-  auto recv = Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; });
+  here_ = {Join<Payload>(movement_.chunks, [](const Chunk& chunk) { return chunk.send; }),
+           Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; })};
   const Pieces board = Board();
   board_size_ = TotalSize(AsPayload(board));
-  recv.Append(board.begin(), board.end());
+  here_.recv.Append(board.begin(), board.end());
   slot_ = group_->TakeSlotOnLoop();
   if (slot_ < 0) return;
-  buffers_ = DirectBuffers::Make(group_->arena(), send, recv, SizeOf(movement_.dtype));
+  const uint64_t total = TotalSize(here_.send);
+  buffers_ = DirectBuffers::Make(group_->arena(), here_.send, here_.recv, Own(total), SizeOf(movement_.dtype));
   if (!buffers_) return;
   mine() = {1,
             movement_.measurement && movement_.measurement->wanted,
@@ -102,7 +103,7 @@ void HostMover::Prepare() {
             buffers_->table(),
             buffers_->sends(),
             buffers_->recvs(),
-            TotalSize(send),
+            total,
             group_->FinishedOnLoop(place(), slot_)};
 }
 
@@ -139,15 +140,16 @@ void HostMover::OffersAreHere() {
   measures_ = movement_.measurement &&
               std::all_of(offers_.begin(), offers_.end(), [](const Offer& offer) { return offer.wants_norms != 0; });
   std::vector<Data> data(group_->size());
+  data[place()] = std::move(here_);
   for (int place = 0; place < group_->size(); ++place) {
-    if (See(place, &data[place])) continue;
+    if (place == this->place() || See(place, &data[place])) continue;
     return EndOnLoop(
         InternalError("rank " + std::to_string(group_->ranks()[place]) + " offers memory that it does not have"));
   }
   BeginOnLoop(std::move(data));
 }
 
-// Where a peer's data lie; false if it says what cannot be.
+// Where another peer's data lie; false if it says what cannot be.
 bool HostMover::See(int place, Data* data) const {
   const Offer& offer = offers_[place];
   const uint64_t total = offers_[this->place()].total;

@@ -52,12 +52,16 @@ class HostMover : public Mover, private DirectWaiter {
     Pieces recv;
   };
 
+  // Which of `total` bytes this peer alone reads and writes, by BeginOnLoop, and of the board behind them; in order.
+  // Asked for once, before that.
+  virtual std::vector<Range> Own(uint64_t total) const = 0;
   // Begins this peer's share, now that the data of all, by place in the group, are where they can be read and written.
+  // Its own lie where they always did.
   // Leads to FinishOnLoop, when nothing more is written to the others, or to EndOnLoop with an error.
   virtual void BeginOnLoop(std::vector<Data> data) = 0;
   // May be called again, or after the end, to no effect.
   void FinishOnLoop();
-  // What more the others may write to, behind the result; asked for once, before BeginOnLoop.
+  // What more the others may write to, behind the result; asked for once, before Own.
   virtual Pieces Board() { return {}; }
   // All have finished, and what they have written is here.
   virtual void ConcludeOnLoop() {}
@@ -112,6 +116,7 @@ class HostMover : public Mover, private DirectWaiter {
   // A slot that others may still look at is never used again: there are many, and operations seldom fail.
   int slot_ = -1;
   std::unique_ptr<DirectBuffers> buffers_;
+  Data here_;  // this peer's, until BeginOnLoop
   uint64_t board_size_ = 0;
   std::vector<Offer> offers_;  // by place
   std::vector<std::unique_ptr<Sink>> sinks_;

@@ -49,8 +49,7 @@ KF_TEST(Direct, GroupsOfTensors) {
       for (const uint64_t count : kTensorCounts) {
         const Place place = static_cast<Place>((index++ + rank) % 3);
         std::vector<char> bytes = MakeValues(DType::kFloat32, ReduceOp::kMean, count, rank);
-        tensors[rank].emplace_back(cluster.arena(rank),
-                                   place == Place::kOrdinary && count > 5000 ? Place::kShared : place, bytes);
+        tensors[rank].emplace_back(cluster.arena(rank), place, bytes);
       }
     }
     ExpectAllOk(cluster.Run([&](int rank) {

@@ -64,15 +64,18 @@ std::vector<float> Random(uint64_t count, int rank) {
 
 constexpr uint64_t kLarge = 300007;
 
+// More than is copied into the arena, of the smallest type.
+constexpr uint64_t kBeyondCopies = 3000017;
+
 // What comes out of a mean over `size` peers, tensors of the ranks below `shared` in shared memory. 16-bit types: of
 // the upper halves.
 std::vector<char> Mean(DType dtype, int size, int hosts, int shared) {
   Cluster cluster(size, OnHosts(hosts));
   std::vector<Buffer> tensors;
   for (int rank = 0; rank < size; ++rank) {
-    const std::vector<float> numbers = Random(kLarge, rank);
-    std::vector<char> bytes(kLarge * SizeOf(dtype));
-    for (uint64_t i = 0; i < kLarge; ++i) {
+    const std::vector<float> numbers = Random(kBeyondCopies, rank);
+    std::vector<char> bytes(kBeyondCopies * SizeOf(dtype));
+    for (uint64_t i = 0; i < kBeyondCopies; ++i) {
       const char* const number = reinterpret_cast<const char*>(&numbers[i]) + sizeof(float) - SizeOf(dtype);
       std::memcpy(bytes.data() + i * SizeOf(dtype), number, SizeOf(dtype));
     }
@@ -80,7 +83,7 @@ std::vector<char> Mean(DType dtype, int size, int hosts, int shared) {
   }
   ExpectAllOk(cluster.Run([&](int rank) {
     Operation operation = MakeOperation(Kind::kAllReduce, "mean", dtype, ReduceOp::kMean);
-    operation.spans = {{tensors[rank].data(), tensors[rank].data(), kLarge}};
+    operation.spans = {{tensors[rank].data(), tensors[rank].data(), kBeyondCopies}};
     return operation;
   }));
   for (const Buffer& tensor : tensors) EXPECT_TRUE(tensor.bytes() == tensors[0].bytes());
