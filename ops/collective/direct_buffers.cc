@@ -52,12 +52,14 @@ std::vector<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t ele
   return parts;
 }
 
-// How far into a cache line it begins. Its place begins as far: then the loops over both cross no line, and do not
-// take what they load next for what they have just stored, as processors do that compare the ends of addresses.
-uint64_t Unit(const Part& part) { return part.size < SharedMemory::PageSize() ? kLine : SharedMemory::PageSize(); }
-uint64_t Skew(const Part& part) { return reinterpret_cast<uintptr_t>(part.data) % Unit(part); }
-
-uint64_t SizeOfPlace(const Part& part) { return UpTo(Skew(part) + part.size, SharedMemory::PageSize()); }
+// Where a part's place begins, from there on: as far into a line or page as its data do. Then the loops over both cross
+// no line, and what they load next is not taken for what they have just stored, as it is by processors that compare
+// the ends of addresses only.
+uint64_t PlaceOf(const Part& part, uint64_t from) {
+  const uint64_t unit = part.size < SharedMemory::PageSize() ? kLine : SharedMemory::PageSize();
+  const uint64_t begin = UpTo(from, kLine);
+  return begin + (reinterpret_cast<uintptr_t>(part.data) - begin) % unit;
+}
 
 // Cuts those that lie elsewhere at the borders of the ranges, and marks what is within one.
 std::vector<Part> Marked(std::vector<Part> parts, const std::vector<Range>& own) {
@@ -81,33 +83,34 @@ std::vector<Part> Marked(std::vector<Part> parts, const std::vector<Range>& own)
   return result;
 }
 
-// Of the places that they need, and of what has to be copied to or from there.
+// Of what has no place yet.
 struct Sizes {
-  uint64_t places = 0, copies = 0;
+  uint64_t places = 0;
+  uint64_t copies = 0;  // to or from there
 
   void Add(const std::vector<Part>& parts) {
     for (const Part& part : parts) {
       if (part.offset) continue;
-      places += SizeOfPlace(part);
+      places = PlaceOf(part, places) + part.size;
       if (!part.is_own) copies += part.size;
     }
   }
 };
 
-// Writes where the parts lie. One that has no place gets the one at *next, and `copied(part, place)` is called unless
-// nobody else goes there.
+// Writes where the parts lie. One that has no place gets the one at *next, an offset within the arena, and
+// `copied(part, place)` is called unless nobody else goes there.
 template <typename Copied>
-DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, DirectEntry* entry, char** next,
+DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, DirectEntry* entry, uint64_t* next,
                       Copied copied) {
   for (const Part& part : parts) {
     if (part.offset) {
       *entry++ = {*part.offset, part.size};
       continue;
     }
-    char* const place = *next + Skew(part);
-    *entry++ = {static_cast<uint64_t>(place - arena.bytes().data), part.size};
-    if (!part.is_own) copied(part, place);
-    *next += SizeOfPlace(part);
+    const uint64_t place = PlaceOf(part, *next);
+    *entry++ = {place, part.size};
+    if (!part.is_own) copied(part, arena.bytes().data + place);
+    *next = place + part.size;
   }
   return entry;
 }
@@ -135,7 +138,7 @@ std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& 
     if (part.offset) buffers->exposed_.push_back({part.data, part.size});
   }
   if (sizes.places > 0) buffers->exposed_.push_back({block + table, UpTo(sizes.places, page)});
-  char* next = block + table;
+  uint64_t next = buffers->table_ + table;
   auto* entry = reinterpret_cast<DirectEntry*>(block);
   entry = Describe(*arena, sends, entry, &next,
                    [](const Part& part, char* place) { CopyBytes(place, part.data, part.size); });
