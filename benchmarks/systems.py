@@ -84,7 +84,10 @@ def _on_two_hosts(name: str, programs: dict[str, list[str]]) -> list[System]:
 
 def _limits() -> list[System]:
     """What the machine allows two processes that spin."""
-    kinds = {"limits": ("memcpy", "zero-copy", "copy-in"), "loopback": ("one-way", "both-ways")}
+    kinds = {
+        "limits": ("memcpy", "zero-copy", "copy-in", "read"),
+        "loopback": ("one-way", "both-ways"),
+    }
     names = {"limits": "limit: memory", "loopback": "limit: TCP"}
     return [
         System(

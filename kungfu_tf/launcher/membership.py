@@ -4,7 +4,8 @@ A change takes three steps. Newcomers are started, and boot while the others tra
 are ready the next membership is published: the peers of today in their order, then the newcomers;
 or the first of today's where it is to be smaller, or those who are named. Newcomers hear of it when
 one of the others has entered it: so nobody follows into a membership that those who train have no
-time left for. It is over when all peers have entered it; until then no other one is published.
+time left for. It is over when all peers have entered it; until then no other one is published,
+unless a newcomer ends before anybody has met it: then the next one, without it, takes its place.
 Where some leave and others come, those leave first. What was proposed last counts.
 """
 
@@ -148,9 +149,15 @@ class Membership:
     def ended(self, rank: int, *, well: bool) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
         self._entering.discard(rank)
+        unmet = rank in self._untold and not self._ending and self.version < MOST_VERSIONS
+        if unmet:
+            self.members = [member for member in self.members if member not in self._untold]
+            self._newcomers = dict.fromkeys(self._untold, True)
         if self._newcomers.pop(rank, None) is not None:
             self._actions.say(f"newcomer {rank} has ended before it was taken in")
             self.target = max(len(self._remaining()), self.target - 1)
+            if unmet:
+                self._publish([*self.members, *self._newcomers])
             self._advance()
             return False
         if rank not in self.members:

@@ -40,6 +40,38 @@ PLAN = [2]
     assert "[2] epoch 1 rank 1 of 2" in launch.out
 
 
+def test_a_newcomer_that_dies_before_the_others_meet_it_is_left_out(kungfu_run: Jobs) -> None:
+    program = """
+import os, threading, time
+import kungfu_tf as kf
+from kungfu_tf import peer
+def wait_until(done):
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
+    def die():
+        wait_until(lambda: os.path.exists("announced"))
+        os._exit(3)
+    threading.Thread(target=die, daemon=True).start()
+    kf.resize()
+kf.propose_new_size(2)
+wait_until(peer.outdated)
+open("announced", "w").close()
+wait_until(lambda: open("log").read().count("from now on") == 2)
+kf.propose_new_size(1)  # the answer comes behind what the runner has said of that
+while not kf.epoch():
+    kf.resize()
+print("epoch", kf.epoch(), "rank", kf.rank(), "of", kf.size())
+kf.barrier()
+"""
+    launch = kungfu_run(*WATCH, "-np", "1", "-logfile", "log", *PYTHON, program)
+    assert launch.wait() == 0, launch.err
+    assert "newcomer 1 has ended before it was taken in" in launch.err
+    assert "epoch 2 rank 0 of 1" in launch.out
+
+
 def test_a_job_that_ends_dismisses_its_newcomers(kungfu_run: Jobs) -> None:
     program = """
 import os

@@ -100,6 +100,20 @@ def test_without_a_newcomer_that_dies_the_others_go_on() -> None:
     assert job.take() == ["start 1", "start 2", "1: 0,1 to 0"]
 
 
+def test_a_newcomer_that_dies_before_anybody_meets_it_is_left_out() -> None:
+    job = Job(2, slots=4)
+    job.membership.propose(4)
+    job.membership.ready(2)
+    job.membership.ready(3)
+    assert job.take() == ["start 2", "start 3", "1: 0,1,2,3 to 0,1"]
+    assert not job.membership.ended(2, well=False)
+    assert job.take() == ["2: 0,1,3 to 0,1"]
+    assert job.membership.is_settled
+    job.membership.entered(0, 2)
+    assert job.take() == ["2: 0,1,3 to 3"]
+    assert job.membership.ended(3, well=False)  # rank 0 may have begun to talk to it
+
+
 def test_a_member_that_dies_is_a_loss() -> None:
     job = Job(2, slots=2)
     assert job.membership.ended(1, well=False)
