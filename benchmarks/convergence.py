@@ -32,6 +32,7 @@ class Column(NamedTuple):
 
     batch: int  # of each peer
     epochs: int
+    rates: tuple[float, ...]
 
 
 class Method(NamedTuple):
@@ -43,8 +44,10 @@ class Method(NamedTuple):
     batches: int = 1  # that a process has for one
 
 
-COLUMNS = (Column(batch=32, epochs=4), Column(batch=1024, epochs=10))
-RATES = (0.01, 0.03, 0.1, 0.3)
+COLUMNS = (
+    Column(batch=32, epochs=4, rates=(0.01, 0.03, 0.1, 0.3)),
+    Column(batch=1024, epochs=10, rates=(0.03, 0.1, 0.3, 1.0)),
+)
 METHODS = {
     "single": Method("one process, the batch of one peer", "single", 1),
     "joined": Method("one process, the batch of all peers", "single", 1, PEERS),
@@ -52,6 +55,7 @@ METHODS = {
     "sma": Method("SynchronousAveragingOptimizer", "sma", PEERS),
     "pair": Method("PairAveragingOptimizer", "pair", PEERS),
 }
+AVERAGING = ("sma", "pair")
 
 
 class Run(NamedTuple):
@@ -125,13 +129,13 @@ def of_seeds(results: Results, method: str, column: Column, rate: float) -> list
 
 def best(results: Results, method: str, column: Column) -> Best:
     """By the mean of the seeds on validation images."""
-    by_rate = {rate: of_seeds(results, method, column, rate) for rate in RATES}
+    by_rate = {rate: of_seeds(results, method, column, rate) for rate in column.rates}
     rate = max(by_rate, key=lambda rate: statistics.mean(a.validation for a in by_rate[rate]))
     return Best(rate, [accuracy.test for accuracy in by_rate[rate]])
 
 
-def show_rate(rate: float) -> str:
-    return f"{rate:g}" + (" (edge)" if rate in report.ends(RATES) else "")
+def show_rate(rate: float, column: Column) -> str:
+    return f"{rate:g}" + (" (edge)" if rate in report.ends(column.rates) else "")
 
 
 def accuracies(results: Results) -> list[str]:
@@ -142,7 +146,7 @@ def accuracies(results: Results) -> list[str]:
         cells = []
         for column in COLUMNS:
             rate, test = best(results, name, column)
-            cells += [report.show_mean(test, ".2f"), show_rate(rate)]
+            cells += [report.show_mean(test, ".2f"), show_rate(rate, column)]
         lines.append(f"| {method.title} | " + " | ".join(cells) + " |")
     return lines
 
@@ -167,10 +171,10 @@ def table(results: Results) -> list[str]:
     return [
         f"{PEERS} peers beside one process: the same small CNN, the same 53,248 images in each "
         "epoch, SGD with momentum 0.9 and a learning rate that falls along a cosine, epoch by "
-        "epoch. The batch is that of each process. Each method begins with that rate of "
-        f"{', '.join(f'{rate:g}' for rate in RATES)} which is best by the mean of {len(SEEDS)} "
-        "seeds on 6,752 validation images; beside it stands whether it is at the edge of what was "
-        "tried. What the averaging optimizers have of their own is at its default. Trained at "
+        "epoch. The batch is that of each process. Each method begins with that rate of four which "
+        f"is best by the mean of {len(SEEDS)} seeds on 6,752 validation images; beside it stands "
+        f"whether it is at the edge of what was tried: {show_grids()}. What the averaging "
+        "optimizers have of their own is at its default. Trained at "
         f"{', '.join(sorted({accuracy.commit for accuracy in results.values()}))}.",
         "",
         f"Test accuracy in percent, mean of {len(SEEDS)} seeds, and their range:",
@@ -187,7 +191,43 @@ def table(results: Results) -> list[str]:
         "Points more than SynchronousSGDOptimizer, seed by seed:",
         "",
         *differences(results, "sync"),
+        "",
+        *verdict(results),
     ]
+
+
+def show_grids() -> str:
+    grids = (", ".join(f"{rate:g}" for rate in column.rates) for column in COLUMNS)
+    return "; ".join(f"{c.batch}: {grid}" for c, grid in zip(COLUMNS, grids, strict=True))
+
+
+def verdict(results: Results) -> list[str]:
+    """Markdown: whether averaging models holds what S-SGD loses with large batches."""
+    small, large = COLUMNS
+    lines = [
+        f"- {METHODS[name].title}: with small batches "
+        f"{'within a point of' if lost(results, name, small) <= 1 else 'below'} one process; with "
+        f"large ones {lost(results, name, large):.2f} points below."
+        for name in ("sync", *AVERAGING)
+    ]
+    most = lost(results, "sync", large)
+    won = {name: most - lost(results, name, large) for name in AVERAGING}
+    holds = [METHODS[name].title for name in AVERAGING if lost(results, name, large) <= 1]
+    return [
+        *lines,
+        "",
+        "KungFu's claim that averaging models holds what S-SGD loses with large batches "
+        + (f"is borne out by {' and '.join(holds)}" if holds else "is not borne out here")
+        + f": of {most:.2f} points "
+        + " and ".join(f"{METHODS[name].title} wins back {won[name]:.2f}" for name in AVERAGING)
+        + ".",
+    ]
+
+
+def lost(results: Results, method: str, column: Column) -> float:
+    """Points below one process with the batch of one peer, by the means of the seeds."""
+    tests = [best(results, name, column).test for name in ("single", method)]
+    return statistics.mean(tests[0]) - statistics.mean(tests[1])
 
 
 def plot(results: Results) -> Figure:
@@ -196,10 +236,11 @@ def plot(results: Results) -> Figure:
     axes = figure.subplots(1, len(COLUMNS))
     for axis, column in zip(axes, COLUMNS, strict=True):
         for name, method in METHODS.items():
-            tests = [[a.test for a in of_seeds(results, name, column, r)] for r in RATES]
+            tests = [[a.test for a in of_seeds(results, name, column, r)] for r in column.rates]
             means = list(map(statistics.mean, tests))
-            axis.plot(RATES, means, marker="o", label=method.title)
-            axis.fill_between(RATES, *zip(*map(report.ends, tests), strict=True), alpha=0.15)
+            axis.plot(column.rates, means, marker="o", label=method.title)
+            ends = zip(*map(report.ends, tests), strict=True)
+            axis.fill_between(column.rates, *ends, alpha=0.15)
         axis.set(title=f"batch {column.batch} per process, {column.epochs} epochs")
         axis.set(xscale="log", xlabel="learning rate", ylabel="test accuracy, %")
         axis.grid(alpha=0.3)
@@ -212,7 +253,7 @@ def main() -> None:
     path = options.results / "convergence.txt"
     results = kept(path)
     for seed, column, method in itertools.product(SEEDS, COLUMNS, METHODS):
-        runs = [Run(method, column.batch, column.epochs, seed, rate) for rate in RATES]
+        runs = [Run(method, column.batch, column.epochs, seed, rate) for rate in column.rates]
         if missing := [run for run in runs if run not in results]:
             done = trained(missing)
             keep(path, done)
