@@ -21,7 +21,8 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = [str(size) for size in (4, 64 * KIB, MIB, 16 * MIB, 100 * MIB)]
 SHARED, ORDINARY, HOSTS = "core, shared memory", "core, ordinary memory", "core, two hosts"
 ZERO_COPY, COPY_IN = "limit: memory, zero-copy", "limit: memory, copy-in"
-MANY, ALONE = "core, many", "each alone, TF 2.21"
+MANY, ALONE, IN_STEP = "core, many", "each alone, TF 2.21", "each alone, in step, TF 2.21"
+FIT_ROUNDS = 9  # at least: processes that share a machine differ from minute to minute
 
 
 # What was measured, in words, and whether it is enough.
@@ -44,10 +45,16 @@ class Measured:
         self._rounds = rounds
         self._figures: dict[tuple[str, int], Figures] = {}
 
-    def take(self, kind: str, peers: int, names: list[str], keys: list[str]) -> None:
-        """Measures these in turns; those that are not installed are left out."""
+    def take(
+        self, kind: str, peers: int, names: list[str], keys: list[str], *, rounds: int = 0
+    ) -> None:
+        """Measures these in turns, `rounds` times if that is more than is asked for.
+
+        Those that are not installed are left out.
+        """
         here = [self._here[name] for name in names if name in self._here]
-        self._figures[kind, peers] = in_turns(here, peers, kind, keys, self._rounds)
+        rounds = max(rounds, self._rounds)
+        self._figures[kind, peers] = in_turns(here, peers, kind, keys, rounds)
 
     def median(self, kind: str, peers: int, name: str, key: str) -> float:
         """Of the rounds, seconds or bytes.
@@ -77,6 +84,16 @@ def at_most(
         return f"{ratios[worst]:.2f} × ({worst})", ratios[worst] <= factor
 
     return judge
+
+
+def beside(judge: Judge, other: Judge) -> Judge:
+    """As `judge`; what the other one has found is told, too."""
+
+    def both(measured: Measured) -> tuple[str, bool]:
+        figure, holds = judge(measured)
+        return f"{figure}; {other(measured)[0]}", holds
+
+    return both
 
 
 def within(kind: str, peers: int, ours: str, key: str, seconds: float) -> Judge:
@@ -163,7 +180,10 @@ TARGETS = [
     Target(
         "Keras fit, 2 processes",
         "≥ 95 % of two plain processes at the same time",
-        at_most("fit", 2, systems.OURS, [ALONE], ["step"], 1 / 0.95),
+        beside(
+            at_most("fit", 2, systems.OURS, [ALONE], ["step"], 1 / 0.95),
+            at_most("fit", 2, systems.OURS, [IN_STEP], ["step"], 1),
+        ),
     ),
     Target(
         "Keras fit, 1 process",
@@ -208,8 +228,8 @@ def main() -> None:
     measured.take("gradients", 4, in_tensorflow, RESNET)
     measured.take("loop", 2, [systems.OURS], ["4"])
     fits = [systems.OURS, ALONE]
-    measured.take("fit", 2, fits, ["9"])
-    measured.take("fit", 1, fits, ["9"])
+    measured.take("fit", 2, [*fits, IN_STEP], ["9"], rounds=FIT_ROUNDS)
+    measured.take("fit", 1, fits, ["9"], rounds=FIT_ROUNDS)
     measured.take("many", 256, [MANY], [])
     measured.take("memory", 2, fits, ["10"])
     rows = list(judged(measured))
