@@ -61,6 +61,10 @@ void Agreement::ProposedOnLoop(const Status& status) {
                                    " bytes, which cannot be done here"));
   }
   if (proposal_.direct != 0 && HostMeeting::HasPlace(peers_, rank_)) return MeetOnLoop();
+  if (proposal_.direct != 0 && peers_.LocalSize(rank_) > 1) {
+    KF_LOG(INFO) << "this host has more than " << DirectGroup::kMostPeers
+                 << " peers: they do not use each other's memory";
+  }
   ChooseOnLoop();
 }
 
