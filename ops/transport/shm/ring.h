@@ -47,7 +47,8 @@ struct RingPlace {
   size_t capacity;
 };
 
-// Wakes the process at the other end of a socket, unless that is closed.
+// Wakes the process at the other end of a socket, unless that is closed. It is no futex: who sleeps waits for other
+// connections and for timers, too.
 class Bell {
  public:
   explicit Bell(const UniqueFd* socket) : socket_(socket) {}
