@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +15,7 @@
 
 #include "ops/c_api/kungfu.h"
 #include "tests/cpp/c_api/processes.h"
+#include "tests/cpp/standard_error.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -78,16 +80,46 @@ KF_TEST(Shared, CanBeTurnedOff) {
   }
 }
 
-// One peer alone has it turned off: all hear of it, and none does it.
-KF_TEST(Shared, IsUsedByAllOrNone) {
-  InPeers(3, [](int rank) {
-    if (rank == 1) setenv("KUNGFU_DIRECT", "off", 1);
-    setenv("KUNGFU_LOG_LEVEL", "3", 1);
+constexpr char kUnused[] = "warning host_meeting.cc";
+
+// What a peer logs while it adds up and nobody works in the memory of others.
+std::string LogOfSumWithoutSharing() {
+  return StandardErrorOf([] {
     std::vector<float> values(100000, 1);
     EXPECT_EQ(Sum(values.data(), values.size()), kOk);
     EXPECT_EQ(values[99999], 3);
     EXPECT_EQ(Statistics().direct, 0u);
     EXPECT_EQ(kungfu_shutdown(), 0);
+  });
+}
+
+// One peer alone has it turned off: all hear of it, none does it, and the first one says why.
+KF_TEST(Shared, IsUsedByAllOrNone) {
+  InPeers(3, [](int rank) {
+    if (rank == 1) setenv("KUNGFU_DIRECT", "off", 1);
+    const std::string log = LogOfSumWithoutSharing();
+    EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
+    EXPECT_EQ(TimesIn(log, "do not use each other's memory: rank 1 shares no memory\n"), rank == 0 ? 1u : 0u);
+  });
+}
+
+// All have memory, and one peer has no room left where it could map that of others.
+KF_TEST(Shared, SaysWhoCannotMapTheOthersMemory) {
+  InPeers(3, [](int rank) {
+    setenv("KUNGFU_ARENA_BYTES", "4294967296", 1);
+    EXPECT_TRUE(kungfu_shared_allocate(1) != nullptr);
+    if (rank == 2) {
+      uint64_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      const rlim_t most = pages * sysconf(_SC_PAGESIZE) + (1 << 30);
+      const rlimit limit{most, most};
+      EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    }
+    const std::string log = LogOfSumWithoutSharing();
+    EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
+    if (rank != 0) return;
+    EXPECT_CONTAINS(log, "do not use each other's memory: rank 2 cannot use the memory of rank 0: /proc/");
+    EXPECT_CONTAINS(log, ": Cannot allocate memory\n");
   });
 }
 
