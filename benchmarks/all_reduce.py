@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from measure import Figures, in_turns
 from systems import installed
 
 SIZES = [str(size) for size in (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
+
+
+FIT_BATCH = 32  # of programs/fit.py
 
 
 class Section(NamedTuple):
@@ -51,7 +55,15 @@ SECTIONS = [
         Section("gradients", n, ["resnet50", "vgg16", "bert-base"], "All gradients of a model")
         for n in (2, 4)
     ),
-    Section("fit", 2, ["9"], "A step of Keras' fit, small CNN, 32 samples for each process"),
+    *(
+        Section(
+            "fit",
+            n,
+            ["9"],
+            f"A step of Keras' fit, small CNN, {FIT_BATCH} samples for each process",
+        )
+        for n in (2, 4)
+    ),
 ]
 
 
@@ -73,9 +85,23 @@ def table(sections: dict[str, Measured]) -> list[str]:
     for section in SECTIONS:
         if section.title in sections:
             source, figures = sections[section.title]
-            keys = ["step"] if section.kind == "fit" else section.keys
-            lines += [f"## {section.title}", "", source, "", *report.table(figures, keys), ""]
+            rows = (
+                fit_rows(figures, section.peers)
+                if section.kind == "fit"
+                else report.table(figures, section.keys)
+            )
+            lines += [f"## {section.title}", "", source, "", *rows, ""]
     return lines
+
+
+def fit_rows(figures: Figures, peers: int) -> Iterator[str]:
+    """A Markdown table, with the samples of all processes."""
+    yield "| | step | samples/s |"
+    yield "|---|---|---|"
+    for name, by_key in figures.items():
+        steps = by_key.get("step", [])
+        rate = f"{peers * FIT_BATCH / statistics.median(steps):.0f}" if steps else report.show([])
+        yield f"| {name} | {report.show(steps)} | {rate} |"
 
 
 def plot(sections: dict[str, Measured]) -> Figure | None:
@@ -88,6 +114,8 @@ def plot(sections: dict[str, Measured]) -> Figure | None:
     for axis, section in zip(axes[0], panels, strict=True):
         axis.set_prop_cycle(color=colormaps["tab20"].colors)
         for system, by_key in sections[section.title].figures.items():
+            if not by_key:
+                continue
             medians = [statistics.median(seconds) for seconds in by_key.values()]
             style = "--" if system.startswith("limit") else "-"
             axis.plot(list(map(report.show_key, by_key)), medians, style, marker="o", label=system)

@@ -99,7 +99,7 @@ def _ended(name: str, command: Sequence[str], environ: dict[str, str]) -> tuple[
 def in_turns(
     systems: Sequence[System], peers: int, kind: str, keys: Sequence[str], rounds: int
 ) -> Figures:
-    """What each of them takes, round by round. One that fails is told of, and left out."""
+    """What each of them takes, round by round. Of one that fails there is nothing."""
     figures: Figures = defaultdict(lambda: defaultdict(list))
     able = [s for s in systems if kind in s.programs and s.peers in (None, peers)]
     for turn in range(rounds):
@@ -111,7 +111,7 @@ def in_turns(
             except Failed as error:
                 print(error, file=sys.stderr)
                 able.remove(system)
-                figures.pop(system.name, None)
+                figures[system.name] = {}
     return figures
 
 

@@ -98,7 +98,7 @@ def show_mean(figures: Sequence[float], form: str) -> str:
 def show(figures: Sequence[float]) -> str:
     """The median, and how far the rounds lie apart."""
     if not figures:
-        return ""
+        return "no result"
     middle, width = statistics.median(figures), max(figures) - min(figures)
     return f"{show_seconds(middle)} ±{width / middle / 2 * 100:.0f} %"
 

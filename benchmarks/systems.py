@@ -63,11 +63,14 @@ def _core() -> list[System]:
     return [
         System("core, shared memory", _by_kungfu_run, {"sums": [program, "shared"]}),
         System("core, ordinary memory", _by_kungfu_run, {"sums": [program, "ordinary"]}),
-        System(
-            "core, TCP",
-            _by_kungfu_run,
-            {"sums": [program, "ordinary"]},
-            {"KUNGFU_TRANSPORT": "tcp"},
+        *(
+            System(
+                f"core, {name}",
+                _by_kungfu_run,
+                {"sums": [program, "ordinary"]},
+                {"KUNGFU_TRANSPORT": transport},
+            )
+            for name, transport in (("Unix sockets", "unix"), ("TCP", "tcp"))
         ),
         System("core, many", _by_kungfu_run, {"many": [str(BINARIES / "benchmark_many")]}),
         *_on_two_hosts("core", {"sums": [program, "ordinary"]}),

@@ -147,7 +147,7 @@ def _prepare(
             output.say(f"warning: {warning}")
     shares = threads.shared_by(len(cluster.local_peers), environ)
     cores = () if options.watch else threads.bound(len(cluster.local_peers), environ)
-    if options.verbose and (shares or cores):
+    if (shares or cores) and not restarts:
         output.say(threads.describe(shares, bool(cores)))
     directory = rundir.choose()
     return environment.Job(cluster, identity, directory, gpus, options, cores, restarts=restarts)

@@ -8,8 +8,10 @@ and so do all peers in step, though a core is free.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kungfu_tf import config, errors
+from kungfu_tf.launcher import quota
 from kungfu_tf.launcher.errors import LaunchError
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
@@ -18,16 +20,28 @@ _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
 _BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
-def cores() -> Sequence[int]:
-    """Those that the launcher may use, and so its peers; neighbours share most."""
-    return sorted(os.sched_getaffinity(0), key=_place)
+class Cores(NamedTuple):
+    """What the launcher may use, and so its peers.
+
+    Attributes:
+        ids: On which they may run; neighbours share most.
+        number: How many of these they can keep busy: fewer where a container has a quota.
+    """
+
+    ids: Sequence[int]
+    number: int
+
+
+def cores() -> Cores:
+    ids = sorted(os.sched_getaffinity(0), key=_place)
+    return Cores(ids, min(len(ids), quota.cores() or len(ids)))
 
 
 def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that give each of `peers` its share; none where it is alone, or set already."""
     if peers < 2:
         return {}
-    wanted = _threads(max(1, len(cores()) // peers))
+    wanted = _threads(max(1, cores().number // peers))
     return {name: str(number) for name, number in wanted.items() if name not in environ}
 
 
@@ -35,7 +49,8 @@ def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
     """The cores that each of `peers` stays on; none where there are too few, or not wanted.
 
     Who asks for more threads than a peer would have cores wants them to run elsewhere. What is left
-    over all may use.
+    over all may use. Under a quota a core is no peer's own: it stands still for all that is used
+    elsewhere.
 
     Raises:
         LaunchError: KUNGFU_BIND_TO cannot be understood.
@@ -44,8 +59,8 @@ def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
         wanted = config.BIND_TO.get(environ=environ) == "cores"
     except errors.InvalidArgumentError as error:
         raise LaunchError(str(error)) from error
-    mine = cores()
-    if not wanted or not 2 <= peers <= len(mine):
+    mine, number = cores()
+    if not wanted or number < len(mine) or not 2 <= peers <= len(mine):
         return ()
     share = len(mine) // peers
     most = _threads(share)
@@ -58,9 +73,11 @@ def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
 
 
 def describe(variables: Mapping[str, str], is_bound: bool) -> str:
-    """What is done, for who wants to know."""
-    number = len(cores())
+    """What is done."""
+    ids, number = cores()
     shared = "1 core" if number == 1 else f"{number} cores"
+    if number < len(ids):
+        shared += f" (a quota of {len(ids)}: none has its own)"
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
     told = [f"{listed}, unless you set them"] if variables else []
     if is_bound:

@@ -2,7 +2,8 @@
 
 Keras 2 has a place of its own for what several replicas do to gradients, `aggregate_gradients`. It
 comes before clipping, and its LossScaleOptimizer calls the inner optimizer's before it looks for
-infinities: on an overflow all peers skip the step or none does.
+infinities: on an overflow all peers skip the step or none does. What Keras itself does there, be it
+with one replica, waits for all gradients: the peers' exchange comes first.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from kungfu_tf.optimizers._wrapped import Wrapped
 class Keras2Optimizer(Wrapped):
     """What `wrap` adds to a `keras.optimizers.Optimizer` of Keras 2."""
 
-    def aggregate_gradients(self, grads_and_vars: Any) -> list[Any]:
+    def aggregate_gradients(self, grads_and_vars: Any) -> Any:
         """Keras' method: the gradients to go on with."""
-        return self._kungfu_aggregate(super().aggregate_gradients(grads_and_vars))
+        return super().aggregate_gradients(self._kungfu_aggregate(grads_and_vars))
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras' method, with the algorithm around it."""
@@ -38,4 +39,4 @@ class Keras2LegacyOptimizer(Keras2Optimizer):
     """What `wrap` adds to a `keras.optimizers.legacy.Optimizer`."""
 
     def _aggregate_gradients(self, grads_and_vars: Any) -> list[Any]:
-        return self._kungfu_aggregate(super()._aggregate_gradients(grads_and_vars))
+        return super()._aggregate_gradients(self._kungfu_aggregate(grads_and_vars))

@@ -2,8 +2,15 @@
 
 #pragma once
 
+#include <string>
+
 namespace kungfu {
 
+// How many it can keep busy: those that it may run on, or fewer if its container has a quota.
 int CoresOfThisProcess();
+
+// That quota, rounded up, of cgroups of either version; 0: none. `own` says in which cgroups a process is, `mounted`
+// where these are. kungfu_tf/launcher/quota.py has the same for who shares cores out.
+int QuotaOfCores(const std::string& own, const std::string& mounted);
 
 }  // namespace kungfu

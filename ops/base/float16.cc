@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace kungfu {
@@ -16,7 +18,7 @@ bool HasF16c() {
   unsigned eax, ebx, ecx, edx;
   return __builtin_cpu_supports("avx") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
 }
-const bool has_f16c = HasF16c();
+const bool has_vectors = HasF16c();
 
 constexpr size_t kLanes = 8;
 
@@ -39,9 +41,30 @@ __attribute__((target("f16c"))) size_t NarrowVectors(const float* in, Float16* o
   return whole;
 }
 
+#elif defined(__aarch64__)
+
+constexpr bool has_vectors = true;
+constexpr size_t kLanes = 4;
+
+size_t WidenVectors(const Float16* in, float* out, size_t count) {
+  const size_t whole = count - count % kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    vst1q_f32(out + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&in[i].bits))));
+  }
+  return whole;
+}
+
+size_t NarrowVectors(const float* in, Float16* out, size_t count) {
+  const size_t whole = count - count % kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    vst1_u16(&out[i].bits, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(in + i))));
+  }
+  return whole;
+}
+
 #else
 
-constexpr bool has_f16c = false;
+constexpr bool has_vectors = false;
 size_t WidenVectors(const Float16*, float*, size_t) { return 0; }
 size_t NarrowVectors(const float*, Float16*, size_t) { return 0; }
 
@@ -50,11 +73,11 @@ size_t NarrowVectors(const float*, Float16*, size_t) { return 0; }
 }  // namespace
 
 void Widen(const Float16* in, float* out, size_t count) {
-  for (size_t i = has_f16c ? WidenVectors(in, out, count) : 0; i < count; ++i) out[i] = Widen(in[i]);
+  for (size_t i = has_vectors ? WidenVectors(in, out, count) : 0; i < count; ++i) out[i] = Widen(in[i]);
 }
 
 void Narrow(const float* in, Float16* out, size_t count) {
-  for (size_t i = has_f16c ? NarrowVectors(in, out, count) : 0; i < count; ++i) out[i] = Narrow<Float16>(in[i]);
+  for (size_t i = has_vectors ? NarrowVectors(in, out, count) : 0; i < count; ++i) out[i] = Narrow<Float16>(in[i]);
 }
 
 }  // namespace kungfu

@@ -139,12 +139,12 @@ __attribute__((target("avx2"))) void AddRowsWithAvx2(const SumArrays& arrays, si
                                                      float divisor) {
   AddRows<kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
 }
-#endif
 
 bool HasAvx2() {
   static const bool has_avx2 = AvailableInstructions().back() != Instructions::kBaseline;
   return has_avx2;
 }
+#endif
 
 template <bool kMeasuresA, bool kMeasuresTo>
 RowsFunction Rows() {

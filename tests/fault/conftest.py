@@ -64,6 +64,11 @@ class Launch:
     def err(self) -> str:
         return self._stderr.read_text()
 
+    @property
+    def complaints(self) -> list[str]:
+        """The lines of standard error, but for the one on how cores are shared."""
+        return [line for line in self.err.splitlines() if "kungfu-run: the peers share" not in line]
+
     def wait(self) -> int:
         """The exit code."""
         return self.process.wait(DEADLINE)

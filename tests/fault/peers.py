@@ -23,13 +23,19 @@ class AllReduce:
             self.values[:16] = [1.0] * 16
         else:
             self.values = (ctypes.c_float * count)(*([1.0] * min(count, 16)))
+        address = ctypes.addressof(self.values)
+        self._span = _lib.Span(address, address, count)
+        self._options = _lib.Options(name=name.encode(), dtype=FLOAT32, op=SUM, timeout=timeout)
+        self._done = _lib.Done(self._end)
+        self.start()
+
+    def start(self) -> "AllReduce":
+        """Starts it once more, with what the one before has left. REQUIRES: that has ended."""
         self._ended = threading.Event()
         self._code, self._message = 0, ""
-        address = ctypes.addressof(self.values)
-        spans = (_lib.Span * 1)(_lib.Span(address, address, count))
-        options = _lib.Options(name=name.encode(), dtype=FLOAT32, op=SUM, timeout=timeout)
-        self._done = _lib.Done(self._end)
-        _lib.core().kungfu_all_reduce(spans, 1, ctypes.byref(options), self._done, None)
+        spans = (_lib.Span * 1)(self._span)
+        _lib.core().kungfu_all_reduce(spans, 1, ctypes.byref(self._options), self._done, None)
+        return self
 
     def _end(self, _: object, code: int, message: bytes) -> None:
         self._code, self._message = code, message.decode()

@@ -55,7 +55,7 @@ def test_each_peer_knows_who_it_is(kungfu_run: "Jobs") -> None:
     for name in ("KUNGFU_PEERS", "KUNGFU_JOB_ID", "KUNGFU_SECRET", "KUNGFU_SOCKET_DIR"):
         assert len({env[name] for env in environments.values()}) == 1
     assert {env["KUNGFU_STRATEGY"] for env in environments.values()} == {"RING"}
-    assert sorted(launch.err.splitlines()) == ["[0] err", "[1] err", "[2] err"]
+    assert sorted(launch.complaints) == ["[0] err", "[1] err", "[2] err"]
 
 
 def test_the_first_failure_is_the_jobs_and_stops_the_others(kungfu_run: "Jobs") -> None:
@@ -131,8 +131,8 @@ sys.exit(1)
 """
     launch = kungfu_run("-np", "3", *PYTHON, CONTROL + program, KUNGFU_GRACE="60")
     assert launch.wait() == 5
-    assert "rank 0 on 127.0.0.1" in launch.err.splitlines()[0]
-    assert "failed first: exit code 5" in launch.err.splitlines()[0]
+    assert "rank 0 on 127.0.0.1" in launch.complaints[0]
+    assert "failed first: exit code 5" in launch.complaints[0]
     assert "reported: rank 0 is gone" in launch.err
 
 
@@ -153,7 +153,7 @@ print("still connected")
     launch = kungfu_run("-np", "2", *PYTHON, CONTROL + program)
     assert launch.wait() == 0
     assert launch.out.count("still connected") == 2
-    assert launch.err == ""
+    assert not launch.complaints
 
 
 @pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])

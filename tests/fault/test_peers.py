@@ -69,13 +69,19 @@ except errors.UnavailableError as error:
 
 
 @pytest.mark.parametrize("since", ["start", "together"])
-def test_nothing_is_left_of_peers_killed_at_any_moment(kungfu_run: "Jobs", since: str) -> None:
-    """A hundred kills over both cases: while peers come together, and while they work."""
+@pytest.mark.parametrize("memory", ["ordinary", "shared"])
+def test_nothing_is_left_of_peers_killed_at_any_moment(
+    kungfu_run: "Jobs", memory: str, since: str
+) -> None:
+    """A hundred kills in each memory: while peers come together, and while they work.
+
+    Ordinary memory takes the way through rings; in the shared one each peer works in that of all.
+    """
     program = """
 import os, random, signal, sys, threading, time
 from kungfu_tf import _lib, errors
 from tests.fault.peers import AllReduce
-job, since = sys.argv[1:]
+job, memory, since = sys.argv[1:]
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 me = os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"])
 moment = random.Random(f"{job} {me}").uniform(0, 0.5)
@@ -86,14 +92,17 @@ try:
     _lib.check(_lib.core().kungfu_init())
     AllReduce("together", 10).wait()
     with open("/proc/self/maps") as maps:
-        print("shares memory:", "/memfd:kungfu (deleted)" in maps.read(), flush=True)
+        print("rings:", "/memfd:kungfu (deleted)" in maps.read(), flush=True)
+    work = AllReduce("conv1", 1 << 20, shared=memory == "shared")
+    work.wait()
+    print("direct:", _lib.statistics()["direct"], flush=True)
     if since == "together":
         open(f"works-{me}", "w").close()
         while sum(name.startswith("works-") for name in os.listdir()) < 10:
             time.sleep(0.001)
         death.start()
     while True:
-        AllReduce("conv1", 1 << 20).wait()
+        work.start().wait()
 except errors.KungfuError:
     if death.ident is None:
         death.start()
@@ -101,13 +110,15 @@ except errors.KungfuError:
 """
     named = set(os.listdir("/dev/shm"))
     for job in range(5):
-        command = (sys.executable, "-c", program, str(job), since)
+        command = (sys.executable, "-c", program, str(job), memory, since)
         launch = kungfu_run("-np", "10", *command, KUNGFU_TRANSPORT="shm", KUNGFU_GRACE="60")
         assert launch.wait() == 128 + signal.SIGKILL, launch.out + launch.err
         ends = [line for line in launch.err.splitlines() if "(pid " in line]
         assert sum("killed by SIGKILL" in line for line in ends) == 10, launch.err
-        assert "shares memory: False" not in launch.out
-        assert since == "start" or launch.out.count("shares memory: True") == 10, launch.out
+        for said in ("rings: True", f"direct: {int(memory == 'shared')}"):
+            times = launch.out.count(said)
+            assert times == launch.out.count(said.split()[0]), launch.out
+            assert since == "start" or times == 10, launch.out
         kungfu_run.nothing_remains()
     assert not [name for name in set(os.listdir("/dev/shm")) - named if "kungfu" in name]
 

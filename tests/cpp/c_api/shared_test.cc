@@ -2,10 +2,11 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
+#include <fstream>
 #include <future>
 #include <random>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "ops/c_api/kungfu.h"
 #include "tests/cpp/c_api/processes.h"
+#include "tests/cpp/standard_error.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -78,11 +80,11 @@ KF_TEST(Shared, CanBeTurnedOff) {
   }
 }
 
-// One peer alone has it turned off: all hear of it, and none does it.
-KF_TEST(Shared, IsUsedByAllOrNone) {
-  InPeers(3, [](int rank) {
-    if (rank == 1) setenv("KUNGFU_DIRECT", "off", 1);
-    setenv("KUNGFU_LOG_LEVEL", "3", 1);
+constexpr char kUnused[] = "warning host_meeting.cc";
+
+// What a peer logs while it adds up and nobody works in the memory of others.
+std::string LogOfSumWithoutSharing() {
+  return StandardErrorOf([] {
     std::vector<float> values(100000, 1);
     EXPECT_EQ(Sum(values.data(), values.size()), kOk);
     EXPECT_EQ(values[99999], 3);
@@ -91,14 +93,45 @@ KF_TEST(Shared, IsUsedByAllOrNone) {
   });
 }
 
-// Of ours: other processes of the machine make some, too.
-std::set<std::string> SharedMemoryFiles() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    if (name.find("kungfu") != std::string::npos) names.insert(name);
+// One peer alone has it turned off: all hear of it, none does it, and the first one says why.
+KF_TEST(Shared, IsUsedByAllOrNone) {
+  InPeers(3, [](int rank) {
+    if (rank == 1) setenv("KUNGFU_DIRECT", "off", 1);
+    const std::string log = LogOfSumWithoutSharing();
+    EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
+    EXPECT_EQ(TimesIn(log, "do not use each other's memory: rank 1 shares no memory\n"), rank == 0 ? 1u : 0u);
+  });
+}
+
+// All have memory, and one peer has no room left where it could map that of others.
+KF_TEST(Shared, SaysWhoCannotMapTheOthersMemory) {
+  InPeers(3, [](int rank) {
+    setenv("KUNGFU_ARENA_BYTES", "4294967296", 1);
+    EXPECT_TRUE(kungfu_shared_allocate(1) != nullptr);
+    if (rank == 2) {
+      uint64_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      const rlim_t most = pages * sysconf(_SC_PAGESIZE) + (1 << 30);
+      const rlimit limit{most, most};
+      EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    }
+    const std::string log = LogOfSumWithoutSharing();
+    EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
+    if (rank != 0) return;
+    EXPECT_CONTAINS(log, "do not use each other's memory: rank 2 cannot use the memory of rank 0: /proc/");
+    EXPECT_CONTAINS(log, ": Cannot allocate memory\n");
+  });
+}
+
+// The inodes of what this process has mapped of ours that others can map, too.
+std::set<std::string> SharedMemoryMapped() {
+  std::ifstream maps("/proc/self/maps");
+  std::set<std::string> inodes;
+  std::string address, permissions, offset, device, inode, rest;
+  while (maps >> address >> permissions >> offset >> device >> inode && std::getline(maps, rest)) {
+    if (rest.find("/memfd:kungfu") != std::string::npos) inodes.insert(inode);
   }
-  return names;
+  return inodes;
 }
 
 // What the processes and the test tell each other; in memory that the processes inherit.
@@ -106,10 +139,10 @@ struct Progress {
   std::atomic<int> started{0};
 };
 
+// The survivors let go of its memory, and of what they share with each other.
 KF_TEST(Shared, APeerIsKilledAtAnyMoment) {
   constexpr int kRounds = 100;
   constexpr int kPeers = 3;
-  const std::set<std::string> before = SharedMemoryFiles();
   auto* progress = static_cast<Progress*>(
       mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   std::mt19937 random(7);
@@ -120,11 +153,14 @@ KF_TEST(Shared, APeerIsKilledAtAnyMoment) {
       if (round % 2 == 1) setenv("KUNGFU_DIRECT_BYTES", "1000000000", 1);
       constexpr uint64_t kCount = 300000;
       auto* values = static_cast<float*>(kungfu_shared_allocate(kCount * sizeof(float)));
+      const std::set<std::string> mine = SharedMemoryMapped();
       int code = Sum(values, kCount);
+      EXPECT_GE(SharedMemoryMapped().size(), mine.size() + kPeers - 1);
       ++progress->started;
       while (code == kOk) code = Sum(values, kCount);
       EXPECT_EQ(code, kUnavailable);
       EXPECT_EQ(kungfu_shutdown(), 0);
+      EXPECT_TRUE(SharedMemoryMapped() == mine);
     };
     const auto when = [&] {
       while (progress->started < kPeers) usleep(1000);
@@ -133,7 +169,6 @@ KF_TEST(Shared, APeerIsKilledAtAnyMoment) {
     InPeersOneKilled(kPeers, body, static_cast<int>(random() % kPeers), when);
   }
   munmap(progress, sizeof(Progress));
-  EXPECT_TRUE(SharedMemoryFiles() == before);
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <random>
 
-#include "ops/base/logging.h"
 #include "ops/transport/shm/ring_pipe.h"
 #include "ops/transport/shm/segment.h"
 #include "ops/transport/socket/unix_family.h"
+#include "tests/cpp/standard_error.h"
 #include "tests/cpp/transport/socket_fixture.h"
 #include "tests/cpp/transport/transport_conformance.h"
 
@@ -34,28 +34,44 @@ class WithoutMemory {
     EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &limit_), 0);
     const rlimit lowered{4096, limit_.rlim_max};
     EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &lowered), 0);
-    SetLogLevel(LogLevel::kError);
   }
-  ~WithoutMemory() {
-    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit_), 0);
-    SetLogLevel(level_);
-  }
+  ~WithoutMemory() { EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit_), 0); }
 
  private:
   rlimit limit_;
-  const LogLevel level_ = GetLogLevel();
 };
 
 KF_TEST(ShmTransport, TakesTheSocketWithoutMemory) {
   ShmFixture fixture;
   const WithoutMemory without_memory;
-  Pair pair(&fixture);
-  const Frame frame = NewFrame("over the socket", Pattern(1000000, 1));
-  pair.at_a->Send(frame);
-  pair.at_b->Send(frame);
-  ExpectFrames(pair.at_b->AwaitFrames(1), {frame});
-  ExpectFrames(pair.at_a->AwaitFrames(1), {frame});
-  RunOnLoop(pair.a.loop(), [&] { EXPECT_EQ(std::string(pair.at_a->connection->transport_name()), "unix"); });
+  const std::string said = StandardErrorOf([&fixture] {
+    Pair pair(&fixture);
+    const Frame frame = NewFrame("over the socket", Pattern(1000000, 1));
+    pair.at_a->Send(frame);
+    pair.at_b->Send(frame);
+    ExpectFrames(pair.at_b->AwaitFrames(1), {frame});
+    ExpectFrames(pair.at_a->AwaitFrames(1), {frame});
+    RunOnLoop(pair.a.loop(), [&] { EXPECT_EQ(std::string(pair.at_a->connection->transport_name()), "unix"); });
+  });
+  EXPECT_EQ(TimesIn(said, "warning"), 2u);  // of either side
+  EXPECT_EQ(TimesIn(said, "the other peer has none to offer; Unix sockets are used"), 1u);
+}
+
+// However many others there are.
+KF_TEST(ShmTransport, SaysOnceThatThereIsNoMemory) {
+  ShmFixture fixture;
+  const WithoutMemory without_memory;
+  Endpoint a(&fixture), b(&fixture), c(&fixture);
+  EXPECT_OK(b.Listen());
+  EXPECT_OK(c.Listen());
+  const std::string said = StandardErrorOf([&] {
+    EXPECT_OK(a.Connect(b.self()).status());
+    a.StartConnect(c.self());
+    EXPECT_OK(a.AwaitConnected(1).status());
+  });
+  EXPECT_EQ(TimesIn(said, "ulimit -f"), 1u);
+  EXPECT_CONTAINS(said, "no shared memory with " + b.self().ToString() + ": shared memory 'kungfu'");
+  EXPECT_CONTAINS(said, "(ulimit -f) is too small; Unix sockets are used\n");
 }
 
 KF_TEST(ShmTransport, SaysWhyThereIsNoMemoryWhereItMustBe) {

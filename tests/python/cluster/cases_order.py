@@ -253,24 +253,3 @@ def case_shapes_never_hold_the_size():
         return gathered
 
     assert run(tf.ones([4, 3])).shape == [kf.size(), 4, 3]
-
-
-def case_the_output_is_the_input():
-    """In place: the address before is the address after."""
-
-    def address(array):
-        return np.int64(array.ctypes.data)
-
-    def address_of(x):
-        return tf.numpy_function(address, [x], tf.int64)
-
-    @tf.function
-    def run():
-        x = tf.random.uniform([1 << 20])
-        before = address_of(x)
-        with tf.control_dependencies([before]):
-            y = kf.ops.all_reduce(x)
-        return before, address_of(y)
-
-    before, after = run()
-    assert before == after

@@ -92,7 +92,8 @@ def test_output_goes_to_the_streams_of_python(capsys):
         *("[0] no newline", "[0] out "),
         *("[1] no newline", "[1] out é"),
     ]
-    assert sorted(err.splitlines()) == ["[0] err 0", "[1] err 1"]
+    complaints = [line for line in err.splitlines() if "the peers share" not in line]
+    assert sorted(complaints) == ["[0] err 0", "[1] err 1"]
 
 
 def test_much_output_arrives_in_whole_lines(capsys):

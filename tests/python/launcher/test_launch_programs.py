@@ -110,7 +110,7 @@ print([point.x for point in points], kf.launch(lambda rank: rank + SCALE, 2))
 print(kf.launch(beside.fn, 2))
 """
     out, err = start(script).end()
-    assert err == ""
+    assert all("kungfu-run: the peers share" in line for line in err.splitlines()), err
     assert out.splitlines() == ["top", "[0, 10] [10, 11]", "[('beside', 0), ('beside', 1)]"]
 
 
@@ -140,7 +140,7 @@ def test_an_interrupt_ends_all(start):
     lines = out.splitlines()
     assert sorted(lines[:-1]) == ["[0] cleaned 0", "[1] cleaned 1"]
     assert lines[-1] == "interrupted"
-    assert err.startswith("kungfu-run: SIGINT: ending all peers")
+    assert "\nkungfu-run: SIGINT: ending all peers" in err
     assert "Traceback" not in err
 
 
@@ -166,7 +166,7 @@ def test_an_interrupt_ends_those_that_ignore_it(start, times):
     program.process.send_signal(signal.SIGINT)
     if times == 2:
         assert program.process.stderr is not None
-        assert "once more kills" in program.process.stderr.readline()
+        assert any("once more kills" in line for line in program.process.stderr)
         program.process.send_signal(signal.SIGINT)
     _, err = program.end()
     assert program.process.returncode == -signal.SIGINT

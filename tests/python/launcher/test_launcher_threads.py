@@ -8,6 +8,7 @@ import pytest
 
 from kungfu_tf.launcher import threads
 from kungfu_tf.launcher.errors import LaunchError
+from kungfu_tf.launcher.threads import Cores
 
 
 @pytest.mark.parametrize(
@@ -21,20 +22,20 @@ def test_peers_share_the_cores(
     computing: str | None,
     scheduling: str | None,
 ) -> None:
-    monkeypatch.setattr(threads, "cores", lambda: range(cores))
+    monkeypatch.setattr(threads, "cores", lambda: Cores(range(cores), cores))
     variables = threads.shared_by(peers, {})
     assert variables.get("OMP_NUM_THREADS") == computing
     assert variables.get("TF_NUM_INTRAOP_THREADS") == computing
     assert variables.get("TF_NUM_INTEROP_THREADS") == scheduling
 
 
-@pytest.mark.parametrize("words", [["-v"], []])
-def test_threads_are_told_of_if_asked(words: list[str]) -> None:
+@pytest.mark.parametrize("words", [[], ["-q"]])
+def test_threads_are_told_of(words: list[str]) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.endswith("_THREADS")}
     command = [sys.executable, "-m", "kungfu_tf.launcher", *words, "-np", "2", "true"]
     ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr
-    assert ("TF_NUM_INTRAOP_THREADS=" in ended.stderr) == bool(words), ended.stderr
+    assert ended.stderr.count("TF_NUM_INTRAOP_THREADS=") == (not words), ended.stderr
 
 
 def test_what_is_told() -> None:
@@ -42,6 +43,17 @@ def test_what_is_told() -> None:
     assert threads.describe({"A": "1"}, False).endswith(": A=1, unless you set them")
     assert threads.describe({"A": "1"}, True).endswith(f": A=1, unless you set them; {bound}")
     assert threads.describe({}, True).endswith(f": {bound}")
+
+
+@pytest.mark.parametrize(("number", "computing"), [(1, "1"), (2, "1"), (8, "4"), (16, "8")])
+def test_a_quota_is_shared_and_nobody_is_bound(
+    monkeypatch: pytest.MonkeyPatch, number: int, computing: str
+) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: Cores(range(16), number))
+    assert threads.shared_by(2, {})["OMP_NUM_THREADS"] == computing
+    assert bool(threads.bound(2, {})) == (number == 16)
+    said = " (a quota of 16: none has its own): " in threads.describe({"A": "1"}, False)
+    assert said == (number < 16)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,7 @@ def test_what_is_told() -> None:
 def test_each_peer_has_cores_of_its_own(
     monkeypatch: pytest.MonkeyPatch, cores: int, peers: int, bound: list[set[int]]
 ) -> None:
-    monkeypatch.setattr(threads, "cores", lambda: range(cores))
+    monkeypatch.setattr(threads, "cores", lambda: Cores(range(cores), cores))
     assert list(threads.bound(peers, {})) == bound
     assert list(threads.bound(peers, threads.shared_by(peers, {}))) == bound
     for own in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
@@ -81,7 +93,7 @@ def test_neighbouring_cores_share_most(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(places))
     monkeypatch.setattr(threads, "_place", lambda core: (*places[core], core))
-    assert threads.cores() == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert threads.cores().ids == [0, 4, 1, 5, 2, 6, 3, 7]
 
 
 @pytest.mark.parametrize(

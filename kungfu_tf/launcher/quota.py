@@ -1,0 +1,51 @@
+"""How much of the host's cores a container may use: the quota of its cgroup, of either version.
+
+The core has the same in `ops/base/cores.cc`, for a peer that no launcher has started.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def cores(
+    own: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")
+) -> int | None:
+    """Rounded up; None where there is no quota.
+
+    Args:
+        own: Says in which cgroups this process is.
+        mounted: Where these are.
+    """
+    return min(_quotas(own, mounted), default=None)
+
+
+def _quotas(own: Path, mounted: Path) -> Iterator[int]:
+    """Of the process' cgroups, and of those that these are within: the least counts."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = mounted / "cpu" if controllers else mounted
+        cgroup = top / path.lstrip("/")
+        # A container may see its own alone, at the top, whatever path is told.
+        for within in (cgroup, *cgroup.parents):
+            if (quota := _quota(within)) is not None:
+                yield quota
+            if within == top:
+                break
+
+
+def _quota(cgroup: Path) -> int | None:
+    """Of one cgroup, where it has any: "max" and -1 are none."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            quota, period = map(int, " ".join((cgroup / n).read_text() for n in names).split())
+        except (OSError, ValueError):
+            continue
+        if quota > 0 and period > 0:
+            return -(-quota // period)
+    return None

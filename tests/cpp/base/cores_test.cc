@@ -1,0 +1,77 @@
+// Quotas of cgroups, as containers have them.
+
+#include "ops/base/cores.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+constexpr char kV1[] = "3:memory:/a/b\n2:cpuacct,cpu:/a/b\n";
+
+// `files`: by their places below where cgroups are mounted.
+int QuotaOf(const std::string& own, const std::map<std::string, std::string>& files) {
+  char directory[] = "/tmp/kungfu-test-XXXXXX";
+  EXPECT_TRUE(mkdtemp(directory) != nullptr);
+  const std::filesystem::path top = directory;
+  std::ofstream(top / "own") << own;
+  for (const auto& [name, text] : files) {
+    const std::filesystem::path path = top / "mounted" / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  const int quota = QuotaOfCores(top / "own", top / "mounted");
+  std::filesystem::remove_all(top);
+  return quota;
+}
+
+KF_TEST(Cores, QuotaIsRoundedUp) {
+  EXPECT_EQ(QuotaOf("0::/\n", {{"cpu.max", "200000 100000\n"}}), 2);
+  EXPECT_EQ(QuotaOf("0::/\n", {{"cpu.max", "250000 100000\n"}}), 3);
+  EXPECT_EQ(QuotaOf("0::/\n", {{"cpu.max", "1000 100000\n"}}), 1);
+}
+
+KF_TEST(Cores, NoQuota) {
+  EXPECT_EQ(QuotaOf("0::/\n", {{"cpu.max", "max 100000\n"}}), 0);
+  EXPECT_EQ(QuotaOf("0::/\n", {{"cpu.max", "of another kind\n"}}), 0);
+  EXPECT_EQ(QuotaOf("0::/\n", {}), 0);
+  EXPECT_EQ(QuotaOf("0::/a\n", {{"b/cpu.max", "5000 1000"}}), 0);
+  EXPECT_EQ(QuotaOf("", {{"cpu.max", "1000 1000"}}), 0);
+  EXPECT_EQ(QuotaOfCores("/nowhere/own", "/nowhere"), 0);
+}
+
+KF_TEST(Cores, TheLeastQuotaCounts) {
+  EXPECT_EQ(QuotaOf("0::/a/b\n", {{"a/b/cpu.max", "max 1000"}, {"a/cpu.max", "4000 1000"}}), 4);
+  EXPECT_EQ(QuotaOf("0::/a/b\n", {{"a/b/cpu.max", "3000 1000"}, {"a/cpu.max", "4000 1000"}}), 3);
+  EXPECT_EQ(QuotaOf("0::/a/b\n", {{"a/b/cpu.max", "9000 1000"}, {"a/cpu.max", "4000 1000"}}), 4);
+  // A container sees its own at the top, and is told the host's path.
+  EXPECT_EQ(QuotaOf("0::/a/b\n", {{"cpu.max", "5000 1000"}}), 5);
+}
+
+KF_TEST(Cores, QuotaOfVersionOne) {
+  const auto quota_at = [](const std::string& cgroup, const char* quota) {
+    return QuotaOf(kV1, {{cgroup + "/cpu.cfs_quota_us", quota}, {cgroup + "/cpu.cfs_period_us", "100000\n"}});
+  };
+  EXPECT_EQ(quota_at("cpu/a/b", "150000\n"), 2);
+  EXPECT_EQ(quota_at("cpu", "400000\n"), 4);
+  EXPECT_EQ(quota_at("cpu/a/b", "-1\n"), 0);
+  EXPECT_EQ(quota_at("memory/a/b", "400000\n"), 0);
+}
+
+KF_TEST(Cores, OfThisProcess) {
+  cpu_set_t set;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  EXPECT_GE(CoresOfThisProcess(), 1);
+  EXPECT_LE(CoresOfThisProcess(), CPU_COUNT(&set));
+}
+
+}  // namespace
+}  // namespace kungfu::testing
