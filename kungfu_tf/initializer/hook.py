@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _differing, _gate, peer
+from kungfu_tf import _gate, _trained, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer.broadcast import BroadcastGlobalVariablesOp
 from kungfu_tf.initializer.equality import GraphCheck
@@ -59,7 +59,7 @@ class BroadcastGlobalVariablesHook(Hook):
         self._steps = 0
         self._check = None
         self._broadcast = BroadcastGlobalVariablesOp()
-        differs = bool(_differing.of(tf.compat.v1.get_default_graph()))
+        differs = bool(_trained.differing_of(tf.compat.v1.get_default_graph()))
         if self._check_every and not differs and not peer.alone():
             self._check = GraphCheck(tf.compat.v1.trainable_variables())
 
