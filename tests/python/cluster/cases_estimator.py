@@ -14,7 +14,7 @@ from sessions import assert_equal, own_directory
 from support import logged, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.optimizers import SynchronousAveragingOptimizer, SynchronousSGDOptimizer
 
 JOBS = [{"np": 3}]
 TIMEOUT = 150
@@ -120,6 +120,28 @@ def case_uneven_batches(is_known):
         np.testing.assert_allclose(value, one, rtol=1e-12, atol=1e-14)
     assert len(losses) == max(BATCHES)
     np.testing.assert_allclose(losses_in(lines), losses if kf.is_root() else [], rtol=1e-6)
+
+
+class Own(v1.train.SessionRunHook):
+    """This peer's model, after each step."""
+
+    def begin(self):
+        [self.weights] = v1.trainable_variables()
+
+    def after_run(self, run_context, run_values):
+        self.model = run_context.session.run(self.weights)
+
+
+def case_models_that_differ():
+    """All end with their average, which rank 0 has saved."""
+    own = Own()
+    with own_directory() as directory:
+        estimator = estimator_of(directory, SynchronousAveragingOptimizer)
+        estimator.train(my_input(), hooks=[Hook(), own])
+        models = kf.ops.all_gather(own.model).numpy()
+        assert np.abs(models - models[0]).max() > 1e-3
+        mean = estimator.get_variable_value("weights")
+        np.testing.assert_allclose(mean, models.mean(axis=0), rtol=1e-14)
 
 
 def case_a_program_that_forgot_the_hook():
