@@ -125,23 +125,30 @@ def case_uneven_batches(is_known):
 class Own(v1.train.SessionRunHook):
     """This peer's model, after each step."""
 
+    def __init__(self):
+        self.models = []
+
     def begin(self):
         [self.weights] = v1.trainable_variables()
 
     def after_run(self, run_context, run_values):
-        self.model = run_context.session.run(self.weights)
+        self.models.append(run_context.session.run(self.weights))
 
 
 def case_models_that_differ():
-    """All end with their average, which rank 0 has saved."""
+    """All end with their average, and each of rank 0's checkpoints is of it."""
     own = Own()
     with own_directory() as directory:
         estimator = estimator_of(directory, SynchronousAveragingOptimizer)
         estimator.train(my_input(), hooks=[Hook(), own])
-        models = kf.ops.all_gather(own.model).numpy()
-        assert np.abs(models - models[0]).max() > 1e-3
-        mean = estimator.get_variable_value("weights")
-        np.testing.assert_allclose(mean, models.mean(axis=0), rtol=1e-14)
+        models = kf.ops.all_gather(np.array(own.models)).numpy()
+        assert np.abs(models - models[0]).max(axis=(0, 2, 3)).min() > 1e-3
+        means = models.mean(axis=0)
+        last = estimator.get_variable_value("weights")
+        np.testing.assert_allclose(last, means[-1], rtol=1e-14)
+        for step in (4, 8) if kf.is_root() else ():
+            saved = tf.train.load_variable(str(directory / f"model.ckpt-{step}"), "weights")
+            np.testing.assert_allclose(saved, means[step - 1], rtol=1e-14)
 
 
 def case_a_program_that_forgot_the_hook():
