@@ -82,9 +82,7 @@ class ElasticHook(Hook):
 
     def before_run(self, run_context: Any) -> None:
         """Goes over to others, all peers before the same step."""
-        graph, fetches = run_context.session.graph, run_context.original_args.fetches
-        gates = _gate.gates_of(graph)
-        self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
+        self._is_trained = _gate.is_step(run_context)
         if self._is_trained and self._may_change():
             self._follow(run_context.session)
 

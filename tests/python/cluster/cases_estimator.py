@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 import training
 from harness import each
+from monitors import steps_in
 from sessions import assert_equal, own_directory
 from support import logged, raised_by
 
@@ -149,6 +150,16 @@ def case_models_that_differ():
         for step in (4, 8) if kf.is_root() else ():
             saved = tf.train.load_variable(str(directory / f"model.ckpt-{step}"), "weights")
             np.testing.assert_allclose(saved, means[step - 1], rtol=1e-14)
+
+
+def case_a_monitor():
+    """The steps are those of the Estimator, in each training."""
+    with own_directory() as directory, tempfile.TemporaryDirectory() as log_dir:
+        estimator = estimator_of(directory)
+        for steps in (4, 3):
+            monitor = kf.hooks.MonitorHook(every_steps=2, log_dir=log_dir)
+            estimator.train(my_input(), hooks=[Hook(), monitor], steps=steps)
+        assert steps_in(log_dir)["step_time"] == [2, 4, 6]
 
 
 def case_a_program_that_forgot_the_hook():
