@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         variables,
     )
     from kungfu_tf._average import average_variables
+    from kungfu_tf._monitor import Monitor
     from kungfu_tf.launching import launch
     from kungfu_tf.monitoring import (
         calc_stats,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistributedGradientTape",
+    "Monitor",
     "all_reduce_int_max",
     "average_variables",
     "barrier",
@@ -120,6 +122,7 @@ __all__ = [
 # What comes when it is asked for: modules, and these out of modules.
 _MODULE_OF = {
     "DistributedGradientTape": "optimizers.tape",
+    "Monitor": "_monitor",
     "average_variables": "_average",
     "calc_stats": "monitoring",
     "check_interference": "monitoring",

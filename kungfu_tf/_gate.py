@@ -82,6 +82,15 @@ def gates_reached(graph: Any, fetches: Any) -> list[Gate]:
     return known[targets]
 
 
+def is_step(run_context: Any) -> bool:
+    """Whether a run of a session trains, for its hooks.
+
+    Any may, where no wrapped optimizer tells them apart.
+    """
+    graph, fetches = run_context.session.graph, run_context.original_args.fetches
+    return not gates_of(graph) or bool(gates_reached(graph, fetches))
+
+
 def _at(graph: Any, sources: frozenset[Any]) -> Gate:
     """The gate of what reads these; one for all optimizers that train on the same batch."""
     gates = gates_of(graph)

@@ -165,7 +165,7 @@ VERBOSE = Setting(
 
 MONITOR_TOKEN = Setting(
     "KUNGFU_MONITOR_TOKEN",
-    "what a request to MonitorCallback's endpoint must bring: Authorization: Bearer <token> "
+    "what a request to the endpoint of a monitor must bring: Authorization: Bearer <token> "
     "(default: nothing, and only this host can ask)",
     str,
     str,

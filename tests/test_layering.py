@@ -38,8 +38,8 @@ PYTHON_LAYERS: Layers = (
     {"session"},
     {"fit"},
     {"_average", "data", "policy"},
-    {"initializer", "variables"},
-    {"_callback", "_gate", "_hook", "_weight", "monitoring"},
+    {"_monitor", "initializer", "variables"},
+    {"_callback", "_endpoint", "_gate", "_hook", "_weight", "monitoring"},
     {"_progress", "_size_plan", "launching", "ops"},
     {"_measured", "_sharing", "peer"},
     {"_lib", "launcher"},
@@ -47,7 +47,7 @@ PYTHON_LAYERS: Layers = (
     {"config"},
     {"errors"},
     {"_batch"},
-    {"_differing", "_keras", "_ordinals", "_said", "_schedule", "_state", "_version", "_warn"},
+    {"_keras", "_ordinals", "_said", "_schedule", "_state", "_trained", "_version", "_warn"},
     {"_replace"},
 )
 # The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kungfu_tf import _keras, _ordinals, errors, peer
 from kungfu_tf._callback import install
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
+from kungfu_tf.elastic import meeting
 from kungfu_tf.elastic.backup import Backup
 from kungfu_tf.elastic.continued import Continued
 from kungfu_tf.elastic.noted import Noted
@@ -268,13 +269,7 @@ def _check_peers_meet(model: Any) -> None:
             "elastic.fit: the model is not compiled with an optimizer of kungfu_tf.optimizers, so "
             "its peers do not train together"
         )
-    for algorithm in algorithms:
-        if not algorithm.is_synchronous:
-            raise errors.FailedPreconditionError(
-                f"elastic.fit: the peers of {type(algorithm).__name__} do not meet in each step: "
-                "there is none after which all could go over to other peers. Take an optimizer "
-                "that is synchronous, or a job that does not change its size"
-            )
+    meeting.check("elastic.fit", algorithms)
 
 
 def _check_arguments(given: Mapping[str, Any]) -> None:

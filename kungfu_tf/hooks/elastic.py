@@ -6,10 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _gate, peer
+from kungfu_tf import _gate, _trained, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf._size_plan import SizePlan
+from kungfu_tf.elastic import meeting
 from kungfu_tf.initializer import broadcast
+from kungfu_tf.session.average import assigned_means
 
 v1 = tf.compat.v1
 
@@ -19,9 +21,10 @@ class ElasticHook(Hook):
 
     For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15), in a job of
     `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
-    global variables from rank 0, the global step among them. Peers that leave end their session as
-    if their data had ended; `kungfu_tf.detached()` is True then. Whatever anybody else asks for is
-    followed as well: what was asked last counts.
+    global variables from rank 0, the global step among them. Where each peer trains a model of its
+    own (`SynchronousAveragingOptimizer`), all go on from the average of those of before. Peers that
+    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
+    Whatever anybody else asks for is followed as well: what was asked last counts.
 
     It costs one small exchange in each step. The data are the program's affair: nobody knows which
     samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
@@ -37,7 +40,9 @@ class ElasticHook(Hook):
     Raises:
         ValueError: If the schedule cannot be understood: where, and why; if `max_step` is not
             positive.
-        FailedPreconditionError: In a run on rank 0, if there cannot be as many peers.
+        FailedPreconditionError: When the session is created, if the peers may change and do not
+            meet in each step, as those of `PairAveragingOptimizer`. In a run on rank 0, if there
+            cannot be as many.
 
     Example:
 
@@ -62,9 +67,12 @@ class ElasticHook(Hook):
 
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
+        if self._may_change():
+            meeting.check("ElasticHook", _trained.algorithms_of(v1.get_default_graph()))
         if self._plan is not None:
             self._plan.begin()
         self._global_step = v1.train.get_or_create_global_step()
+        self._means = assigned_means()
         self._broadcast = broadcast.values_of_root(v1.global_variables(), root=0)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
@@ -74,10 +82,8 @@ class ElasticHook(Hook):
 
     def before_run(self, run_context: Any) -> None:
         """Goes over to others, all peers before the same step."""
-        graph, fetches = run_context.session.graph, run_context.original_args.fetches
-        gates = _gate.gates_of(graph)
-        self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
-        if self._is_trained and peer.launched() and peer.elastic():
+        self._is_trained = _gate.is_step(run_context)
+        if self._is_trained and self._may_change():
             self._follow(run_context.session)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -88,9 +94,18 @@ class ElasticHook(Hook):
         if self._is_trained and self._step >= self._max_step:
             run_context.request_stop()
 
+    @staticmethod
+    def _may_change() -> bool:
+        return peer.launched() and peer.elastic()
+
     def _follow(self, session: Any) -> None:
         if self._plan is not None:
             self._plan.ask(self._step)
+        if self._means is not None and not peer.joining():
+            # They have to know before they go over, while those that leave are there.
+            if not peer.all_reduce_int_max(peer.outdated()):
+                return
+            session.run(self._means)
         if not peer.resize():
             return
         if peer.detached():

@@ -86,10 +86,7 @@ class PolicyHook(Hook):
         self._call("before_epoch")
 
     def before_run(self, run_context: Any) -> None:
-        fetches = run_context.original_args.fetches
-        graph = run_context.session.graph
-        gates = _gate.gates_of(graph)
-        self._is_trained = bool(_gate.gates_reached(graph, fetches)) if gates else True
+        self._is_trained = _gate.is_step(run_context)
         if self._is_trained:
             self._follow()
             self._policies.call("before_step", self._training)

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _differing, _gate, peer
+from kungfu_tf import _gate, _trained, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer.broadcast import BroadcastGlobalVariablesOp
 from kungfu_tf.initializer.equality import GraphCheck
@@ -59,7 +59,7 @@ class BroadcastGlobalVariablesHook(Hook):
         self._steps = 0
         self._check = None
         self._broadcast = BroadcastGlobalVariablesOp()
-        differs = bool(_differing.of(tf.compat.v1.get_default_graph()))
+        differs = bool(_trained.differing_of(tf.compat.v1.get_default_graph()))
         if self._check_every and not differs and not peer.alone():
             self._check = GraphCheck(tf.compat.v1.trainable_variables())
 
@@ -71,7 +71,7 @@ class BroadcastGlobalVariablesHook(Hook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Compares after the first step and every `check_every`."""
         del run_values
-        if not self._is_step(run_context):
+        if not _gate.is_step(run_context):
             return
         if self._epoch != peer.epoch():  # those that have come compare with the others
             self._epoch, self._steps = peer.epoch(), 0
@@ -83,8 +83,3 @@ class BroadcastGlobalVariablesHook(Hook):
         """Compares a last time."""
         if self._check and not peer.detached():
             self._check(session, f"at the end, after {self._steps} steps")
-
-    def _is_step(self, run_context: Any) -> bool:
-        """Whether the run trains; any may, where no wrapped optimizer tells them apart."""
-        graph, fetches = run_context.session.graph, run_context.original_args.fetches
-        return not _gate.gates_of(graph) or bool(_gate.gates_reached(graph, fetches))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 import tensorflow as tf
 
-from kungfu_tf import _differing, _gate, _keras, errors, ops, peer
+from kungfu_tf import _gate, _keras, _trained, errors, ops, peer
 from kungfu_tf._warn import warn
 from kungfu_tf.fit.running import current
 from kungfu_tf.optimizers.algorithm import Algorithm
@@ -93,8 +93,7 @@ class Wrapped(_keras.Base):
             result = update()
             algorithm.after_update(variables)
             return result
-        if not algorithm.keeps_equal:
-            _differing.add(tf.compat.v1.get_default_graph(), variables)
+        _trained.add(tf.compat.v1.get_default_graph(), algorithm, variables)
         # In a TF1 graph the order of the program says nothing.
         with tf.control_dependencies([_operation(g) for g in gradients if g is not None]):
             before = algorithm.before_update(variables)

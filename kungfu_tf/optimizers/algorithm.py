@@ -70,7 +70,7 @@ class Algorithm:
     def metrics(self) -> dict[str, Any]:
         """What it measures: scalar variables by their names, NaN as long as there is nothing.
 
-        `MonitorCallback` shows them.
+        `kungfu_tf.Monitor` shows them.
         """
         return {}
 

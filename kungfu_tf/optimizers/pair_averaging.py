@@ -119,8 +119,9 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     end, where all meet. Callbacks that stop training do so there, and one that saves in the middle
     of an epoch saves rank 0's own model. Optimizer state is each peer's own.
 
-    `kungfu_tf.elastic.fit` refuses it where peers may come and go: nobody meets in a step, and each
-    peer takes as many as it likes, so there is no step after which all could go over to others.
+    `kungfu_tf.elastic.fit` and `kungfu_tf.hooks.ElasticHook` refuse it where peers may come and go:
+    nobody meets in a step, and each peer takes as many as it likes, so there is no step after which
+    all could go over to others.
 
     Source: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML
     2018; that the model is pulled ahead of time, KungFu (Mai et al., OSDI 2020).

@@ -7,7 +7,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _differing, ops, peer
+from kungfu_tf import _trained, ops, peer
+
+
+def assigned_means() -> Any:
+    """A new operation of the graph that gives all peers the means; None if there is no need."""
+    variables = _trained.differing_of(tf.compat.v1.get_default_graph())
+    if not variables or peer.alone():
+        return None
+    values = [v.read_value() for v in variables]
+    means = ops.group_all_reduce(values, op="mean", name="session/average")
+    pairs = zip(variables, means, strict=True)
+    return tf.group(*[v.assign(mean, read_value=False) for v, mean in pairs])
 
 
 class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
@@ -20,20 +31,14 @@ class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
     def __init__(self, hooks: Sequence[Any]) -> None:
         saver = tf.compat.v1.train.CheckpointSaverHook
         self._savers = [hook for hook in hooks if isinstance(hook, saver)]
-        self._assigned: Any = None
+        self._means: Any = None
 
     def begin(self) -> None:
-        variables = _differing.of(tf.compat.v1.get_default_graph())
-        if not variables or peer.alone():
-            return
-        values = [v.read_value() for v in variables]
-        means = ops.group_all_reduce(values, op="mean", name="session/average")
-        pairs = zip(variables, means, strict=True)
-        self._assigned = tf.group(*[v.assign(mean, read_value=False) for v, mean in pairs])
+        self._means = assigned_means()
 
     def end(self, session: Any) -> None:
-        if self._assigned is None or peer.detached():
+        if self._means is None or peer.detached():
             return
-        session.run(self._assigned)
+        session.run(self._means)
         for saver in self._savers:  # what they have saved after the last step was of one peer
             saver._timer.reset()

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _gate, config, peer
+from kungfu_tf import config, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer import BroadcastGlobalVariablesHook
-from kungfu_tf.session import agreement
+from kungfu_tf.session import agreement, saves, scope
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.average import AverageAtEnd
 
@@ -68,7 +68,12 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     ours = sorted((h for h in ours if h not in equal), key=lambda hook: not hook.changes_peers)
     ours = [*(equal or [BroadcastGlobalVariablesHook()]), *ours]
     last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
-    return [AverageAtEnd(mine), *ours, _First(last), *watched, last]
+    average: list[Any] = []
+    if saves.can_average():
+        savers = [hook for hook in watched if isinstance(hook, v1.train.CheckpointSaverHook)]
+        watched = [hook for hook in watched if hook not in savers]
+        average = [saves.SaveAverage(savers)]
+    return [AverageAtEnd(mine), *ours, _First(last), *average, *watched, last]
 
 
 def watch_instead(loss: Any, local: Any) -> None:
@@ -141,7 +146,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
-        return not self._is_calm and _trains(run_context)
+        return not self._is_calm and scope.trains(run_context)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stops all peers if a hook of one has asked for it."""
@@ -195,7 +200,7 @@ class _Nan(tf.compat.v1.train.SessionRunHook):
         try:
             self._hook.after_run(run_context, run_values)
         except v1.train.NanLossDuringTrainingError:
-            if not _trains(run_context):
+            if not scope.trains(run_context):
                 raise
             self.reason = Reason.FAILED_BY_NAN
             return
@@ -204,8 +209,3 @@ class _Nan(tf.compat.v1.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         self._hook.end(session)
-
-
-def _trains(run_context: Any) -> bool:
-    fetches = run_context.original_args.fetches
-    return bool(_gate.gates_reached(run_context.session.graph, fetches))

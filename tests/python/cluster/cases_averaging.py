@@ -279,15 +279,34 @@ def case_a_pull_is_begun_when_a_step_ends():
 def case_a_session_ends_with_the_average(method):
     """What rank 0 leaves in its last checkpoint, also if it has just saved its own model."""
     with tempfile.TemporaryDirectory() as folder:
-        models = kf.ops.all_gather(trained_in_session(method, folder)).numpy()
+        models = trained_in_session(method, folder, save_checkpoint_steps=1)[-1]
         assert np.abs(models - models[0]).max() > 1e-3
         if kf.is_root():
             saved = tf.train.load_variable(tf.train.latest_checkpoint(folder), "kernel")
             np.testing.assert_allclose(saved, models.mean(axis=0), rtol=1e-14)
 
 
-def trained_in_session(method, folder):
-    """This peer's own weights after the last step."""
+@each(when=["steps", "secs"])
+def case_checkpoints_of_a_session_are_of_the_average(when):
+    """Whenever rank 0 makes them, and each peer goes on from its own model."""
+    often = {"save_checkpoint_secs": 1e-9} if when == "secs" else {"save_checkpoint_steps": 2}
+    unsaved = trained_in_session("sma", None)
+    with tempfile.TemporaryDirectory() as folder:
+        models = trained_in_session("sma", folder if kf.is_root() else None, **often)
+        if kf.is_root():
+            paths = tf.train.get_checkpoint_state(folder).all_model_checkpoint_paths
+            saved = {int(tf.train.load_variable(p, "global_step")): p for p in paths}
+            assert set(saved) == ({1, 2, 3, 4, 5} if when == "secs" else {0, 2, 4, 5}), saved
+            for step in saved.keys() - {0}:
+                kernel = tf.train.load_variable(saved[step], "kernel")
+                np.testing.assert_allclose(kernel, models[step - 1].mean(axis=0), rtol=1e-14)
+    np.testing.assert_array_equal(models, unsaved)
+    assert np.abs(models[:, 1:] - models[:, :1]).max(axis=(1, 2, 3)).min() > 1e-3
+
+
+def trained_in_session(method, folder, **often):
+    """[step, rank, ...]: the weights that each peer has after each step."""
+    own = []
     v1 = tf.compat.v1
     with tf.Graph().as_default():
         x, y = (tf.constant(part[0, kf.rank()]) for part in batches())
@@ -297,11 +316,12 @@ def trained_in_session(method, folder):
         train = optimizer.minimize(loss, v1.train.get_or_create_global_step())
         hooks = [kf.initializer.BroadcastGlobalVariablesHook()]
         with v1.train.MonitoredTrainingSession(
-            checkpoint_dir=folder, hooks=hooks, save_checkpoint_steps=1, log_step_count_steps=None
+            checkpoint_dir=folder, hooks=hooks, log_step_count_steps=None, **often
         ) as session:
             for _ in range(5):
                 session.run(train)
-            return session.run_step_fn(lambda step_context: step_context.session.run(kernel))
+                own.append(session.run(kernel))
+    return np.swapaxes(kf.ops.all_gather(np.array(own)).numpy(), 0, 1)
 
 
 def case_average_variables():

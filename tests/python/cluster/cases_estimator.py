@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 import training
 from harness import each
+from monitors import steps_in
 from sessions import assert_equal, own_directory
 from support import logged, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.optimizers import SynchronousAveragingOptimizer, SynchronousSGDOptimizer
 
 JOBS = [{"np": 3}]
 TIMEOUT = 150
@@ -120,6 +121,45 @@ def case_uneven_batches(is_known):
         np.testing.assert_allclose(value, one, rtol=1e-12, atol=1e-14)
     assert len(losses) == max(BATCHES)
     np.testing.assert_allclose(losses_in(lines), losses if kf.is_root() else [], rtol=1e-6)
+
+
+class Own(v1.train.SessionRunHook):
+    """This peer's model, after each step."""
+
+    def __init__(self):
+        self.models = []
+
+    def begin(self):
+        [self.weights] = v1.trainable_variables()
+
+    def after_run(self, run_context, run_values):
+        self.models.append(run_context.session.run(self.weights))
+
+
+def case_models_that_differ():
+    """All end with their average, and each of rank 0's checkpoints is of it."""
+    own = Own()
+    with own_directory() as directory:
+        estimator = estimator_of(directory, SynchronousAveragingOptimizer)
+        estimator.train(my_input(), hooks=[Hook(), own])
+        models = kf.ops.all_gather(np.array(own.models)).numpy()
+        assert np.abs(models - models[0]).max(axis=(0, 2, 3)).min() > 1e-3
+        means = models.mean(axis=0)
+        last = estimator.get_variable_value("weights")
+        np.testing.assert_allclose(last, means[-1], rtol=1e-14)
+        for step in (4, 8) if kf.is_root() else ():
+            saved = tf.train.load_variable(str(directory / f"model.ckpt-{step}"), "weights")
+            np.testing.assert_allclose(saved, means[step - 1], rtol=1e-14)
+
+
+def case_a_monitor():
+    """The steps are those of the Estimator, in each training."""
+    with own_directory() as directory, tempfile.TemporaryDirectory() as log_dir:
+        estimator = estimator_of(directory)
+        for steps in (4, 3):
+            monitor = kf.hooks.MonitorHook(every_steps=2, log_dir=log_dir)
+            estimator.train(my_input(), hooks=[Hook(), monitor], steps=steps)
+        assert steps_in(log_dir)["step_time"] == [2, 4, 6]
 
 
 def case_a_program_that_forgot_the_hook():

@@ -16,7 +16,11 @@ from support import raised_by
 
 import kungfu_tf as kf
 from kungfu_tf import _keras
-from kungfu_tf.optimizers import PairAveragingOptimizer, SynchronousAveragingOptimizer
+from kungfu_tf.optimizers import (
+    AdaptiveSGDOptimizer,
+    PairAveragingOptimizer,
+    SynchronousAveragingOptimizer,
+)
 
 JOBS = [{"np": 3}]
 
@@ -26,9 +30,11 @@ keras = tf.keras
 WRAP = {
     "sma": lambda optimizer: SynchronousAveragingOptimizer(optimizer, alpha=0.2),
     "central": lambda optimizer: SynchronousAveragingOptimizer(optimizer, momentum=0.5),
+    "adaptive": lambda optimizer: AdaptiveSGDOptimizer(optimizer, SWITCH, alpha=0.2),
     "pair": PairAveragingOptimizer,
 }
-NAMES = ["sma", "pair"]
+NAMES = ["sma", "adaptive", "pair"]
+SWITCH = 10  # in the second epoch
 
 
 class Watch(keras.callbacks.Callback):
@@ -129,6 +135,12 @@ def case_a_save_in_the_middle_of_an_epoch_is_of_the_average():
         model.load_weights(path)
         os.unlink(path)
         np.testing.assert_array_equal(flat(model), steps[4])
+
+
+def case_peers_are_equal_from_the_switch_on():
+    _, watch, _ = fit("adaptive", epochs=2)
+    equal = [bool(kf.ops.consensus(weights)) for weights in watch.in_steps]
+    assert equal == [step >= SWITCH - 1 for step in range(2 * 7)], equal
 
 
 def restart(model):

@@ -8,13 +8,13 @@ import itertools
 import math
 import tempfile
 import urllib.error
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 import support
 import tensorflow as tf
 import training
+from monitors import ask, steps_in
 
 import kungfu_tf as kf
 from kungfu_tf import _measured
@@ -130,27 +130,10 @@ def case_tensorboard():
     with tempfile.TemporaryDirectory() as directory:
         fit(monitored(), kf.callbacks.MonitorCallback(log_dir=directory, latencies=True))
         fit(noise_scale(), kf.callbacks.MonitorCallback(log_dir=directory))
-        files = [str(path) for path in Path(directory, f"rank{kf.rank()}").iterdir()]
-        tags = [
-            value.tag
-            for record in tf.data.TFRecordDataset(files)
-            for value in tf.compat.v1.Event.FromString(record.numpy()).summary.value
-        ]
-    assert tags.count("noise_scale") == 2 * STEPS and tags.count("step_time") == 4
-    assert tags.count("peer_latency") == tags.count(f"throughput_{_measured.strategy()}") == 2
-
-
-def metrics_of(text):
-    """Name with labels → value."""
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
-
-
-def ask(port, token=None):
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
-    with urllib.request.urlopen(request, timeout=20) as response:
-        return metrics_of(response.read().decode())
+        written = steps_in(directory)
+    assert len(written["noise_scale"]) == 2 * STEPS and len(written["step_time"]) == 4
+    assert len(written["peer_latency"]) == 2
+    assert len(written[f"throughput_{_measured.strategy()}"]) == 2
 
 
 def case_prometheus():

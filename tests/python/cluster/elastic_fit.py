@@ -4,7 +4,8 @@ A config server's document asks for them, which comes later than the job, and en
 second time in the middle of an execution of four steps, of a function that is traced once. Rank 0
 then trains alone on what each step has had, and must have the same weights. In a second training
 policies change the peers, and the batches, and what callbacks have noted reaches a newcomer; in a
-third rank 0 leaves, within an execution, and another peer writes its files on.
+third rank 0 leaves, within an execution, and another peer writes its files on. In a fourth each has
+a model of its own, and who stays goes on from the average.
 """
 
 from __future__ import annotations
@@ -91,6 +92,30 @@ class Wait(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.sizes.append(kf.size())
         if kf.rank() == 0 and len(self.sizes) in self.steps:
+            wait_for_change()
+
+
+class Models(keras.callbacks.Callback):
+    """Everybody's model after each step; rank 0 stays alone after some."""
+
+    def __init__(self):
+        super().__init__()
+        self.models, self.sizes = None, []
+
+    def weights(self):
+        return np.concatenate([w.ravel() for w in self.model.get_weights()])
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.sizes and self.sizes[-1] != kf.size():
+            assert np.abs(self.models - self.models[0]).max() > 1e-3
+            mean = self.models.mean(axis=0)
+            np.testing.assert_allclose(self.weights(), mean, rtol=1e-12, atol=1e-14)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.sizes.append(kf.size())
+        self.models = kf.ops.all_gather(self.weights()).numpy()
+        if kf.rank() == 0 and len(self.sizes) == 5:
+            kf.propose_new_size(1)
             wait_for_change()
 
 
@@ -202,6 +227,14 @@ def in_executions(x, y, server) -> None:
         assert [row.split(",")[0] for row in rows] == ["epoch", "0", "1", "2"]
 
 
+def averaging(x, y) -> None:
+    optimizer = kf.optimizers.SynchronousAveragingOptimizer(keras.optimizers.SGD(0.05))
+    models = Models()
+    arguments = {"batch_size": BATCH, "verbose": 0, "seed": SEED}
+    kf.elastic.fit(model_of(optimizer), x, y=y, callbacks=[models], **arguments)
+    assert models.sizes == [2] * 6 + ([1] * 14 if kf.rank() == 0 else []), models.sizes
+
+
 def main() -> None:
     random = np.random.default_rng(1)
     x = random.normal(size=(SAMPLES, 3))
@@ -241,6 +274,8 @@ def main() -> None:
     variance = optimizers[1].kungfu_algorithm.metrics["gradient_variance"].numpy()
     assert kf.ops.consensus(np.array(variance)) and variance > 0, variance
     in_executions(x, y, server)
+    if not kf.detached():
+        averaging(x, y)
     server.end()
     if kf.detached():
         print("ok detached", flush=True)

@@ -20,9 +20,10 @@ class Wait(v1.train.SessionRunHook):
     """Waits until what the schedule has asked for is there."""
 
     def __init__(self):
-        self.sizes, self.values, self.last = [], None, None
+        self.sizes, self.values, self.last, self.rank = [], None, None, None
 
     def after_run(self, run_context, run_values):
+        self.rank = kf.rank() if self.rank is None else self.rank  # that it has begun with
         self.sizes.append(kf.size())
         wanted = {5: 3, 10: 2}.get(len(self.sizes))  # asked for before these steps
         if kf.rank() == 0 and wanted is not None:
@@ -36,7 +37,7 @@ class Wait(v1.train.SessionRunHook):
 
 
 def main() -> None:
-    wait, directory = Wait(), Path(tempfile.mkdtemp())
+    wait, directory, logs = Wait(), Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     with tf.Graph().as_default():
         data = tf.data.Dataset.range(10**6).shuffle(100, seed=kf.uid()).repeat().batch(4)
         numbers = tf.cast(v1.data.make_one_shot_iterator(data).get_next(), tf.float64)
@@ -45,12 +46,14 @@ def main() -> None:
         step = v1.train.get_or_create_global_step()
         train = optimizer.minimize(weight * tf.reduce_mean(numbers), global_step=step)
         wait.values = [step.read_value(), weight.read_value()]
-        hooks = [kf.hooks.ElasticHook("1:4,3:5,2:1", STEPS), wait]
+        monitor = kf.hooks.MonitorHook(log_dir=str(logs))
+        hooks = [monitor, kf.hooks.ElasticHook("1:4,3:5,2:1", STEPS), wait]
         with v1.train.MonitoredTrainingSession(
             hooks=hooks, checkpoint_dir=str(directory), save_checkpoint_steps=5
         ) as session:
             while not session.should_stop():
                 session.run(train)
+    assert [path.name for path in logs.iterdir()] == [f"rank{wait.rank}"]
     files = bool(list(directory.glob("model.ckpt*")))
     if kf.detached():
         assert not files

@@ -20,8 +20,9 @@ LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
 
 # What each process prints when it ends; those that have come last are there when others have left.
 ENDS = {
+    "elastic_averaging.py": ["0 2", "1 1", "detached"],
     "elastic.py": ["detached 0", "finished 2", "detached 0", "finished 2"],
-    "elastic_fit.py": ["detached", "detached", "0 True", "detached", "1 False"],
+    "elastic_fit.py": ["detached", "detached", "0 True", "detached", "detached"],
     "elastic_policies.py": ["0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
 }
@@ -31,7 +32,8 @@ BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
-    PROGRAMS += ["elastic_session.py", "elastic_policies.py"] if IS_KERAS_2 else ["elastic.py"]
+    of_sessions = ["elastic_session.py", "elastic_averaging.py", "elastic_policies.py"]
+    PROGRAMS += of_sessions if IS_KERAS_2 else ["elastic.py"]
 
 
 def ran(program: Path, *arguments: str, slots: int = 4, server: str | None = None) -> str:

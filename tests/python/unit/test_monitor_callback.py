@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf.fit import endpoint
+from kungfu_tf import _endpoint
 from kungfu_tf.ops import noise_scale
 
 keras = tf.keras
@@ -54,6 +54,19 @@ def test_arguments(arguments: dict, error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         kf.optimizers.MonitorGradientNoiseScaleOptimizer(optimizer, **arguments)
     kf.optimizers.SynchronousSGDOptimizer(optimizer)  # it is as it was
+    with pytest.raises(ValueError, match="every_steps must be at least 1, not 0"):
+        kf.hooks.MonitorHook(every_steps=0)
+
+
+def test_a_step_that_fails_counts_nothing() -> None:
+    with kf.Monitor() as monitor:
+        with monitor.step():
+            pass
+        with pytest.raises(RuntimeError), monitor.step():
+            raise RuntimeError
+        assert monitor.steps == 1
+        assert monitor.end_interval()["step_time"] > 0
+        assert monitor.end_interval()["step_time"] == 0
 
 
 def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
@@ -77,7 +90,7 @@ def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
 
 def test_connections_that_ask_nothing_hold_up_no_other() -> None:
     pytest.importorskip("prometheus_client")
-    served = endpoint.Endpoint(0, "127.0.0.1", None)
+    served = _endpoint.Endpoint(0, "127.0.0.1", None)
     served.open()
     with contextlib.ExitStack() as stack:
         stack.callback(served.close)
@@ -85,7 +98,7 @@ def test_connections_that_ask_nothing_hold_up_no_other() -> None:
         def connect() -> socket.socket:
             return stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
 
-        for _ in range(endpoint._MOST_CONNECTIONS - 1):
+        for _ in range(_endpoint._MOST_CONNECTIONS - 1):
             connect()
         url = f"http://127.0.0.1:{served.port}"
         with urllib.request.urlopen(url, timeout=20) as answer:  # each has 5 seconds to ask

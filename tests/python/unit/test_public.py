@@ -20,6 +20,10 @@ TESTS = Path(__file__).parents[2]
 # All that is public, and how it may be called; None: a module, or an error.
 PUBLIC = {
     "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None)",
+    "Monitor": (
+        "(*, optimizer=None, log_dir=None, port=None, address='127.0.0.1', token=None, "
+        "latencies=False)"
+    ),
     "all_reduce_int_max": "(x)",
     "average_variables": "(model_or_variables)",
     "barrier": "(*, name='barrier')",
@@ -100,6 +104,10 @@ PUBLIC = {
     "errors.UnimplementedError": None,
     "errors.UnsupportedTypeError": None,
     "hooks.ElasticHook": "(schedule, max_step)",
+    "hooks.MonitorHook": (
+        "(*, every_steps=100, log_dir=None, port=None, address='127.0.0.1', token=None, "
+        "latencies=False)"
+    ),
     "hooks.PolicyHook": ("(policies, epoch_size, epoch_num, init_batch_size, *, on_error='stop')"),
     "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
     "initializer.BroadcastGlobalVariablesHook": "(*, check_every=1000)",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context as eager
 
 from kungfu_tf import _measured, config, errors, ops, peer
 
@@ -59,7 +60,7 @@ class Endpoint:
     """Serves what is measured, while it is open.
 
     Args:
-        port: As for `MonitorCallback`, like the rest.
+        port: As for `Monitor`, like the rest.
         address: Where to listen.
         token: What who asks must send.
         latencies: Whether each answer has the peers' latencies, measured then.
@@ -75,8 +76,8 @@ class Endpoint:
         self._token = config.MONITOR_TOKEN.get() if token is None else token
         if not self._token and not _is_loopback(address):
             raise errors.InvalidArgumentError(
-                f"MonitorCallback: others than this host can ask {address}, so it needs a token: "
-                "set KUNGFU_MONITOR_TOKEN"
+                f"a monitor: others than this host can ask {address}, so it needs a token: set "
+                "KUNGFU_MONITOR_TOKEN"
             )
         self._server: Any = None
         self._thread: threading.Thread | None = None
@@ -101,7 +102,7 @@ class Endpoint:
             prometheus = importlib.import_module("prometheus_client")
         except ImportError as error:
             raise errors.LibraryError(
-                "MonitorCallback(port=...) needs prometheus-client: pip install kungfu_tf[monitor]"
+                "a monitor's port needs prometheus-client: pip install kungfu_tf[monitor]"
             ) from error
         self.close()
         registry = prometheus.CollectorRegistry()
@@ -236,7 +237,7 @@ def _latency_family(core: Any) -> Any:
 
 def seconds_by_rank() -> list[float]:
     """How long each peer takes to answer: 0 for this one, infinity for who did not in a second."""
-    with tf.init_scope():
+    with eager.eager_mode():  # also within a session's hook, and where somebody asks
         seconds: list[float] = ops.get_peer_latencies(timeout=_LATENCY_SECONDS).numpy().tolist()
     return seconds
 

@@ -1,0 +1,69 @@
+"""Models that differ between peers: rank 0's checkpoints hold their average, at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import _gate, _trained, peer
+from kungfu_tf.session import scope
+from kungfu_tf.session.average import assigned_means
+
+
+def can_average() -> bool:
+    """Whether the models of the graph that is being finished differ, and their peers meet."""
+    graph = tf.compat.v1.get_default_graph()
+    is_met = all(algorithm.is_synchronous for algorithm in _trained.algorithms_of(graph))
+    return is_met and bool(_gate.gates_of(graph) and _trained.differing_of(graph))
+
+
+class SaveAverage(tf.compat.v1.train.SessionRunHook):
+    """Has rank 0's savers save while all peers have the average; then each goes on from its own.
+
+    When that is, rank 0's clock may say: so after each step it tells the others.
+
+    Args:
+        savers: The `CheckpointSaverHook`s of this peer, whose place it takes.
+    """
+
+    def __init__(self, savers: Sequence[Any]) -> None:
+        self._savers = savers
+
+    def begin(self) -> None:
+        self._variables = _trained.differing_of(tf.compat.v1.get_default_graph())
+        self._means = assigned_means()
+        for saver in self._savers:
+            saver.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        for saver in self._savers:
+            saver.after_create_session(session, coord)
+
+    def before_run(self, run_context: Any) -> Any:
+        wanted = [saver.before_run(run_context).fetches for saver in self._savers]
+        return tf.compat.v1.train.SessionRunArgs(wanted)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if not scope.trains(run_context):
+            return
+        due = [
+            (saver, step)
+            for saver, step in zip(self._savers, run_values.results, strict=True)
+            if saver._timer.should_trigger_for_step(step + saver._steps_per_run)
+        ]
+        if not peer.all_reduce_int_max(bool(due)):
+            return
+        session = run_context.session
+        own = session.run(self._variables)
+        session.run(self._means)
+        for saver, step in due:
+            saver.after_run(run_context, run_values._replace(results=step))
+        initial = [variable.initializer.inputs[1] for variable in self._variables]
+        initializers = [variable.initializer for variable in self._variables]
+        session.run(initializers, dict(zip(initial, own, strict=True)))
+
+    def end(self, session: Any) -> None:
+        for saver in self._savers:
+            saver.end(session)
