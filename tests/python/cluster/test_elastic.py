@@ -23,6 +23,7 @@ ENDS = {
     "elastic.py": ["detached 0", "finished 2", "detached 0", "finished 2"],
     "elastic_fit.py": ["detached", "detached", "0 True", "detached", "1 False"],
     "elastic_loop.py": ["0", "1", "detached", "detached"],
+    "elastic_meanwhile.py": ["0", "1"],
     "elastic_policies.py": ["0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
 }
@@ -32,7 +33,7 @@ BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
-    PROGRAMS += ["elastic_loop.py"]
+    PROGRAMS += ["elastic_loop.py", "elastic_meanwhile.py"]
     PROGRAMS += ["elastic_session.py", "elastic_policies.py"] if IS_KERAS_2 else ["elastic.py"]
 
 
