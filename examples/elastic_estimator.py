@@ -33,6 +33,19 @@ def model_fn(features: tf.Tensor, labels: tf.Tensor, mode: str) -> v1.estimator.
     return v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+class Sizes(v1.train.SessionRunHook):
+    """Prints how many peers there are, whenever that is another number."""
+
+    size = 0
+
+    def after_run(
+        self, run_context: v1.train.SessionRunContext, run_values: v1.train.SessionRunValues
+    ) -> None:
+        if kf.size() != self.size and kf.is_root():
+            print(f"peers: {kf.size()}", flush=True)
+        self.size = kf.size()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=64, help="samples per step, of each peer")
@@ -52,7 +65,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as directory:
         estimator = v1.estimator.Estimator(model_fn, model_dir=directory)
-        estimator.train(train_input, hooks=[kf.hooks.ElasticHook(options.schedule, options.steps)])
+        hooks = [kf.hooks.ElasticHook(options.schedule, options.steps), Sizes()]
+        estimator.train(train_input, hooks=hooks)
         if kf.detached():  # others go on
             return
         if kf.is_root():

@@ -53,7 +53,7 @@ class ConfigServer:
         store: What it serves.
         listener: Listens already, and is closed with this.
         token: What each request must bring.
-        stop: Called for /stop.
+        stop: Called for /stop; returns why not, or None.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ConfigServer:
         listener: socket.socket,
         token: str,
         selector: selectors.BaseSelector,
-        stop: Callable[[], None],
+        stop: Callable[[], str | None],
     ) -> None:
         self._store = store
         self._stop = stop
@@ -134,8 +134,11 @@ class ConfigServer:
         reply(HTTPStatus.OK, {"version": self._store.version})
 
     def _end(self, _request: Request, reply: Reply) -> None:
-        reply(HTTPStatus.OK, {})
-        self._stop()
+        refusal = self._stop()
+        if refusal is None:
+            reply(HTTPStatus.OK, {})
+        else:
+            reply(HTTPStatus.FORBIDDEN, _error(refusal))
 
 
 def _error(text: str) -> dict[str, Any]:

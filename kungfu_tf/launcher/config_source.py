@@ -113,8 +113,8 @@ class OwnServer(Source):
         if document is not None and not self._own:
             _report(self._follow(document.workers), self._say)
 
-    def _refuse_to_stop(self) -> None:
-        self._say("the config server is part of this job, and ends with it")
+    def _refuse_to_stop(self) -> str:
+        return "the config server is part of this job, and ends with it"
 
 
 class OtherServer(Source):

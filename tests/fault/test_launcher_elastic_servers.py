@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kungfu_tf.launcher.config_client import Client
 from tests import ports
 from tests.fault.elastic import PROGRAM, PYTHON, WATCH
+from tests.python.launcher.served import NONSENSE, answering
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs
@@ -73,6 +74,29 @@ while not os.path.exists("said"):
     assert launch.wait() == 0, launch.err
     assert "does not answer" in launch.out
     assert launch.err.count("the job goes on without it") == 1
+
+
+def test_nonsense_of_a_config_server_is_said_once_and_the_job_goes_on(kungfu_run: Jobs) -> None:
+    program = """
+import os
+import kungfu_tf as kf
+from kungfu_tf import peer
+while not kf.all_reduce_int_max(os.path.exists("enough")):
+    assert not kf.resize()
+try:
+    peer.propose_from_url()
+except kf.errors.FailedPreconditionError as error:
+    print(error)
+"""
+    with answering(NONSENSE) as (url, asked):
+        words = ("-np", "2", "-config-server", url)
+        launch = kungfu_run(*WATCH, *words, *PYTHON, program, KUNGFU_CONFIG_TOKEN=TOKEN)
+        launch.until_said("the job goes on without it")
+        kungfu_run.until(lambda: len(asked) > len(NONSENSE), lambda: str(asked))
+        (launch.folder / "enough").touch()
+        assert launch.wait() == 0, launch.err
+    assert launch.out.count(f"the config server {url} ") == 2, launch.out
+    assert launch.err.count("the job goes on without it") == 1, launch.err
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from elastic_server import Server, wait_for_change
 
 import kungfu_tf as kf
 
-SAMPLES, BATCH, EPOCHS, SEED = 103, 4, 3, 5
+SAMPLES, BATCH, EPOCHS, SEED, RATE = 103, 4, 3, 5, 0.05
 keras = tf.keras
 keras.backend.set_floatx("float64")
 
@@ -43,22 +43,28 @@ class Seen(keras.metrics.Metric):
 
 
 class Steps(keras.callbacks.Callback):
-    """Notes how many peers made each step, in the graph and after executions, and changes them."""
+    """Notes how many peers made each step, in the graph and after executions, and changes them.
+
+    A newcomer's `traces` are those before it was taken in.
+    """
 
     def __init__(self, server):
         super().__init__()
-        self.server = server
-        self.made, self.sizes, self.begun, self.epochs, self.traces = [], [], 0, [], 0
+        self.server, self.is_newcomer, self.traces = server, kf.joining(), None
+        self.made, self.sizes, self.begun, self.epochs = [], [], 0, []
 
     def on_train_begin(self, logs=None):
         self.begun += 1
 
     def on_epoch_begin(self, epoch, logs=None):
         self.epochs.append(epoch)
+        if self.is_newcomer and self.traces is None:
+            self.traces = traces
 
     def on_train_batch_end(self, batch, logs=None):
         self.sizes.append(kf.size())
-        self.traces = self.traces or traces
+        if self.traces is None:
+            self.traces = traces
         if kf.rank() == 0 and len(self.made) == 4:
             self.server.start()
             more = ["127.0.0.1:1", "0.0.0.0:1", "0.0.0.0:2"]
@@ -83,14 +89,16 @@ class Epochs(keras.callbacks.Callback):
 
 
 class Wait(keras.callbacks.Callback):
-    """Waits until what a policy has asked for is there."""
+    """Waits until what a policy has asked for is there; all peers make each step with one rate."""
 
     def __init__(self, steps):
         super().__init__()
-        self.steps, self.sizes = steps, []
+        self.steps, self.sizes, self.rates = steps, [], []
 
     def on_train_batch_end(self, batch, logs=None):
         self.sizes.append(kf.size())
+        self.rates.append(float(np.asarray(self.model.optimizer.learning_rate)))
+        assert kf.ops.consensus(np.array(self.rates[-1])), self.rates
         if kf.rank() == 0 and len(self.sizes) in self.steps:
             wait_for_change()
 
@@ -154,7 +162,7 @@ def check_weights(model, x, y, epochs, sizes):
 
 def replayed(x, y, epochs, sizes):
     """What one process has after the same steps."""
-    model = model_of(keras.optimizers.SGD(0.05, momentum=0.9))
+    model = model_of(keras.optimizers.SGD(RATE, momentum=0.9))
     steps = iter(sizes)
     for epoch in range(epochs):
         order = np.random.default_rng((SEED, epoch)).permutation(SAMPLES)
@@ -167,12 +175,17 @@ def replayed(x, y, epochs, sizes):
 
 
 def with_policies(model, x, y) -> None:
-    """2 peers with batches twice as large from step 7 on, then 3 in the middle of epoch 2."""
+    """2 peers with batches twice as large from step 7 on, then 3 in the middle of epoch 2.
+
+    The rate grows with the batches.
+    """
     numbers = tf.data.Dataset.from_tensor_slices((x, y))
     dataset = kf.data.shard(numbers, shuffle=32).map(lambda x, y: (x, y)).batch(BATCH).prefetch(8)
     policies = [
         kf.policy.ScheduledClusterSizePolicy("2:14,3:100"),
-        kf.policy.ScheduledBatchSizePolicy(f"{BATCH}:7,{2 * BATCH}:9"),
+        kf.policy.ScheduledBatchSizePolicy(
+            f"{BATCH}:7,{2 * BATCH}:9", scale_learning_rate="linear"
+        ),
     ]
     wait = Wait([15])
     stop = keras.callbacks.EarlyStopping(
@@ -187,6 +200,8 @@ def with_policies(model, x, y) -> None:
     assert kf.ops.consensus(np.concatenate([w.ravel() for w in model.get_weights()]))
     if kf.rank() == 0:
         assert wait.sizes[:15] == [2] * 15 and set(wait.sizes[16:]) == {3}, wait.sizes
+        expected = [RATE] * 6 + [2 * RATE] * (len(wait.rates) - 6)
+        np.testing.assert_allclose(wait.rates, expected, rtol=1e-6)
 
 
 def in_executions(x, y, server) -> None:
@@ -200,7 +215,7 @@ def in_executions(x, y, server) -> None:
             server.change(lambda workers: workers[1:])
             wait_for_change()
 
-    optimizer = kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.05, momentum=0.9))
+    optimizer = kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(RATE, momentum=0.9))
     model = model_of(optimizer, noting(step), steps_per_execution=4)
     callbacks = [
         keras.callbacks.BackupAndRestore(str(folder / "backup"), delete_checkpoint=False),
@@ -239,7 +254,7 @@ def main() -> None:
     random = np.random.default_rng(1)
     x = random.normal(size=(SAMPLES, 3))
     y = np.stack([np.sin(x.sum(axis=1)), np.arange(SAMPLES)], axis=1)
-    optimizers = [keras.optimizers.SGD(0.05, momentum=0.9) for _ in range(2)]
+    optimizers = [keras.optimizers.SGD(RATE, momentum=0.9) for _ in range(2)]
     for optimizer in optimizers:
         kf.optimizers.MonitorGradientVarianceOptimizer(optimizer, monitor_interval=3)
     server = Server()
@@ -262,7 +277,7 @@ def main() -> None:
     if steps.sizes:  # else it has come to the second training
         assert steps.begun == 1, steps.begun
         assert len(set(steps.epochs)) == len(steps.epochs), steps.epochs
-        assert traces == steps.traces, "something was traced anew"
+        assert 0 < steps.traces == traces, "something was traced anew, or late"
         assert set(history.history["seen"]) == {0.0}, history.history
     if kf.rank() == 0:
         # What is asked for within an execution the next one brings to all.

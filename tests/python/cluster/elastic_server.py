@@ -59,9 +59,14 @@ class Server:
             self.process.kill()
 
 
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """An error that says what is not, if it takes too long."""
+    deadline = time.monotonic() + 100
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
 def wait_for_change() -> None:
     """Until the runner has told this peer of others."""
-    deadline = time.monotonic() + 100
-    while not peer.outdated():
-        assert time.monotonic() < deadline, "the peers do not change"
-        time.sleep(0.01)
+    wait_until(peer.outdated, "the peers do not change")

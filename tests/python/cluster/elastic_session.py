@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from elastic_server import wait_until
 
 import kungfu_tf as kf
 from kungfu_tf import peer
@@ -27,10 +27,7 @@ class Wait(v1.train.SessionRunHook):
         self.sizes.append(kf.size())
         wanted = {5: 3, 10: 2}.get(len(self.sizes))  # asked for before these steps
         if kf.rank() == 0 and wanted is not None:
-            deadline = time.monotonic() + 100
-            while not peer.outdated() and kf.size() != wanted:
-                assert time.monotonic() < deadline, "the peers do not change"
-                time.sleep(0.01)
+            wait_until(lambda: peer.outdated() or kf.size() == wanted, "the peers do not change")
 
     def end(self, session):
         self.last = session.run(self.values)

@@ -24,9 +24,17 @@ ENVIRONMENT = {
 # Each runs where most can go wrong: what TensorFlow 1 had, and Keras 3.
 HAS_TF1 = importlib.metadata.version("keras").startswith("2.15")
 RUN = [p.name for p in PROGRAMS.glob("tf*.py") if p.name.startswith("tf1_") == HAS_TF1]
+# Each with what KungFu's own programs take it for.
+OPTIMIZERS = ("sync-sgd", "async-sgd", "sma")
+CASES = [
+    (program, ["--kf-optimizer", optimizer] if optimizer else [])
+    for program in sorted(RUN)
+    for optimizer in (OPTIMIZERS if program == "tf1_session.py" else ("",))
+]
 # On all peers the same.
 SAID_BY_ALL = {
     "tf1_keras.py": ["loss: .*"],
+    "tf2_elastic_reload.py": ["goes on: True, with all steps: True"],
     "tf1_policy.py": [r"batch sizes: \[8, 16, 32\]"],
 }
 SAID = {
@@ -39,6 +47,7 @@ def run(program: str, *arguments: object) -> str:
     """Runs it, and returns what it has printed."""
     compat = "kungfu,tf1" if program.startswith("tf1_") else "kungfu"
     size = ["-w", "-np", "1", "-H", "127.0.0.1:2"] if "elastic" in program else ["-np", "2"]
+    size += ["-elastic-mode", "reload"] if "reload" in program else []
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", *size, "-compat", compat]
     job = subprocess.run(
         [*launcher, sys.executable, str(PROGRAMS / program), *map(str, arguments)],
@@ -52,28 +61,36 @@ def run(program: str, *arguments: object) -> str:
 
 
 def write_mnist(directory: Path) -> Path:
-    """A small data set in the files of the real one: a bright column tells the class."""
+    """A small data set in the files of the real one: a bright column tells the class.
+
+    Of each batch of 64 one peer gets five of the classes, and the other one the rest. An epoch of
+    tf1_session.py has all batches that begin before the last 63 samples.
+    """
     random = np.random.default_rng(seed=1)
-    for part, count in (("train", 512), ("t10k", 128)):
-        labels = random.integers(0, 10, count, dtype=np.uint8)
+    for part, count in (("train", 9 * 64 - 1), ("t10k", 128)):
+        labels = random.integers(0, 5, count) + np.arange(count) // 32 % 2 * 5
         images = random.integers(0, 64, (count, 28, 28), dtype=np.uint8)
         images[np.arange(count), :, 2 * labels] = 255
         header = b"\0\0\x08\3" + np.array(images.shape, ">u4").tobytes()
         (directory / f"{part}-images-idx3-ubyte").write_bytes(header + images.tobytes())
         header = b"\0\0\x08\1" + np.array(labels.shape, ">u4").tobytes()
-        (directory / f"{part}-labels-idx1-ubyte").write_bytes(header + labels.tobytes())
+        content = header + labels.astype(np.uint8).tobytes()
+        (directory / f"{part}-labels-idx1-ubyte").write_bytes(content)
     return directory
 
 
-@pytest.mark.parametrize("program", sorted(RUN))
-def test_runs(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "options"), CASES, ids=[" ".join([p, *options[1:]]) for p, options in CASES]
+)
+def test_runs(program: str, options: list[str], tmp_path: Path) -> None:
     data = ["--data-dir", write_mnist(tmp_path)]
     arguments = {
-        "tf1_session.py": data,
+        "tf1_session.py": [*data, "--steps", 64],
         "tf1_elastic.py": ["--model-dir", tmp_path / "model"],
+        "tf2_elastic_reload.py": ["--checkpoint", tmp_path / "steps"],
         "tf1_estimator.py": [*data, "--model-dir", tmp_path / "model"],
     }
-    output = run(program, *arguments.get(program, []))
+    output = run(program, *arguments.get(program, []), *options)
     accuracies = dict(re.findall(r"^\[([01])\] accuracy: (\d\.\d+)$", output, re.MULTILINE))
     assert len(accuracies) == 2, output
     # A guess is right half the time, or less; and what all have trained is the same.

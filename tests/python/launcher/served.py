@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import selectors
 import socket
 import threading
+from collections.abc import Iterator, Sequence
 
 from kungfu_tf.launcher import config_server
 from kungfu_tf.launcher.config_server import ConfigServer
@@ -15,6 +18,15 @@ TOKEN = "a token that is long enough"
 DEADLINE = 60.0
 ONE = Document(("10.0.0.1:9999",), ("10.0.0.1:10000",))
 TWO = Document(("10.0.0.1:9999",), ("10.0.0.1:10000", "10.0.0.1:10001"))
+# What no config server answers.
+NONSENSE = [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+    b"HTTP/1.1 500 Trouble\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+    b"SSH-2.0-OpenSSH\r\n",
+    b"",
+]
 
 
 def kept(document: Document = ONE) -> ClusterStore:
@@ -54,3 +66,28 @@ class Served:
                     key.data(events)
                 server.advance()
             server.close()
+
+
+@contextlib.contextmanager
+def answering(answers: Sequence[bytes]) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that gives these in turn, whatever it is asked: its URL, and what that was."""
+    asked: list[bytes] = []
+
+    def serve() -> None:
+        for answer in itertools.cycle(answers):
+            try:
+                accepted, _ = listener.accept()
+            except OSError:  # it is shut down
+                return
+            with accepted, contextlib.suppress(OSError):
+                asked.append(accepted.recv(4096))
+                accepted.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(DEADLINE)

@@ -123,6 +123,8 @@ def test_the_command_keeps_its_document(tmp_path: Path) -> None:
         ending.callback(server.kill)
         assert server.stdout is not None
         url = server.stdout.readline().split()[-1]
+        with pytest.raises(ConnectionRefusedError):  # it listens on loopback only
+            socket.create_connection(("127.0.0.2", int(url.split(":")[-1])), timeout=DEADLINE)
         assert Client(url, TOKEN).get()[2] == 0
         words = ["-resize", "3", "-config-server", url]
         options = flags.parse(words)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import selectors
+import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 
+import pytest
+
+from kungfu_tf.launcher.config_client import Client, Problem
 from kungfu_tf.launcher.config_source import OtherServer, OwnServer, Source
 from kungfu_tf.launcher.store import Document
 from tests import ports
@@ -161,4 +166,28 @@ def test_a_job_serves_its_own_document() -> None:
     assert document.document.workers[1] == "10.0.0.2:7"
     document.put(Document((), ("a:1", "a:2", "a:3", "a:4")))
     assert job.said == ["the config server's document is not followed: there are 3 slots"]
+    job.source.close()
+
+
+def test_a_job_s_own_server_is_for_its_host_and_ends_with_the_job() -> None:
+    port = ports.take()[0]
+    job = Following(
+        lambda selector, follow, say: OwnServer(kept(), port, TOKEN, selector, follow, say)
+    )
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), timeout=DEADLINE)
+    client = Client(f"http://127.0.0.1:{port}", TOKEN)
+    heard: list[object] = []
+
+    def stop() -> None:
+        try:
+            client.put("/stop", {})
+        except Problem as problem:
+            heard.append(str(problem))
+        heard.append(client.get())
+
+    asking = threading.Thread(target=stop)
+    asking.start()
+    job.until(lambda: not asking.is_alive())
+    assert heard == ["answers 403 Forbidden", ([*ONE.runners], [*ONE.workers], 0)]
     job.source.close()
