@@ -20,15 +20,11 @@ LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
 
 # What each process prints when it ends; those that have come last are there when others have left.
 ENDS = {
-    "elastic_averaging.py": ["0 2", "1 1", "detached"],
     "elastic.py": ["detached 0", "finished 2", "detached 0", "finished 2"],
-<<<<<<< HEAD
+    "elastic_averaging.py": ["0 2", "1 1", "detached"],
     "elastic_fit.py": ["detached", "detached", "0 True", "detached", "detached"],
-=======
-    "elastic_fit.py": ["detached", "detached", "0 True", "detached", "1 False"],
     "elastic_loop.py": ["0", "1", "detached", "detached"],
     "elastic_meanwhile.py": ["0", "1"],
->>>>>>> w2
     "elastic_policies.py": ["0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
 }
@@ -38,13 +34,9 @@ BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
-<<<<<<< HEAD
+    PROGRAMS += ["elastic_loop.py", "elastic_meanwhile.py"]
     of_sessions = ["elastic_session.py", "elastic_averaging.py", "elastic_policies.py"]
     PROGRAMS += of_sessions if IS_KERAS_2 else ["elastic.py"]
-=======
-    PROGRAMS += ["elastic_loop.py", "elastic_meanwhile.py"]
-    PROGRAMS += ["elastic_session.py", "elastic_policies.py"] if IS_KERAS_2 else ["elastic.py"]
->>>>>>> w2
 
 
 def ran(program: Path, *arguments: str, slots: int = 4, server: str | None = None) -> str:
