@@ -60,10 +60,9 @@ void Agreement::ProposedOnLoop(const Status& status) {
     return EndOnLoop(InternalError("rank 0 uses chunks of " + std::to_string(proposal_.chunk_bytes) +
                                    " bytes, which cannot be done here"));
   }
-  if (proposal_.direct != 0 && HostMeeting::HasPlace(peers_, rank_)) return MeetOnLoop();
-  if (proposal_.direct != 0 && peers_.LocalSize(rank_) > 1) {
-    KF_LOG(INFO) << "this host has more than " << DirectGroup::kMostPeers
-                 << " peers: they do not use each other's memory";
+  if (proposal_.direct != 0) {
+    if (HostMeeting::HasPlace(peers_, rank_)) return MeetOnLoop();
+    HostMeeting::SayIfTooMany(peers_, rank_);
   }
   ChooseOnLoop();
 }

@@ -13,11 +13,19 @@ namespace {
 // Of a verdict, in bytes.
 constexpr size_t kLongestVerdict = 512;
 
+constexpr char kUnused[] = "the host's peers do not use each other's memory: ";
+
 }  // namespace
 
 bool HostMeeting::HasPlace(const PeerList& peers, int rank) {
   const int size = peers.LocalSize(rank);
   return size > 1 && size <= DirectGroup::kMostPeers;
+}
+
+void HostMeeting::SayIfTooMany(const PeerList& peers, int rank) {
+  const int size = peers.LocalSize(rank);
+  if (size <= DirectGroup::kMostPeers || peers.LocalRank(rank) != 0) return;
+  KF_LOG(WARNING) << kUnused << size << " are more than the " << DirectGroup::kMostPeers << " that can";
 }
 
 bool HostMeeting::SomeMeet(const PeerList& peers, int rank, bool met) {
@@ -97,7 +105,7 @@ void HostMeeting::JudgeOnLoop() {
     if (*verdict != 0) text += (text.empty() ? "" : "; ") + std::string(verdict, strnlen(verdict, kLongestVerdict));
   }
   if (!text.empty()) {
-    if (place_ == 0) KF_LOG(WARNING) << "the host's peers do not use each other's memory: " << text;
+    if (place_ == 0) KF_LOG(WARNING) << kUnused << text;
     group_ = nullptr;
   }
   std::exchange(met_, nullptr)(std::move(group_));

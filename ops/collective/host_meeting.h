@@ -29,6 +29,8 @@ class HostMeeting {
 
   // Whether the peers of this rank's host meet: where there are several, and not too many.
   static bool HasPlace(const PeerList& peers, int rank);
+  // Where they are too many, the host's first one says so in the log.
+  static void SayIfTooMany(const PeerList& peers, int rank);
   // Whether some host's peers use each other's memory, as far as this rank can tell; `met`: those of its own do. What
   // they can do, or cannot, is taken to hold for the others. Where it is alone on its host, or one of too many, it
   // cannot know: then whoever meets is taken to succeed.

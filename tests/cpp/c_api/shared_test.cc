@@ -83,11 +83,11 @@ KF_TEST(Shared, CanBeTurnedOff) {
 constexpr char kUnused[] = "warning host_meeting.cc";
 
 // What a peer logs while it adds up and nobody works in the memory of others.
-std::string LogOfSumWithoutSharing() {
-  return StandardErrorOf([] {
+std::string LogOfSumWithoutSharing(int size) {
+  return StandardErrorOf([size] {
     std::vector<float> values(100000, 1);
     EXPECT_EQ(Sum(values.data(), values.size()), kOk);
-    EXPECT_EQ(values[99999], 3);
+    EXPECT_EQ(values[99999], size);
     EXPECT_EQ(Statistics().direct, 0u);
     EXPECT_EQ(kungfu_shutdown(), 0);
   });
@@ -97,9 +97,18 @@ std::string LogOfSumWithoutSharing() {
 KF_TEST(Shared, IsUsedByAllOrNone) {
   InPeers(3, [](int rank) {
     if (rank == 1) setenv("KUNGFU_DIRECT", "off", 1);
-    const std::string log = LogOfSumWithoutSharing();
+    const std::string log = LogOfSumWithoutSharing(3);
     EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
     EXPECT_EQ(TimesIn(log, "do not use each other's memory: rank 1 shares no memory\n"), rank == 0 ? 1u : 0u);
+  });
+}
+
+KF_TEST(Shared, SaysThatThereAreTooManyForIt) {
+  InPeers(17, [](int rank) {
+    const std::string log = LogOfSumWithoutSharing(17);
+    const std::string said = "do not use each other's memory: 17 are more than the 16 that can\n";
+    EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
+    EXPECT_EQ(TimesIn(log, said), rank == 0 ? 1u : 0u);
   });
 }
 
@@ -115,7 +124,7 @@ KF_TEST(Shared, SaysWhoCannotMapTheOthersMemory) {
       const rlimit limit{most, most};
       EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
     }
-    const std::string log = LogOfSumWithoutSharing();
+    const std::string log = LogOfSumWithoutSharing(3);
     EXPECT_EQ(TimesIn(log, kUnused), rank == 0 ? 1u : 0u);
     if (rank != 0) return;
     EXPECT_CONTAINS(log, "do not use each other's memory: rank 2 cannot use the memory of rank 0: /proc/");
