@@ -69,6 +69,19 @@ def refuses_while_something_is_pending() -> None:
         kf.barrier(name="pending")
 
 
+def refuses_more_than_the_slots() -> None:
+    """An error on the peer that asks; for the others nothing changes, and all train on."""
+    before = kf.epoch()
+    for resize in (kf.ops.resize_cluster, tf.function(kf.ops.resize_cluster)):
+        try:
+            changed, detached = resize(5)
+        except tf.errors.FailedPreconditionError as error:
+            assert kf.rank() == 0 and "5 peers: there are 4 slots" in str(error), error
+        else:
+            assert kf.rank() > 0 and not changed and not detached
+    assert kf.epoch() == before
+
+
 def reduces_directly() -> None:
     """Large tensors are reduced where they lie, in each epoch and by newcomers, too."""
     before = _lib.statistics()["direct"]
@@ -124,6 +137,7 @@ def main() -> None:
             elif state.progress + 1 == LAST:
                 loses_rank_0(server)
             elif state.progress + 1 in PLAN:
+                refuses_more_than_the_slots()
                 propose(PLAN[state.progress + 1])
                 if kf.size() == 3:
                     refuses_while_something_is_pending()
