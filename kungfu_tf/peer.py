@@ -168,15 +168,21 @@ def resize(*, n: int | None = None) -> bool:
         Whether the peers are others now.
 
     Raises:
-        FailedPreconditionError: As from `propose_new_size`, on rank 0.
+        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met.
         AbortedError: If this peer is detached.
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
+    refusal = None
     if n is not None:
-        _Call().run(lambda done, number: _lib.core().kungfu_want_size(n, done, number))
+        try:
+            _Call().run(lambda done, number: _lib.core().kungfu_want_size(n, done, number))
+        except errors.KungfuError as error:  # the others are on their way
+            refusal = error
     before = epoch()
     _Call().run(lambda done, number: _lib.core().kungfu_advance(done, number))
+    if refusal is not None:
+        raise refusal
     return epoch() != before
 
 

@@ -71,6 +71,8 @@ class ElasticState:
     def end(self, progress: int = 1) -> None:
         """Ends a step: all peers go over to others, if others are to take part.
 
+        Where the program has gone over within the step, newcomers are waiting for the next one.
+
         Args:
             progress: How much the step did.
 
@@ -79,7 +81,7 @@ class ElasticState:
         """
         self.progress += progress
         self._look()
-        if not self.stopped() and peer.launched():
+        if not self.stopped() and peer.launched() and self._epoch == peer.epoch():
             change_cluster(self.progress)
             self._look()
 

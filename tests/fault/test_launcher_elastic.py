@@ -72,6 +72,21 @@ kf.barrier()
     assert "epoch 2 rank 0 of 1" in launch.out
 
 
+def test_who_asks_for_what_cannot_be_meets_the_others_first(kungfu_run: Jobs) -> None:
+    program = """
+import kungfu_tf as kf
+try:
+    print(kf.rank(), kf.resize(n=5))
+except kf.errors.FailedPreconditionError as error:
+    print(kf.rank(), error)
+kf.barrier()
+"""
+    launch = kungfu_run(*WATCH, "-np", "2", *PYTHON, program, KUNGFU_COLLECTIVE_TIMEOUT="20")
+    assert launch.wait() == 0, launch.err
+    assert "[1] 1 False\n" in launch.out
+    assert "[0] 0 5 peers: there are 4 slots" in launch.out
+
+
 def test_a_job_that_ends_dismisses_its_newcomers(kungfu_run: Jobs) -> None:
     program = """
 import os

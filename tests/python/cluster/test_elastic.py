@@ -22,6 +22,7 @@ LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
 ENDS = {
     "elastic.py": ["detached 0", "finished 2", "detached 0", "finished 2"],
     "elastic_averaging.py": ["0 2", "1 1", "detached"],
+    "elastic_context.py": ["0", "1"],
     "elastic_fit.py": ["detached", "detached", "0 True", "detached", "detached"],
     "elastic_loop.py": ["0", "1", "detached", "detached"],
     "elastic_meanwhile.py": ["0", "1"],
@@ -34,7 +35,7 @@ BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
-    PROGRAMS += ["elastic_loop.py", "elastic_meanwhile.py"]
+    PROGRAMS += ["elastic_context.py", "elastic_loop.py", "elastic_meanwhile.py"]
     of_sessions = ["elastic_session.py", "elastic_averaging.py", "elastic_policies.py"]
     PROGRAMS += of_sessions if IS_KERAS_2 else ["elastic.py"]
 
