@@ -23,5 +23,5 @@ def check(who: str, algorithms: Iterable[Any]) -> None:
             raise errors.FailedPreconditionError(
                 f"{who}: the peers of {type(algorithm).__name__} do not meet in each step: "
                 "there is none after which all could go over to other peers. Take an optimizer "
-                f"that is synchronous, or train without {who} in a job that does not change its size"
+                "that is synchronous, or a job that does not change its size, without this"
             )
