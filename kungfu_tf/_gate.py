@@ -87,8 +87,13 @@ def is_step(run_context: Any) -> bool:
 
     Any may, where no wrapped optimizer tells them apart.
     """
-    graph, fetches = run_context.session.graph, run_context.original_args.fetches
-    return not gates_of(graph) or bool(gates_reached(graph, fetches))
+    return not gates_of(run_context.session.graph) or trains(run_context)
+
+
+def trains(run_context: Any) -> bool:
+    """Whether it passes a gate: then it is a step of all peers."""
+    fetches = run_context.original_args.fetches
+    return bool(gates_reached(run_context.session.graph, fetches))
 
 
 def _at(graph: Any, sources: frozenset[Any]) -> Gate:

@@ -23,3 +23,6 @@ class Hook(tf.compat.v1.train.SessionRunHook):
         from kungfu_tf.session import replaced
 
         replaced.install(with_estimators=True)
+
+    def close(self) -> None:
+        """The session has ended, well or by an error, of which TensorFlow tells no hook."""

@@ -71,7 +71,8 @@ class Monitor:
 
     Raises:
         LibraryError: On entering, if TensorBoard or prometheus-client is missing and needed.
-        InvalidArgumentError: If `address` is not this host's own, and there is no token.
+        InvalidArgumentError: With `port`, if `address` is not this host's own, and there is no
+            token.
         OSError: On entering, if the port is taken.
 
     Example:
@@ -112,17 +113,19 @@ class Monitor:
         return self._endpoint.port if self._endpoint else None
 
     def open(self) -> None:
-        """Opens what it shows things by, and begins an interval."""
-        if self._log_dir is not None:
-            if importlib.util.find_spec("tensorboard") is None:
-                raise errors.LibraryError(
-                    "a monitor's log_dir needs TensorBoard: pip install tensorboard"
-                )
-            directory = Path(self._log_dir) / f"rank{peer.rank()}"
-            with eager.eager_mode():
-                self._writer = tf.summary.create_file_writer(str(directory))
-        if self._endpoint:
-            self._endpoint.open()
+        """Opens what it shows things by, and begins an interval.
+
+        Raises:
+            LibraryError: If TensorBoard or prometheus-client is missing and needed.
+            OSError: If the port is taken.
+        """
+        self.close()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            self._open_writer()
+            if self._endpoint:
+                self._endpoint.open()
+            undo.pop_all()
         self.begin_interval()
 
     def close(self) -> None:
@@ -133,6 +136,17 @@ class Monitor:
             self._writer = None
         if self._endpoint:
             self._endpoint.close()
+
+    def _open_writer(self) -> None:
+        if self._log_dir is None:
+            return
+        if importlib.util.find_spec("tensorboard") is None:
+            raise errors.LibraryError(
+                "a monitor's log_dir needs TensorBoard: pip install tensorboard"
+            )
+        directory = Path(self._log_dir) / f"rank{peer.rank()}"
+        with eager.eager_mode():
+            self._writer = tf.summary.create_file_writer(str(directory))
 
     def __enter__(self) -> Monitor:
         self.open()

@@ -168,7 +168,8 @@ def resize(*, n: int | None = None) -> bool:
         Whether the peers are others now.
 
     Raises:
-        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met.
+        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met: if they
+            have gone over to what was proposed before, `epoch` is another one then.
         AbortedError: If this peer is detached.
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.

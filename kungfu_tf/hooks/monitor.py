@@ -35,7 +35,8 @@ class MonitorHook(Hook):
     Raises:
         ValueError: If `every_steps` is less than 1.
         LibraryError: In the first step, if TensorBoard or prometheus-client is missing and needed.
-        InvalidArgumentError: If `address` is not this host's own, and there is no token.
+        InvalidArgumentError: With `port`, if `address` is not this host's own, and there is no
+            token.
         OSError: In the first step, if the port is taken.
 
     Example:
@@ -98,9 +99,8 @@ class MonitorHook(Hook):
         if self._made % self._every_steps == 0:
             self._monitor.end_interval()
 
-    def end(self, session: Any) -> None:
+    def close(self) -> None:
         """Closes what it writes to."""
-        del session
         self._monitor.close()
 
     def _open(self, session: Any) -> None:

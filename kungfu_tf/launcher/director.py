@@ -263,6 +263,8 @@ class Leader:
         if self._membership is not None and not self._ending:
             if self._membership.awaits(number):
                 self._hosts[self._places[number]].forgive(number)
+                if code != 0 and number in self._names:  # somebody may just have gone over to it
+                    self._tell_failed(self._names[number], process.describe(code))
             lost = self._membership.ended(number, well=code == 0)
             if code != 0 and not lost and not self._membership.dissolved:
                 return
@@ -296,7 +298,7 @@ class Leader:
         self._living.difference_update(numbers)
         if self._ending:
             return
-        if self._membership is not None and not set(numbers) & set(self._membership.members):
+        if self._membership is not None and not any(map(self._membership.has_met, numbers)):
             self._say(f"the runner on {address} {why}: the job goes on without that host")
             self._rooms.pop(address)
             for number in numbers:

@@ -146,6 +146,10 @@ class Membership:
         """Whether this is a newcomer that has not been taken in."""
         return rank in self._newcomers or rank in self._untold
 
+    def has_met(self, rank: int) -> bool:
+        """Whether this is a peer that others train with."""
+        return rank in self.members and rank not in self._untold
+
     def ended(self, rank: int, *, well: bool) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
         self._entering.discard(rank)

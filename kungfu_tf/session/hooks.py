@@ -70,7 +70,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
     average: list[Any] = []
     if saves.can_average():
-        savers = [hook for hook in watched if isinstance(hook, v1.train.CheckpointSaverHook)]
+        savers = [hook for hook in watched if type(hook) is v1.train.CheckpointSaverHook]
         watched = [hook for hook in watched if hook not in savers]
         average = [saves.SaveAverage(savers)]
     return [AverageAtEnd(mine), *ours, _First(last), *average, *watched, last]
@@ -146,7 +146,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
-        return not self._is_calm and scope.trains(run_context)
+        return not self._is_calm and _gate.trains(run_context)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stops all peers if a hook of one has asked for it."""
@@ -200,7 +200,7 @@ class _Nan(tf.compat.v1.train.SessionRunHook):
         try:
             self._hook.after_run(run_context, run_values)
         except v1.train.NanLossDuringTrainingError:
-            if not scope.trains(run_context):
+            if not _gate.trains(run_context):
                 raise
             self.reason = Reason.FAILED_BY_NAN
             return

@@ -112,6 +112,15 @@ def _run_monitored(original: Callable[..., Any], session: Any, *args: Any, **kwa
 
 
 def _close(original: Callable[..., Any], session: Any, exception_type: Any = None) -> None:
+    try:
+        _end(original, session, exception_type)
+    finally:
+        for hook in session._hooks:
+            if isinstance(hook, Hook):
+                hook.close()
+
+
+def _end(original: Callable[..., Any], session: Any, exception_type: Any) -> None:
     stop = getattr(session, "_kungfu_stop", None)
     if stop is None or session._tf_sess() is None:
         original(session, exception_type)

@@ -11,15 +11,17 @@ from kungfu_tf import _gate, _trained, peer
 from kungfu_tf.session import scope
 from kungfu_tf.session.average import assigned_means
 
+v1 = tf.compat.v1
+
 
 def can_average() -> bool:
     """Whether the models of the graph that is being finished differ, and their peers meet."""
-    graph = tf.compat.v1.get_default_graph()
+    graph = v1.get_default_graph()
     is_met = all(algorithm.is_synchronous for algorithm in _trained.algorithms_of(graph))
     return is_met and bool(_gate.gates_of(graph) and _trained.differing_of(graph))
 
 
-class SaveAverage(tf.compat.v1.train.SessionRunHook):
+class SaveAverage(v1.train.SessionRunHook):
     """Has rank 0's savers save while all peers have the average; then each goes on from its own.
 
     When that is, rank 0's clock may say: so after each step it tells the others.
@@ -32,8 +34,11 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
         self._savers = savers
 
     def begin(self) -> None:
-        self._variables = _trained.differing_of(tf.compat.v1.get_default_graph())
+        self._variables = _trained.differing_of(v1.get_default_graph())
         self._means = assigned_means()
+        self._given = [v1.placeholder(v.dtype.base_dtype, v.shape) for v in self._variables]
+        pairs = zip(self._variables, self._given, strict=True)
+        self._restored = tf.group(*[v.assign(value, read_value=False) for v, value in pairs])
         for saver in self._savers:
             saver.begin()
 
@@ -43,10 +48,10 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         wanted = [saver.before_run(run_context).fetches for saver in self._savers]
-        return tf.compat.v1.train.SessionRunArgs(wanted)
+        return v1.train.SessionRunArgs(wanted)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        if not scope.trains(run_context):
+        if not _gate.trains(run_context):
             return
         due = [
             (saver, step)
@@ -60,9 +65,7 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
         session.run(self._means)
         for saver, step in due:
             saver.after_run(run_context, run_values._replace(results=step))
-        initial = [variable.initializer.inputs[1] for variable in self._variables]
-        initializers = [variable.initializer for variable in self._variables]
-        session.run(initializers, dict(zip(initial, own, strict=True)))
+        session.run(self._restored, dict(zip(self._given, own, strict=True)))
 
     def end(self, session: Any) -> None:
         for saver in self._savers:

@@ -38,12 +38,6 @@ def is_shared(graph: Any, hooks: list[Any]) -> bool:
     return not is_private() and bool(_gate.gates_of(graph) or has_ours(hooks))
 
 
-def trains(run_context: Any) -> bool:
-    """Whether a run of a session is a step of all peers, for its hooks."""
-    fetches = run_context.original_args.fetches
-    return bool(_gate.gates_reached(run_context.session.graph, fetches))
-
-
 def has_ours(hooks: Any) -> bool:
     """Whether one of ours is among the hooks."""
     return any(isinstance(hook, Hook) for hook in hooks or [])

@@ -109,7 +109,7 @@ const std::vector<Variable>& Variables() {
       {{"KUNGFU_SECRET", "what peers prove to each other"}, ParseText<&Config::secret>},
       {{"KUNGFU_SECRET_FILE", "where the secret is read from instead"}, ParseText<&Config::secret_file>},
       {{"KUNGFU_CONTROL", "path of the runner's Unix socket"}, ParseText<&Config::control>},
-      {{"KUNGFU_OWN_CORES", "1: no other peer runs on the cores of this one; set by the launcher"},
+      {{"KUNGFU_OWN_CORES", "1: this peer has cores that no other one runs on; set by the launcher"},
        ParseInt<&Config::own_cores, 0, 1>},
       {{"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name"}, ParseText<&Config::strategy>},
       {{"KUNGFU_TRANSPORT", "auto, shm, unix or tcp; with unix and tcp as with KUNGFU_DIRECT=off"}, ParseTransport},

@@ -20,11 +20,11 @@ struct Config {
   std::string secret;                 // KUNGFU_SECRET: what peers prove to each other
   std::string secret_file;            // KUNGFU_SECRET_FILE: where the secret is read from instead
   std::string control;                // KUNGFU_CONTROL: path of the runner's Unix socket
-  int own_cores = 0;                  // KUNGFU_OWN_CORES: 1: no other peer runs on the cores of this one
+  int own_cores = 0;                  // KUNGFU_OWN_CORES: 1: it has cores that no other peer runs on
 
   // How.
   std::string strategy = "AUTO";    // KUNGFU_STRATEGY
-  std::string transport = "auto";   // KUNGFU_TRANSPORT: auto, shm, unix or tcp; unix and tcp: and no KUNGFU_DIRECT
+  std::string transport = "auto";   // KUNGFU_TRANSPORT: auto, shm, unix or tcp; the last two carry all data
   std::string socket_dir;           // KUNGFU_SOCKET_DIR: private directory of the host's Unix sockets
   long chunk_bytes = 1 << 20;       // KUNGFU_CHUNK_BYTES: the largest chunk of a tensor
   std::string direct = "auto";      // KUNGFU_DIRECT: auto, or off: no all_reduce in the host's peers' own memory

@@ -27,8 +27,8 @@ struct DirectEntry {
 // Lives on the event loop's thread.
 class DirectBuffers {
  public:
-  // Null if too much of the data lies elsewhere, or the arena has no room. What is sent is in its place from here on.
-  // `own`: what nobody else reads or writes, in bytes of either list, in order.
+  // Null if too much of the data lies elsewhere, or the arena has no room. What others read of it is in its place from
+  // here on. `own`: what nobody else reads or writes, in bytes of either list, in order.
   // REQUIRES: there is room for as much as is sent; more may be received.
   static std::unique_ptr<DirectBuffers> Make(Arena* arena, const Payload& send, const Pieces& recv,
                                              const std::vector<Range>& own, size_t element_size);

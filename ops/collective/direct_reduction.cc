@@ -11,12 +11,8 @@ namespace {
 
 // What two operands and two results of this size need fits the nearest cache.
 constexpr size_t kBlock = 8 << 10;
-
-// Of the block that begins there: a short one leads to the beginning of a cache line.
-size_t BlockAt(const char* address) {
-  const size_t skew = reinterpret_cast<uintptr_t>(address) % kLine;
-  return skew == 0 ? kBlock : kLine - skew;
-}
+// Where one loop does it all nothing is needed again.
+constexpr size_t kLongBlock = 128 << 10;
 
 }  // namespace
 
@@ -66,7 +62,7 @@ double DirectReduction::operand_norm() const {
 
 bool DirectReduction::Advance(uint64_t most) {
   for (uint64_t done = 0; left_ > 0 && done < most;) {
-    size_t bytes = std::min<uint64_t>(left_, BlockAt(results_.empty() ? operands_[0].data() : results_[0].data()));
+    size_t bytes = std::min<uint64_t>(left_, SizeOfBlock());
     for (const auto& operand : operands_) bytes = std::min(bytes, operand.left());
     for (const auto& result : results_) bytes = std::min(bytes, result.left());
     Block(bytes);
@@ -76,6 +72,15 @@ bool DirectReduction::Advance(uint64_t most) {
     for (auto& result : results_) result.Advance(bytes);
   }
   return left_ == 0;
+}
+
+// A short block leads to the beginning of a cache line, if whole elements do.
+size_t DirectReduction::SizeOfBlock() const {
+  const char* const begin = results_.empty() ? operands_[0].data() : results_[0].data();
+  const size_t skew = reinterpret_cast<uintptr_t>(begin) % kLine;
+  if (skew != 0 && skew % SizeOf(dtype_) == 0) return kLine - skew;
+  const bool is_one_loop = operands_.size() == 2 && results_.size() == 2 && HasTwofoldSum(dtype_, op_);
+  return is_one_loop && IsSecondAtHand() ? kLongBlock : kBlock;
 }
 
 // No element is written to a peer's memory before it was read from all operands: one of them may lie there.

@@ -51,6 +51,7 @@ class DirectReduction {
   };
 
   DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers);
+  size_t SizeOfBlock() const;
   void Block(size_t bytes);
   bool MeasuresSums() const;
   bool IsSecondAtHand() const;

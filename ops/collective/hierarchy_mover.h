@@ -3,7 +3,8 @@
 //
 // Each chunk has a carrier on each host, who stands in the middle of that host's star: another one for each chunk, in
 // turn. The carrier
-//   1. reduces the chunk straight from the arenas of the host's peers into its own (direct_reduction.h),
+//   1. reduces the chunk straight from the arenas of the host's peers to where its own result is to be
+//      (direct_reduction.h),
 //   2. exchanges that with the chunk's carriers on the other hosts (chunk_run.h), while it reduces the next chunks, and
 //   3. brings the result to the arenas of the host's peers.
 //

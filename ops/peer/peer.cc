@@ -19,7 +19,7 @@ constexpr Seconds kHello{10};
 // its core for a while: what it waits for comes from another one most of the time, and who else wants this one may have
 // nothing to do, as a thread of TensorFlow's that was woken in vain and looks around for 40 us.
 constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
-// Where no other peer uses its cores what comes for it is not held up there, and who wants them is this peer itself.
+// On cores that no other peer uses only this peer's own threads can want the core of one that looks on.
 constexpr Patience kOnBoundCores{Seconds(200e-6), Seconds(50e-6)};
 // Where peers share cores what it waits for may need this one.
 constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
@@ -286,8 +286,9 @@ void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t v
       version, patience, [this, old, version, done](const StatusOr<Membership>& membership) {
         if (!membership.ok()) return done(membership.status());
         if (!joining_ && membership->version != version) {
-          return done(InternalError("the runner announced membership " + std::to_string(membership->version) +
-                                    " before all peers had entered " + std::to_string(version)));
+          return done(UnavailableError("membership " + std::to_string(version) + " was replaced by " +
+                                       std::to_string(membership->version) +
+                                       " while the peers went over to it: a newcomer has ended"));
         }
         const StrategySpec used = strategy();
         const StrategySpec next = used.fathers.empty() ? used : *ParseStrategy(config_.strategy);

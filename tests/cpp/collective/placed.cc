@@ -60,7 +60,7 @@ Buffer::Buffer(Arena* arena, Place place, const std::vector<char>& bytes) : aren
     ordinary_.resize(size_ + 1);
     data_ = ordinary_.data();
   } else {
-    constexpr size_t kOdd = 3 * 16;
+    constexpr size_t kOdd = 3 * 16 + 8;  // as far as any type asks for
     block_ = static_cast<char*>(arena->Allocate(size_ + kOdd));
     if (block_ == nullptr) std::abort();
     data_ = block_ + (place == Place::kUneven ? kOdd : 0);

@@ -3,8 +3,13 @@
 #include "ops/memory/shared_memory.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "tests/cpp/testing.h"
 
@@ -35,6 +40,30 @@ KF_TEST(SharedMemory, OutlivesWhoMadeIt) {
   mine->data()[0] = 'x';
   *mine = SharedMemory();
   EXPECT_EQ(theirs->data()[0], 'x');
+}
+
+// What the kernel says of the mapping that an address lies in.
+std::string FlagsAt(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  bool is_here = false;
+  std::ifstream maps("/proc/self/smaps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) is_here = begin <= at && at < end;
+    if (is_here && line.rfind("VmFlags:", 0) == 0) return line + " ";
+  }
+  return "";
+}
+
+// Whether there are any is the system's affair.
+KF_TEST(SharedMemory, WouldLieInLargePages) {
+  if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) return;
+  StatusOr<SharedMemory> mine = SharedMemory::Create("test", kBytes);
+  ASSERT_TRUE(mine.ok());
+  StatusOr<SharedMemory> theirs = SharedMemory::Open(mine->address());
+  ASSERT_TRUE(theirs.ok());
+  EXPECT_CONTAINS(FlagsAt(mine->data()), " hg ");
+  EXPECT_CONTAINS(FlagsAt(theirs->data()), " hg ");
 }
 
 KF_TEST(SharedMemory, IsBelievedOnlyWithTheSecret) {
