@@ -17,7 +17,7 @@ from kungfu_tf.launcher.errors import LaunchError
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
 _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
 # Who sets one of these has plans of his own.
-_BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 class Cores(NamedTuple):
@@ -33,6 +33,7 @@ class Cores(NamedTuple):
 
 
 def cores() -> Cores:
+    """Of this process, with what it may use of them."""
     ids = sorted(os.sched_getaffinity(0), key=_place)
     return Cores(ids, min(len(ids), quota.cores() or len(ids)))
 
@@ -64,7 +65,7 @@ def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
         return ()
     share = len(mine) // peers
     most = _threads(share)
-    if any(name in environ for name in _BINDING) or any(
+    if any(name in environ for name in BINDING) or any(
         not 1 <= _number(environ[name]) <= most[name] for name in most if name in environ
     ):
         return ()

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import config, peer
+from kungfu_tf import _gate, config, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer import BroadcastGlobalVariablesHook
-from kungfu_tf.session import agreement, saves, scope
+from kungfu_tf.session import agreement, saves
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.average import AverageAtEnd
 

@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _gate, _trained, peer
-from kungfu_tf.session import scope
 from kungfu_tf.session.average import assigned_means
 
 v1 = tf.compat.v1
@@ -21,7 +20,7 @@ def can_average() -> bool:
     return is_met and bool(_gate.gates_of(graph) and _trained.differing_of(graph))
 
 
-class SaveAverage(v1.train.SessionRunHook):
+class SaveAverage(tf.compat.v1.train.SessionRunHook):
     """Has rank 0's savers save while all peers have the average; then each goes on from its own.
 
     When that is, rank 0's clock may say: so after each step it tells the others.

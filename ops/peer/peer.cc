@@ -19,8 +19,9 @@ constexpr Seconds kHello{10};
 // its core for a while: what it waits for comes from another one most of the time, and who else wants this one may have
 // nothing to do, as a thread of TensorFlow's that was woken in vain and looks around for 40 us.
 constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
-// On cores that no other peer uses only this peer's own threads can want the core of one that looks on.
-constexpr Patience kOnBoundCores{Seconds(200e-6), Seconds(50e-6)};
+// On cores that no other peer uses only this peer's own threads can want the core of one that looks on. So it looks on
+// for as long as steps of peers differ.
+constexpr Patience kOnBoundCores{Seconds(5e-3), Seconds(50e-6)};
 // Where peers share cores what it waits for may need this one.
 constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
 constexpr char kEpochName[] = "kungfu/the change of epochs";

@@ -305,14 +305,18 @@ def case_checkpoints_of_a_session_are_of_the_average(when):
 
 
 def trained_in_session(method, folder, **often):
-    """[step, rank, ...]: the weights that each peer has after each step."""
+    """[step, rank, ...]: the weights that each peer has after each step.
+
+    There are other ones that began with the same tensor.
+    """
     own = []
     v1 = tf.compat.v1
     with tf.Graph().as_default():
         x, y = (tf.constant(part[0, kf.rank()]) for part in batches())
-        kernel = v1.get_variable("kernel", initializer=tf.constant(first_weights()[0, :3, None]))
+        first = tf.constant(first_weights()[0, :3, None])
+        kernel, twin = (v1.get_variable(name, initializer=first) for name in ("kernel", "twin"))
         optimizer = METHODS[method][0](v1.train.GradientDescentOptimizer(RATE))
-        loss = tf.reduce_mean(tf.square(x @ kernel - y))
+        loss = tf.reduce_mean(tf.square(x @ kernel - y)) + tf.reduce_sum(tf.square(twin))
         train = optimizer.minimize(loss, v1.train.get_or_create_global_step())
         hooks = [kf.initializer.BroadcastGlobalVariablesHook()]
         with v1.train.MonitoredTrainingSession(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 
@@ -76,6 +77,20 @@ def case_a_session():
     assert written["noise_scale"] == list(range(1, 2 * STEPS + 1)), written
     for name in ("step_time", "egress_rate", "ingress_rate", "peer_latency"):
         assert written[name] == [3, 6, 10, 13], (name, written)
+
+
+def case_a_session_that_ends_with_an_error():
+    """TensorFlow does not tell hooks, and nobody answers any more."""
+    network = Network(
+        batches_of(STEPS, kf.rank()),
+        kf.optimizers.SynchronousSGDOptimizer(v1.train.MomentumOptimizer(0.02, 0.9)),
+    )
+    hook = kf.hooks.MonitorHook(port=0)
+    with contextlib.suppress(ZeroDivisionError), monitored(network, hook) as session:
+        session.run(network.train)
+        assert hook.port is not None
+        raise ZeroDivisionError
+    assert hook.port is None
 
 
 def case_a_loop_with_a_tape():

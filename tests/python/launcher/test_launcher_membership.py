@@ -109,6 +109,8 @@ def test_a_newcomer_that_dies_before_anybody_meets_it_is_left_out() -> None:
     assert not job.membership.ended(2, well=False)
     assert job.take() == ["2: 0,1,3 to 0,1"]
     assert job.membership.is_settled
+    job.membership.entered(0, 1)  # as it had before it heard of that
+    assert job.take() == []
     job.membership.entered(0, 2)
     assert job.take() == ["2: 0,1,3 to 3"]
     assert job.membership.ended(3, well=False)  # rank 0 may have begun to talk to it

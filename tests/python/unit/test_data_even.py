@@ -193,6 +193,12 @@ def one_core() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_core")
+def test_on_one_core_a_function_that_waits_leaves_another_thread() -> None:
+    dataset = kf.data.even(tf.data.Dataset.range(1).batch(1))
+    assert dataset.options().threading.private_threadpool_size == 2
+
+
+@pytest.mark.usefixtures("one_core")
 def test_the_programs_own_number_of_threads_is_kept() -> None:
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
