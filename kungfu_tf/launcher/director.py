@@ -263,9 +263,7 @@ class Leader:
         if self._membership is not None and not self._ending:
             if self._membership.awaits(number):
                 self._hosts[self._places[number]].forgive(number)
-                if code != 0 and number in self._names:  # somebody may just have gone over to it
-                    self._tell_failed(self._names[number], process.describe(code))
-            lost = self._membership.ended(number, well=code == 0)
+            lost = self._leaves(number, well=code == 0, how=process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
                 return
         if code == 0:
@@ -273,6 +271,14 @@ class Leader:
                 host.left(self._names[number])
         elif not stopped:
             self._failed(number, code)
+
+    def _leaves(self, number: int, *, well: bool, how: str) -> bool:
+        """A process has ended. Returns whether the job has lost one of its members by that."""
+        assert self._membership is not None
+        if not well and self._membership.awaits(number) and number in self._membership.members:
+            # Somebody may just have gone over to it.
+            self._tell_failed(self._names[number], how)
+        return self._membership.ended(number, well=well)
 
     def end(self, first: int, code: int) -> None:
         self.again = None
@@ -302,7 +308,7 @@ class Leader:
             self._say(f"the runner on {address} {why}: the job goes on without that host")
             self._rooms.pop(address)
             for number in numbers:
-                self._membership.ended(number, well=False)
+                self._leaves(number, well=False, how=f"the runner on {address} {why}")
             self._membership.limit(sum(self._rooms.values()))
             return
         self._say(f"the job ends: the runner on {address} {why}")

@@ -86,7 +86,10 @@ def test_who_is_asked_to_end_asks_all(two: Two) -> None:
     assert two.follower.code == two.leader.code == 130
 
 
-def test_a_runner_that_is_gone_is_named(two: Two) -> None:
+FAILED = "failed 127.0.0.2:10000 the runner on 127.0.0.2 is gone"
+
+
+def until_there_are_three(two: Two) -> None:
     two.leader.propose(0, 3, lambda _refusal: None)
     two.until_there("start 2 0")
     two.leader.started(1, "127.0.0.1:10001")
@@ -94,11 +97,24 @@ def test_a_runner_that_is_gone_is_named(two: Two) -> None:
     two.follower.started(2, "127.0.0.2:10000")
     two.follower.ready(2)
     two.until(lambda: two.leader.size == 3)
+
+
+def test_a_runner_that_is_gone_is_named(two: Two) -> None:
+    until_there_are_three(two)
+    two.leader.entered(0, 1)
     two.here.take()
     two.follower.close()
     two.until(lambda: "the job ends: the runner on 127.0.0.2 is gone" in two.said)
-    failed = "failed 127.0.0.2:10000 the runner on 127.0.0.2 is gone"
-    assert two.here.take() == [failed, "end 0 1"]
+    assert two.here.take() == [FAILED, "end 0 1"]
+
+
+def test_without_a_runner_whose_peers_nobody_has_met_the_others_go_on(two: Two) -> None:
+    until_there_are_three(two)
+    two.here.take()
+    two.follower.close()
+    two.until(lambda: two.leader.size == 2)
+    assert "the runner on 127.0.0.2 is gone: the job goes on without that host" in two.said
+    assert two.here.take() == [FAILED, "publish 2 127.0.0.1:10000 127.0.0.1:10001 to [0]"]
 
 
 def test_without_a_host_that_has_no_peer_the_others_go_on(two: Two) -> None:
