@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -113,12 +112,3 @@ def in_turns(
                 able.remove(system)
                 figures[system.name] = {}
     return figures
-
-
-def median(figures: Figures, system: str, key: str) -> float:
-    """Seconds.
-
-    Raises:
-        KeyError: That was not measured.
-    """
-    return statistics.median(dict(figures)[system][key])

@@ -54,35 +54,44 @@ def installed() -> dict[str, System]:
     return {system.name: system for system in systems}
 
 
-def _by_kungfu_run(peers: int) -> list[str]:
+def by_kungfu_run(peers: int) -> list[str]:
     return [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", str(peers)]
 
 
 def _core() -> list[System]:
     program = str(BINARIES / "benchmark_core")
     return [
-        System("core, shared memory", _by_kungfu_run, {"sums": [program, "shared"]}),
-        System("core, ordinary memory", _by_kungfu_run, {"sums": [program, "ordinary"]}),
+        System("core, shared memory", by_kungfu_run, {"sums": [program, "shared"]}),
+        System("core, ordinary memory", by_kungfu_run, {"sums": [program, "ordinary"]}),
         *(
             System(
                 f"core, {name}",
-                _by_kungfu_run,
+                by_kungfu_run,
                 {"sums": [program, "ordinary"]},
                 {"KUNGFU_TRANSPORT": transport},
             )
             for name, transport in (("Unix sockets", "unix"), ("TCP", "tcp"))
         ),
-        System("core, many", _by_kungfu_run, {"many": [str(BINARIES / "benchmark_many")]}),
+        System("core, many", by_kungfu_run, {"many": [str(BINARIES / "benchmark_many")]}),
         *_on_two_hosts("core", {"sums": [program, "ordinary"]}),
     ]
 
 
 def _on_two_hosts(name: str, programs: dict[str, list[str]]) -> list[System]:
     """Two processes, each in a network of its own, where there may be such."""
-    start = [sys.executable, str(ROOT / "benchmarks" / "two_hosts.py")]
-    if os.geteuid() != 0 or not shutil.which("ip"):
+    if not may_have_hosts():
         return []
-    return [System(f"{name}, two hosts", lambda _peers: start, programs, peers=2)]
+    return [System(f"{name}, two hosts", by_two_hosts, programs, peers=2)]
+
+
+def may_have_hosts() -> bool:
+    """Whether networks can be made here, each as that of a host."""
+    return os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+def by_two_hosts(peers: int) -> list[str]:
+    """Starts half of the processes on each of two hosts."""
+    return [sys.executable, str(ROOT / "benchmarks" / "two_hosts.py"), str(peers)]
 
 
 def _limits() -> list[System]:
@@ -141,7 +150,7 @@ def _gloo() -> list[System]:
     if not python.exists():
         return []
     programs = {"sums": [str(python), str(PROGRAMS / "gloo.py")]}
-    return [System(GLOO, _by_kungfu_run, programs), *_on_two_hosts(GLOO, programs)]
+    return [System(GLOO, by_kungfu_run, programs), *_on_two_hosts(GLOO, programs)]
 
 
 def _tensorflow(python: Path, module: str, measured: Sequence[str]) -> dict[str, list[str]]:
@@ -158,16 +167,16 @@ def _in_tensorflow() -> list[System]:
         python = VENVS / folder / "bin" / "python"
         if python.exists():
             programs = _tensorflow(python, "kungfu_tf", everything)
-            systems.append(System(name, _by_kungfu_run, programs))
+            systems.append(System(name, by_kungfu_run, programs))
             version = folder.removeprefix("tf-")
             plain = _tensorflow(python, "alone", ["fit", "memory"])
-            systems.append(System(f"each alone, TF {version}", _by_kungfu_run, plain))
+            systems.append(System(f"each alone, TF {version}", by_kungfu_run, plain))
             in_step = _tensorflow(python, "in_step", ["fit"])
-            systems.append(System(f"each alone, in step, TF {version}", _by_kungfu_run, in_step))
+            systems.append(System(f"each alone, in step, TF {version}", by_kungfu_run, in_step))
     python = VENVS / "tf-2.15" / "bin" / "python"
     if python.exists():
         programs = _tensorflow(python, "multi_worker", ("call", "gradients", "fit"))
-        systems.append(System(MULTI_WORKER, _by_kungfu_run, programs))
+        systems.append(System(MULTI_WORKER, by_kungfu_run, programs))
     return systems
 
 

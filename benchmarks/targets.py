@@ -9,20 +9,21 @@ short, too.
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import report
 import systems
-from measure import Figures, in_turns, median
+from measure import Figures, in_turns
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [str(size) for size in (4, 64 * KIB, MIB, 16 * MIB, 100 * MIB)]
 SHARED, ORDINARY, HOSTS = "core, shared memory", "core, ordinary memory", "core, two hosts"
 ZERO_COPY, COPY_IN = "limit: memory, zero-copy", "limit: memory, copy-in"
 MANY, ALONE, IN_STEP = "core, many", "each alone, TF 2.21", "each alone, in step, TF 2.21"
-FIT_ROUNDS = 9  # at least: processes that share a machine differ from minute to minute
+ROUNDS = 9  # at least, of what differs most from minute to minute
 
 
 # What was measured, in words, and whether it is enough.
@@ -62,10 +63,25 @@ class Measured:
         Raises:
             KeyError: It was not measured; the argument says what.
         """
-        try:
-            return median(self._figures[kind, peers], name, key)
-        except KeyError:
-            raise KeyError(f"{name} was not measured") from None
+        return statistics.median(self._rounds_of(kind, peers, name, key))
+
+    def ratio(self, kind: str, peers: int, ours: str, theirs: str, key: str) -> float:
+        """How many times theirs ours is: the median of what each round says.
+
+        The two stand side by side in a round. From one round to the next a virtual machine's cores
+        may come to lie further apart, and all takes three times as long.
+
+        Raises:
+            KeyError: One was not measured; the argument says which.
+        """
+        rounds = (self._rounds_of(kind, peers, name, key) for name in (ours, theirs))
+        return statistics.median(a / b for a, b in zip(*rounds, strict=True))
+
+    def _rounds_of(self, kind: str, peers: int, name: str, key: str) -> list[float]:
+        figures = self._figures[kind, peers].get(name, {}).get(key)
+        if not figures:
+            raise KeyError(f"{name} was not measured")
+        return figures
 
 
 def at_most(
@@ -75,8 +91,7 @@ def at_most(
 
     def judge(measured: Measured) -> tuple[str, bool]:
         ratios = {
-            f"{report.show_key(key)} beside {other}": measured.median(kind, peers, ours, key)
-            / measured.median(kind, peers, other, key)
+            f"{report.show_key(key)} beside {other}": measured.ratio(kind, peers, ours, other, key)
             for key in keys
             for other in theirs
         }
@@ -220,16 +235,16 @@ def judged(measured: Measured) -> Iterator[tuple[Target, str, bool]]:
 def main() -> None:
     options = report.parser(__doc__, rounds=5).parse_args()
     measured = Measured(options.rounds)
-    core = [SHARED, ORDINARY, HOSTS, ZERO_COPY, COPY_IN, *MPI, f"{systems.GLOO}, two hosts"]
-    measured.take("sums", 2, core, SIZES)
+    core = [*MPI, SHARED, ZERO_COPY, ORDINARY, COPY_IN, HOSTS, f"{systems.GLOO}, two hosts"]
+    measured.take("sums", 2, core, SIZES, rounds=ROUNDS)
     measured.take("sums", 4, [SHARED, systems.OPEN_MPI], SIZES)
     in_tensorflow = [systems.OURS, systems.HOROVOD_MPI]
     measured.take("gradients", 2, in_tensorflow, RESNET)
     measured.take("gradients", 4, in_tensorflow, RESNET)
     measured.take("loop", 2, [systems.OURS], ["4"])
     fits = [systems.OURS, ALONE]
-    measured.take("fit", 2, [*fits, IN_STEP], ["9"], rounds=FIT_ROUNDS)
-    measured.take("fit", 1, fits, ["9"], rounds=FIT_ROUNDS)
+    measured.take("fit", 2, [*fits, IN_STEP], ["9"], rounds=ROUNDS)
+    measured.take("fit", 1, fits, ["9"], rounds=ROUNDS)
     measured.take("many", 256, [MANY], [])
     measured.take("memory", 2, fits, ["10"])
     rows = list(judged(measured))

@@ -1,8 +1,8 @@
 """Starts a program on two hosts: network namespaces with a cable between them. For root.
 
-two_hosts.py PROGRAM...
+two_hosts.py PEERS PROGRAM...
 
-One process on each, by kungfu-run. Ends with code 0 if both did.
+So many processes, half of them on each, by kungfu-run. Ends with code 0 if all did.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def join(first: str, second: str) -> None:
             ip("-n", name, "link", "set", device, "up")
 
 
-def run(names: tuple[str, str], program: list[str]) -> int:
+def run(names: tuple[str, str], peers: int, program: list[str]) -> int:
     """The same command on each host, as its user would type it there."""
-    job = ["-np", "2", "-H", ",".join(f"{host}:1" for host in HOSTS), "-nic", "eth0"]
+    hosts = ",".join(f"{host}:{peers // len(HOSTS)}" for host in HOSTS)
+    job = ["-np", str(peers), "-H", hosts, "-nic", "eth0"]
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", *job]
     environ = {**os.environ, "KUNGFU_SECRET": secrets.token_hex(32), "GLOO_SOCKET_IFNAME": "eth0"}
     started = []
@@ -57,7 +58,7 @@ def main() -> None:
     names = (f"kungfu-a-{mark}", f"kungfu-b-{mark}")
     try:
         join(*names)
-        code = run(names, sys.argv[1:])
+        code = run(names, int(sys.argv[1]), sys.argv[2:])
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], check=False)
