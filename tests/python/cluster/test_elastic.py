@@ -26,11 +26,12 @@ ENDS = {
     "elastic_fit.py": ["detached", "detached", "0 True", "detached", "detached"],
     "elastic_loop.py": ["0", "1", "detached", "detached"],
     "elastic_meanwhile.py": ["0", "1"],
+    "elastic_pairs.py": ["detached", "0", "1", "2", "detached"],
     "elastic_policies.py": ["0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
 }
 # Each where it says something new.
-PROGRAMS = ["elastic_fit.py"]
+PROGRAMS = ["elastic_fit.py", "elastic_pairs.py"]
 BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
