@@ -27,10 +27,10 @@ class ElasticHook(Hook):
 
     Where peers do not meet in each step (`PairAveragingOptimizer`) each goes over between two of
     its own, and waits there for the slowest one. All go on at rank 0's step, also one that was at
-    `max_step` and waited for the others to end.
+    `max_step`, where it waits for the others. Nothing else may end the training of one peer.
 
-    Otherwise it costs one small exchange in each step. The data are the program's affair: nobody knows which
-    samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
+    Otherwise it costs one small exchange in each step. The data are the program's affair: nobody
+    knows which samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
     `seed=kungfu_tf.uid()`, and repeated.
 
     In a job that does not change its size it only ends the training.
