@@ -103,10 +103,11 @@ class Position:
         """Gives all peers rank 0's. All call it, after a change of the peers."""
         if peer.alone():
             return
-        mine = np.array([self.epoch, self.sample], np.int64)
+        mine = [self.epoch, self.sample, *self.gaps] if peer.rank() == 0 else []
         with eager.eager_mode():
-            epoch, sample = np.asarray(ops.broadcast(mine, name="data/position"))
-        self.epoch, self.sample = int(epoch), int(sample)
+            told = ops.all_gather(np.array(mine, np.int64), concat=True, name="data/position")
+        epoch, sample, *gaps = np.asarray(told).tolist()
+        self.epoch, self.sample, self.gaps = epoch, sample, np.array(gaps, np.int64)
 
     def of_length(self, length: int) -> None:
         """An epoch of a data set has so many samples."""
