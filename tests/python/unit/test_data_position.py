@@ -124,7 +124,7 @@ def test_peers_that_come_to_different_places_lose_nothing(
         shares = [itertools.islice(rest, b) for rest, b in zip(rests, batches, strict=True)]
         mine = [[int(x) for batch in share for x in batch] for share in shares]
         assert shuffle or all(share == sorted(share) for share in mine)
-        seen += sum(mine, [])
+        seen += itertools.chain(*mine)
         position.commit_shares([len(share) for share in mine])
     assert (position.epoch, position.sample, len(position.gaps)) == (1, 0, 0)
     assert len(seen) == len(set(seen)) == LENGTH - first
