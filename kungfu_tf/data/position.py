@@ -65,7 +65,7 @@ class Position:
             raise ValueError(f"a position is not negative, as epoch {epoch}, sample {sample}")
         self.epoch = epoch
         self.sample = sample
-        self.gaps = _NONE
+        self.gaps: Any = _NONE
         self.length: int | None = None
 
     def commit(self, samples: int) -> None:
