@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Position:
     Attributes:
         epoch: Which one, from 0.
         sample: How many of its samples are done with.
+        gaps: Which samples are not, though later ones are, where peers do not meet in each step.
         length: How many samples an epoch has; None as long as no data set knows this position.
 
     Args:
@@ -63,6 +65,7 @@ class Position:
             raise ValueError(f"a position is not negative, as epoch {epoch}, sample {sample}")
         self.epoch = epoch
         self.sample = sample
+        self.gaps: Any = _NONE
         self.length: int | None = None
 
     def commit(self, samples: int) -> None:
@@ -80,18 +83,31 @@ class Position:
         if self.length is not None and self.sample >= self.length:
             self.begin(self.epoch + 1)
 
+    def commit_shares(self, samples: Sequence[int]) -> None:
+        """Each peer is done with the first so many of the samples that it is dealt from here on.
+
+        Args:
+            samples: By rank.
+        """
+        size = len(samples)
+        begun = self.rest()[: max(len(self.gaps), size * max(samples))]
+        rounds, ranks = np.divmod(np.arange(len(begun)), size)
+        self.gaps = begun[rounds >= np.asarray(samples)[ranks]]
+        self.commit(sum(samples))
+
     def begin(self, epoch: int) -> None:
         """Goes to the beginning of an epoch."""
-        self.epoch, self.sample = epoch, 0
+        self.epoch, self.sample, self.gaps = epoch, 0, _NONE
 
     def synchronize(self) -> None:
         """Gives all peers rank 0's. All call it, after a change of the peers."""
         if peer.alone():
             return
-        mine = np.array([self.epoch, self.sample], np.int64)
+        mine = [self.epoch, self.sample, *self.gaps] if peer.rank() == 0 else []
         with eager.eager_mode():
-            epoch, sample = np.asarray(ops.broadcast(mine, name="data/position"))
-        self.epoch, self.sample = int(epoch), int(sample)
+            told = ops.all_gather(np.array(mine, np.int64), concat=True, name="data/position")
+        epoch, sample, *gaps = np.asarray(told).tolist()
+        self.epoch, self.sample, self.gaps = epoch, sample, np.array(gaps, np.int64)
 
     def of_length(self, length: int) -> None:
         """An epoch of a data set has so many samples."""
@@ -103,11 +119,19 @@ class Position:
             raise ValueError(f"there is no sample {self.sample} in a data set of {length}")
         self.length = length
 
+    def rest(self) -> Any:
+        """The numbers of the samples that are left, in the order of the epoch."""
+        assert self.length is not None, "a data set has told it"
+        return np.append(self.gaps, np.arange(self.sample + len(self.gaps), self.length))
+
     def left(self, rank: int, size: int, *, since: int | None = None) -> int:
         """How many samples of the epoch a rank gets, of so many peers, from here on."""
         assert self.length is not None, "a data set has told it"
         first = self.sample if since is None else since
         return max(0, -(-(self.length - first - rank) // size))
+
+
+_NONE = np.empty(0, np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,15 +234,19 @@ def followed(
     @tf.autograph.experimental.do_not_convert
     def deal(now: Any) -> tf.data.Dataset:
         # Not tf.unstack: beside a dataset from outside TensorFlow (to 2.21) crashes at it.
-        now = tf.ensure_shape(now, [4])
-        epoch, sample, rank, size = now[0], now[1], now[2], now[3]
+        now = tf.ensure_shape(now, [None])
+        epoch, sample, rank, size, is_mine = now[0], now[1], now[2], now[3], now[4:]
         # Whatever tf.random.set_seed says: it need not be the same on all peers.
         tf.compat.v1.get_default_graph().seed = 1
         ordered = dataset
         if shuffle:
             of_epoch = seed + epoch * _FAR
             ordered = dataset.shuffle(shuffle, seed=of_epoch, reshuffle_each_iteration=False)
-        return ordered.skip(sample).shard(size, rank)
+        # One of the two is empty, and does not read: of -1 all are skipped.
+        has_gaps = tf.size(is_mine, tf.int64) > 0
+        return _chosen(ordered, is_mine).concatenate(
+            ordered.skip(tf.where(has_gaps, np.int64(-1), sample)).shard(size, rank)
+        )
 
     dealt = _when_begun(lambda: _now(position)).flat_map(deal)
     return mark(_left_at_once(dealt), position)
@@ -249,11 +277,10 @@ def of_arrays(
     position.of_length(length)
 
     def numbers() -> Any:
-        epoch, sample, rank, size = _now(position)
-        order: Any = np.arange(length)
+        mine = _mine(position)
         if shuffle:
-            order = np.random.default_rng((seed, epoch)).permutation(length)
-        return order[sample:][rank::size]
+            return np.random.default_rng((seed, position.epoch)).permutation(length)[mine]
+        return mine
 
     @tf.autograph.experimental.do_not_convert
     def gather(mine: Any) -> Any:
@@ -272,7 +299,25 @@ _AHEAD = 2
 
 
 def _now(position: Position) -> Any:
-    return np.array([position.epoch, position.sample, peer.rank(), peer.size()], np.int64)
+    """Epoch, sample, rank and size; if there are gaps, of each sample whether it is this peer's."""
+    place = np.array([position.epoch, position.sample, peer.rank(), peer.size()])
+    if not len(position.gaps):
+        return place
+    return np.append(place, np.bincount(_mine(position), minlength=1))
+
+
+def _mine(position: Position) -> Any:
+    """The numbers of the samples that this peer is dealt."""
+    return position.rest()[peer.rank() :: peer.size()]
+
+
+def _chosen(dataset: tf.data.Dataset, is_one: Any) -> tf.data.Dataset:
+    """The elements for which there is a 1, of the first so many."""
+    numbered = tf.data.Dataset.zip(
+        (dataset.take(tf.size(is_one, tf.int64)), tf.data.Dataset.from_tensor_slices(is_one))
+    )
+    chosen = numbered.filter(lambda element, is_one: is_one > 0)
+    return chosen.map(lambda element, is_one: element)
 
 
 def _when_begun(ask: Any) -> tf.data.Dataset:

@@ -27,9 +27,19 @@ class Backup:
         callback: Of Keras.
         model: Which it belongs to.
         following: The training.
+
+    Raises:
+        ValueError: If backups would be made where nobody knows which samples are left.
     """
 
     def __init__(self, callback: Any, model: Any, following: Following) -> None:
+        if not following.is_synchronous and callback.save_freq != "epoch":
+            raise ValueError(
+                f"elastic.fit: BackupAndRestore with save_freq={callback.save_freq!r} cannot be: "
+                "the peers do not meet in each step, so in the middle of an epoch rank 0 does not "
+                "know which samples the others have trained on. Take save_freq='epoch', or an "
+                "optimizer whose peers meet, as SynchronousSGDOptimizer"
+            )
         self._callback = callback
         self._model = model
         self._following = following

@@ -13,12 +13,12 @@ import tensorflow as tf
 from kungfu_tf import _keras, _ordinals, errors, peer
 from kungfu_tf._callback import install
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
-from kungfu_tf.elastic import meeting
 from kungfu_tf.elastic.backup import Backup
 from kungfu_tf.elastic.continued import Continued
 from kungfu_tf.elastic.noted import Noted
 from kungfu_tf.fit import callbacks as of_fit
 from kungfu_tf.fit import in_step, running
+from kungfu_tf.fit.asynchronous import AsynchronousFollowing, is_synchronous
 from kungfu_tf.fit.following import Change, Following
 
 
@@ -43,6 +43,10 @@ def fit(
       step, the learning rate and the place in the data from rank 0, which was there before.
     - All peers deal out the rest of the epoch anew: each sample of an epoch is trained on once,
       and what was read ahead is read again. All end an epoch at the same step.
+    - Peers that do not meet in each step, as those of `PairAveragingOptimizer`, go over after a
+      step of their own: all wait for the slowest one. Who is through with an epoch waits for the
+      others, and gets a part of what they have left if the peers change. What goes by steps, as
+      an `ElasticCallback`, goes by those of rank 0.
     - Peers that leave return: `kungfu_tf.detached()` is True, and the program should end, with
       code 0.
     - Nothing is traced anew. The weights of all peers are bitwise equal as ever; with optimizers
@@ -53,15 +57,15 @@ def fit(
     metrics are of all its samples.
 
     A `BackupAndRestore` goes on with the sample after that of its backup, on as many peers as
-    there are then.
+    there are then. Of peers that do not meet in each step there are backups at an epoch's end only.
 
     A job that does not change its size, and a process that is alone, deal out arrays, and datasets
     that were given a `Position`, in the same order and from the same place on. With any other
     dataset it is `fit` there.
 
     Args:
-        model: Compiled, with an optimizer of `kungfu_tf.optimizers` whose peers meet in each step;
-            in a process that is alone with any.
+        model: Compiled, with an optimizer of `kungfu_tf.optimizers`; in a process that is alone
+            with any.
         x: A dataset of batches out of `kungfu_tf.data.shard`, by map, batch and prefetch; or all
             samples, as arrays or tensors, the same on every peer.
         y: As for `model.fit`, like the rest. An epoch is one pass through the data:
@@ -75,9 +79,10 @@ def fit(
         Keras' History.
 
     Raises:
-        FailedPreconditionError: If the optimizer is not wrapped, or its peers do not meet.
+        FailedPreconditionError: If the optimizer is not wrapped; if there are several, and the
+            peers of only some meet in each step.
         TypeError: If the data are neither a dataset nor arrays.
-        ValueError: If they cannot be followed, or an argument cannot be.
+        ValueError: If they cannot be followed, or an argument or a callback cannot be.
         KungfuError: What `fit` raises, and `kungfu_tf.resize`.
 
     Example:
@@ -91,7 +96,7 @@ def fit(
     call.apply_defaults()
     given = call.arguments
     if not peer.alone():
-        _check_peers_meet(model)
+        _check_peers_train_together(model)
     _check_arguments(given)
     install()
     dealt = _dataset(given, initial_sample, seed)
@@ -117,7 +122,8 @@ class _Training:
         self._model = model
         self._given = dict(given)
         self._epochs = int(given["epochs"])
-        self._following = Following(dealt, epochs=self._epochs)
+        kind = Following if is_synchronous(model) else AsynchronousFollowing
+        self._following = kind(dealt, epochs=self._epochs)
         self._number = _ordinals.trainings.take()
         position = dealt.position
         if position.epoch == 0 and given["initial_epoch"]:
@@ -127,6 +133,7 @@ class _Training:
         self._callbacks = of_fit.as_list(given["callbacks"])
         self._history = self._find_history()
         self._noted = Noted(self._callbacks, model)
+        self._backups = self._find_backups()
         self._has_changed = False  # who takes part, since this peer has heard of the others
         first = of_fit.first_batch_size(self._callbacks)
         self._following.batch_size = first
@@ -140,7 +147,7 @@ class _Training:
             if peer.joining():
                 self._warm_up()
                 self._go_over()
-            with Continued(self._callbacks, self._begin) as continued, self._backups():
+            with Continued(self._callbacks, self._begin) as continued, self._noting_backups():
                 while not peer.detached() and not self._has_ended():
                     self._go_on()
                 # Who leaves has not ended the training: its backup is still wanted.
@@ -200,19 +207,16 @@ class _Training:
         self._noted.tell(callback)
 
     @contextlib.contextmanager
-    def _backups(self) -> Iterator[None]:
+    def _noting_backups(self) -> Iterator[None]:
         """Begins where the last one was made. Within it they know where in the data that is."""
-        kind = _keras.package_of(self._model).module.callbacks.BackupAndRestore
-        found = [c for c in self._callbacks if isinstance(c, kind)]
-        backups = [Backup(c, self._model, self._following) for c in found]
-        for backup in backups:
+        for backup in self._backups:
             if peer.is_root() and not self._has_changed and not _told:
                 backup.restore()
             backup.noting()
         try:
             yield
         finally:
-            for backup in backups:
+            for backup in self._backups:
                 backup.forget()
 
     def _warm_up(self) -> None:
@@ -235,6 +239,11 @@ class _Training:
         arguments = {**self._given, "callbacks": callbacks, **changes}
         with running.within(self._following):
             self._model.fit(**arguments)
+
+    def _find_backups(self) -> list[Backup]:
+        kind = _keras.package_of(self._model).module.callbacks.BackupAndRestore
+        found = [c for c in self._callbacks if isinstance(c, kind)]
+        return [Backup(c, self._model, self._following) for c in found]
 
     def _find_history(self) -> Any:
         kind = _keras.package_of(self._model).module.callbacks.History
@@ -262,14 +271,20 @@ def _kept(model: Any) -> Iterator[None]:
             variable.assign(value)
 
 
-def _check_peers_meet(model: Any) -> None:
+def _check_peers_train_together(model: Any) -> None:
     algorithms = _keras.algorithms_of_model(model)
     if not algorithms:
         raise errors.FailedPreconditionError(
             "elastic.fit: the model is not compiled with an optimizer of kungfu_tf.optimizers, so "
             "its peers do not train together"
         )
-    meeting.check("elastic.fit", algorithms)
+    if len({algorithm.is_synchronous for algorithm in algorithms}) > 1:
+        names = " and ".join(type(algorithm).__name__ for algorithm in algorithms)
+        raise errors.FailedPreconditionError(
+            f"elastic.fit: of {names}, the optimizers of this model, only some have peers that "
+            "meet in each step, and the others' would not wait for them. Take optimizers of one "
+            "kind"
+        )
 
 
 def _check_arguments(given: Mapping[str, Any]) -> None:

@@ -94,7 +94,11 @@ class EvenAdapter:
         self._first_batch = [_digest(x[:_SHOWN])] if is_array else []
         # Peers that ask each other for batches begin a pass together.
         self._begins_anew = plan.lacking and plan.length == UNKNOWN and not goes_on
-        if plan.lacking and known.cardinality is not None and plan.length >= 0:
+        if following is not None:
+            # One also where what is left is too little for any, and would be dropped.
+            self._length = plan.length or int(not peer.alone())
+            dataset = _even_in_each_pass(dataset, plan.batches[peer.rank()], self._length)
+        elif plan.lacking and known.cardinality is not None and plan.length >= 0:
             dataset = _even_in_each_epoch(dataset, known.cardinality, plan.length)
         else:
             if self._begins_anew and known.cardinality is not None:
@@ -259,6 +263,14 @@ def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.
     lacks = has.concatenate(tf.data.Dataset.from_tensors(np.int64(1)).repeat(length - mine))
     chosen = tf.data.Dataset.choose_from_datasets([dataset, empty], lacks.repeat())
     return like_the_last(chosen)
+
+
+def _even_in_each_pass(dataset: tf.data.Dataset, mine: int, length: int) -> tf.data.Dataset:
+    """The dataset with `length` batches, of which it has `mine`, in each pass through it."""
+    if mine == length:
+        return dataset
+    empty = empty_batches(dataset.element_spec)
+    return like_the_last(dataset.concatenate(empty.take(length - mine)))
 
 
 def _digest(array: Any, before: int = 0) -> int:

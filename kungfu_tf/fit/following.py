@@ -4,12 +4,12 @@
 of them leave it after the same step, and call it again for the rest of the epoch: those that stay,
 and those that have come, which are told where the training is. A peer that has heard of a change
 says so in the exchange that each step has anyway, of how many samples the batches have: that costs
-nothing, and all know it after the same step.
+nothing, and all know it after the same step. (`asynchronous`: where steps exchange nothing.)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -17,13 +17,13 @@ import tensorflow as tf
 from kungfu_tf import _average, _keras, ops, peer
 from kungfu_tf._callback import Callback
 from kungfu_tf.data.position import Dealt
-from kungfu_tf.fit import metrics
+from kungfu_tf.fit import agreement, metrics
 from kungfu_tf.fit.in_step import LeaveTogether
 from kungfu_tf.fit.statistics import average_statistics
 
 
 class Change(LeaveTogether):
-    """Leaves `fit`, on all peers after the same step, because others will take part."""
+    """Leaves `fit`, on all peers, because others will take part."""
 
 
 class Following:
@@ -33,6 +33,7 @@ class Following:
         dealt: Its data, from the position on where it begins.
 
     Attributes:
+        is_synchronous: Whether the peers meet in every step.
         epochs: How many there are to be.
         step: How many steps have been made.
         before: How many an earlier run had made, which this training goes on with.
@@ -45,6 +46,8 @@ class Following:
         has_function: Whether the train function has been made.
         has_news: Whether some peer knew of a change, in the last steps.
     """
+
+    is_synchronous: ClassVar[bool] = True
 
     def __init__(self, dealt: Dealt, *, epochs: int = 1) -> None:
         self.dealt = dealt
@@ -89,14 +92,14 @@ class Following:
         size = self.sizes.newest if self.sizes else self.batch_size
         size = -1 if size is None else size
         place = position.epoch, position.sample, self.step, self.before, self.trained
-        mine = [*more, *place, size]
-        told: list[int] = ops.broadcast(np.array(mine), name="fit/following").numpy().tolist()
-        return told
+        mine = [*more, *place, size, *position.gaps]
+        return agreement.joined(mine if peer.is_root() else [])
 
     def be_at(self, told: list[int]) -> None:
         """Is where rank 0 is."""
         position = self.position
-        position.epoch, position.sample, self.step, self.before, self.trained, size = told
+        position.epoch, position.sample, self.step, self.before, self.trained, size, *gaps = told
+        position.gaps = np.array(gaps, np.int64)
         self._since = position.sample
         self.batch_size = None if size < 0 else size
         self.samples.assign(self.trained)
@@ -123,6 +126,10 @@ class Following:
         self.trained, self._committed = trained, steps
         self.has_news = int(self._news.numpy()) > 0
         self._news.assign(0)
+
+    def goes_over(self, model: Any, epoch: int) -> bool:
+        """Whether all peers leave `fit` after this step: others take part, and it has not ended."""
+        return self.has_news and not model.stop_training and self.is_in_epoch(epoch)
 
     def is_in_epoch(self, epoch: int) -> bool:
         """Whether this epoch has steps left."""
@@ -177,7 +184,7 @@ class FollowSteps(Callback):
 
 
 class FollowChanges(Callback):
-    """The last callback of a `fit` that follows."""
+    """The last callback of a `fit` that follows: leaves it if the peers change."""
 
     def __init__(self, following: Following, differs: bool) -> None:
         super().__init__()
@@ -190,13 +197,11 @@ class FollowChanges(Callback):
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Leaves `fit` if the peers change, unless it is at an end."""
         del batch, logs
         following = self._following
         if following.only_warms_up:
             raise Change
-        is_in_epoch = following.is_in_epoch(self._epoch)
-        if following.has_news and not self.model.stop_training and is_in_epoch:
+        if following.goes_over(self.model, self._epoch):
             following.keep(self.model, self._differs)
             raise Change
 

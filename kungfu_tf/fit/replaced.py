@@ -26,6 +26,7 @@ from kungfu_tf.fit import (
     progress,
     trackers,
 )
+from kungfu_tf.fit.asynchronous import is_synchronous
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
 from kungfu_tf.fit.on_batch import train_on_batch
@@ -188,6 +189,9 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
     goes_on = call.arguments["steps_per_epoch"] is not None
     if data := _evened(self._adapter, self._adapter.get_dataset(), goes_on=goes_on):
         self._adapter = data
+        fit = current()
+        if fit is not None and fit.following is not None:  # it may be left in the last execution
+            fit.steps_per_execution = int(self._steps_per_execution.numpy())
         if data.sizes and not goes_on:
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
             _take_single_steps(self._steps_per_execution)
@@ -224,7 +228,9 @@ def _take_single_steps(steps_per_execution: Any) -> None:
 def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter | None:
     """What `fit` shall train on; None for other data, as that it validates on."""
     fit = current()
-    if fit is None or not fit.is_shared or not fit.is_synchronous or fit.data is not None:
+    if fit is None or not fit.is_shared or fit.data is not None:
+        return None
+    if not fit.is_synchronous and fit.following is None:
         return None
     size, following = fit.batch_size, fit.following
     fit.data = EvenAdapter(
@@ -251,7 +257,7 @@ def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
         averages,
         x,
         following=followed() if is_shared else None,
-        is_synchronous=peer.alone() or all(algorithm.is_synchronous for algorithm in algorithms),
+        is_synchronous=is_synchronous(model),
         differs=any(not algorithm.keeps_equal for algorithm in algorithms),
     )
 

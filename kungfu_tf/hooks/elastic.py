@@ -9,7 +9,6 @@ import tensorflow as tf
 from kungfu_tf import _gate, _trained, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf._size_plan import SizePlan
-from kungfu_tf.elastic import meeting
 from kungfu_tf.initializer import broadcast
 from kungfu_tf.session.average import assigned_means
 
@@ -26,8 +25,12 @@ class ElasticHook(Hook):
     leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
     Whatever anybody else asks for is followed as well: what was asked last counts.
 
-    It costs one small exchange in each step. The data are the program's affair: nobody knows which
-    samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
+    Where peers do not meet in each step (`PairAveragingOptimizer`) each goes over between two of
+    its own, and waits there for the slowest one. All go on at rank 0's step, also one that was at
+    `max_step`, where it waits for the others. Nothing else may end the training of one peer.
+
+    Otherwise it costs one small exchange in each step. The data are the program's affair: nobody
+    knows which samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
     `seed=kungfu_tf.uid()`, and repeated.
 
     In a job that does not change its size it only ends the training.
@@ -40,9 +43,7 @@ class ElasticHook(Hook):
     Raises:
         ValueError: If the schedule cannot be understood: where, and why; if `max_step` is not
             positive.
-        FailedPreconditionError: When the session is created, if the peers may change and do not
-            meet in each step, as those of `PairAveragingOptimizer`. In a run on rank 0, if there
-            cannot be as many.
+        FailedPreconditionError: In a run on rank 0, if there cannot be as many.
 
     Example:
 
@@ -67,8 +68,8 @@ class ElasticHook(Hook):
 
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
-        if self._may_change():
-            meeting.check("ElasticHook", _trained.algorithms_of(v1.get_default_graph()))
+        algorithms = _trained.algorithms_of(v1.get_default_graph())
+        self._is_synchronous = not algorithms or any(a.is_synchronous for a in algorithms)
         if self._plan is not None:
             self._plan.begin()
         self._global_step = v1.train.get_or_create_global_step()
@@ -81,31 +82,41 @@ class ElasticHook(Hook):
         self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context: Any) -> None:
-        """Goes over to others, all peers before the same step."""
+        """Goes over to others, all peers before the same step or each before one of its own."""
         self._is_trained = _gate.is_step(run_context)
-        if self._is_trained and self._may_change():
-            self._follow(run_context.session)
+        if not self._is_trained or not self._may_change():
+            return
+        if self._plan is not None:
+            self._plan.ask(self._step)
+        if self._is_time():
+            self._go_over(run_context.session)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Ends the training when it is time."""
         del run_values
         # Within the run it may be read before it is raised.
         self._step = int(run_context.session.run(self._global_step))
-        if self._is_trained and self._step >= self._max_step:
-            run_context.request_stop()
+        while self._is_trained and self._step >= self._max_step:
+            if self._is_synchronous or not self._may_change() or not _some_go_on(False):
+                run_context.request_stop()
+                return
+            self._go_over(run_context.session)
 
     @staticmethod
     def _may_change() -> bool:
         return peer.launched() and peer.elastic()
 
-    def _follow(self, session: Any) -> None:
-        if self._plan is not None:
-            self._plan.ask(self._step)
+    def _is_time(self) -> bool:
+        """Whether all peers are about to go over, or to ask each other whether they do."""
+        if peer.joining():
+            return True
+        if not self._is_synchronous:
+            return peer.outdated() and _some_go_on(True)
+        return self._means is None or bool(peer.all_reduce_int_max(peer.outdated()))
+
+    def _go_over(self, session: Any) -> None:
         if self._means is not None and not peer.joining():
-            # They have to know before they go over, while those that leave are there.
-            if not peer.all_reduce_int_max(peer.outdated()):
-                return
-            session.run(self._means)
+            session.run(self._means)  # while those that leave are there
         if not peer.resize():
             return
         if peer.detached():
@@ -113,3 +124,8 @@ class ElasticHook(Hook):
             raise tf.errors.OutOfRangeError(None, None, "this peer takes no part any more")
         session.run(self._broadcast)
         self._step = int(session.run(self._global_step))
+
+
+def _some_go_on(mine: bool) -> bool:
+    """Whether some peer does. All meet here that are at their end, or have heard of others."""
+    return bool(peer.all_reduce_int_max(mine))

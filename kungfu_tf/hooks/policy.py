@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kungfu_tf import _batch, _gate, errors, peer, variables
+import tensorflow as tf
+
+from kungfu_tf import _batch, _gate, _trained, errors, peer, variables
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer.broadcast import values_of_root
 from kungfu_tf.policy.base import BasePolicy
@@ -35,6 +37,8 @@ class PolicyHook(Hook):
     Raises:
         TypeError: If a policy is none.
         ValueError: If a number is not positive, or `on_error` something else.
+        FailedPreconditionError: When the session is created, if the job may change its size and the
+            peers do not meet in each step, as those of `PairAveragingOptimizer`.
         PolicyError: In a run, if a policy raises and that ends the training.
 
     Example:
@@ -72,6 +76,14 @@ class PolicyHook(Hook):
         self._peers: int | None = None  # the epoch of those that have trained
 
     def begin(self) -> None:
+        algorithms = _trained.algorithms_of(tf.compat.v1.get_default_graph())
+        apart = [type(a).__name__ for a in algorithms if not a.is_synchronous]
+        if apart and peer.launched() and peer.elastic():
+            raise errors.FailedPreconditionError(
+                "PolicyHook: the policies of all peers agree in each step, and the peers of "
+                f"{apart[0]} go over to others each after a step of its own. Take an optimizer "
+                "whose peers meet in each step, or a job that does not change its size"
+            )
         self._training = _SessionTraining(self._first)
 
     def after_create_session(self, session: Any, coord: Any) -> None:

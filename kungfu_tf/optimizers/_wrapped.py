@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 import tensorflow as tf
 
-from kungfu_tf import _gate, _keras, _trained, errors, ops, peer
+from kungfu_tf import _gate, _keras, _trained, _weight, errors, ops, peer
 from kungfu_tf._warn import warn
 from kungfu_tf.fit.running import current
 from kungfu_tf.optimizers.algorithm import Algorithm
@@ -50,7 +50,7 @@ class Wrapped(_keras.Base):
             return list(gradients)
         algorithm = self.kungfu_algorithm
         if type(algorithm).gradients is Algorithm.gradients:
-            return self._kungfu_finite(list(gradients))
+            return self._kungfu_finite(_weight.of_samples(gradients))
         self._kungfu_warn_if_unknown()
         with _gate.before(gradients):
             return self._kungfu_finite(algorithm.gradients(gradients, variables, step=step))

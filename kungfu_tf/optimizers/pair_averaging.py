@@ -119,9 +119,9 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     end, where all meet. Callbacks that stop training do so there, and one that saves in the middle
     of an epoch saves rank 0's own model. Optimizer state is each peer's own.
 
-    `kungfu_tf.elastic.fit` and `kungfu_tf.hooks.ElasticHook` refuse it where peers may come and go:
-    nobody meets in a step, and each peer takes as many as it likes, so there is no step after which
-    all could go over to others.
+    In `kungfu_tf.elastic.fit` and with a `kungfu_tf.hooks.ElasticHook` peers may come and go: each
+    goes over between two steps of its own, and there the average of all models is what all go on
+    from. There a peer whose share of an epoch has a batch less makes a step with gradients of zero.
 
     Source: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML
     2018; that the model is pulled ahead of time, KungFu (Mai et al., OSDI 2020).

@@ -53,21 +53,7 @@ def trained_by(wrap, *hooks):
     return train, kf.ops.all_gather(tf.stack([weight.read_value(), gradient]))
 
 
-def refuses_pairs():
-    """Their peers do not meet in a step."""
-    with tf.Graph().as_default():
-        trained_by(kf.optimizers.PairAveragingOptimizer)
-        hook = kf.hooks.ElasticHook(None, STEPS)
-        try:
-            v1.train.MonitoredTrainingSession(hooks=[hook])
-        except kf.errors.FailedPreconditionError as error:
-            assert "ElasticHook: the peers of PairAveraging do not meet" in str(error)
-        else:
-            raise AssertionError("it was taken")
-
-
 def main() -> None:
-    refuses_pairs()
     models = Models()
     with tf.Graph().as_default():
         train, models.values = trained_by(

@@ -26,18 +26,20 @@ ENDS = {
     "elastic_fit.py": ["detached", "detached", "0 True", "detached", "detached"],
     "elastic_loop.py": ["0", "1", "detached", "detached"],
     "elastic_meanwhile.py": ["0", "1"],
+    "elastic_pairs.py": ["detached", "0", "1", "2", "detached"],
     "elastic_policies.py": ["0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
+    "elastic_session_pairs.py": ["0 2", "1 2", "detached"],
 }
 # Each where it says something new.
-PROGRAMS = ["elastic_fit.py"]
+PROGRAMS = ["elastic_fit.py", "elastic_pairs.py"]
 BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
     PROGRAMS += ["elastic_context.py", "elastic_loop.py", "elastic_meanwhile.py"]
-    of_sessions = ["elastic_session.py", "elastic_averaging.py", "elastic_policies.py"]
-    PROGRAMS += of_sessions if IS_KERAS_2 else ["elastic.py"]
+    of_sessions = ["session", "session_pairs", "averaging", "policies"]
+    PROGRAMS += [f"elastic_{name}.py" for name in of_sessions] if IS_KERAS_2 else ["elastic.py"]
 
 
 def ran(program: Path, *arguments: str, slots: int = 4, server: str | None = None) -> str:

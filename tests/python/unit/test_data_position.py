@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Iterator
 
@@ -102,6 +103,32 @@ def test_arrays(peers: Peers) -> None:
         seen = trained_on(peers, samples, position, [2, 4, 1, 3])
         assert sorted(seen) == list(range(LENGTH))
         assert (sorted(seen[: 3 * BATCH * 2]) == seen[: 3 * BATCH * 2]) is False or not shuffle
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", ["dataset", "arrays"])
+def test_peers_that_come_to_different_places_lose_nothing(
+    peers: Peers, kind: str, shuffle: bool
+) -> None:
+    first = 5
+    position = Position(sample=first)
+    if kind == "arrays":
+        dataset = of_arrays(np.arange(LENGTH), position, BATCH, shuffle=shuffle, seed=3)
+    else:
+        pairs = tf.data.Dataset.zip((numbers(), numbers()))
+        samples = shard(pairs, position=position, shuffle=16 if shuffle else None, seed=5)
+        dataset = samples.map(lambda one, other: one).batch(BATCH).prefetch(4)
+    seen: list[int] = []
+    for batches in [2, 0, 5], [1, 4], [0, 3, 1, 2], [LENGTH] * 3:
+        rests = peers.iterators(dataset, len(batches))
+        shares = [itertools.islice(rest, b) for rest, b in zip(rests, batches, strict=True)]
+        mine = [[int(x) for batch in share for x in batch] for share in shares]
+        assert shuffle or all(share == sorted(share) for share in mine)
+        seen += itertools.chain(*mine)
+        position.commit_shares([len(share) for share in mine])
+    assert (position.epoch, position.sample, len(position.gaps)) == (1, 0, 0)
+    assert len(seen) == len(set(seen)) == LENGTH - first
+    assert shuffle or sorted(seen) == list(range(first, LENGTH))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])

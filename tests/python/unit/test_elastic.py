@@ -14,7 +14,10 @@ from kungfu_tf import _batch, _ordinals, peer
 from kungfu_tf._size_plan import SizePlan
 from kungfu_tf.data.position import dealt_of, of_arrays
 from kungfu_tf.elastic import training
+from kungfu_tf.elastic.backup import Backup
 from kungfu_tf.elastic.continued import Continued
+from kungfu_tf.fit.asynchronous import AsynchronousFollowing
+from kungfu_tf.fit.following import Following
 from kungfu_tf.policy.training import Training
 
 X = np.arange(12.0).reshape(6, 2)
@@ -325,18 +328,31 @@ def test_a_loop_alone() -> None:
 def test_what_cannot_be_trained_is_an_error() -> None:
     plain = model_of("sgd")
     with pytest.raises(kf.errors.FailedPreconditionError, match=r"an optimizer of kungfu_tf"):
-        training._check_peers_meet(plain)
-    pairs = model_of(kf.optimizers.PairAveragingOptimizer(tf.keras.optimizers.SGD()))
-    with pytest.raises(kf.errors.FailedPreconditionError, match="PairAveraging do not meet"):
-        training._check_peers_meet(pairs)
+        training._check_peers_train_together(plain)
+    pairs = kf.optimizers.PairAveragingOptimizer(tf.keras.optimizers.SGD())
+    training._check_peers_train_together(model_of(pairs))
     ours = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
-    training._check_peers_meet(ours)
+    training._check_peers_train_together(ours)
+    ours.another = pairs
+    with pytest.raises(kf.errors.FailedPreconditionError, match=r"SGD and .*only some have peers"):
+        training._check_peers_train_together(ours)
     for argument in ("steps_per_epoch", "validation_split"):
         with pytest.raises(ValueError, match=argument):
             kf.elastic.fit(plain, X, **{argument: 1})
     given = {"x": "text", "y": None, "sample_weight": None, "initial_epoch": 0}
     with pytest.raises(TypeError, match="not str"):
         training._dataset(given, 0, 0)
+
+
+def test_where_peers_do_not_meet_backups_are_made_at_the_end_of_epochs(tmp_path: Path) -> None:
+    data = of_arrays((X,), kf.data.Position(), 2, shuffle=False, seed=0)
+    following, model = AsynchronousFollowing(dealt_of(data)), model_of("sgd")
+    keras_backup = tf.keras.callbacks.BackupAndRestore
+    Backup(keras_backup(str(tmp_path)), model, following)
+    often = keras_backup(str(tmp_path), save_freq=3)
+    Backup(often, model, Following(dealt_of(data)))
+    with pytest.raises(ValueError, match=r"save_freq=3 cannot be: the peers do not meet"):
+        Backup(often, model, following)
 
 
 def test_callbacks_see_one_training() -> None:
