@@ -14,10 +14,12 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:
 	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
+	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
+	@echo 'make bench-programs  what the scripts in benchmarks/ need that are called by themselves'
 	@echo 'make clean    removes what make has built; make distclean the virtual environments and the data, too'
 
 # -- Environments -------------------------------------------------------------------------------------------------

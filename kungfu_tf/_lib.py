@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kungfu_tf import _build, config, errors
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 LIBRARY_DIR = Path(__file__).resolve().parent / "lib"
 
 # kungfu_done of kungfu.h
@@ -109,6 +111,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_get_statistics": (None, [ctypes.POINTER(Statistics)]),
     "kungfu_completed": (ctypes.c_uint64, [ctypes.c_char_p]),
     "kungfu_environment": (ctypes.c_char_p, []),
+    "kungfu_check_variable": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p]),
 }
 
 _lock = threading.Lock()
@@ -179,6 +182,13 @@ def environment() -> list[tuple[str, str]]:
     """The variables that the core reads, and their meanings."""
     lines = core().kungfu_environment().decode().splitlines()
     return [(name, meaning) for name, _, meaning in (line.partition("\t") for line in lines)]
+
+
+def check_environment(environ: Mapping[str, str]) -> None:
+    """Raises the error of the first of these variables that the core would not understand."""
+    for name, _ in environment():
+        if text := environ.get(name):
+            check(core().kungfu_check_variable(name.encode(), os.fsencode(text)))
 
 
 def op_libraries() -> dict[Path, str]:

@@ -60,14 +60,14 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86400:
-        raise ValueError("not a number of seconds, 0 to 86400")
+        raise ValueError("expected a number of seconds, 0 to 86400")
     return seconds
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
-            raise ValueError(f"not one of {', '.join(choices)}")
+            raise ValueError(f"expected {' or '.join(choices)}")
         return text
 
     return parse

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kungfu_tf import config, errors
+from kungfu_tf import _lib, config, errors
 from kungfu_tf.launcher import placement, threads
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
@@ -99,15 +99,17 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def grace_period(environ: Mapping[str, str]) -> float:
-    """Seconds from a request to end to the next, stronger one.
+def check(environ: Mapping[str, str]) -> None:
+    """Finds at once what each peer would only find when it has loaded its program.
 
     Raises:
-        LaunchError: it is not a number.
+        LaunchError: a variable of ours cannot be understood.
     """
     try:
-        return config.GRACE.get(environ=environ)
-    except errors.InvalidArgumentError as error:
+        _lib.check_environment(environ)
+        for setting in config.SETTINGS:
+            setting.get(environ=environ)
+    except errors.KungfuError as error:
         raise LaunchError(str(error)) from error
 
 

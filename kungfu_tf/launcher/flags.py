@@ -78,7 +78,7 @@ class Options:
 
 def _strategy(value: str) -> str:
     if value.upper() not in STRATEGIES:
-        raise ValueError(f"is not a strategy; there are {', '.join(STRATEGIES)}")
+        raise ValueError(f"is no strategy: expected one of {', '.join(STRATEGIES)}")
     return value.upper()
 
 
@@ -240,7 +240,7 @@ FLAGS = (
         "allow_nvlink",
         "",
         kinds.switch,
-        "tell NCCL to use NVLink between the peers of a host (NCCL_P2P_LEVEL=NVL)",
+        "sets NCCL_P2P_LEVEL=NVL for programs that use NCCL themselves; kungfu_tf does not",
     ),
     Flag(
         "insecure",

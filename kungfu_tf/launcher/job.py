@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kungfu_tf import config
 from kungfu_tf.launcher import cluster as clusters
-from kungfu_tf.launcher import config_source, environment, process, summary, sweeper
+from kungfu_tf.launcher import config_source, process, summary, sweeper
 from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
@@ -57,7 +58,7 @@ class JobLoop:
         self._guard = guard
         self._signals = signals
         self._environ = environ
-        self._grace = environment.grace_period(environ)
+        self._grace = config.GRACE.get(environ=environ)
         self._selector = selectors.PollSelector()
         self._pipes = Pipes(output, self._selector)
         self._peers = {peer.rank: peer for peer in job.cluster.local_peers}

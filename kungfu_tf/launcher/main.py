@@ -78,6 +78,7 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
     workers: Sequence[str] | None = None
     restarts = recoveries = progress = 0
     began = time.monotonic()
+    environment.check(environ)
     try:
         with SignalPipe() as signals:
             if options.init_version < 0:
@@ -145,12 +146,14 @@ def _prepare(
     for warning in (identity.warning, gpus.warning):
         if warning is not None and not restarts:
             output.say(f"warning: {warning}")
-    shares = threads.shared_by(len(cluster.local_peers), environ)
-    cores = () if options.watch else threads.bound(len(cluster.local_peers), environ)
-    if (shares or cores) and not restarts:
-        output.say(threads.describe(shares, bool(cores)))
+    number = len(cluster.local_peers)
+    binding = threads.bound(number, environ, may_change=options.watch)
+    if number > 1 and not restarts:
+        output.say(threads.describe(threads.shared_by(number, environ), binding))
     directory = rundir.choose()
-    return environment.Job(cluster, identity, directory, gpus, options, cores, restarts=restarts)
+    return environment.Job(
+        cluster, identity, directory, gpus, options, binding.cores, restarts=restarts
+    )
 
 
 def _open_standard_descriptors() -> None:

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kungfu_tf import config, errors
+from kungfu_tf import config
 from kungfu_tf.launcher import quota
-from kungfu_tf.launcher.errors import LaunchError
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
 _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
@@ -46,44 +45,69 @@ def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
     return {name: str(number) for name, number in wanted.items() if name not in environ}
 
 
-def bound(peers: int, environ: Mapping[str, str]) -> Sequence[frozenset[int]]:
-    """The cores that each of `peers` stays on; none where there are too few, or not wanted.
+class Binding(NamedTuple):
+    """The cores that each peer stays on, or why there are none.
 
-    Who asks for more threads than a peer would have cores wants them to run elsewhere. What is left
-    over all may use. Under a quota a core is no peer's own: it stands still for all that is used
-    elsewhere.
-
-    Raises:
-        LaunchError: KUNGFU_BIND_TO cannot be understood.
+    Attributes:
+        cores: By local rank; empty: peers run where there is room.
+        why_not: Of that, for the user.
     """
-    try:
-        wanted = config.BIND_TO.get(environ=environ) == "cores"
-    except errors.InvalidArgumentError as error:
-        raise LaunchError(str(error)) from error
+
+    cores: Sequence[frozenset[int]]
+    why_not: str = ""
+
+
+def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -> Binding:
+    """Cores for each of `peers`, where there are enough and it is wanted.
+
+    What is left over all may use.
+
+    Args:
+        peers: How many there are on this host.
+        environ: What the user has set.
+        may_change: There may be more or fewer later.
+    """
     mine, number = cores()
-    if not wanted or number < len(mine) or not 2 <= peers <= len(mine):
-        return ()
+    if why_not := _why_unbound(peers, environ, mine, number, may_change):
+        return Binding((), why_not)
     share = len(mine) // peers
-    most = _threads(share)
-    if any(name in environ for name in BINDING) or any(
-        not 1 <= _number(environ[name]) <= most[name] for name in most if name in environ
-    ):
-        return ()
     rest = mine[share * peers :]
-    return [frozenset([*mine[share * i : share * (i + 1)], *rest]) for i in range(peers)]
+    return Binding([frozenset([*mine[share * i : share * (i + 1)], *rest]) for i in range(peers)])
 
 
-def describe(variables: Mapping[str, str], is_bound: bool) -> str:
-    """What is done."""
-    ids, number = cores()
-    shared = "1 core" if number == 1 else f"{number} cores"
-    if number < len(ids):
-        shared += f" (a quota of {len(ids)}: none has its own)"
+def _why_unbound(
+    peers: int, environ: Mapping[str, str], mine: Sequence[int], number: int, may_change: bool
+) -> str:
+    if may_change:
+        return "with -w their number may change"
+    if peers < 2:
+        return "it is alone"
+    if config.BIND_TO.get(environ=environ) == "none":
+        return "KUNGFU_BIND_TO is none"
+    if number < len(mine):  # a core stands still for all that is used elsewhere
+        return f"{number} are this container's quota of {len(mine)}"
+    if peers > number:
+        return f"there are {peers} peers"
+    for name in BINDING:
+        if name in environ:
+            return f"you have set {name}"
+    # Who asks for more threads than a peer would have cores wants them to run elsewhere.
+    for name, most in _threads(number // peers).items():
+        if name in environ and not 1 <= _number(environ[name]) <= most:
+            return f"you have set {name}={environ[name]}, and a peer's part is {most}"
+    return ""
+
+
+def describe(variables: Mapping[str, str], binding: Binding) -> str:
+    """What is done, for the user."""
+    number = cores().number
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
     told = [f"{listed}, unless you set them"] if variables else []
-    if is_bound:
+    if binding.cores:
         told.append("each stays on its own, unless KUNGFU_BIND_TO is none")
-    return f"the peers share {shared}: {'; '.join(told)}"
+    else:
+        told.append(f"none has its own: {binding.why_not}")
+    return f"the peers share {number} core{'s' if number > 1 else ''}: {'; '.join(told)}"
 
 
 def _threads(share: int) -> dict[str, int]:

@@ -136,13 +136,18 @@ const std::vector<Variable>& Variables() {
 
 }  // namespace
 
+Status Config::Set(const std::string& name, const std::string& text) {
+  for (const Variable& variable : Variables()) {
+    if (variable.documented.name == name) return variable.parse(text, this).WithContext(name + "='" + text + "'");
+  }
+  return InvalidArgumentError(name + ": there is no such variable");
+}
+
 StatusOr<Config> Config::FromEnvironment() {
   Config config;
   for (const Variable& variable : Variables()) {
     const char* text = std::getenv(variable.documented.name);
-    if (text == nullptr || *text == '\0') continue;
-    const Status status = variable.parse(text, &config);
-    if (!status.ok()) return status.WithContext(std::string(variable.documented.name) + "='" + text + "'");
+    if (text != nullptr && *text != '\0') KF_RETURN_IF_ERROR(config.Set(variable.documented.name, text));
   }
   return config;
 }

@@ -41,7 +41,9 @@ struct Config {
   // Whether all_reduces may use the memory of the host's peers. A transport that is forced carries all data itself.
   bool SharesMemory() const;
 
-  // An error names the variable that cannot be understood.
+  // Takes over what the variable `name` says. An error names it, what it says, and what would have been right.
+  Status Set(const std::string& name, const std::string& text);
+  // All that are set, and not empty.
   static StatusOr<Config> FromEnvironment();
 };
 

@@ -11,6 +11,7 @@
 #include "ops/c_api/last_error.h"
 #include "ops/peer/default_arena.h"
 #include "ops/peer/default_peer.h"
+#include "ops/plan/strategy.h"
 
 using kungfu::Peer;
 using kungfu::SetLastError;
@@ -227,4 +228,11 @@ const char* kungfu_environment(void) {
     return lines;
   }();
   return text->c_str();
+}
+
+int kungfu_check_variable(const char* name, const char* text) {
+  kungfu::Config config;
+  Status status = config.Set(name, text);
+  if (status.ok()) status = kungfu::ParseStrategy(config.strategy).status().WithContext("KUNGFU_STRATEGY");
+  return SetLastError(status);
 }

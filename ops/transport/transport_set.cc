@@ -28,6 +28,9 @@ StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, cons
   if (choice == "auto" || choice == "tcp") {
     set->tcp_.transport = std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), credentials);
   }
+  const Member& local = set->local_.transport ? set->local_ : set->tcp_;
+  KF_LOG(INFO) << local.transport->name() << " to peers of this host, "
+               << (set->tcp_.transport ? set->tcp_.transport->name() : "nothing") << " to others";
   return set;
 }
 

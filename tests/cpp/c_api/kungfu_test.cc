@@ -56,6 +56,13 @@ KF_TEST(CApi, NeedsNoPeerToSpeakOfItself) {
   EXPECT_EQ(kungfu_abi_version(), KUNGFU_ABI_VERSION);
   EXPECT_NE(std::string(kungfu_version()), "");
   EXPECT_CONTAINS(kungfu_environment(), "KUNGFU_SELF\t");
+  EXPECT_EQ(kungfu_check_variable("KUNGFU_STRATEGY", "ring"), kOk);
+  EXPECT_NE(kungfu_check_variable("KUNGFU_STRATEGY", "mesh"), kOk);
+  EXPECT_CONTAINS(kungfu_last_error(), "KUNGFU_STRATEGY: 'mesh' is no strategy: expected one of AUTO, STAR, ");
+  EXPECT_NE(kungfu_check_variable("KUNGFU_SPIN", "long"), kOk);
+  EXPECT_CONTAINS(kungfu_last_error(), "KUNGFU_SPIN='long': expected ");
+  EXPECT_NE(kungfu_check_variable("KUNGFU_MINE", "x"), kOk);
+  EXPECT_CONTAINS(kungfu_last_error(), "KUNGFU_MINE: there is no such variable");
   EXPECT_GE(kungfu_longest_name(), 64u);
   EXPECT_EQ(kungfu_digest("abc", 3), kungfu_digest("abcd", 3));
   EXPECT_NE(kungfu_digest("abc", 3), kungfu_digest("abcd", 4));

@@ -320,7 +320,29 @@ def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> No
     assert rundir.choose().path.startswith("/tmp/kungfu-")
 
 
-@pytest.mark.parametrize("text", ["soon", "-1", "nan", "1e9"])
-def test_a_time_of_grace_that_is_none(text: str) -> None:
-    with pytest.raises(LaunchError, match="KUNGFU_GRACE"):
-        environment.grace_period({"KUNGFU_GRACE": text})
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("KUNGFU_GRACE", "soon", "a number of seconds"),
+        ("KUNGFU_BIND_TO", "sockets", "cores or none"),
+        ("KUNGFU_TRANSPORT", "ib", "auto, shm, unix or tcp"),
+        ("KUNGFU_DIRECT", "on", "auto or off"),
+        ("KUNGFU_STRATEGY", "MESH", "one of AUTO, STAR, "),
+        ("KUNGFU_CHUNK_BYTES", "1", "an integer from 4096"),
+    ],
+)
+def test_a_variable_that_cannot_be_understood_starts_nothing(
+    name: str, text: str, expected: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", "echo", "started"]
+    code = subprocess.run(command, env={**os.environ, name: text}, timeout=60).returncode
+    assert code == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert err.startswith(f"kungfu-run: {name}")
+    assert repr(text) in err
+    assert f"expected {expected}" in err
+
+
+def test_what_is_understood() -> None:
+    environment.check({"KUNGFU_STRATEGY": "ring", "KUNGFU_TRANSPORT": "", "KUNGFU_MINE": "x"})

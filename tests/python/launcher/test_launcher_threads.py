@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from kungfu_tf.launcher import threads
-from kungfu_tf.launcher.errors import LaunchError
-from kungfu_tf.launcher.threads import Cores
+from kungfu_tf.launcher.threads import Binding, Cores
 
 
 @pytest.mark.parametrize(
@@ -39,10 +38,11 @@ def test_threads_are_told_of(words: list[str]) -> None:
 
 
 def test_what_is_told() -> None:
-    bound = "each stays on its own, unless KUNGFU_BIND_TO is none"
-    assert threads.describe({"A": "1"}, False).endswith(": A=1, unless you set them")
-    assert threads.describe({"A": "1"}, True).endswith(f": A=1, unless you set them; {bound}")
-    assert threads.describe({}, True).endswith(f": {bound}")
+    bound, unbound = Binding([frozenset({0})]), Binding((), "there are 8 peers")
+    own = "each stays on its own, unless KUNGFU_BIND_TO is none"
+    assert threads.describe({"A": "1"}, bound).endswith(f": A=1, unless you set them; {own}")
+    assert threads.describe({}, bound).endswith(f": {own}")
+    assert threads.describe({}, unbound).endswith(": none has its own: there are 8 peers")
 
 
 @pytest.mark.parametrize(("number", "computing"), [(1, "1"), (2, "1"), (8, "4"), (16, "8")])
@@ -51,8 +51,9 @@ def test_a_quota_is_shared_and_nobody_is_bound(
 ) -> None:
     monkeypatch.setattr(threads, "cores", lambda: Cores(range(16), number))
     assert threads.shared_by(2, {})["OMP_NUM_THREADS"] == computing
-    assert bool(threads.bound(2, {})) == (number == 16)
-    said = " (a quota of 16: none has its own): " in threads.describe({"A": "1"}, False)
+    binding = threads.bound(2, {})
+    assert bool(binding.cores) == (number == 16)
+    said = f"{number} are this container's quota of 16" in threads.describe({"A": "1"}, binding)
     assert said == (number < 16)
 
 
@@ -69,14 +70,37 @@ def test_each_peer_has_cores_of_its_own(
     monkeypatch: pytest.MonkeyPatch, cores: int, peers: int, bound: list[set[int]]
 ) -> None:
     monkeypatch.setattr(threads, "cores", lambda: Cores(range(cores), cores))
-    assert list(threads.bound(peers, {})) == bound
-    assert list(threads.bound(peers, threads.shared_by(peers, {}))) == bound
+    assert list(threads.bound(peers, {}).cores) == bound
+    assert list(threads.bound(peers, threads.shared_by(peers, {})).cores) == bound
     for own in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
-        assert list(threads.bound(peers, {own: "1"})) == bound
-        for plan in ("0", "3", "1,2", ""):  # all cores; more than those of a peer; by nesting
-            assert not threads.bound(peers, {own: plan})
-    assert not threads.bound(peers, {"OMP_PROC_BIND": "false"})
-    assert not threads.bound(peers, {"KUNGFU_BIND_TO": "none"})
+        assert list(threads.bound(peers, {own: "1"}).cores) == bound
+
+
+@pytest.mark.parametrize(
+    ("peers", "environ", "may_change", "why_not"),
+    [
+        (1, {}, False, "it is alone"),
+        (9, {}, False, "there are 9 peers"),
+        (2, {}, True, "with -w their number may change"),
+        (2, {"KUNGFU_BIND_TO": "none"}, False, "KUNGFU_BIND_TO is none"),
+        (2, {"OMP_PROC_BIND": "false"}, False, "you have set OMP_PROC_BIND"),
+        *(
+            (2, {name: plan}, False, f"you have set {name}={plan}, and a peer's part is 4")
+            for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+            for plan in ("0", "5", "1,2", "")  # all cores; more than those of a peer; by nesting
+        ),
+    ],
+)
+def test_no_peer_is_bound_and_why(
+    monkeypatch: pytest.MonkeyPatch,
+    peers: int,
+    environ: dict[str, str],
+    may_change: bool,
+    why_not: str,
+) -> None:
+    monkeypatch.setattr(threads, "cores", lambda: Cores(range(8), 8))
+    binding = threads.bound(peers, environ, may_change=may_change)
+    assert binding == Binding((), why_not)
 
 
 def test_neighbouring_cores_share_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,8 +150,3 @@ def test_peers_stay_on_their_cores(
     is_bound &= threads.cores().number == len(mine) > 1
     assert (first != second) == is_bound
     assert [line[-1] for line in said] == [str(int(is_bound))] * 2
-
-
-def test_what_peers_cannot_be_bound_to() -> None:
-    with pytest.raises(LaunchError, match="KUNGFU_BIND_TO"):
-        threads.bound(2, {"KUNGFU_BIND_TO": "sockets"})
