@@ -47,7 +47,7 @@ void Agreement::StartOnLoop() {
                                        : Choice::Of(StrategyName::kClique);
   proposal_.measures = wants_auto && !means_.measured && peers_.size() > 2;
   proposal_.chunk_bytes = means_.chunk_bytes;
-  proposal_.exchanges = wants_auto && peers_.size() <= kMostExchangers;
+  proposal_.exchanges = wants_auto && means_.exchanges && peers_.size() <= kMostExchangers;
   proposal_.direct = means_.direct && (wants_auto || means_.strategy == StrategyName::kHierarchy);
   proposal_.direct_bytes = means_.direct_bytes;
   TellOnLoop(kAgreementName, &proposal_, sizeof(proposal_), [this](const Status& status) { ProposedOnLoop(status); });

@@ -36,6 +36,7 @@ class Agreement {
     bool direct = false;     // whether the peers of a host try to use each other's memory
     Arena* arena = nullptr;  // null: this one does not take part in that
     uint64_t direct_bytes = 0;
+    bool exchanges = false;          // whether AUTO may do without a strategy where little is to be said
     std::optional<Choice> measured;  // by these peers before
   };
   // What holds for all.

@@ -143,6 +143,7 @@ void Session::AgreeOnLoop() {
   means.direct = options_.direct;
   means.arena = options_.arena;
   means.direct_bytes = options_.direct_bytes;
+  means.exchanges = options_.exchanges;
   if (previous_ && previous_->peers_.peers() == peers_.peers()) means.measured = previous_->terms_.measured;
   agreement_ =
       std::make_unique<Agreement>(loop_, pinger_.get(), peers_, rank_, means, run,

@@ -41,10 +41,15 @@ StatusOr<std::string> SecretOf(const Config& config) {
   return secret;
 }
 
-Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
+// Whether all peers of our host can compute at the same time.
+bool HaveCores(const Config& config, const PeerList& peers, int rank) {
+  if (config.own_cores != 0) return true;
   const std::vector<int> hosts = peers.HostOfRanks();
-  const auto local = std::count(hosts.begin(), hosts.end(), hosts[rank]);
-  Patience patience = local <= CoresOfThisProcess() ? kOnOwnCore : kOnSharedCores;
+  return std::count(hosts.begin(), hosts.end(), hosts[rank]) <= CoresOfThisProcess();
+}
+
+Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
+  Patience patience = HaveCores(config, peers, rank) ? kOnOwnCore : kOnSharedCores;
   if (config.own_cores != 0) patience = kOnBoundCores;
   if (config.spin >= 0) patience.looks = Seconds(1e-6 * config.spin);
   return patience;
@@ -170,6 +175,7 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.direct = config_.SharesMemory();
   options.arena = options.direct ? arena_ : nullptr;
   options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
+  options.exchanges = rank >= 0 && HaveCores(config_, peers, rank);
   const auto failed = [this](const Status& status) {
     if (control_) control_->ReportOnLoop(status.message());
   };

@@ -53,6 +53,10 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.direct_bytes = options.direct_bytes;
     config.arena_bytes = static_cast<long>(options.arena_bytes);
     config.log_level = 3;
+    if (options.own_cores) {
+      config.own_cores = 1;
+      config.spin = 0;  // it has none
+    }
     arenas_.push_back(options.arena_bytes > 0 ? std::move(*Arena::Create(options.arena_bytes)) : nullptr);
     StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config, arenas_.back().get());
     if (!peer.ok()) {

@@ -1,5 +1,7 @@
 // Small all-reduces of few peers, who tell everything to everyone, against sums made by hand.
 
+#include <sched.h>
+
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace {
 ClusterOptions Small() {
   ClusterOptions options;
   options.direct_bytes = 1 << 20;
+  options.own_cores = true;
   return options;
 }
 
@@ -68,6 +71,20 @@ KF_TEST(Exchange, NotWhereAStrategyIsNamed) {
   ClusterOptions options = Small();
   options.strategy = "STAR";
   Cluster cluster(4, options);
+  EXPECT_EQ(MessagesFor(&cluster, 1), 2u * 3);
+}
+
+// Messages that are sent and read one after the other had better be few.
+KF_TEST(Exchange, NotWherePeersOutnumberCores) {
+  ClusterOptions options = Small();
+  options.own_cores = false;
+  cpu_set_t before, one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_TRUE(sched_getaffinity(0, sizeof(before), &before) == 0);
+  ASSERT_TRUE(sched_setaffinity(0, sizeof(one), &one) == 0);
+  Cluster cluster(4, options);
+  sched_setaffinity(0, sizeof(before), &before);
   EXPECT_EQ(MessagesFor(&cluster, 1), 2u * 3);
 }
 

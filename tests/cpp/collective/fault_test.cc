@@ -19,6 +19,7 @@ std::vector<ClusterOptions> Movers() {
   ClusterOptions exchange, direct;
   exchange.arena_bytes = direct.arena_bytes = 64 << 20;
   exchange.direct_bytes = 1 << 20;
+  exchange.own_cores = true;
   return {ClusterOptions(), exchange, direct};
 }
 
