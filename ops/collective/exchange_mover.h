@@ -2,8 +2,8 @@
 // itself, in the order of the ranks, so that all have the same bits. A message takes one way, where a graph takes two:
 // to whoever reduces, and back.
 //
-// Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, and reduces p n. Where peers outnumber
-// cores these are done one after the other, and it is slower than the graphs: AUTO does without then.
+// Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, and reduces p n. Where peers
+// outnumber cores these are done one after the other, and it is slower than the graphs: AUTO does without then.
 
 #pragma once
 
