@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import importlib
 import ipaddress
@@ -22,8 +23,7 @@ _log = logging.getLogger(__name__)
 
 _SECONDS = 5.0  # that a request may take
 _LATENCY_SECONDS = 1.0  # that the other peers have to answer
-
-
+_MOST_TAKEN = 64  # ports that peers of this host may have when one comes
 _MOST_CONNECTIONS = 16  # at a time
 
 
@@ -107,14 +107,7 @@ class Endpoint:
         self.close()
         registry = prometheus.CollectorRegistry()
         registry.register(_Collector(self._families))
-        port = self._wanted + peer.local_rank() if self._wanted else 0
-        self._server = wsgiref.simple_server.make_server(
-            self._address,
-            port,
-            self._guarded(prometheus.make_wsgi_app(registry)),
-            server_class=_Server,
-            handler_class=_Handler,
-        )
+        self._server = self._listen(self._guarded(prometheus.make_wsgi_app(registry)))
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="kungfu-monitor", daemon=True
         )
@@ -135,6 +128,20 @@ class Endpoint:
             self._steps += steps
             self._seconds += seconds
             self._metrics.update(metrics)
+
+    def _listen(self, app: Callable[..., Any]) -> Any:
+        """On this peer's port; if who had its local rank before still has that, on the next."""
+        port = self._wanted + peer.local_rank() if self._wanted else 0
+        more = _MOST_TAKEN if port and peer.elastic() else 0
+        while True:
+            try:
+                return wsgiref.simple_server.make_server(
+                    self._address, port, app, server_class=_Server, handler_class=_Handler
+                )
+            except OSError as error:
+                if not more or error.errno != errno.EADDRINUSE:
+                    raise
+            port, more = port + 1, more - 1
 
     def _guarded(self, app: Callable[..., Any]) -> Callable[..., Any]:
         wanted = f"Bearer {self._token}".encode()

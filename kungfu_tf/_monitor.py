@@ -57,7 +57,8 @@ class Monitor:
         log_dir: Where TensorBoard looks; each peer writes into a folder of its own in it. Needs
             TensorBoard.
         port: Where the first peer of this host listens; the others take the next ones, by local
-            rank. 0: any. Needs `pip install kungfu_tf[monitor]`.
+            rank. Where peers come and go, one passes over a port that another still has. 0: any.
+            Needs `pip install kungfu_tf[monitor]`.
         address: Where to listen, default on this host only.
         token: Who asks must send it: `Authorization: Bearer <token>`. Default:
             KUNGFU_MONITOR_TOKEN, which is not shown to other users as arguments are. It must be

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import subprocess
+import sys
 import urllib.request
 
 import numpy as np
@@ -14,6 +16,7 @@ import tensorflow as tf
 import kungfu_tf as kf
 from kungfu_tf import _endpoint
 from kungfu_tf.ops import noise_scale
+from tests import ports
 
 keras = tf.keras
 
@@ -86,6 +89,27 @@ def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
         fit(keras.optimizers.SGD(0.1), fail, monitor)
     fit(keras.optimizers.SGD(0.1), fail, monitor)
     assert asked == [True, True] and monitor.port is None
+
+
+TWO_ENDPOINTS = """
+from kungfu_tf import _endpoint
+served = [_endpoint.Endpoint({port}, "127.0.0.1", None) for _ in range(2)]
+for one in served:
+    one.open()
+    print("at", one.port)
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["-w"]])
+def test_a_port_that_is_taken_is_passed_over_where_peers_come_and_go(flags: list[str]) -> None:
+    pytest.importorskip("prometheus_client")
+    port, after = ports.take(2)
+    program = [sys.executable, "-c", TWO_ENDPOINTS.format(port=port)]
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *flags, "-np", "1", *program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert f"at {port}\n" in ended.stdout, ended.stderr
+    assert (f"at {after}\n" in ended.stdout) == bool(flags)
+    assert ("Address already in use" in ended.stderr) == (not flags)
 
 
 def test_connections_that_ask_nothing_hold_up_no_other() -> None:
