@@ -19,7 +19,7 @@ help:
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
-	@echo 'make bench-programs  what the scripts in benchmarks/ need that are called by themselves'
+	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
 	@echo 'make clean    removes what make has built; make distclean the virtual environments and the data, too'
 
 # -- Environments -------------------------------------------------------------------------------------------------

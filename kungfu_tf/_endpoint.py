@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 
 _SECONDS = 5.0  # that a request may take
 _LATENCY_SECONDS = 1.0  # that the other peers have to answer
-_MOST_TAKEN = 64  # ports that peers of this host may have when one comes
+_MOST_PASSED = 64  # ports that others of this host may still have when a peer comes
+_LAST_PORT = 65535
 _MOST_CONNECTIONS = 16  # at a time
 
 
@@ -96,7 +97,7 @@ class Endpoint:
 
         Raises:
             LibraryError: If prometheus-client is missing.
-            OSError: If the port is taken.
+            OSError: If the port is taken; where peers come and go, if the next ones are, too.
         """
         try:
             prometheus = importlib.import_module("prometheus_client")
@@ -131,17 +132,21 @@ class Endpoint:
 
     def _listen(self, app: Callable[..., Any]) -> Any:
         """On this peer's port; if who had its local rank before still has that, on the next."""
-        port = self._wanted + peer.local_rank() if self._wanted else 0
-        more = _MOST_TAKEN if port and peer.elastic() else 0
+        port = mine = self._wanted + peer.local_rank() if self._wanted else 0
+        last = min(mine + _MOST_PASSED, _LAST_PORT) if mine and peer.elastic() else mine
         while True:
             try:
-                return wsgiref.simple_server.make_server(
+                server = wsgiref.simple_server.make_server(
                     self._address, port, app, server_class=_Server, handler_class=_Handler
                 )
             except OSError as error:
-                if not more or error.errno != errno.EADDRINUSE:
+                if port >= last or error.errno != errno.EADDRINUSE:
                     raise
-            port, more = port + 1, more - 1
+                port += 1
+            else:
+                if port != mine:
+                    _log.warning("port %d is taken: Prometheus is answered at %d", mine, port)
+                return server
 
     def _guarded(self, app: Callable[..., Any]) -> Callable[..., Any]:
         wanted = f"Bearer {self._token}".encode()

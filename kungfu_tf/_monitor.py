@@ -74,7 +74,8 @@ class Monitor:
         LibraryError: On entering, if TensorBoard or prometheus-client is missing and needed.
         InvalidArgumentError: With `port`, if `address` is not this host's own, and there is no
             token.
-        OSError: On entering, if the port is taken.
+        OSError: On entering, if the port is taken; where peers come and go, if the next ones are,
+            too.
 
     Example:
 

@@ -1,4 +1,4 @@
 """kungfu-run: starts, watches and ends the peers of one host.
 
-Standard library only, no TensorFlow.
+No TensorFlow; of the core it only asks what may be set (`_lib.check_environment`).
 """

@@ -18,6 +18,14 @@ from kungfu_tf.launcher.rundir import RunDirectory
 
 # Where Python finds a sitecustomize.py, which runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[1] / "compat" / "start")
+# What a peer is told by its launcher, whatever the environment of that says.
+_SAID = (
+    "KUNGFU_EPOCH",
+    "KUNGFU_MEMBERSHIP",
+    "KUNGFU_OWN_CORES",
+    config.RESTARTS.name,
+    config.PROGRESS.name,
+)
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 
@@ -99,16 +107,19 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def check(environ: Mapping[str, str]) -> None:
-    """Finds at once what each peer would only find when it has loaded its program.
+def check(options: Options, environ: Mapping[str, str]) -> None:
+    """Reads what the user has set, which peers would do only when they have loaded their program.
 
     Raises:
-        LaunchError: a variable of ours cannot be understood.
+        LaunchError: a variable of ours cannot be understood, or the core is missing.
     """
+    ignored = (*_SAID, "KUNGFU_STRATEGY") if options.strategy else _SAID
+    given = {name: text for name, text in environ.items() if text and name not in ignored}
     try:
-        _lib.check_environment(environ)
+        _lib.check_environment(given)
         for setting in config.SETTINGS:
-            setting.get(environ=environ)
+            if setting.name in given:
+                setting.get(environ=given)
     except errors.KungfuError as error:
         raise LaunchError(str(error)) from error
 

@@ -78,7 +78,7 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
     workers: Sequence[str] | None = None
     restarts = recoveries = progress = 0
     began = time.monotonic()
-    environment.check(environ)
+    environment.check(options, environ)
     try:
         with SignalPipe() as signals:
             if options.init_version < 0:

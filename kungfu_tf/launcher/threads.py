@@ -79,13 +79,13 @@ def _why_unbound(
     peers: int, environ: Mapping[str, str], mine: Sequence[int], number: int, may_change: bool
 ) -> str:
     if may_change:
-        return "with -w their number may change"
+        return "with -w the number of peers may change"
     if peers < 2:
-        return "it is alone"
+        return "there is no other peer"
     if config.BIND_TO.get(environ=environ) == "none":
         return "KUNGFU_BIND_TO is none"
     if number < len(mine):  # a core stands still for all that is used elsewhere
-        return f"{number} are this container's quota of {len(mine)}"
+        return f"a quota leaves {number} of {len(mine)}"
     if peers > number:
         return f"there are {peers} peers"
     for name in BINDING:
@@ -94,7 +94,8 @@ def _why_unbound(
     # Who asks for more threads than a peer would have cores wants them to run elsewhere.
     for name, most in _threads(number // peers).items():
         if name in environ and not 1 <= _number(environ[name]) <= most:
-            return f"you have set {name}={environ[name]}, and a peer's part is {most}"
+            least = "" if most == 1 else "1 to "
+            return f"you have set {name}={environ[name]}, and not {least}{most}"
     return ""
 
 
@@ -106,7 +107,7 @@ def describe(variables: Mapping[str, str], binding: Binding) -> str:
     if binding.cores:
         told.append("each stays on its own, unless KUNGFU_BIND_TO is none")
     else:
-        told.append(f"none has its own: {binding.why_not}")
+        told.append(f"none has its own, for {binding.why_not}")
     return f"the peers share {number} core{'s' if number > 1 else ''}: {'; '.join(told)}"
 
 

@@ -3,7 +3,8 @@
 // to whoever reduces, and back.
 //
 // Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, and reduces p n. Where peers
-// outnumber cores these are done one after the other, and it is slower than the graphs: AUTO does without then.
+// outnumber cores they take turns with that, and graphs, which have fewer messages, are faster: so AUTO does without if
+// that is so on rank 0's host.
 
 #pragma once
 

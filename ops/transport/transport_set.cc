@@ -29,8 +29,8 @@ StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, cons
     set->tcp_.transport = std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), credentials);
   }
   const Member& local = set->local_.transport ? set->local_ : set->tcp_;
-  KF_LOG(INFO) << local.transport->name() << " to peers of this host, "
-               << (set->tcp_.transport ? set->tcp_.transport->name() : "nothing") << " to others";
+  KF_LOG(INFO) << "peers of this host are to be reached by " << local.transport->name() << ", others by "
+               << (set->tcp_.transport ? set->tcp_.transport->name() : "nothing");
   return set;
 }
 

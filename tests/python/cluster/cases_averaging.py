@@ -300,7 +300,7 @@ def case_checkpoints_of_a_session_are_of_the_average(when):
             for step in saved.keys() - {0}:
                 kernel = tf.train.load_variable(saved[step], "kernel")
                 np.testing.assert_allclose(kernel, models[step - 1].mean(axis=0), rtol=1e-14)
-    # In which order three are added up depends on the operation's name.
+    # Where peers outnumber cores, the order in which three are added up depends on the name.
     np.testing.assert_allclose(models, unsaved, rtol=1e-12)
     assert np.abs(models[:, 1:] - models[:, :1]).max(axis=(1, 2, 3)).min() > 1e-3
 

@@ -331,18 +331,35 @@ def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> No
         ("KUNGFU_CHUNK_BYTES", "1", "an integer from 4096"),
     ],
 )
-def test_a_variable_that_cannot_be_understood_starts_nothing(
-    name: str, text: str, expected: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_variable_that_cannot_be_understood(name: str, text: str, expected: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        environment.check(flags.parse(["program"]), {name: text})
+    assert str(caught.value).startswith(name)
+    assert repr(text) in str(caught.value)
+    assert f"expected {expected}" in str(caught.value)
+
+
+def test_nothing_is_started_with_it() -> None:
     command = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", "echo", "started"]
-    code = subprocess.run(command, env={**os.environ, name: text}, timeout=60).returncode
-    assert code == 2
-    out, err = capfd.readouterr()
-    assert not out
-    assert err.startswith(f"kungfu-run: {name}")
-    assert repr(text) in err
-    assert f"expected {expected}" in err
+    environ = {**os.environ, "KUNGFU_TRANSPORT": "ib"}
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("kungfu-run: KUNGFU_TRANSPORT='ib'")
 
 
-def test_what_is_understood() -> None:
-    environment.check({"KUNGFU_STRATEGY": "ring", "KUNGFU_TRANSPORT": "", "KUNGFU_MINE": "x"})
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        ([], {"KUNGFU_STRATEGY": "ring", "KUNGFU_TRANSPORT": "", "KUNGFU_MINE": "x"}),
+        (["-strategy", "RING"], {"KUNGFU_STRATEGY": "MESH"}),  # the flag counts
+        ([], {"KUNGFU_EPOCH": "x", "KUNGFU_RESTARTS": "x"}),  # what counts is the launcher's
+    ],
+)
+def test_what_does_not_matter_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], environ: dict[str, str]
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("could not determine home directory")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    environment.check(flags.parse([*words, "program"]), environ)

@@ -42,7 +42,7 @@ def test_what_is_told() -> None:
     own = "each stays on its own, unless KUNGFU_BIND_TO is none"
     assert threads.describe({"A": "1"}, bound).endswith(f": A=1, unless you set them; {own}")
     assert threads.describe({}, bound).endswith(f": {own}")
-    assert threads.describe({}, unbound).endswith(": none has its own: there are 8 peers")
+    assert threads.describe({}, unbound).endswith(": none has its own, for there are 8 peers")
 
 
 @pytest.mark.parametrize(("number", "computing"), [(1, "1"), (2, "1"), (8, "4"), (16, "8")])
@@ -53,7 +53,9 @@ def test_a_quota_is_shared_and_nobody_is_bound(
     assert threads.shared_by(2, {})["OMP_NUM_THREADS"] == computing
     binding = threads.bound(2, {})
     assert bool(binding.cores) == (number == 16)
-    said = f"{number} are this container's quota of 16" in threads.describe({"A": "1"}, binding)
+    said = f"none has its own, for a quota leaves {number} of 16" in threads.describe(
+        {"A": "1"}, binding
+    )
     assert said == (number < 16)
 
 
@@ -79,13 +81,13 @@ def test_each_peer_has_cores_of_its_own(
 @pytest.mark.parametrize(
     ("peers", "environ", "may_change", "why_not"),
     [
-        (1, {}, False, "it is alone"),
+        (1, {}, False, "there is no other peer"),
         (9, {}, False, "there are 9 peers"),
-        (2, {}, True, "with -w their number may change"),
+        (2, {}, True, "with -w the number of peers may change"),
         (2, {"KUNGFU_BIND_TO": "none"}, False, "KUNGFU_BIND_TO is none"),
         (2, {"OMP_PROC_BIND": "false"}, False, "you have set OMP_PROC_BIND"),
         *(
-            (2, {name: plan}, False, f"you have set {name}={plan}, and a peer's part is 4")
+            (2, {name: plan}, False, f"you have set {name}={plan}, and not 1 to 4")
             for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
             for plan in ("0", "5", "1,2", "")  # all cores; more than those of a peer; by nesting
         ),
