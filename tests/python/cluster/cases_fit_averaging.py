@@ -97,6 +97,16 @@ def case_callbacks_see_the_average_and_the_peers_go_on_from_their_own(method):
     assert int(_keras.native(model.optimizer.iterations)) == steps
 
 
+def case_who_has_no_more_data_only_follows_the_average():
+    """What it is given instead of a batch moves nothing."""
+    _, watch, _ = fit("sma", momentum=0.0, epochs=1)
+    models = kf.ops.all_gather(np.stack(watch.in_steps)).numpy()
+    before, after = models[:, 2:-1], models[:, 3:]  # rank 0 has had its three batches
+    follows = before[0] + 0.2 * (before.mean(axis=0) - before[0])
+    np.testing.assert_allclose(after[0], follows, rtol=1e-12)
+    assert np.abs(after[2] - before[2]).max() > 1e-3
+
+
 @each(method=NAMES)
 def case_validation_is_of_the_average(method):
     held_out = training.samples(17)
