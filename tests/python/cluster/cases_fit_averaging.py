@@ -32,6 +32,7 @@ WRAP = {
     "central": lambda optimizer: SynchronousAveragingOptimizer(optimizer, momentum=0.5),
     "adaptive": lambda optimizer: AdaptiveSGDOptimizer(optimizer, SWITCH, alpha=0.2),
     "pair": PairAveragingOptimizer,
+    "alone": lambda optimizer: kf.optimizers.wrap(optimizer, kf.optimizers.Algorithm),
 }
 NAMES = ["sma", "adaptive", "pair"]
 SWITCH = 10  # in the second epoch
@@ -62,8 +63,8 @@ def flat(model):
     return np.concatenate([np.ravel(w) for w in model.get_weights()])
 
 
-def compiled(method, momentum=0.5):
-    model = training.dense_model()
+def compiled(method, momentum=0.5, regularizer=None):
+    model = training.dense_model(regularizer=regularizer)
     model.compile(WRAP[method](keras.optimizers.SGD(0.05, momentum=momentum)), "mse")
     return model
 
@@ -74,9 +75,9 @@ def mine():
     return [part[kf.rank() :: kf.size()][:count] for part in training.samples(96)]
 
 
-def fit(method, momentum=0.5, **options):
+def fit(method, momentum=0.5, regularizer=None, **options):
     """Returns the model, what was seen, and the history."""
-    model, watch = compiled(method, momentum), Watch()
+    model, watch = compiled(method, momentum, regularizer), Watch()
     callbacks = [*options.pop("callbacks", []), watch]
     history = model.fit(*mine(), batch_size=4, verbose=0, callbacks=callbacks, **options)
     return model, watch, history.history
@@ -97,12 +98,14 @@ def case_callbacks_see_the_average_and_the_peers_go_on_from_their_own(method):
     assert int(_keras.native(model.optimizer.iterations)) == steps
 
 
-def case_who_has_no_more_data_only_follows_the_average():
-    """What it is given instead of a batch moves nothing."""
-    _, watch, _ = fit("sma", momentum=0.0, epochs=1)
+@each(method=["sma", "alone"])
+def case_who_has_no_more_data_only_follows_the_average(method):
+    """Its own loss, that of a regularizer for instance, moves nothing."""
+    _, watch, _ = fit(method, momentum=0.0, regularizer=keras.regularizers.L2(0.1), epochs=1)
     models = kf.ops.all_gather(np.stack(watch.in_steps)).numpy()
     before, after = models[:, 2:-1], models[:, 3:]  # rank 0 has had its three batches
-    follows = before[0] + 0.2 * (before.mean(axis=0) - before[0])
+    drawn = 0.2 if method == "sma" else 0.0
+    follows = before[0] + drawn * (before.mean(axis=0) - before[0])
     np.testing.assert_allclose(after[0], follows, rtol=1e-12)
     assert np.abs(after[2] - before[2]).max() > 1e-3
 

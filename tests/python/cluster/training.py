@@ -111,14 +111,20 @@ def completed(optimizer: Any) -> list[int]:
 # -- Keras
 
 
-def dense_model(dtype: str = "float64") -> Any:
-    """A model with the same weights on every peer."""
+def dense_model(dtype: str = "float64", *, regularizer: Any = None) -> Any:
+    """A model with the same weights on every peer; `regularizer`: of the first layer's kernel."""
     tf.keras.utils.set_random_seed(11)
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
             layers.Input((FEATURES,), dtype=dtype),
-            layers.Dense(16, activation="relu", bias_initializer="ones", dtype=dtype),
+            layers.Dense(
+                16,
+                activation="relu",
+                bias_initializer="ones",
+                kernel_regularizer=regularizer,
+                dtype=dtype,
+            ),
             layers.Dense(16, activation="tanh", bias_initializer="ones", dtype=dtype),
             layers.Dense(1, bias_initializer="ones", dtype=dtype),
         ]
