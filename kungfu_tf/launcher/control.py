@@ -15,7 +15,10 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                                                and the end
   runner -> peer   failed <peer> <text>        that peer's process has failed
                    left <peer>                 that peer's process has ended well
-                   members <version> <peers>   who takes part from now on; "-": nobody
+                   members <version> <since> <peers>
+                                               who takes part from now on; "-": nobody. Instead of
+                                               whom it said in versions from <since> on, where
+                                               nobody has met; else the same number
                    proposed | refused <text>   the answer to the oldest question
 
 Before a correct hello nothing is believed. Whatever else arrives costs its sender the connection,
@@ -152,9 +155,11 @@ class ControlServer:
         """Tells them that `peer` has ended well: who still waits for it does so in vain."""
         self._announce(peer, f"left {peer}")
 
-    def announce_members(self, version: int, peers: Sequence[str], told: Iterable[int]) -> None:
+    def announce_members(
+        self, version: int, since: int, peers: Sequence[str], told: Iterable[int]
+    ) -> None:
         """Tells some peers, also where they connect later, who takes part."""
-        line = f"members {version} {','.join(peers) or '-'}\n".encode()
+        line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
         self._members |= dict.fromkeys(told, line)
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:

@@ -36,8 +36,8 @@ class Host(Protocol):
     def forgive(self, number: int) -> None:
         """How this one has ended concerns nobody."""
 
-    def publish(self, version: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        """Tells some of its peers who takes part."""
+    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        """Tells some of its peers who takes part; `since`: see Actions.publish."""
 
     def failed(self, peer: str, text: str) -> None:
         """Tells all of its peers that one has failed, which need not be of this host."""
@@ -275,10 +275,13 @@ class Leader:
     def _leaves(self, number: int, *, well: bool, how: str) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
         assert self._membership is not None
-        if not well and self._membership.awaits(number) and number in self._membership.members:
-            # Somebody may just have gone over to it.
+        awaited = self._membership.awaits(number)
+        lost = self._membership.ended(number, well=well)
+        if not well and awaited and number in self._membership.members:
+            # Somebody may just have gone over to it. Where a membership without it is published
+            # instead nobody hears of its failure: that would be the end of those who have.
             self._tell_failed(self._names[number], how)
-        return self._membership.ended(number, well=well)
+        return lost
 
     def end(self, first: int, code: int) -> None:
         self.again = None
@@ -362,7 +365,9 @@ class Leader:
     def _stop(self, number: int) -> None:
         self._hosts[self._places[number]].dismiss(number)
 
-    def _publish(self, version: int, members: Sequence[int], told: Sequence[int]) -> None:
+    def _publish(
+        self, version: int, since: int, members: Sequence[int], told: Sequence[int]
+    ) -> None:
         assert self._membership is not None
         names = [self._names[number] for number in members]
         if self._membership.is_settled:
@@ -370,7 +375,7 @@ class Leader:
         for address, host in self._hosts.items():
             here = [number for number in told if self._places[number] == address]
             if here:
-                host.publish(version, names, here)
+                host.publish(version, since, names, here)
 
     def _tell_source(self) -> None:
         """Writes down who takes part."""

@@ -25,7 +25,7 @@ _LINES = {
     "start": re.compile(f"{_NUMBER} {_NUMBER}"),
     "dismiss": re.compile(_NUMBER),
     "forgive": re.compile(_NUMBER),
-    "publish": re.compile(f"{_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*)"),
+    "publish": re.compile(f"{_NUMBER} {_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*)"),
     "proposed": re.compile(_NUMBER),
     "refused": re.compile(f"{_NUMBER} (.*)"),
     "failed": re.compile(f"{_PEER} (.*)"),
@@ -177,7 +177,9 @@ class Follower:
             self._tell(one)
         return True
 
-    def _obey(self, command: str, first: str = "", second: str = "", third: str = "") -> bool:
+    def _obey(
+        self, command: str, first: str = "", second: str = "", third: str = "", fourth: str = ""
+    ) -> bool:
         if command in ("failed", "left"):
             self._own.left(first) if command == "left" else self._own.failed(first, second)
         elif command == "start":
@@ -187,9 +189,10 @@ class Follower:
         elif command == "forgive":
             self._own.forgive(int(first))
         elif command == "publish":
-            peers = [] if second == "-" else second.split(",")
+            peers = [] if third == "-" else third.split(",")
             self.size = len(peers)
-            self._own.publish(int(first), peers, [int(number) for number in third.split(",")])
+            told = [int(number) for number in fourth.split(",")]
+            self._own.publish(int(first), int(second), peers, told)
         elif command in ("proposed", "refused"):
             return self._answer(int(first), None if command == "proposed" else second)
         elif command == "end":

@@ -235,8 +235,8 @@ class JobLoop:
     def forgive(self, number: int) -> None:
         self._stopped.add(number)
 
-    def publish(self, version: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        self._control.announce_members(version, peers, told)
+    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        self._control.announce_members(version, since, peers, told)
 
     def failed(self, peer: str, text: str) -> None:
         self._control.announce(peer, text)

@@ -13,7 +13,8 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
   first -> other   alive                                 every second
                    start <number> <version>              start a newcomer
                    dismiss <number> | forgive <number>   end it | how it ended concerns nobody
-                   publish <version> <peers> <numbers>   tell them who takes part; "-": nobody
+                   publish <version> <since> <peers> <numbers>
+                                                         tell them who takes part (control.py)
                    proposed <number>                     the answer to the oldest question
                    refused <number> <text>
                    failed <peer> <text> | left <peer>    tell all
@@ -119,8 +120,9 @@ class _Far:
     def forgive(self, number: int) -> None:
         self.say(f"forgive {number}")
 
-    def publish(self, version: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        self.say(f"publish {version} {','.join(peers) or '-'} {','.join(map(str, told))}")
+    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        numbers = ",".join(map(str, told))
+        self.say(f"publish {version} {since} {','.join(peers) or '-'} {numbers}")
 
     def failed(self, peer: str, text: str) -> None:
         self.say(f"failed {peer} {one_line(text)}")

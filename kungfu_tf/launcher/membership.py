@@ -5,7 +5,9 @@ are ready the next membership is published: the peers of today in their order, t
 or the first of today's where it is to be smaller, or those who are named. Newcomers hear of it when
 one of the others has entered it: so nobody follows into a membership that those who train have no
 time left for. It is over when all peers have entered it; until then no other one is published,
-unless a newcomer ends before anybody has met it: then the next one, without it, takes its place.
+unless a newcomer ends before it has heard of it: then nobody can have met the others there, and the
+next one, without that newcomer, takes its place. It says so, by the version of the first one whose
+place was taken (`since`): who has gone over to one of those goes over from there.
 Where some leave and others come, those leave first. What was proposed last counts.
 """
 
@@ -24,13 +26,14 @@ class Actions:
         start: Starts one more peer, which is to join, and returns its number; at an address that
             somebody wishes, if not None.
         stop: Ends a newcomer that is not needed.
-        publish: Tells some peers (the last argument) who takes part from a version on.
+        publish: Tells some peers (the last argument) who takes part from a version on; the second
+            argument is the first version whose place it takes, its own if there is none.
         say: A line for the user.
     """
 
     start: Callable[[str | None], int]
     stop: Callable[[int], None]
-    publish: Callable[[int, Sequence[int], Sequence[int]], None]
+    publish: Callable[[int, int, Sequence[int], Sequence[int]], None]
     say: Callable[[str], None]
 
 
@@ -51,6 +54,7 @@ class Membership:
 
     def __init__(self, members: Sequence[int], slots: int, actions: Actions) -> None:
         self.version = 0
+        self._since = 0  # the first version whose place this one takes; its own: of none
         self.members = list(members)
         self._slots = slots
         self._actions = actions
@@ -110,10 +114,10 @@ class Membership:
             self.target = size
         if refusal is None and not self.dissolved and size != len(self.members):
             self.dissolved = self._ending = True
-            self.version += 1
+            self.version = self._since = self.version + 1
             before, self.members = self.members, []
             self._actions.say(f"all peers leave; the job starts anew with {size}")
-            self._actions.publish(self.version, [], before)
+            self._actions.publish(self.version, self._since, [], before)
         return refusal
 
     def _refusal(self, size: int) -> str | None:
@@ -138,7 +142,7 @@ class Membership:
         if version == self.version:
             untold, self._untold = self._untold, []
             if untold:
-                self._actions.publish(version, self.members, untold)
+                self._actions.publish(version, self._since, self.members, untold)
             self._entering.discard(rank)
             self._advance()
 
@@ -161,7 +165,7 @@ class Membership:
             self._actions.say(f"newcomer {rank} has ended before it was taken in")
             self.target = max(len(self._remaining()), self.target - 1)
             if unmet:
-                self._publish([*self.members, *self._newcomers])
+                self._publish([*self.members, *self._newcomers], since=self._since)
             self._advance()
             return False
         if rank not in self.members:
@@ -204,12 +208,13 @@ class Membership:
             del self._newcomers[rank]
             self._actions.stop(rank)
 
-    def _publish(self, members: list[int]) -> None:
+    def _publish(self, members: list[int], *, since: int | None = None) -> None:
         self.version += 1
+        self._since = self.version if since is None else since
         before, self.members = self.members, members
         self._entering = {*before, *members}
         self._untold = [rank for rank in members if rank in self._newcomers]
         for rank in self._untold:
             del self._newcomers[rank]
         self._actions.say(f"from now on {len(members)} peer{'s' * (len(members) > 1)}")
-        self._actions.publish(self.version, members, before)
+        self._actions.publish(self.version, self._since, members, before)

@@ -201,8 +201,9 @@ KUNGFU_EXPORT void kungfu_want_size(int size, kungfu_done done, void* arg);
 /* As kungfu_propose_size with the number of workers that the runner's config server says. */
 KUNGFU_EXPORT void kungfu_propose_from_url(kungfu_done done, void* arg);
 /* Goes over to the newest membership that any peer has been told of; all call it at the same point of their work. A
- * newcomer, a peer of one until then, asks to be taken in, and waits. Who takes no part any more gets ABORTED from all
- * collectives that follow. What is pending in a membership that ends fails with CANCELLED. */
+ * newcomer, a peer of one until then, asks to be taken in, and waits. OK: all have gone over. Who takes no part any
+ * more gets ABORTED from all collectives that follow. What is pending in a membership that ends fails with CANCELLED.
+ */
 KUNGFU_EXPORT void kungfu_advance(kungfu_done done, void* arg);
 /* The same; if some peer has operations pending all get FAILED_PRECONDITION instead, and nothing has changed. */
 KUNGFU_EXPORT void kungfu_advance_if_idle(kungfu_done done, void* arg);

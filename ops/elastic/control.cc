@@ -27,6 +27,27 @@ std::string OneLine(std::string text) {
   return text;
 }
 
+std::optional<uint32_t> ParseVersion(const std::string& text) {
+  uint32_t version;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, version);
+  if (error != std::errc() || stop != end || version > kMaxVersion) return std::nullopt;
+  return version;
+}
+
+// <version> <since> <peers>
+std::optional<Membership> ParseMembership(const std::string& text) {
+  const size_t first = std::min(text.find(' '), text.size());
+  const size_t second = std::min(text.find(' ', first + 1), text.size());
+  if (second == text.size()) return std::nullopt;
+  const std::optional<uint32_t> version = ParseVersion(text.substr(0, first));
+  const std::optional<uint32_t> since = ParseVersion(text.substr(first + 1, second - first - 1));
+  const std::string names = text.substr(second + 1);
+  const StatusOr<PeerList> peers = names == "-" ? PeerList() : PeerList::Parse(names);
+  if (!version || !since || *since > *version || !peers.ok()) return std::nullopt;
+  return Membership{*version, *peers, *since};
+}
+
 timeval ToTimeval(Seconds seconds) {
   const auto us = std::chrono::ceil<std::chrono::microseconds>(seconds).count();
   return {static_cast<time_t>(us / 1000000), static_cast<suseconds_t>(us % 1000000)};
@@ -148,13 +169,9 @@ bool Control::Understood(const std::string& command, const std::string& rest) {
   const size_t space = std::min(rest.find(' '), rest.size());
   const std::string first = rest.substr(0, space), second = rest.substr(std::min(space + 1, rest.size()));
   if (command == "members") {
-    uint32_t version;
-    const auto [stop, error] = std::from_chars(first.data(), first.data() + first.size(), version);
-    const StatusOr<PeerList> peers = second == "-" ? PeerList() : PeerList::Parse(second);
-    if (error != std::errc() || stop != first.data() + first.size() || version > kMaxVersion || !peers.ok())
-      return false;
-    handlers_.members({version, *peers});
-    return true;
+    const std::optional<Membership> membership = ParseMembership(rest);
+    if (membership) handlers_.members(*membership);
+    return membership.has_value();
   }
   const StatusOr<PeerId> peer = PeerId::Parse(first);
   if (!peer.ok()) return false;

@@ -9,7 +9,9 @@
 //                                                 server says; every question has its answer
 //   runner -> peer    failed <peer> <text>        a peer has failed
 //                     left <peer>                 it has ended well
-//                     members <version> <peers>   who takes part from now on; "-": nobody
+//                     members <version> <since> <peers>
+//                                                 who takes part from now on; "-": nobody. Instead of whom it said in
+//                                                 versions from <since> on, where nobody has met; else the same number
 //                     proposed | refused <text>   the answer to the oldest question
 //
 // Lines end in '\n' and have at most 64 KiB; control characters in texts are replaced by spaces.

@@ -19,6 +19,9 @@ namespace kungfu {
 struct Membership {
   uint32_t version = 0;
   PeerList peers;
+  // In those from this number on, before this one, the peers have not come together, and will not: a newcomer has ended
+  // before it was told. This one takes their place. The default: there are none.
+  uint32_t since = ~0u;
 };
 
 // The peers of one membership may go through several sessions (another strategy, a fresh start after an error), of
@@ -44,6 +47,8 @@ class Announcements {
   void WhenKnownOnLoop(uint32_t version, std::optional<Seconds> patience, Known known);
   // Nothing will be announced any more.
   void FailOnLoop(const Status& why);
+  // Not OK: why nothing will be.
+  const Status& failed() const { return failed_; }
 
  private:
   struct Waiting {
@@ -55,7 +60,7 @@ class Announcements {
 
   EventLoop* const loop_;
   Membership newest_;
-  Status failed_;  // not OK: nothing will be announced
+  Status failed_;
   std::list<Waiting> waiting_;
 };
 

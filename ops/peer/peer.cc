@@ -25,7 +25,6 @@ constexpr Patience kOnBoundCores{Seconds(5e-3), Seconds(50e-6)};
 // Where peers share cores what it waits for may need this one.
 constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
 constexpr char kEpochName[] = "kungfu/the change of epochs";
-constexpr char kAdvanceName[] = "kungfu/the next membership";
 
 StatusOr<std::string> SecretOf(const Config& config) {
   if (!config.secret.empty()) return config.secret;
@@ -131,6 +130,8 @@ void Peer::OpenControl() {
     } else if (router_) {
       router_->GiveUpOnLoop(peer, UnavailableError(text));
     }
+    failed_peers_.push_back(peer);
+    JudgeOnLoop();
   };
   handlers.peer_left = [this](const PeerId& peer) {
     const int rank = session()->peers().RankOf(peer);
@@ -139,10 +140,12 @@ void Peer::OpenControl() {
   handlers.members = [this](const Membership& membership) {
     announcements_->AnnounceOnLoop(membership);
     newest_version_ = announcements_->newest().version;
+    ReplaceOnLoop();
   };
   handlers.runner_lost = [this] {
     session()->AbortOnLoop(UnavailableError("the launcher is gone"));
     announcements_->FailOnLoop(UnavailableError("the launcher is gone"));
+    JudgeOnLoop();
   };
   control_ = std::make_unique<Control>(loop_.get(), config_.control, self_, std::move(handlers));
 }
@@ -252,84 +255,11 @@ void Peer::Want(int size, const StatusCallback& answered) {
   Propose(size, answered);
 }
 
-void Peer::Advance(bool only_if_idle, StatusCallback done) {
-  const std::shared_ptr<Session> old = session();
-  if (!elastic()) return done(OkStatus());
-  const auto on_loop = [this, done](const std::function<void()>& task) {
-    if (!loop_->Post(task)) done(CancelledError("this peer has shut down"));
-  };
-  if (joining_) {
-    return on_loop([this, old, done] {
-      control_->ReadyOnLoop();
-      GoOverWhenKnownOnLoop(old, VersionOf(old->epoch()) + 1, done);
-    });
-  }
-  struct News {
-    uint64_t version, busy;
-  };
-  auto news = std::make_shared<News>(News{newest_version_, only_if_idle && old->busy() ? 1u : 0u});
-  Operation ask;
-  ask.kind = Kind::kAllReduce;
-  ask.name = kAdvanceName;
-  ask.of_core = true;
-  ask.dtype = DType::kUint64;
-  ask.op = ReduceOp::kMax;
-  ask.spans = {{news.get(), news.get(), 2}};
-  ask.done = [this, old, news, done, on_loop](const Status& status) {
-    if (status.ok() && news->busy) {
-      return done(FailedPreconditionError("a new membership: operations of some peer are pending"));
-    }
-    if (!status.ok() || news->version <= VersionOf(old->epoch())) return done(status);
-    on_loop([this, old, news, done] { GoOverWhenKnownOnLoop(old, static_cast<uint32_t>(news->version), done); });
-  };
-  old->Start(std::move(ask));
-}
-
-void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done) {
-  KF_DCHECK(loop_->InLoop());
-  // A newcomer is told when the others have come to the end of a step. Its runner ends it if it is not wanted any more.
-  const std::optional<Seconds> patience = joining_ ? std::nullopt : std::optional(Seconds(config_.collective_timeout));
-  announcements_->WhenKnownOnLoop(
-      version, patience, [this, old, version, done](const StatusOr<Membership>& membership) {
-        if (!membership.ok()) return done(membership.status());
-        if (!joining_ && membership->version != version) {
-          return done(UnavailableError("membership " + std::to_string(version) + " was replaced by " +
-                                       std::to_string(membership->version) +
-                                       " while the peers went over to it: a newcomer has ended"));
-        }
-        const StrategySpec used = strategy();
-        const StrategySpec next = used.fathers.empty() ? used : *ParseStrategy(config_.strategy);
-        GoOverOnLoop(old, membership->peers, FirstEpoch(membership->version), next, done);
-      });
-}
-
-// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
-void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
-                        const StrategySpec& strategy, const StatusCallback& done) {
-  KF_DCHECK(loop_->InLoop());
-  old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
-  old->WhenIdleOnLoop([this, old, peers, epoch, strategy, done] {
-    old->EndOnLoop();
-    p2p_->BeginEpoch(epoch);
-    const int rank = peers.RankOf(self_);
-    const std::shared_ptr<Session> next = MakeSession(rank < 0 ? PeerList() : peers, rank, epoch, strategy);
-    next->BeginOnLoop(joining_ ? nullptr : old);
-    if (VersionOf(epoch) != VersionOf(old->epoch())) {
-      counters_.throughput().Forget();
-    } else if (strategy.fathers != this->strategy().fathers) {
-      counters_.throughput().Forget(static_cast<int>(StrategyName::kTree));
-    }
-    SetSession(next, strategy);
-    if (VersionOf(epoch) != VersionOf(old->epoch())) TrafficByRank();  // from now on the rates are of these peers
-    if (rank >= 0) joining_ = false;
-    if (control_ && VersionOf(epoch) != VersionOf(old->epoch())) control_->EnteredOnLoop(VersionOf(epoch));
-    done(router_->ListenOnLoop());
-  });
-}
-
 void Peer::Interrupt(const Status& why) {
   RunAndWait([&] {
-    if (router_) session()->InterruptOnLoop(why);
+    if (!router_) return;
+    session()->InterruptOnLoop(why);
+    JudgeOnLoop();
   });
 }
 
@@ -366,6 +296,7 @@ void Peer::Shutdown() {
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {
     if (announcements_) announcements_->FailOnLoop(CancelledError("this peer has shut down"));
+    if (entering_) EndEnteringOnLoop(CancelledError("this peer has shut down"));
     p2p_->CloseOnLoop(CancelledError("this peer has shut down"));
     if (!router_) return left->set_value();
     session()->AbortOnLoop(CancelledError("this peer has shut down"));

@@ -59,9 +59,11 @@ class Peer {
   void Want(int size, const StatusCallback& answered);
   // Goes over to the newest membership that any peer has been told of; all call it at the same point of their work, and
   // go over together. A newcomer, which is a peer of one until then, asks to be taken in, and waits. `done` is called
-  // once, later or at once. With OK: session() is that of the newest membership, the old one if there is no other; of
-  // no peers (kAborted for all that follows) if this peer takes no part any more. What is pending in a session that
-  // ends fails with kCancelled. Any thread.
+  // once, later or at once. With OK: session() is that of the newest membership, and all its peers have gone over; the
+  // old one if there is no other; of no peers (kAborted for all that follows) if this peer takes no part any more. If a
+  // newcomer ends before it was told, the membership that the runner announces instead counts. Otherwise they have not
+  // come together, in the old session or the new one: kUnavailable if a peer is gone, kDeadlineExceeded if one does not
+  // come. What is pending in a session that ends fails with kCancelled. Any thread.
   void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
   // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
   void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
@@ -99,6 +101,16 @@ class Peer {
                     const StrategySpec& strategy, const StatusCallback& done);
   void Advance(bool only_if_idle, StatusCallback done);
   void GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done);
+  void EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done);
+  void MeetOnLoop(const StatusCallback& done);
+  void MetOnLoop(const std::shared_ptr<Session>& session, const Status& status);
+  // Whether the runner may still announce one in place of the membership that this peer is entering.
+  bool MayBeReplacedOnLoop() const;
+  // Goes over to that, if it was announced. Returns whether it does.
+  bool ReplaceOnLoop();
+  // Ends the wait for it where it is in vain.
+  void JudgeOnLoop();
+  void EndEnteringOnLoop(const Status& status);
   void SetSession(std::shared_ptr<Session> session, const StrategySpec& strategy) EXCLUDES(session_mu_);
   Status StartLoop(const PeerList& peers, int rank);
   void OpenControl();
@@ -121,9 +133,18 @@ class Peer {
   std::unique_ptr<Control> control_;
   std::unique_ptr<P2p> p2p_;
   std::unique_ptr<Announcements> announcements_;  // the loop's
-  std::atomic<uint32_t> newest_version_{0};       // that was announced
-  std::atomic<bool> joining_{false};              // a newcomer that was not taken in yet
-  std::atomic<int> wanted_{0};                    // by the last Want
+  // This peer has gone over to a membership, and not all have yet. The loop's.
+  struct Entering {
+    std::shared_ptr<Session> session;
+    StatusCallback done;  // of Advance
+    Status failed;        // not OK: they cannot come together; the runner may know one that can
+    EventLoop::TimerId timer;
+  };
+  std::optional<Entering> entering_;
+  std::vector<PeerId> failed_peers_;         // as the runner says; the loop's
+  std::atomic<uint32_t> newest_version_{0};  // that was announced
+  std::atomic<bool> joining_{false};         // a newcomer that was not taken in yet
+  std::atomic<int> wanted_{0};               // by the last Want
 
   mutable Mutex session_mu_;
   std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);

@@ -75,7 +75,8 @@ struct Fixture {
       failed.set_value({peer.ToString(), text});
     };
     handlers.members = [this](const Membership& membership) {
-      members.set_value(std::to_string(membership.version) + " " + membership.peers.ToString());
+      members.set_value(std::to_string(membership.version) + " " + std::to_string(membership.since) + " " +
+                        membership.peers.ToString());
     };
     handlers.runner_lost = [this] { lost.set_value(); };
     control = std::make_unique<Control>(loop.get(), path.empty() ? runner.path() : path,
@@ -142,9 +143,11 @@ KF_TEST(Control, HearsWhoTakesPart) {
   EXPECT_OK(f.Open());
   f.runner.Accept();
   f.runner.Say(
-      "members\nmembers 1\nmembers x 127.0.0.1:1\nmembers 99999 127.0.0.1:1\nmembers 1 127.0.0.1:1,127.0.0.1:1\n");
-  f.runner.Say("members 2 127.0.0.1:10003,127.0.0.1:10004\n");
-  EXPECT_EQ(f.members.get_future().get(), "2 127.0.0.1:10003,127.0.0.1:10004");
+      "members\nmembers 1\nmembers 1 1\nmembers 1 127.0.0.1:1\nmembers x 1 127.0.0.1:1\nmembers 1 x 127.0.0.1:1\n"
+      "members 1  127.0.0.1:1\nmembers 1 -1 127.0.0.1:1\nmembers 1 2 127.0.0.1:1\nmembers 99999 1 127.0.0.1:1\n"
+      "members 1 1 127.0.0.1:1,127.0.0.1:1\nmembers 1 1 127.0.0.1:1 127.0.0.1:2\n");
+  f.runner.Say("members 2 1 127.0.0.1:10003,127.0.0.1:10004\n");
+  EXPECT_EQ(f.members.get_future().get(), "2 1 127.0.0.1:10003,127.0.0.1:10004");
   f.OnLoop([&] { f.control->CloseOnLoop(); });
 }
 
@@ -152,8 +155,8 @@ KF_TEST(Control, HearsThatNobodyTakesPart) {
   Fixture f;
   EXPECT_OK(f.Open());
   f.runner.Accept();
-  f.runner.Say("members 3 -\n");
-  EXPECT_EQ(f.members.get_future().get(), "3 ");
+  f.runner.Say("members 3 3 -\n");
+  EXPECT_EQ(f.members.get_future().get(), "3 3 ");
   f.OnLoop([&] { f.control->CloseOnLoop(); });
 }
 

@@ -38,8 +38,8 @@ class Hands:
     def forgive(self, number: int) -> None:
         self.done.append(f"forgive {number}")
 
-    def publish(self, version: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        self.done.append(f"publish {version} {' '.join(peers)} to {list(told)}")
+    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        self.done.append(f"publish {version} {since} {' '.join(peers)} to {list(told)}")
 
     def failed(self, peer: str, text: str) -> None:
         self.done.append(f"failed {peer} {text}")

@@ -106,6 +106,17 @@ def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Ru
             )
 
 
+def test_who_takes_part_is_told_to_some_also_to_one_that_comes_later(runner: Runner) -> None:
+    with runner.hello(4) as peer, runner.hello(5) as other:
+        runner.server.announce_members(3, 2, [NAMES[4], NAMES[6]], [4, 6])
+        line = b"members 3 2 127.0.0.1:10004,127.0.0.1:10006\n"
+        assert peer.recv(4096) == line
+        with runner.hello(6) as late:
+            assert late.recv(4096) == line
+        runner.server.announce_members(4, 4, [], [5])
+        assert other.recv(4096) == b"members 4 4 -\n"
+
+
 def test_the_others_are_told_who_has_ended_well(runner: Runner) -> None:
     with runner.hello(4), runner.hello(5) as other:
         runner.server.announce_left(NAMES[4])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kungfu_tf.launcher.director import Rules
-from tests.python.launcher.runners import leader_of, refusals
+from kungfu_tf.launcher import membership
+from kungfu_tf.launcher.director import Leader, Rules
+from tests.python.launcher.runners import Hands, leader_of, refusals
 
 
 def test_a_job_of_one_host_asks_nobody() -> None:
@@ -46,11 +47,46 @@ def test_in_reload_mode_all_leave_and_start_anew() -> None:
     assert leader.change(2) is None
     assert hands.take() == []
     assert leader.change(3) is None
-    assert hands.take() == ["publish 1  to [0, 1]"]
+    assert hands.take() == ["publish 1 1  to [0, 1]"]
     assert leader.change(4) is None  # what was asked for last counts
     leader.ended(0, 0, stopped=False)
     leader.ended(1, 0, stopped=False)
     assert (leader.over, leader.again) == (True, 4)
+
+
+def grown(size: int) -> tuple[Leader, Hands]:
+    """A job of one peer that is about to take in the others."""
+    leader, hands = leader_of(1, Rules(watch=True))
+    leader.change(size)
+    for number in range(1, size):
+        leader.started(number, f"127.0.0.1:{10000 + number}")
+        leader.ready(number)
+    hands.take()
+    return leader, hands
+
+
+def test_without_a_newcomer_that_dies_unmet_the_others_go_on_and_hear_of_no_failure() -> None:
+    leader, hands = grown(3)
+    leader.ended(1, -9, stopped=False)
+    peers = "127.0.0.1:10000 127.0.0.1:10002"
+    assert hands.take() == ["forgive 1", f"publish 2 1 {peers} to [0]"]
+    leader.entered(0, 2)
+    assert hands.take() == [f"publish 2 1 {peers} to [2]"]
+
+
+def test_a_newcomer_that_dies_when_it_was_told_ends_the_job() -> None:
+    leader, hands = grown(2)
+    leader.entered(0, 1)
+    hands.take()
+    leader.ended(1, -9, stopped=False)
+    assert hands.take() == ["failed 127.0.0.1:10001 killed by SIGKILL", "end 0 137"]
+
+
+def test_one_that_cannot_be_replaced_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "MOST_VERSIONS", 1)
+    leader, hands = grown(2)
+    leader.ended(1, -9, stopped=False)
+    assert "failed 127.0.0.1:10001 killed by SIGKILL" in hands.take()
 
 
 def test_who_fails_to_leave_ends_the_job() -> None:

@@ -24,7 +24,7 @@ def test_a_document_says_who_leaves() -> None:
     assert leader.follow([first, second, third]) is None
     assert hands.take() == []
     assert leader.follow([second, third, "127.0.0.1:7", "0.0.0.0:1"]) is None
-    assert hands.take() == [f"publish 1 {second} {third} to [0, 1, 2]"]
+    assert hands.take() == [f"publish 1 1 {second} {third} to [0, 1, 2]"]
     enter(leader, 0, 1, 2)
     assert hands.take() == ["start 3 1", "start 4 1"]
     # What was asked for still means the same when it has another address.
@@ -35,7 +35,7 @@ def test_a_document_says_who_leaves() -> None:
     assert leader.follow([second, third, "127.0.0.1:7", "127.0.0.1:20003"]) is None  # the same one
     assert hands.take() == ["dismiss 4"]
     leader.ready(3)
-    assert hands.take() == [f"publish 2 {second} {third} 127.0.0.1:20003 to [1, 2]"]
+    assert hands.take() == [f"publish 2 2 {second} {third} 127.0.0.1:20003 to [1, 2]"]
 
 
 class Written(Source):

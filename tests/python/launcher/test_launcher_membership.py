@@ -31,8 +31,11 @@ class Job:
     def _stop(self, rank: int) -> None:
         self.done.append(f"stop {rank}")
 
-    def _publish(self, version: int, members: Sequence[int], told: Sequence[int]) -> None:
-        self.done.append(f"{version}: {_list(members)} to {_list(told)}")
+    def _publish(
+        self, version: int, since: int, members: Sequence[int], told: Sequence[int]
+    ) -> None:
+        instead = "" if since == version else f" since {since}"
+        self.done.append(f"{version}{instead}: {_list(members)} to {_list(told)}")
 
     def take(self) -> list[str]:
         done, self.done = self.done, []
@@ -107,13 +110,30 @@ def test_a_newcomer_that_dies_before_anybody_meets_it_is_left_out() -> None:
     job.membership.ready(3)
     assert job.take() == ["start 2", "start 3", "1: 0,1,2,3 to 0,1"]
     assert not job.membership.ended(2, well=False)
-    assert job.take() == ["2: 0,1,3 to 0,1"]
+    assert job.take() == ["2 since 1: 0,1,3 to 0,1"]
     assert job.membership.is_settled
     job.membership.entered(0, 1)  # as it had before it heard of that
     assert job.take() == []
     job.membership.entered(0, 2)
-    assert job.take() == ["2: 0,1,3 to 3"]
+    assert job.take() == ["2 since 1: 0,1,3 to 3"]
     assert job.membership.ended(3, well=False)  # rank 0 may have begun to talk to it
+
+
+def test_who_takes_the_place_of_several_memberships_names_the_first() -> None:
+    job = Job(1, slots=4)
+    job.membership.propose(2)
+    job.membership.ready(1)
+    job.all_enter(0, 1)
+    job.membership.propose(4)
+    job.membership.ready(2)
+    job.membership.ready(3)
+    job.take()
+    assert not job.membership.ended(2, well=False)
+    assert not job.membership.ended(3, well=True)
+    assert job.take() == ["3 since 2: 0,1,3 to 0,1", "4 since 2: 0,1 to 0,1"]
+    job.all_enter(0, 1)
+    job.membership.propose(1)
+    assert job.take() == ["5: 0 to 0,1"]
 
 
 def test_a_member_that_dies_is_a_loss() -> None:

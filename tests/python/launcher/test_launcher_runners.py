@@ -21,16 +21,16 @@ def test_a_job_grows_onto_another_host_and_shrinks(two: Two) -> None:
     two.follower.started(2, "127.0.0.2:10000")
     two.follower.ready(2)
     peers = "127.0.0.1:10000 127.0.0.1:10001 127.0.0.2:10000"
-    two.until(lambda: two.here.done == [f"publish 1 {peers} to [0]"])
+    two.until(lambda: two.here.done == [f"publish 1 1 {peers} to [0]"])
     two.here.take()
     two.leader.entered(0, 1)
-    two.until_there(f"publish 1 {peers} to [2]")
+    two.until_there(f"publish 1 1 {peers} to [2]")
     assert two.follower.size == two.leader.size == 3
     two.leader.entered(1, 1)
     two.follower.entered(2, 1)
     answers = refusals(two.follower, 2, 2)
     two.until(lambda: answers == [None])
-    two.until_there("publish 2 127.0.0.1:10000 127.0.0.1:10001 to [2]")
+    two.until_there("publish 2 2 127.0.0.1:10000 127.0.0.1:10001 to [2]")
     two.follower.ended(2, 0, stopped=False)
     two.until_there("left 127.0.0.2:10000")
 
@@ -114,7 +114,7 @@ def test_without_a_runner_whose_peers_nobody_has_met_the_others_go_on(two: Two) 
     two.follower.close()
     two.until(lambda: two.leader.size == 2)
     assert "the runner on 127.0.0.2 is gone: the job goes on without that host" in two.said
-    assert two.here.take() == [FAILED, "publish 2 127.0.0.1:10000 127.0.0.1:10001 to [0]"]
+    assert two.here.take() == ["publish 2 1 127.0.0.1:10000 127.0.0.1:10001 to [0]"]
 
 
 def test_without_a_host_that_has_no_peer_the_others_go_on(two: Two) -> None:

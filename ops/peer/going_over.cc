@@ -1,0 +1,160 @@
+// How a peer goes over to another membership, or to another epoch of the same.
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/peer/peer.h"
+
+namespace kungfu {
+namespace {
+
+constexpr char kAdvanceName[] = "kungfu/the next membership";
+constexpr char kMeetName[] = "kungfu/all have gone over";
+// How long a membership that has failed may still be replaced: within that the runner knows that a process, or a host,
+// is gone (kungfu_tf/launcher/leading.py).
+constexpr Seconds kVerdict{10};
+
+}  // namespace
+
+void Peer::Advance(bool only_if_idle, StatusCallback done) {
+  const std::shared_ptr<Session> old = session();
+  if (!elastic()) return done(OkStatus());
+  const auto on_loop = [this, done](const std::function<void()>& task) {
+    if (!loop_->Post(task)) done(CancelledError("this peer has shut down"));
+  };
+  if (joining_) {
+    return on_loop([this, old, done] {
+      control_->ReadyOnLoop();
+      GoOverWhenKnownOnLoop(old, VersionOf(old->epoch()) + 1, done);
+    });
+  }
+  struct News {
+    uint64_t version, busy;
+  };
+  auto news = std::make_shared<News>(News{newest_version_, only_if_idle && old->busy() ? 1u : 0u});
+  Operation ask;
+  ask.kind = Kind::kAllReduce;
+  ask.name = kAdvanceName;
+  ask.of_core = true;
+  ask.dtype = DType::kUint64;
+  ask.op = ReduceOp::kMax;
+  ask.spans = {{news.get(), news.get(), 2}};
+  ask.done = [this, old, news, done, on_loop](const Status& status) {
+    if (status.ok() && news->busy) {
+      return done(FailedPreconditionError("a new membership: operations of some peer are pending"));
+    }
+    if (!status.ok() || news->version <= VersionOf(old->epoch())) return done(status);
+    on_loop([this, old, news, done] { GoOverWhenKnownOnLoop(old, static_cast<uint32_t>(news->version), done); });
+  };
+  old->Start(std::move(ask));
+}
+
+void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  // A newcomer is told when the others have come to the end of a step. Its runner ends it if it is not wanted any more.
+  const std::optional<Seconds> patience = joining_ ? std::nullopt : std::optional(Seconds(config_.collective_timeout));
+  // A newer one takes the place of the one that was agreed on: any other follows only when all have entered that.
+  announcements_->WhenKnownOnLoop(version, patience, [this, old, done](const StatusOr<Membership>& membership) {
+    if (!membership.ok()) return done(membership.status());
+    EnterOnLoop(old, *membership, done);
+  });
+}
+
+void Peer::EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  const StrategySpec used = strategy();
+  const StrategySpec next = used.fathers.empty() ? used : *ParseStrategy(config_.strategy);
+  GoOverOnLoop(old, membership.peers, FirstEpoch(membership.version), next, [this, done](const Status& status) {
+    if (!status.ok()) return done(status);
+    MeetOnLoop(done);
+  });
+}
+
+// Who has gone over is in it when all have: a newcomer may die before it is told of it, and what the peers agree on at
+// the start of a session reaches its mailbox all the same.
+void Peer::MeetOnLoop(const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  const std::shared_ptr<Session> session = this->session();
+  if (session->rank() < 0) return done(OkStatus());
+  if (!announcements_->failed().ok()) return done(announcements_->failed());
+  if (entering_) EndEnteringOnLoop(CancelledError("this peer has gone over to another membership"));
+  entering_ = Entering{session, done, {}, {}};
+  if (ReplaceOnLoop()) return;
+  Operation meet;
+  meet.kind = Kind::kBarrier;
+  meet.name = kMeetName;
+  meet.of_core = true;
+  meet.done = [this, session](const Status& status) { MetOnLoop(session, status); };
+  session->Start(std::move(meet));
+}
+
+// The death of a newcomer shows here earlier than the membership without it is announced.
+void Peer::MetOnLoop(const std::shared_ptr<Session>& session, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  if (!entering_ || entering_->session != session) return;  // it was replaced
+  if (status.ok()) return EndEnteringOnLoop(status);
+  entering_->failed = status;
+  entering_->timer = loop_->RunAtOnLoop(After(kVerdict), [this] { EndEnteringOnLoop(Status(entering_->failed)); });
+  JudgeOnLoop();
+}
+
+// The runner names none that has failed if it announces a membership without it instead.
+bool Peer::MayBeReplacedOnLoop() const {
+  KF_DCHECK(loop_->InLoop());
+  if (!entering_ || !announcements_->failed().ok()) return false;
+  const std::shared_ptr<Session>& session = entering_->session;
+  if (session != this->session() || session->interrupted()) return false;
+  return std::none_of(failed_peers_.begin(), failed_peers_.end(),
+                      [&](const PeerId& peer) { return session->peers().RankOf(peer) >= 0; });
+}
+
+bool Peer::ReplaceOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (!MayBeReplacedOnLoop()) return false;
+  const Membership newest = announcements_->newest();
+  const uint32_t version = VersionOf(entering_->session->epoch());
+  if (newest.version <= version || newest.since > version) return false;
+  loop_->CancelTimerOnLoop(entering_->timer);
+  const Entering given_up = *std::exchange(entering_, std::nullopt);
+  EnterOnLoop(given_up.session, newest, given_up.done);
+  return true;
+}
+
+void Peer::JudgeOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (entering_ && !entering_->failed.ok() && !MayBeReplacedOnLoop()) EndEnteringOnLoop(Status(entering_->failed));
+}
+
+void Peer::EndEnteringOnLoop(const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  loop_->CancelTimerOnLoop(entering_->timer);
+  const Entering ended = *std::exchange(entering_, std::nullopt);
+  ended.done(status);
+}
+
+// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
+void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
+                        const StrategySpec& strategy, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
+  old->WhenIdleOnLoop([this, old, peers, epoch, strategy, done] {
+    old->EndOnLoop();
+    p2p_->BeginEpoch(epoch);
+    const int rank = peers.RankOf(self_);
+    const std::shared_ptr<Session> next = MakeSession(rank < 0 ? PeerList() : peers, rank, epoch, strategy);
+    next->BeginOnLoop(joining_ ? nullptr : old);
+    if (VersionOf(epoch) != VersionOf(old->epoch())) {
+      counters_.throughput().Forget();
+    } else if (strategy.fathers != this->strategy().fathers) {
+      counters_.throughput().Forget(static_cast<int>(StrategyName::kTree));
+    }
+    SetSession(next, strategy);
+    if (VersionOf(epoch) != VersionOf(old->epoch())) TrafficByRank();  // from now on the rates are of these peers
+    if (rank >= 0) joining_ = false;
+    if (control_ && VersionOf(epoch) != VersionOf(old->epoch())) control_->EnteredOnLoop(VersionOf(epoch));
+    done(router_->ListenOnLoop());
+  });
+}
+
+}  // namespace kungfu
