@@ -67,17 +67,16 @@ def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -
         environ: What the user has set.
         may_change: There may be more or fewer later.
     """
-    mine, number = cores()
-    if why_not := _why_unbound(peers, environ, mine, number, may_change):
+    available = cores()
+    if why_not := _why_unbound(peers, environ, available, may_change):
         return Binding((), why_not)
-    share = len(mine) // peers
+    mine, share = available.ids, available.number // peers
     rest = mine[share * peers :]
     return Binding([frozenset([*mine[share * i : share * (i + 1)], *rest]) for i in range(peers)])
 
 
-def _why_unbound(
-    peers: int, environ: Mapping[str, str], mine: Sequence[int], number: int, may_change: bool
-) -> str:
+def _why_unbound(peers: int, environ: Mapping[str, str], available: Cores, may_change: bool) -> str:
+    mine, number = available
     if may_change:
         return "with -w the number of peers may change"
     if peers < 2:

@@ -13,6 +13,30 @@
 namespace kungfu::testing {
 namespace {
 
+// Of a job of a and b: both have gone over to one with c, which has not been told, and wait for it.
+struct GoneOver {
+  explicit GoneOver(const std::string& strategy = "AUTO", bool is_there = true) {
+    job.strategy = strategy;
+    job.StartMembers("ab");
+    if (is_there) job.Start('c');
+    job.Announce("abc", "ab");
+    a = job.Advance('a');
+    b = job.Advance('b');
+    for (const char name : std::string("ab")) job.HearEntered(name);
+  }
+  void ExpectBothWait() {
+    for (auto* future : {&a, &b}) {
+      EXPECT_TRUE(future->wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
+    }
+  }
+  void ExpectBothMeet() {
+    for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
+  }
+
+  Job job;
+  std::future<Status> a, b;
+};
+
 KF_TEST(GoingOver, OneThatIsTakenInAndDeadIsAnErrorOfAll) {
   Job job;
   job.StartMembers("ab");
@@ -28,54 +52,37 @@ KF_TEST(GoingOver, OneThatIsTakenInAndDeadIsAnErrorOfAll) {
 
 // Who is in the new session already is told later than it sees that it cannot succeed.
 KF_TEST(GoingOver, OneThatDiesAmongThoseThatGoOverIsAnErrorOfAll) {
-  Job job;
-  job.StartMembers("ab");
-  job.Start('c');
-  job.Announce("abc", "ab");
-  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
-  for (const char name : std::string("ab")) job.HearEntered(name);
-  job.Say('a', "failed 127.0.0.1:1355 killed by SIGKILL\n");
-  Status status = Wait(&a);
+  GoneOver over;
+  over.job.Say('a', "failed 127.0.0.1:1355 killed by SIGKILL\n");
+  const Status status = Wait(&over.a);
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_CONTAINS(status.message(), "killed by SIGKILL");
-  job.Say('b', "failed 127.0.0.1:1355 killed by SIGKILL\n");
-  status = Wait(&b);
-  EXPECT_EQ(status.code(), Code::kUnavailable);
+  over.job.Say('b', "failed 127.0.0.1:1355 killed by SIGKILL\n");
+  EXPECT_EQ(Wait(&over.b).code(), Code::kUnavailable);
 }
 
 // Not only where the start of a session needs it: with a strategy that is named, and no memory shared, it need not be
 // there for that.
 KF_TEST(GoingOver, WhoHasGoneOverWaitsForTheOthersAndForTheNewcomers) {
   for (const char* const strategy : {"AUTO", "RING"}) {
-    Job job;
-    job.strategy = strategy;
-    job.StartMembers("ab");
-    job.Start('c');
-    job.Announce("abc", "ab");
-    std::future<Status> a = job.Advance('a'), b = job.Advance('b'), c = job.Advance('c');
-    for (const char name : std::string("ab")) job.HearEntered(name);
-    for (auto* future : {&a, &b}) {
-      EXPECT_TRUE(future->wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
-    }
-    job.Repeat("abc", "c");
-    for (auto* future : {&a, &b, &c}) EXPECT_OK(Wait(future));
-    job.ExpectSum("abc");
+    GoneOver over(strategy);
+    std::future<Status> c = over.job.Advance('c');
+    over.ExpectBothWait();
+    over.job.Repeat("abc", "c");
+    over.ExpectBothMeet();
+    EXPECT_OK(Wait(&c));
+    over.job.ExpectSum("abc");
   }
 }
 
 KF_TEST(GoingOver, ANewcomerThatDiesWhileTheOthersGoOverIsNotMissed) {
   for (const char* const strategy : {"AUTO", "RING"}) {
-    Job job;
-    job.strategy = strategy;
-    job.StartMembers("ab");
-    job.Announce("abc");  // it never comes
-    std::future<Status> a = job.Advance('a'), b = job.Advance('b');
-    for (const char name : std::string("ab")) job.HearEntered(name);
-    job.Replace("ab", "ab");
-    for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
-    EXPECT_EQ(VersionOf(job.peer('a')->session()->epoch()), 2u);
-    job.ExpectSum("ab");
-    job.ExpectAllAdvance("ab");
+    GoneOver over(strategy, /*is_there=*/false);
+    over.job.Replace("ab", "ab");
+    over.ExpectBothMeet();
+    EXPECT_EQ(VersionOf(over.job.peer('a')->session()->epoch()), 2u);
+    over.job.ExpectSum("ab");
+    over.job.ExpectAllAdvance("ab");
   }
 }
 
@@ -83,22 +90,14 @@ KF_TEST(GoingOver, ANewcomerThatDiesWhileTheOthersGoOverIsNotMissed) {
 // those that are in it still.
 KF_TEST(GoingOver, ANewcomerThatTheOthersSeeDieIsNotMissed) {
   for (const char* const strategy : {"AUTO", "RING"}) {
-    Job job;
-    job.strategy = strategy;
-    job.StartMembers("ab");
-    job.Start('c');
-    job.Announce("abc", "ab");
-    std::future<Status> a = job.Advance('a'), b = job.Advance('b');
-    for (const char name : std::string("ab")) job.HearEntered(name);
-    job.Stop('c');
-    for (auto* future : {&a, &b}) {
-      EXPECT_TRUE(future->wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
-    }
-    job.Replace("ab", "a");
-    EXPECT_TRUE(b.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
-    job.Repeat("ab", "b");
-    for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
-    job.ExpectSum("ab");
+    GoneOver over(strategy);
+    over.job.Stop('c');
+    over.ExpectBothWait();
+    over.job.Replace("ab", "a");
+    over.ExpectBothWait();
+    over.job.Repeat("ab", "b");
+    over.ExpectBothMeet();
+    over.job.ExpectSum("ab");
   }
 }
 
@@ -129,45 +128,33 @@ KF_TEST(GoingOver, NewcomersMayDieOneAfterTheOther) {
 }
 
 KF_TEST(GoingOver, WhatFollowsOneThatIsMetWaitsForTheNextTime) {
-  Job job;
-  job.StartMembers("ab");
-  job.Start('c');
-  job.Announce("abc");
-  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
-  for (const char name : std::string("ab")) job.HearEntered(name);
-  std::future<Status> c = job.Advance('c');
-  job.HearEntered('c');
-  job.Announce("ab");
-  for (auto* future : {&a, &b, &c}) EXPECT_OK(Wait(future));
-  EXPECT_EQ(VersionOf(job.peer('a')->session()->epoch()), 1u);
-  job.ExpectSum("abc");
-  job.ExpectAllAdvance("abc");
-  job.ExpectSum("ab");
+  GoneOver over;
+  over.job.Repeat("abc", "c");
+  std::future<Status> c = over.job.Advance('c');
+  over.job.HearEntered('c');
+  over.job.Announce("ab");
+  over.ExpectBothMeet();
+  EXPECT_OK(Wait(&c));
+  EXPECT_EQ(VersionOf(over.job.peer('a')->session()->epoch()), 1u);
+  over.job.ExpectSum("abc");
+  over.job.ExpectAllAdvance("abc");
+  over.job.ExpectSum("ab");
 }
 
 KF_TEST(GoingOver, AnOrdinaryOneDoesNotReplaceTheOneBefore) {
-  Job job;
-  job.StartMembers("ab");
-  job.Start('c');
-  job.Announce("abc", "ab");
-  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
-  for (const char name : std::string("ab")) job.HearEntered(name);
-  const std::shared_ptr<Session> before = job.peer('a')->session();
-  job.Announce("ab", "ab");  // which no runner does as long as it has not heard of the newcomer's entry
-  EXPECT_TRUE(job.peer('a')->session() == before);
-  EXPECT_TRUE(a.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
+  GoneOver over;
+  const std::shared_ptr<Session> before = over.job.peer('a')->session();
+  over.job.Announce("ab", "ab");  // which no runner does as long as it has not heard of the newcomer's entry
+  EXPECT_TRUE(over.job.peer('a')->session() == before);
+  over.ExpectBothWait();
 }
 
 KF_TEST(GoingOver, WhoShutsDownOrLosesItsRunnerWaitsForNobody) {
-  Job job;
-  job.StartMembers("ab");
-  job.Announce("abc");
-  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
-  for (const char name : std::string("ab")) job.HearEntered(name);
-  job.HangUp('b');
-  EXPECT_EQ(Wait(&b).code(), Code::kUnavailable);
-  job.Stop('a');
-  EXPECT_EQ(Wait(&a).code(), Code::kCancelled);
+  GoneOver over("AUTO", /*is_there=*/false);
+  over.job.HangUp('b');
+  EXPECT_EQ(Wait(&over.b).code(), Code::kUnavailable);
+  over.job.Stop('a');
+  EXPECT_EQ(Wait(&over.a).code(), Code::kCancelled);
 }
 
 }  // namespace

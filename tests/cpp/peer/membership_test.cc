@@ -76,12 +76,14 @@ KF_TEST(Membership, ANewcomerThatDiesBeforeItIsTakenInIsNotMissed) {
 KF_TEST(Membership, ANewcomerWaitsForTheOthersBeyondTheTimeoutOfCollectives) {
   Job job;
   job.StartMembers("ab");
-  job.timeout = 2;  // within which they have to meet, once it is told
+  job.timeout = 2;
   job.Start('c');
   std::future<Status> advanced = job.Advance('c');
   EXPECT_TRUE(advanced.wait_for(std::chrono::milliseconds(2100)) == std::future_status::timeout);
-  job.Announce("abc");
+  job.Announce("abc", "ab");
   std::future<Status> a = job.Advance('a'), b = job.Advance('b');
+  for (const char name : std::string("ab")) job.HearEntered(name);
+  job.Repeat("abc", "c");  // from now on it counts, and nobody is missing
   for (auto* future : {&a, &b, &advanced}) EXPECT_OK(Wait(future));
 }
 
