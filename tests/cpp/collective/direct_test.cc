@@ -38,6 +38,32 @@ KF_TEST(Direct, AnywhereInAPage) {
   for (const int size : {2, 3, 4, 7}) RunGrid([](int) { return Place::kUneven; }, size);
 }
 
+// Rounded sums have the bits of the sum in the order of ranks, whoever computes a part, and wherever it lies.
+KF_TEST(Direct, OperandsAreInTheOrderOfRanks) {
+  constexpr uint64_t kCount = 100003;
+  for (const int size : {2, 3, 5, 8}) {
+    for (const Place place : {Place::kShared, Place::kOrdinary, Place::kUneven}) {
+      Cluster cluster(size, Direct());
+      std::vector<Buffer> tensors;
+      std::vector<char> expected(kCount * sizeof(float));
+      auto* const sums = reinterpret_cast<float*>(expected.data());
+      for (int rank = 0; rank < size; ++rank) {
+        const std::vector<char> bytes = MakeFractions(DType::kFloat32, kCount, rank);
+        tensors.emplace_back(cluster.arena(rank), place, bytes);
+        const auto* const numbers = reinterpret_cast<const float*>(bytes.data());
+        for (uint64_t i = 0; i < kCount; ++i) sums[i] = rank == 0 ? numbers[i] : sums[i] + numbers[i];
+      }
+      ExpectAllOk(cluster.Run([&](int rank) {
+        Operation operation = MakeOperation(Kind::kAllReduce, "fractions");
+        operation.spans = {{tensors[rank].data(), tensors[rank].data(), kCount}};
+        return operation;
+      }));
+      for (const Buffer& tensor : tensors) EXPECT_TRUE(tensor.bytes() == expected);
+      EXPECT_EQ(cluster.peer(0)->counters().direct(), 1u);
+    }
+  }
+}
+
 // Tensors of a group, large and small, that lie at other places on other ranks.
 KF_TEST(Direct, GroupsOfTensors) {
   for (const int size : {2, 3, 4}) {

@@ -51,35 +51,18 @@ KF_TEST(DirectHierarchy, AnywhereInAPage) {
   ExpectDirect(cluster, RunPlacedGrid(&cluster, Uneven));
 }
 
-// Random numbers, whose sum depends on the order of its operands.
-std::vector<float> Random(uint64_t count, int rank) {
-  std::vector<float> numbers(count);
-  uint32_t state = 12345 + 77 * rank;
-  for (float& number : numbers) {
-    state = state * 1664525 + 1013904223;
-    number = static_cast<float>(static_cast<int32_t>(state)) * 1e-7f;
-  }
-  return numbers;
-}
-
 constexpr uint64_t kLarge = 300007;
 
 // More than is copied into the arena, of the smallest type.
 constexpr uint64_t kBeyondCopies = 3000017;
 
-// What comes out of a mean over `size` peers, tensors of the ranks below `shared` in shared memory. 16-bit types: of
-// the upper halves.
+// What comes out of a mean over `size` peers, tensors of the ranks below `shared` in shared memory.
 std::vector<char> Mean(DType dtype, int size, int hosts, int shared) {
   Cluster cluster(size, OnHosts(hosts));
   std::vector<Buffer> tensors;
   for (int rank = 0; rank < size; ++rank) {
-    const std::vector<float> numbers = Random(kBeyondCopies, rank);
-    std::vector<char> bytes(kBeyondCopies * SizeOf(dtype));
-    for (uint64_t i = 0; i < kBeyondCopies; ++i) {
-      const char* const number = reinterpret_cast<const char*>(&numbers[i]) + sizeof(float) - SizeOf(dtype);
-      std::memcpy(bytes.data() + i * SizeOf(dtype), number, SizeOf(dtype));
-    }
-    tensors.emplace_back(cluster.arena(rank), rank < shared ? Place::kShared : Place::kOrdinary, bytes);
+    const Place place = rank < shared ? Place::kShared : Place::kOrdinary;
+    tensors.emplace_back(cluster.arena(rank), place, MakeFractions(dtype, kBeyondCopies, rank));
   }
   ExpectAllOk(cluster.Run([&](int rank) {
     Operation operation = MakeOperation(Kind::kAllReduce, "mean", dtype, ReduceOp::kMean);

@@ -122,6 +122,19 @@ std::vector<char> MakeValues(DType dtype, ReduceOp op, uint64_t count, int rank)
   return values;
 }
 
+std::vector<char> MakeFractions(DType dtype, uint64_t count, int rank) {
+  std::vector<char> values(count * SizeOf(dtype));
+  uint32_t state = 12345 + 77 * rank;
+  for (uint64_t i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223;
+    const float number = static_cast<float>(static_cast<int32_t>(state)) * 1e-7f;
+    // The upper half of a float32 is a bfloat16.
+    const char* const begin = reinterpret_cast<const char*>(&number) + sizeof(number) - SizeOf(dtype);
+    std::memcpy(values.data() + i * SizeOf(dtype), begin, SizeOf(dtype));
+  }
+  return values;
+}
+
 std::vector<double> NumbersOf(DType dtype, const std::vector<char>& values) {
   std::vector<double> numbers(values.size() / SizeOf(dtype));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = Load(values, i, dtype);

@@ -1,4 +1,4 @@
-// Inputs whose reductions are exact in every dtype, so that results can be compared bit for bit.
+// Inputs of reductions: most are exact in every dtype, so that results can be compared bit for bit.
 
 #pragma once
 
@@ -21,6 +21,9 @@ inline constexpr uint64_t kCounts[] = {0, 1, 10, 1000, 10007};
 
 // Element i of rank r: a small whole number that depends on both (for bool: 0 or 1).
 std::vector<char> MakeValues(DType dtype, ReduceOp op, uint64_t count, int rank);
+
+// Elements of rank r whose sum depends on the order of its operands. REQUIRES: dtype is float32 or bfloat16.
+std::vector<char> MakeFractions(DType dtype, uint64_t count, int rank);
 
 // The elements, of complex ones the real parts.
 std::vector<double> NumbersOf(DType dtype, const std::vector<char>& values);
