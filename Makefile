@@ -95,7 +95,7 @@ $(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
 
 TESTS_PYTHON := test-tf-2.21 test-tf-2.15 test-legacy-keras
-.PHONY: test test-python test-summary test-cpp test-cpp-address test-cpp-thread $(TESTS_PYTHON)
+.PHONY: test test-python test-summary test-cpp test-cpp-address test-cpp-thread test-cpp-arm64 $(TESTS_PYTHON)
 test: test-cpp test-python test-summary
 test-python: $(TESTS_PYTHON)
 
@@ -119,6 +119,19 @@ test-cpp-address: $(TF_2_21)/.ready
 # Without the randomised addresses that ThreadSanitizer cannot live with on some kernels.
 test-cpp-thread: $(TF_2_21)/.ready
 	$(call test_cpp,build/thread,-DKUNGFU_SANITIZE=thread,setarch -R)
+
+# The arithmetic of another processor, emulated. Debian has both in g++-aarch64-linux-gnu and qemu-user.
+ARM64 := $(and $(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64))
+test-cpp-arm64: $(TF_2_21)/.ready
+ifneq ($(ARM64),)
+	@$(cmake) -G Ninja -S ops -B build/arm64 -DKUNGFU_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_SYSTEM_NAME=Linux \
+	  -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+	  '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu' >/dev/null
+	@$(cmake) --build build/arm64 --target base_test
+	@$(TF_2_21)/bin/ctest --test-dir build/arm64 -R '^base$$' --output-on-failure | tee build/$@.log
+else
+	@echo 'left out: aarch64-linux-gnu-g++ or qemu-aarch64 is not on the PATH' | tee build/$@.log
+endif
 
 comma := ,
 pytest = -m pytest $(PYTEST_ARGS) $(1) | tee build/$@.log
