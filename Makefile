@@ -140,7 +140,7 @@ test-tf-2.21: build
 	$(TF_2_21)/bin/python $(call pytest)
 
 # What knows no Keras runs once for each TensorFlow, and what knows no TensorFlow, once.
-NO_TENSORFLOW := tests/test_layering.py tests/python/launcher tests/python/install/test_without_tensorflow.py \
+NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/python/launcher tests/python/install/test_without_tensorflow.py \
   tests/python/compat/test_start.py \
   $(wildcard tests/fault/test_launcher_*.py)
 NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault tests/python/unit/test_sharing.py \

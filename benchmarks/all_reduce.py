@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,11 +19,9 @@ import report
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from measure import Figures, in_turns
-from systems import installed
+from systems import absent, installed, notes_on
 
 SIZES = [str(size) for size in (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
-
-
 FIT_BATCH = 32  # of programs/fit.py
 
 
@@ -38,6 +36,11 @@ class Section(NamedTuple):
     @property
     def title(self) -> str:
         return f"{self.words}, {self.peers} processes"
+
+    @property
+    def axis(self) -> str:
+        """What the keys are."""
+        return "size of the buffer" if self.keys == SIZES else "model"
 
 
 class Measured(NamedTuple):
@@ -79,9 +82,10 @@ def keep(path: Path, sections: dict[str, Measured]) -> None:
     path.write_text(json.dumps(plain, indent=1) + "\n")
 
 
-def table(sections: dict[str, Measured]) -> list[str]:
+def table(sections: dict[str, Measured], notes: Sequence[str]) -> list[str]:
     """Markdown."""
-    lines = ["Medians of the rounds, and half of their spread. Compare within one section.", ""]
+    words = "Medians of the rounds, and half of their spread. Compare within one section."
+    lines = [" ".join([words, *notes]), ""]
     for section in SECTIONS:
         if section.title in sections:
             source, figures = sections[section.title]
@@ -119,26 +123,31 @@ def plot(sections: dict[str, Measured]) -> Figure | None:
             medians = [statistics.median(seconds) for seconds in by_key.values()]
             style = "--" if system.startswith("limit") else "-"
             axis.plot(list(map(report.show_key, by_key)), medians, style, marker="o", label=system)
-        axis.set(title=section.title, yscale="log", ylabel="seconds")
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
+        report.label_times(axis, section.title, section.axis)
     return figure
 
 
 def main() -> None:
     parser = report.parser(__doc__, rounds=3)
-    kinds = list(dict.fromkeys(section.kind for section in SECTIONS))
-    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
+    kinds = {section.kind: section.words for section in SECTIONS}
+    text = "; ".join(f"{kind}: {words}" for kind, words in kinds.items())
+    parser.add_argument(
+        "--only", nargs="+", choices=kinds, default=kinds, help=f"what to measure (all). {text}"
+    )
     options = parser.parse_args()
-    systems = list(installed().values())
+    systems = installed()
+    report.tell(notes_on(absent(systems)))
     json_path = options.results / "all_reduce.json"
     sections = kept(json_path)
     for section in SECTIONS:
         if section.kind in options.only:
-            figures = in_turns(systems, section.peers, section.kind, section.keys, options.rounds)
-            sections[section.title] = Measured(report.provenance(), figures)
-            keep(json_path, sections)
-    lines = table(sections)
+            able = list(systems.values())
+            figures = in_turns(able, section.peers, section.kind, section.keys, options.rounds)
+            if any(figures.values()):
+                sections[section.title] = Measured(report.provenance(), figures)
+                keep(json_path, sections)
+    measured = {name for section in sections.values() for name in section.figures}
+    lines = table(sections, notes_on(absent({*systems, *measured})))
     report.write(options.results / "all_reduce", "All-reduce on one host", lines, plot(sections))
 
 

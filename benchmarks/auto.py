@@ -14,7 +14,15 @@ from typing import NamedTuple
 import report
 from matplotlib.figure import Figure
 from measure import Figures, in_turns
-from systems import BINARIES, System, by_kungfu_run, by_two_hosts, may_have_hosts
+from systems import (
+    BINARIES,
+    CORE_HOSTS,
+    System,
+    by_kungfu_run,
+    by_two_hosts,
+    may_have_hosts,
+    notes_on,
+)
 
 AUTO = "AUTO"
 STRATEGIES = (
@@ -62,19 +70,25 @@ def section(layout: Layout, figures: Figures) -> Iterator[str]:
 
 
 def compared(figures: Figures) -> Iterator[str]:
-    """For each size: AUTO's median over the least, and whose that is."""
+    """For each size: AUTO's median over the least, and whose that is, if both were measured."""
     medians = {
         name: {key: statistics.median(seconds) for key, seconds in by_key.items()}
         for name, by_key in figures.items()
         if by_key
     }
     for key in SIZES:
-        fastest = min((n for n in medians if n != AUTO), key=lambda name: medians[name][key])
-        yield f"{medians[AUTO][key] / medians[fastest][key]:.2f} × ({fastest})"
+        others = {name: medians[name][key] for name in medians if name != AUTO}
+        if AUTO in medians and others:
+            fastest = min(others, key=lambda name: others[name])
+            yield f"{medians[AUTO][key] / others[fastest]:.2f} × ({fastest})"
+        else:
+            yield report.show([])
 
 
-def plot(measured: dict[Layout, Figures]) -> Figure:
+def plot(measured: dict[Layout, Figures]) -> Figure | None:
     """Times by size, a panel for each layout."""
+    if not measured:
+        return None
     figure = Figure(figsize=(7 * len(measured), 5), layout="constrained")
     axes = figure.subplots(1, len(measured), squeeze=False)
     for axis, (layout, figures) in zip(axes[0], measured.items(), strict=True):
@@ -82,19 +96,21 @@ def plot(measured: dict[Layout, Figures]) -> Figure:
             medians = [statistics.median(seconds) for seconds in by_key.values()]
             sizes, width = list(map(report.show_key, by_key)), 3 if name == AUTO else 1
             axis.plot(sizes, medians, "o-", linewidth=width, label=name)
-        axis.set(title=layout.words, yscale="log", ylabel="seconds")
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
+        report.label_times(axis, layout.words, "size of the buffer")
     return figure
 
 
 def main() -> None:
     options = report.parser(__doc__, rounds=5).parse_args()
-    measured = {
-        layout: in_turns(layout.systems(), layout.peers, "sums", SIZES, options.rounds)
-        for layout in layouts()
-    }
-    lines = ["In-place float32 sums in the core, in ordinary memory. Medians of the rounds.", ""]
+    notes = notes_on([] if may_have_hosts() else [CORE_HOSTS])
+    report.tell(notes)
+    measured = {}
+    for layout in layouts():
+        figures = in_turns(layout.systems(), layout.peers, "sums", SIZES, options.rounds)
+        if any(figures.values()):
+            measured[layout] = figures
+    words = "In-place float32 sums in the core, in ordinary memory. Medians of the rounds."
+    lines = [" ".join([words, *notes]), ""]
     for layout, figures in measured.items():
         lines += section(layout, figures)
     title = "What AUTO chooses, beside every strategy"

@@ -116,7 +116,7 @@ def kept(path: Path) -> Results:
 
 
 def keep(path: Path, results: Results) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         for run, accuracy in results.items():
             print(*run, *accuracy, file=file)

@@ -95,12 +95,21 @@ def _ended(name: str, command: Sequence[str], environ: dict[str, str]) -> tuple[
     return process.returncode, output
 
 
+def _require(program: str) -> None:
+    """Ends this process with code 2 if the program is not there."""
+    if not Path(program).exists():
+        print(f"{program} is not there: `make bench-programs` builds it", file=sys.stderr)
+        sys.exit(2)
+
+
 def in_turns(
     systems: Sequence[System], peers: int, kind: str, keys: Sequence[str], rounds: int
 ) -> Figures:
     """What each of them takes, round by round. Of one that fails there is nothing."""
     figures: Figures = defaultdict(lambda: defaultdict(list))
     able = [s for s in systems if kind in s.programs and s.peers in (None, peers)]
+    for system in able:
+        _require(system.programs[kind][0])
     for turn in range(rounds):
         for system in list(able):
             print(f"{kind}, {peers} processes, {turn + 1}/{rounds}: {system.name}", file=sys.stderr)

@@ -4,8 +4,8 @@ Writes `results/noise_scale.md` and `results/noise_scale.png`.
 
     python benchmarks/noise_scale.py [--results DIR]
 
-That takes half an hour on two cores: trainings are kept in results/noise_scale.txt, and
-those that stand there are not repeated.
+That takes half an hour on two cores: trainings are kept in results/noise_scale.jsonl,
+with the points of the picture, and those that stand there are not repeated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "noise_scale.py"
-KEPT = report.RESULTS / "noise_scale.txt"
 PEERS, SECONDS = 2, 3000
 SEEDS = (1, 2, 3, 4, 5, 6)
 RATE = 0.02  # of 0.01 and 0.02 the one with which fixed batches take fewer samples (seed 9)
@@ -58,15 +57,15 @@ def trained(seed: int) -> list[Course]:
     return [Course(**json.loads(line), commit=report.commit()) for line in lines]
 
 
-def kept() -> list[Course]:
+def kept(path: Path) -> list[Course]:
     """The trainings of earlier calls."""
-    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
     return [Course(**json.loads(line)) for line in lines]
 
 
-def keep(courses: Sequence[Course]) -> None:
-    KEPT.parent.mkdir(exist_ok=True)
-    with KEPT.open("a") as file:
+def keep(path: Path, courses: Sequence[Course]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
         for course in courses:
             print(json.dumps(course._asdict()), file=file)
 
@@ -152,11 +151,12 @@ def plot(courses: Courses) -> Figure:
 
 def main() -> None:
     options = report.parser(__doc__).parse_args()
-    courses = kept()
+    path = options.results / "noise_scale.jsonl"
+    courses = kept(path)
     for seed in SEEDS:
         if not any(course.seed == seed for course in courses):
             done = trained(seed)
-            keep(done)
+            keep(path, done)
             courses += done
     courses.sort(key=lambda course: course.seed)
     by_kind = {kind: [course for course in courses if course.kind == kind] for kind in KINDS}

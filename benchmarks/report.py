@@ -8,6 +8,7 @@ import functools
 import platform
 import statistics
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from measure import Figures
 from systems import CORES, ROOT
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -31,10 +33,18 @@ def parser(description: str, rounds: int | None = None) -> argparse.ArgumentPars
     made = argparse.ArgumentParser(description=description.splitlines()[0])
     if rounds is not None:
         text = "how often to measure (%(default)s)"
-        made.add_argument("--rounds", type=int, default=rounds, help=text)
+        made.add_argument("--rounds", type=_positive, default=rounds, help=text)
     text = "the folder for table and picture (benchmarks/results)"
     made.add_argument("--results", type=Path, metavar="DIR", default=RESULTS, help=text)
     return made
+
+
+def _positive(text: str) -> int:
+    """An option's number, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
 
 
 @functools.cache
@@ -96,11 +106,12 @@ def show_mean(figures: Sequence[float], form: str) -> str:
 
 
 def show(figures: Sequence[float]) -> str:
-    """The median, and how far the rounds lie apart."""
+    """The median, and how far the rounds lie apart if there are several."""
     if not figures:
         return "no result"
     middle, width = statistics.median(figures), max(figures) - min(figures)
-    return f"{show_seconds(middle)} ±{width / middle / 2 * 100:.0f} %"
+    spread = f" ±{width / middle / 2 * 100:.0f} %" if len(figures) > 1 else ""
+    return show_seconds(middle) + spread
 
 
 def table(figures: Figures, keys: Sequence[str]) -> Iterator[str]:
@@ -111,8 +122,23 @@ def table(figures: Figures, keys: Sequence[str]) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(show(by_key.get(key, [])) for key in keys) + " |"
 
 
+def label_times(axis: Axes, title: str, keys: str) -> None:
+    """What a panel shows that has seconds by keys, which are that."""
+    axis.set(title=title, xlabel=keys, yscale="log", ylabel="seconds")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")
+
+
+def tell(notes: Sequence[str]) -> None:
+    """At once: a table comes last."""
+    for note in notes:
+        print(note, file=sys.stderr)
+
+
 def write(path: Path, title: str, body: Sequence[str], figure: Figure | None = None) -> None:
     """A table, under its title and where it comes from; to the terminal, too.
+
+    One without a row ends this process with code 1, and what was written before stays.
 
     Args:
         path: Of the files, without `.md` and `.png`; its folder is made.
@@ -120,9 +146,18 @@ def write(path: Path, title: str, body: Sequence[str], figure: Figure | None = N
         body: Lines of Markdown.
         figure: The picture beside it.
     """
+    if not _has_rows(body):
+        sys.exit(f"nothing was measured: {path.with_suffix('.md')} is not written")
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "\n".join([f"# {title}", "", provenance(), "", *body]) + "\n"
     path.with_suffix(".md").write_text(text)
     print(text)
     if figure:
         figure.savefig(path.with_suffix(".png"), dpi=110)
+
+
+def _has_rows(body: Sequence[str]) -> bool:
+    """Whether a table of it has more than its two lines of head."""
+    of_tables = [line for line in body if line.startswith("|")]
+    heads = sum(line.startswith("|---") for line in of_tables)
+    return len(of_tables) > 2 * heads

@@ -54,7 +54,7 @@ def plot(rates: Rates) -> Figure:
         heights = [statistics.median(rates[method, slowdown]) for method in METHODS]
         axes.bar([x + 0.4 * i for x in range(len(METHODS))], heights, 0.4, label=label)
     axes.set_xticks([x + 0.2 for x in range(len(METHODS))], list(METHODS.values()))
-    axes.set_ylabel("steps per second of each of the others")
+    axes.set(xlabel="optimizer", ylabel="steps per second of each of the others")
     axes.legend()
     return figure
 

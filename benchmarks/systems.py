@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +27,15 @@ MULTI_WORKER = "MultiWorkerMirrored RING"
 OPEN_MPI = "Open MPI"
 MPICH = "MPICH"
 GLOO = "PyTorch gloo"
+CORE_HOSTS = "core, two hosts"
+GLOO_HOSTS = f"{GLOO}, two hosts"
+
+# What a machine may lack, by what it takes to have it.
+TAKES = {
+    "`make bench-peers` installs these.": (OPEN_MPI, MPICH, GLOO, HOROVOD_MPI, HOROVOD_GLOO),
+    "`make setup` installs these, if there is Python 3.10 or 3.11.": (OURS_2_15, MULTI_WORKER),
+    "Hosts are network namespaces here: they take root and `ip`.": (CORE_HOSTS,),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +63,20 @@ def installed() -> dict[str, System]:
     return {system.name: system for system in systems}
 
 
+def absent(here: Container[str]) -> list[str]:
+    """Of all that can be measured, the names that are not among these."""
+    return [name for names in TAKES.values() for name in names if name not in here]
+
+
+def notes_on(names: Container[str]) -> list[str]:
+    """Sentences: what is left out, and what it takes."""
+    notes = []
+    for what, of_that in TAKES.items():
+        if left_out := [name for name in of_that if name in names]:
+            notes.append(f"Left out: {'; '.join(left_out)}. {what}")
+    return notes
+
+
 def by_kungfu_run(peers: int) -> list[str]:
     return [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", str(peers)]
 
@@ -73,7 +96,7 @@ def _core() -> list[System]:
             for name, transport in (("Unix sockets", "unix"), ("TCP", "tcp"))
         ),
         System("core, many", by_kungfu_run, {"many": [str(BINARIES / "benchmark_many")]}),
-        *_on_two_hosts("core", {"sums": [program, "ordinary"]}),
+        *_on_two_hosts(CORE_HOSTS, {"sums": [program, "ordinary"]}),
     ]
 
 
@@ -81,7 +104,7 @@ def _on_two_hosts(name: str, programs: dict[str, list[str]]) -> list[System]:
     """Two processes, each in a network of its own, where there may be such."""
     if not may_have_hosts():
         return []
-    return [System(f"{name}, two hosts", by_two_hosts, programs, peers=2)]
+    return [System(name, by_two_hosts, programs, peers=2)]
 
 
 def may_have_hosts() -> bool:
@@ -150,7 +173,7 @@ def _gloo() -> list[System]:
     if not python.exists():
         return []
     programs = {"sums": [str(python), str(PROGRAMS / "gloo.py")]}
-    return [System(GLOO, by_kungfu_run, programs), *_on_two_hosts(GLOO, programs)]
+    return [System(GLOO, by_kungfu_run, programs), *_on_two_hosts(GLOO_HOSTS, programs)]
 
 
 def _tensorflow(python: Path, module: str, measured: Sequence[str]) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@
 // Rank 0 writes "BYTES SECONDS" to REPORT for each size.
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -19,6 +20,16 @@ void Sum(std::vector<float>* values) {
   MPI_Allreduce(MPI_IN_PLACE, values->data(), static_cast<int>(values->size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+// MPICH's shared memory would outlive processes that are killed. Once all of them have it nobody needs its name.
+void UnlinkSharedMemory() {
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path = line.find("/dev/shm/mpich_shm_");
+    if (path != std::string::npos) unlink(line.c_str() + path);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -26,6 +37,7 @@ int main(int argc, char** argv) {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  UnlinkSharedMemory();
   std::ofstream report;
   if (rank == 0) report.open(argv[1]);
   for (int i = 2; i < argc; ++i) {
