@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
+
 import tensorflow as tf
 import training
 from harness import Skip, each
 from support import operations_done
 
 import kungfu_tf as kf
+from kungfu_tf import _lib
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
 
-JOBS = [{"np": 4}]
+# These models are small: only when told so do their peers work in each other's memory.
+JOBS = [
+    {"np": 4},
+    {
+        "np": 4,
+        "env": {"KUNGFU_DIRECT_BYTES": "0"},
+        "id": "direct",
+        "cases": ["keras_fit", "gradient_tape"],
+    },
+]
+IS_DIRECT = os.environ.get("KUNGFU_DIRECT_BYTES") == "0"
 OPTIMIZERS = ["sgd", "momentum", "adam"]
 TOLERANCE = 1e-12
 BUCKETS = 3  # of at most 1200 bytes
@@ -29,14 +42,19 @@ def assert_every_bucket_travelled(optimizer, times):
     assert set(counts) == {times}, counts
 
 
+def reduced_directly():
+    return _lib.statistics()["direct"]
+
+
 @each(name=OPTIMIZERS)
 def case_keras_fit(name):
     data = training.epoch()
     for make in training.keras_optimizers(name):
         single = training.fit_single(training.dense_model(), make(), training.whole(data))
-        optimizer = distributed(make())
+        optimizer, before = distributed(make()), reduced_directly()
         run = training.fit(training.dense_model(), optimizer, training.mine(data))
         assert len(run.weights) == training.STEPS
+        assert (reduced_directly() > before) == IS_DIRECT
         assert training.differences(run, single, TOLERANCE) == []
         assert_every_bucket_travelled(optimizer, training.STEPS)
 
@@ -46,12 +64,13 @@ def case_gradient_tape(name):
     data = training.epoch()
     make = training.keras_optimizers(name)[0]
     single = training.fit_single(training.dense_model(), make(), training.whole(data))
-    before = operations_done()
+    before, directly = operations_done(), reduced_directly()
     run = training.tape_loop(
         *(training.dense_model(), make(), training.mine(data)),
         lambda: kf.DistributedGradientTape(tf.GradientTape(), bucket_bytes=1200),
     )
     assert operations_done() - before == BUCKETS * training.STEPS
+    assert reduced_directly() - directly == (BUCKETS * training.STEPS if IS_DIRECT else 0)
     assert training.differences(run, single, TOLERANCE) == []
 
 
