@@ -168,7 +168,7 @@ TARGETS = [
     ),
     Target("core, 2 processes, 4 B", "≤ 3 µs", within("sums", 2, ORDINARY, "4", 3e-6)),
     Target(
-        "core, 4 processes, 64 KiB to 100 MiB",
+        "core, 4 processes, 64 KiB to 100 MiB, buffers in mapped memory",
         "faster than Open MPI at every size",
         at_most("sums", 4, SHARED, [systems.OPEN_MPI], SIZES[1:], 1.0),
     ),

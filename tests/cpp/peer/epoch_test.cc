@@ -190,6 +190,26 @@ KF_TEST(Epoch, APeerThatLeftBeforeIsMissed) {
   EXPECT_EQ(Wait(&second).code(), Code::kUnavailable);
 }
 
+// All wish for another strategy, but one, which comes when the others' time is over: none of them switches.
+KF_TEST(Epoch, WhereOneIsLateTheOldOneGoesOn) {
+  ClusterOptions options;
+  options.timeout = 2;
+  Cluster cluster(3, options);
+  ExpectSum(&cluster, "connected");
+  std::future<Status> first = BeginEpoch(&cluster, 0, StrategyName::kRing);
+  std::future<Status> second = BeginEpoch(&cluster, 1, StrategyName::kRing);
+  for (auto* future : {&first, &second}) {
+    const Status status = Wait(future);
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+    EXPECT_CONTAINS(status.message(), "a new epoch");
+  }
+  std::future<Status> late = BeginEpoch(&cluster, 2, StrategyName::kRing);
+  EXPECT_FALSE(Wait(&late).ok());
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(cluster.session(rank)->epoch(), 0u);
+  ExpectAllOk(BeginEpochs(&cluster, {3, StrategyName::kRing}));
+  ExpectSum(&cluster, "on");
+}
+
 // Rank 1 has left the middle of the work, rank 0 waits for it in an operation, rank 2 does nothing just now.
 KF_TEST(Epoch, AnInterruptionReachesAllAndIsOverInTheNext) {
   Cluster cluster(3);
