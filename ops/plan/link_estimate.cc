@@ -7,10 +7,14 @@
 namespace kungfu {
 namespace {
 
-double Shortest(const std::vector<double>& seconds) {
-  double shortest = std::numeric_limits<double>::infinity();
+constexpr double kNotAnswered = std::numeric_limits<double>::infinity();
+constexpr double kFilled = LinkSamples::kAtOnce * LinkSamples::kFiller;  // bytes
+
+// Of those that took no longer than can be.
+double Shortest(const std::vector<double>& seconds, double most) {
+  double shortest = kNotAnswered;
   for (const double one : seconds) shortest = std::min(shortest, one);
-  return shortest;
+  return shortest <= most ? shortest : kNotAnswered;
 }
 
 std::string Figure(const char* format, double figure, bool is_measured) {
@@ -33,7 +37,12 @@ std::string LinkEstimate::ToString(const LinkCost& usual) const {
 }
 
 LinkEstimate Estimate(const LinkSamples& samples, const LinkBounds& bounds) {
-  const double single = Shortest(samples.single), many = Shortest(samples.many), full = Shortest(samples.full);
+  const LinkCost& most = bounds.most;
+  const double most_single = 2 * (most.latency + most.overhead);
+  const double most_many = most_single + 2 * (LinkSamples::kAtOnce - 1) * most.overhead;
+  const double single = Shortest(samples.single, most_single);
+  const double many = Shortest(samples.many, most_many);
+  const double full = Shortest(samples.full, most_many + kFilled * most.per_byte);
   const auto between = [&bounds](double LinkCost::* figure, double is) -> std::optional<double> {
     if (is >= bounds.least.*figure && is <= bounds.most.*figure) return is;
     return std::nullopt;  // for what is no number, too
@@ -41,7 +50,7 @@ LinkEstimate Estimate(const LinkSamples& samples, const LinkBounds& bounds) {
   LinkEstimate estimate;
   estimate.overhead = between(&LinkCost::overhead, (many - single) / (2 * (LinkSamples::kAtOnce - 1)));
   estimate.latency = between(&LinkCost::latency, single / 2 - estimate.overhead.value_or(0));
-  estimate.per_byte = between(&LinkCost::per_byte, (full - many) / (LinkSamples::kAtOnce * LinkSamples::kFiller));
+  estimate.per_byte = between(&LinkCost::per_byte, (full - many) / kFilled);
   return estimate;
 }
 

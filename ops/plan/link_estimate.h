@@ -8,7 +8,8 @@
 //   full     as many, each with kFiller bytes          many + kAtOnce kFiller per_byte
 //
 // Load can only add to that: a peer that waits for a core answers some milliseconds later. So of each kind the shortest
-// counts, and what no link can have is no measurement: if all of a kind were late, a difference is negative, or huge.
+// counts, if it is no longer than a link can take, and a figure that no link can have is no measurement: if one kind
+// was late, a difference is negative, or huge.
 
 #pragma once
 

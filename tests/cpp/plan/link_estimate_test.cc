@@ -75,6 +75,12 @@ KF_TEST(LinkEstimate, WhatIsAllLateIsNotMeasured) {
   EXPECT_FALSE(estimate.per_byte.has_value());
 }
 
+// The differences could be those of a link.
+KF_TEST(LinkEstimate, WhatIsLateThroughoutIsNotMeasured) {
+  const LinkEstimate estimate = Estimate({{8e-3}, {8.05e-3}, {8.1e-3}}, kWithinAHost);
+  EXPECT_FALSE(estimate.latency || estimate.overhead || estimate.per_byte);
+}
+
 KF_TEST(LinkEstimate, WhatGrowsByNothingIsNotMeasured) {
   const LinkEstimate estimate = Estimate({{20e-6}, {20e-6}, {20e-6}}, kWithinAHost);
   EXPECT_TRUE(IsNear(estimate.latency, 10e-6));
