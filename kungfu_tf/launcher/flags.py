@@ -15,6 +15,7 @@ from kungfu_tf.launcher import kinds
 from kungfu_tf.launcher.errors import LaunchError
 
 STRATEGIES = (
+    "AUTO",
     "STAR",
     "MULTI_STAR",
     "RING",
@@ -24,7 +25,6 @@ STRATEGIES = (
     "BINARY_TREE_STAR",
     "MULTI_BINARY_TREE_STAR",
     "HIERARCHY",
-    "AUTO",
 )
 
 USAGE = "usage: kungfu-run [flags] program [arguments of the program]"

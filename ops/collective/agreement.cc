@@ -83,11 +83,12 @@ void Agreement::ChooseOnLoop() {
   if (proposal_.measures == 0) return ChosenOnLoop();
   if (rank_ != 0) return TellChoiceOnLoop();
   probe_ = std::make_unique<LinkProbe>(pinger_, peers_, rank_);
-  probe_->StartOnLoop([this](const LinkCosts& costs) {
-    KF_LOG(INFO) << "messages take " << costs.ToString();
+  probe_->StartOnLoop([this](const LinkEstimates& estimates) {
+    KF_LOG(INFO) << estimates.ToString();
     const bool direct = proposal_.direct != 0 && peers_.HostCount() > 1 &&
                         HostMeeting::SomeMeet(peers_, rank_, terms_.direct != nullptr);
-    proposal_.choice = Choose(peers_, proposal_.chunk_bytes, costs, direct ? proposal_.direct_bytes : kNever);
+    proposal_.choice =
+        Choose(peers_, proposal_.chunk_bytes, estimates.Costs(), direct ? proposal_.direct_bytes : kNever);
     TellChoiceOnLoop();
   });
 }
@@ -104,16 +105,20 @@ void Agreement::ChosenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   const Choice& choice = proposal_.choice;
   if (!choice.IsValid()) return EndOnLoop(InternalError("rank 0 uses a strategy that is not known here"));
-  if (means_.strategy != StrategyName::kAuto && means_.strategy != choice.Last()) {
-    KF_LOG(WARNING) << "strategy " << choice.ToString() << " of rank 0 is used, not " << Name(means_.strategy)
-                    << " of rank " << rank_;
-  }
-  if (rank_ == 0) KF_LOG(INFO) << "strategy " << choice.ToString() << " for " << peers_.ToString();
-  terms_.choice = choice;
+  terms_.ways.choice = choice;
+  terms_.ways.size = peers_.size();
+  terms_.ways.exchanges = proposal_.exchanges != 0;
+  terms_.ways.meeting = terms_.direct ? terms_.direct->size() : 0;
+  terms_.ways.direct_bytes = proposal_.direct_bytes;
   terms_.measured = proposal_.measures != 0 ? choice : means_.measured;
   terms_.chunk_bytes = proposal_.chunk_bytes;
-  terms_.exchanges = proposal_.exchanges != 0;
-  terms_.direct_bytes = proposal_.direct_bytes;
+  if (rank_ == 0) {
+    KF_LOG(INFO) << "strategy " << Name(means_.strategy) << " for " << peers_.ToString() << ": "
+                 << terms_.ways.ToString();
+  } else if (means_.strategy != StrategyName::kAuto && means_.strategy != choice.Last()) {
+    KF_LOG(WARNING) << "strategy " << Name(means_.strategy) << " of rank " << rank_
+                    << " is not used, for rank 0 was given another one: " << terms_.ways.ToString();
+  }
   EndOnLoop(std::move(terms_));
 }
 

@@ -15,6 +15,7 @@
 #include "ops/collective/link_probe.h"
 #include "ops/collective/operation.h"
 #include "ops/collective/pinger.h"
+#include "ops/collective/ways.h"
 #include "ops/memory/arena.h"
 #include "ops/plan/cost.h"
 #include "ops/plan/peer_list.h"
@@ -41,11 +42,9 @@ class Agreement {
   };
   // What holds for all.
   struct Terms {
-    Choice choice;
+    Ways ways;
     std::optional<Choice> measured;  // what AUTO means for these peers, if it is known
     uint64_t chunk_bytes = 0;
-    bool exchanges = false;  // small all-reduces need no strategy (exchange_mover.h)
-    uint64_t direct_bytes = 0;
     std::unique_ptr<DirectGroup> direct;  // of this host; null: there is none
   };
   // Runs an operation between the peers, which needs no strategy.

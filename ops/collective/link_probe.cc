@@ -1,26 +1,26 @@
 #include "ops/collective/link_probe.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace kungfu {
 namespace {
 
-constexpr Seconds kPatience{10e-3};  // for one series
-constexpr int kBurst = 8;
-constexpr size_t kFiller = kMaxEagerSize;
-// What is too fast to be measured costs at least this.
-constexpr double kLeastSeconds = 1e-7, kLeastPerByte = 1e-12;
+constexpr Seconds kPatience{25e-3};  // for one link
+// Those of the first turn touch the rings of shared memory for the first time, whose pages are slow then.
+constexpr int kTurns = 6;
 
-// The long questions go once around the rings of shared memory, whose pages are slow when they are touched first.
-struct Series {
+struct ProbeKind {
   int at_once;
   size_t filler;
   int times;
+  std::vector<double> LinkSamples::* samples;
 };
-constexpr size_t kSingle = 0, kMany = 1, kLong = 2;
-constexpr Series kSeries[] = {{1, 0, 8}, {kBurst, 0, 4}, {1, kFiller, 12}};
+constexpr ProbeKind kProbes[] = {{1, 0, 2, &LinkSamples::single},
+                                 {LinkSamples::kAtOnce, 0, 1, &LinkSamples::many},
+                                 {LinkSamples::kAtOnce, LinkSamples::kFiller, 1, &LinkSamples::full}};
+constexpr int kNumProbes = std::size(kProbes);
 
 }  // namespace
 
@@ -33,40 +33,32 @@ LinkProbe::LinkProbe(Pinger* pinger, const PeerList& peers, int rank) : pinger_(
 
 void LinkProbe::StartOnLoop(Done done) {
   done_ = std::move(done);
+  MeasureOnLoop(local_, kWithinAHost, [this](const std::optional<LinkEstimate>& local) {
+    estimates_.local = local;
+    MeasureOnLoop(remote_, kBetweenHosts, [this](const std::optional<LinkEstimate>& remote) {
+      estimates_.remote = remote;
+      std::exchange(done_, nullptr)(estimates_);
+    });
+  });
+}
+
+void LinkProbe::MeasureOnLoop(int rank, const LinkBounds& bounds, Next next) {
+  if (rank < 0) return next(std::nullopt);
+  link_ = {rank, bounds, {}, After(kPatience), std::move(next)};
   AskOnLoop(0);
 }
 
-void LinkProbe::AskOnLoop(size_t series) {
-  if (series == std::size(kSeries)) {
-    const LinkCosts usual;
-    std::exchange(done_, nullptr)({CostOf(local_, usual.local), CostOf(remote_, usual.remote)});
-    return;
-  }
-  Pinger::Questions questions;
-  for (const int rank : {local_, remote_}) {
-    if (rank >= 0) questions.ranks.push_back(rank);
-  }
-  questions.at_once = kSeries[series].at_once;
-  questions.filler = kSeries[series].filler;
-  questions.times = kSeries[series].times;
-  const auto answered = [this, alive = std::weak_ptr<int>(alive_), series](const std::vector<double>& seconds) {
+void LinkProbe::AskOnLoop(int question) {
+  const ProbeKind& kind = kProbes[question % kNumProbes];
+  const auto answered = [this, alive = std::weak_ptr<int>(alive_), question,
+                         &kind](const std::vector<double>& by_rank) {
     if (alive.expired()) return;
-    seconds_.push_back(seconds);
-    AskOnLoop(series + 1);
+    const double seconds = by_rank[link_.rank];
+    (link_.samples.*kind.samples).push_back(seconds);
+    if (std::isfinite(seconds) && question + 1 < kTurns * kNumProbes) return AskOnLoop(question + 1);
+    std::exchange(link_.next, nullptr)(Estimate(link_.samples, link_.bounds));
   };
-  pinger_->PingOnLoop(questions, After(kPatience), answered);
-}
-
-// A question and its answer are two messages. Of several at once each end takes one and sends one for each more.
-LinkCost LinkProbe::CostOf(int rank, const LinkCost& otherwise) const {
-  if (rank < 0) return otherwise;
-  const double single = seconds_[kSingle][rank], many = seconds_[kMany][rank], full = seconds_[kLong][rank];
-  if (std::isinf(single) || std::isinf(many) || std::isinf(full)) return otherwise;
-  LinkCost cost;
-  cost.overhead = std::max(kLeastSeconds, (many - single) / (2 * (kBurst - 1)));
-  cost.latency = std::max(kLeastSeconds, single / 2 - cost.overhead);
-  cost.per_byte = std::max(kLeastPerByte, (full - single) / static_cast<double>(kFiller));
-  return cost;
+  pinger_->PingOnLoop({{link_.rank}, kind.at_once, kind.filler, kind.times}, link_.deadline, answered);
 }
 
 }  // namespace kungfu

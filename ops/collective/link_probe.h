@@ -1,15 +1,17 @@
 // Measures what messages cost between this peer and others: one of its host, and one of another host, stand for all.
-// Three short series of questions (pinger.h) tell the three figures of plan/cost.h apart: single ones, several at once,
-// and long ones.
+// Questions of the three kinds of plan/link_estimate.h take turns, so that a load that comes or goes meets them all.
+//
+// Cost: to each of the two at most 108 questions, with 1.5 MiB, and as many answers; about a millisecond through shared
+// memory, and wherever it is slow no more than 25 ms. What is answered until then counts.
 
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <vector>
 
+#include "ops/base/deadline.h"
 #include "ops/collective/pinger.h"
-#include "ops/plan/cost.h"
+#include "ops/plan/link_estimate.h"
 #include "ops/plan/peer_list.h"
 
 namespace kungfu {
@@ -17,22 +19,32 @@ namespace kungfu {
 // Lives on the event loop's thread.
 class LinkProbe {
  public:
-  using Done = std::function<void(const LinkCosts& costs)>;
+  using Done = std::function<void(const LinkEstimates& estimates)>;
 
   LinkProbe(Pinger* pinger, const PeerList& peers, int rank);
-  // Takes some milliseconds at most, and some of the default figures where answers do not come so soon. `done` may
-  // destroy the probe.
+  // One link after the other. `done` may destroy the probe.
   // REQUIRES: all peers have a session.
   void StartOnLoop(Done done);
 
  private:
-  void AskOnLoop(size_t series);
-  LinkCost CostOf(int rank, const LinkCost& otherwise) const;
+  // Calls `next` with what messages to `rank` cost; with nothing if there is no such rank.
+  using Next = std::function<void(const std::optional<LinkEstimate>& estimate)>;
+  struct Link {
+    int rank;
+    LinkBounds bounds;
+    LinkSamples samples;
+    Deadline deadline;
+    Next next;
+  };
+
+  void MeasureOnLoop(int rank, const LinkBounds& bounds, Next next);
+  void AskOnLoop(int question);
 
   const std::shared_ptr<int> alive_ = std::make_shared<int>();
   Pinger* const pinger_;
-  int local_ = -1, remote_ = -1;              // ranks; -1: there is none
-  std::vector<std::vector<double>> seconds_;  // by series
+  int local_ = -1, remote_ = -1;  // ranks; -1: there is none
+  Link link_;                     // being measured
+  LinkEstimates estimates_;
   Done done_;
 };
 

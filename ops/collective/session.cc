@@ -155,8 +155,9 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
   KF_DCHECK(loop_->InLoop());
   if (terms.ok()) {
     terms_ = std::move(*terms);
-    routes_ = std::make_unique<Routes>(terms_.choice, options_.strategy.fathers, peers_, rank_, terms_.chunk_bytes);
-    chosen_ = terms_.choice.Last();
+    routes_ =
+        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.fathers, peers_, rank_, terms_.chunk_bytes);
+    chosen_ = terms_.ways.choice.Last();
   } else if (broken_.ok()) {
     broken_ = terms.status();
   }
@@ -167,18 +168,17 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
 std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conversation) {
   uint64_t bytes = 0;
   for (const Chunk& chunk : movement.chunks) bytes += TotalSize(chunk.send);
-  DirectGroup* const group = terms_.direct.get();
-  if (group && movement.all_reduce && bytes >= terms_.direct_bytes) {
-    if (group->size() == size()) {
-      return MakeDirectMover(loop_, group, std::move(movement), conversation, graph_movers_, counters_);
-    }
-    if (terms_.choice.For(bytes) == StrategyName::kHierarchy) {
-      return MakeHierarchyMover(loop_, group, std::move(movement), conversation, graph_movers_, counters_);
-    }
-  }
-  const bool small = bytes < terms_.direct_bytes && bytes * (size() - 1) <= kMostExchanged;
-  if (small && terms_.exchanges && movement.all_reduce && !movement.measurement) {
-    return MakeExchangeMover(loop_, std::move(movement), rank_, conversation);
+  switch (movement.all_reduce ? terms_.ways.For(bytes) : Way::kGraphs) {
+    case Way::kDirect:
+      return MakeDirectMover(loop_, terms_.direct.get(), std::move(movement), conversation, graph_movers_, counters_);
+    case Way::kHierarchy:
+      return MakeHierarchyMover(loop_, terms_.direct.get(), std::move(movement), conversation, graph_movers_,
+                                counters_);
+    case Way::kExchange:
+      if (movement.measurement) break;
+      return MakeExchangeMover(loop_, std::move(movement), rank_, conversation);
+    case Way::kGraphs:
+      break;
   }
   return graph_movers_(std::move(movement), rank_, conversation);
 }

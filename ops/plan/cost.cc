@@ -1,7 +1,6 @@
 #include "ops/plan/cost.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -34,16 +33,7 @@ int RootOf(const Graph& reduce) {
   return rank;
 }
 
-std::string Show(const LinkCost& link) {
-  char text[96];
-  std::snprintf(text, sizeof(text), "%.1f us, %.1f us a message, %.0f MB/s", 1e6 * link.latency, 1e6 * link.overhead,
-                1e-6 / link.per_byte);
-  return text;
-}
-
 }  // namespace
-
-std::string LinkCosts::ToString() const { return Show(local) + " within a host; " + Show(remote) + " between hosts"; }
 
 CostModel::CostModel(Strategy strategy, const PeerList& peers, uint64_t chunk_bytes)
     : strategy_(std::move(strategy)),
@@ -140,16 +130,6 @@ bool Choice::IsValid() const {
     }
   }
   return true;
-}
-
-std::string Choice::ToString() const {
-  std::string text;
-  for (const Entry& entry : entries) {
-    if (entry.strategy == 0) break;
-    if (!text.empty()) text += ", from " + std::to_string(entry.from) + " bytes ";
-    text += Name(static_cast<StrategyName>(entry.strategy));
-  }
-  return text;
 }
 
 Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs, uint64_t direct_bytes) {

@@ -26,7 +26,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "ops/plan/peer_list.h"
@@ -41,13 +40,10 @@ struct LinkCost {
   double per_byte = 0;
 };
 
-// Between peers of one host, and of two.
+// Between peers of one host, and of two; usual figures, where none are measured.
 struct LinkCosts {
   LinkCost local{20e-6, 5e-6, 0.3e-9};
   LinkCost remote{50e-6, 10e-6, 1e-9};
-
-  // "20.0 us, 5.0 us a message, 3333 MB/s within a host; …"
-  std::string ToString() const;
 };
 
 // What one strategy costs these peers. Made once, asked for many sizes.
@@ -97,8 +93,6 @@ struct Choice {
   StrategyName Last() const;
   // At least one strategy, none of them AUTO, each from more bytes on than the one before, the first from 0.
   bool IsValid() const;
-  // "RING", "BINARY_TREE, from 1048576 bytes CLIQUE"
-  std::string ToString() const;
 };
 
 // From this many bytes on: never.

@@ -99,7 +99,8 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
   }
   // Other counts mean other shapes: no need to say it twice.
   if (theirs.shape_digest != ours.shape_digest && theirs.count == ours.count) {
-    parts.push_back("the shapes, the number of tensors or the options");
+    const bool is_barrier = theirs.kind == Kind::kBarrier;
+    parts.push_back(is_barrier ? "what is to follow it" : "the shapes, the number of tensors or the options");
   }
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;

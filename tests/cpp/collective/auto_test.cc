@@ -6,6 +6,7 @@
 
 #include "ops/plan/strategy.h"
 #include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/standard_error.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -70,7 +71,7 @@ KF_TEST(Auto, HoldsOverEpochs) {
 
 // One peer of the host and one of another stand for all, what is sent to them is bounded, and once is enough.
 KF_TEST(Auto, MeasuresLittleAndOnce) {
-  constexpr uint64_t kLong = 64 << 10, kMost = 16 * kLong;
+  constexpr uint64_t kLong = 64 << 10, kMost = 2 << 20;
   ClusterOptions options;
   options.transport = "auto";
   options.hosts = 2;
@@ -84,6 +85,35 @@ KF_TEST(Auto, MeasuresLittleAndOnce) {
   BeginEpoch(&cluster, StrategyName::kAuto);
   meet();
   EXPECT_TRUE(sent_to(1) - before < kLong);
+}
+
+// What peers tell while they come together.
+std::string Told(ClusterOptions options) {
+  options.log_level = LogLevel::kInfo;
+  return StandardErrorOf([&] {
+    Cluster cluster(4, options);
+    ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
+  });
+}
+
+// Once, by rank 0. Of links that are not there nothing is told.
+KF_TEST(Auto, TellsWhatItMeasuredAndWhatItMeans) {
+  ClusterOptions options;
+  options.transport = "auto";
+  options.arena_bytes = 1 << 20;
+  options.direct_bytes = 64 << 10;
+  options.own_cores = true;
+  const std::string one_host = Told(options);
+  EXPECT_EQ(TimesIn(one_host, "messages within a host take "), 1u);
+  EXPECT_EQ(TimesIn(one_host, "between hosts"), 0u);
+  EXPECT_EQ(TimesIn(one_host, "strategy AUTO for "), 1u);
+  EXPECT_CONTAINS(one_host, ": all-reduces go from each peer to each other one up to 5461 bytes, then along CLIQUE");
+  EXPECT_CONTAINS(one_host, ", then in memory that all peers map\n");
+
+  options.hosts = 2;
+  EXPECT_CONTAINS(Told(options), "; between hosts ");
+  options.hosts = 4;
+  EXPECT_CONTAINS(Told(options), "messages between hosts take ");
 }
 
 // Who names a strategy gets it, and no other is measured: rank 0's counts.

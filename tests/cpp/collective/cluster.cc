@@ -52,7 +52,7 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.silence_timeout = options.silence_timeout;
     config.direct_bytes = options.direct_bytes;
     config.arena_bytes = static_cast<long>(options.arena_bytes);
-    config.log_level = 3;
+    config.log_level = static_cast<int>(options.log_level);
     if (options.own_cores) {
       config.own_cores = 1;
       config.spin = 0;  // it has none

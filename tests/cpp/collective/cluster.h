@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/base/config.h"
+#include "ops/base/logging.h"
 #include "ops/memory/arena.h"
 #include "ops/peer/peer.h"
 #include "ops/transport/socket/unique_fd.h"
@@ -29,6 +30,7 @@ struct ClusterOptions {
   size_t arena_bytes = 0;  // what each peer shares with the others
   long direct_bytes = 0;
   bool own_cores = false;  // as if each peer had cores of its own
+  LogLevel log_level = LogLevel::kError;
 };
 
 class Cluster {

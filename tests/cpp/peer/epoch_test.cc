@@ -124,6 +124,7 @@ KF_TEST(Epoch, DifferentWishesAreAnErrorAndTheOldEpochGoesOn) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_CONTAINS(status.message(), "a new epoch with strategy ");
     EXPECT_CONTAINS(status.message(), ", which not all peers want: ");
+    EXPECT_CONTAINS(status.message(), "): what is to follow it");
   }
   EXPECT_EQ(cluster.session(0)->epoch(), 0u);
   ExpectSum(&cluster, "on");

@@ -59,16 +59,12 @@ KF_TEST(Cost, BetweenHostsIsWhatLeavesTheHost) {
   ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 8 * 2 * n * 3 / 4);
 }
 
-std::string Chosen(const PeerList& peers, const LinkCosts& costs) {
-  const Choice choice = Choose(peers, kChunk, costs);
-  EXPECT_TRUE(choice.IsValid());
-  return choice.ToString();
-}
-
 KF_TEST(Choice, OfFewPeersOnOneHostIsAClique) {
-  EXPECT_EQ(Chosen(PeersOnEqualHosts(1, 1), {}), "CLIQUE");
-  EXPECT_EQ(Chosen(PeersOnEqualHosts(1, 2), {}), "CLIQUE");
-  EXPECT_EQ(Chosen(PeersOnEqualHosts(1, 4), {}), "CLIQUE");
+  for (const int size : {1, 2, 4}) {
+    const Choice choice = Choose(PeersOnEqualHosts(1, size), kChunk, {});
+    EXPECT_TRUE(choice.IsValid());
+    EXPECT_TRUE(choice.For(0) == StrategyName::kClique && choice.entries[1].strategy == 0);
+  }
 }
 
 // A star is done after 2 latency + 28w, the tree after 6 latency + 12w. The tree is faster by a tenth if w > 4.2/13.2
@@ -116,10 +112,8 @@ KF_TEST(Choice, GivesNoPeerTooManyConnections) {
 KF_TEST(Choice, ThatIsNoneIsNotValid) {
   Choice choice = Choice::Of(StrategyName::kRing);
   EXPECT_TRUE(choice.IsValid());
-  EXPECT_EQ(choice.ToString(), "RING");
   choice.entries[1] = {1000, static_cast<uint64_t>(StrategyName::kTree)};
   EXPECT_TRUE(choice.IsValid());
-  EXPECT_EQ(choice.ToString(), "RING, from 1000 bytes TREE");
   choice.entries[2] = {1000, static_cast<uint64_t>(StrategyName::kStar)};
   EXPECT_FALSE(choice.IsValid());
   choice.entries[2] = {2000, static_cast<uint64_t>(kNumStrategies)};

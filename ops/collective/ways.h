@@ -1,0 +1,34 @@
+// By which way all-reduces of which size go in a session: what its strategy comes to.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ops/plan/cost.h"
+
+namespace kungfu {
+
+enum class Way {
+  kGraphs,     // the strategy's (graph_executor.h)
+  kExchange,   // from each peer to each other one (exchange_mover.h)
+  kDirect,     // in memory that all peers map (direct_mover.h)
+  kHierarchy,  // within hosts in memory, between them along graphs (hierarchy_mover.h)
+};
+
+struct Ways {
+  Choice choice;
+  int size = 0;               // of the session
+  bool exchanges = false;     // little goes without a strategy
+  int meeting = 0;            // peers of this host that use each other's memory, this one among them; 0: none
+  uint64_t direct_bytes = 0;  // from which on they do
+
+  Way For(uint64_t bytes) const;
+  // "all-reduces go along CLIQUE up to 65535 bytes, then in memory that all peers map"; there are at least two peers.
+  std::string ToString() const;
+
+ private:
+  std::string Describe(uint64_t bytes) const;
+};
+
+}  // namespace kungfu

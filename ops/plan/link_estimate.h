@@ -1,0 +1,62 @@
+// What messages cost over a link, from how long questions took until they were answered.
+//
+// A question and its answer are two messages. Of kAtOnce questions, one behind the other, each end takes one and sends
+// one for each more. So with the figures of cost.h
+//
+//   single   one question                              2 (latency + overhead)
+//   many     kAtOnce of them                           single + 2 (kAtOnce - 1) overhead
+//   full     as many, each with kFiller bytes          many + kAtOnce kFiller per_byte
+//
+// Load can only add to that: a peer that waits for a core answers some milliseconds later. So of each kind the shortest
+// counts, if it is no longer than a link can take, and a figure that no link can have is no measurement: if one kind
+// was late, a difference is negative, or huge.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/plan/cost.h"
+
+namespace kungfu {
+
+// Seconds, in any order; infinity: not answered in time.
+struct LinkSamples {
+  static constexpr int kAtOnce = 8;
+  static constexpr uint64_t kFiller = 32 << 10;
+  std::vector<double> single, many, full;
+};
+
+// What can be, both ends included.
+struct LinkBounds {
+  LinkCost least, most;
+};
+// A processor copies no more than 100 GB/s. Within a host what takes longer than it takes to wake a thread, many times
+// over, or is slower than 500 MB/s, was another process that had the core.
+inline constexpr LinkBounds kWithinAHost{{1e-7, 1e-8, 1e-11}, {2e-4, 5e-5, 2e-9}};
+inline constexpr LinkBounds kBetweenHosts{{1e-7, 1e-8, 1e-11}, {1, 1e-3, 1e-5}};
+
+// Nothing: it was not to be measured.
+struct LinkEstimate {
+  std::optional<double> latency, overhead, per_byte;
+
+  // With `usual` figures where there are none.
+  LinkCost Or(const LinkCost& usual) const;
+  // "7.8 us, 0.4 us at each end, 3333 MB/s (assumed)"
+  std::string ToString(const LinkCost& usual) const;
+};
+
+LinkEstimate Estimate(const LinkSamples& samples, const LinkBounds& bounds);
+
+// Of the links that there are.
+struct LinkEstimates {
+  std::optional<LinkEstimate> local, remote;
+
+  LinkCosts Costs() const;
+  // "messages within a host take …; between hosts …"
+  std::string ToString() const;
+};
+
+}  // namespace kungfu
