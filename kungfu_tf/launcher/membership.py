@@ -14,6 +14,8 @@ Where some leave and others come, those leave first. What was proposed last coun
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from kungfu_tf.launcher.counted import counted, there_are
+
 # The core counts memberships in 14 bits (ops/elastic/membership.h).
 MOST_VERSIONS = (1 << 14) - 1
 
@@ -122,9 +124,9 @@ class Membership:
 
     def _refusal(self, size: int) -> str | None:
         if size < 1:
-            return f"{size} peers: a job has at least one"
+            return f"{counted(size, 'peer')}: a job has at least one"
         if size > self._slots:
-            return f"{size} peers: there are {self._slots} slots"
+            return f"{counted(size, 'peer')}: {there_are(self._slots, 'slot')}"
         if self._ending and not self.dissolved:
             return "the job is ending"
         if self.version >= MOST_VERSIONS:
