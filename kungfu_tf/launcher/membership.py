@@ -218,5 +218,5 @@ class Membership:
         self._untold = [rank for rank in members if rank in self._newcomers]
         for rank in self._untold:
             del self._newcomers[rank]
-        self._actions.say(f"from now on {len(members)} peer{'s' * (len(members) > 1)}")
+        self._actions.say(f"from now on {counted(len(members), 'peer')}")
         self._actions.publish(self.version, self._since, members, before)

@@ -44,7 +44,10 @@ def test_every_variable_is_declared_once_with_its_meaning() -> None:
     names = [variable.name for variable in declared]
     assert len(names) == len(set(names))
     assert all(variable.meaning for variable in declared)
-    for file in [ROOT / "README.md", *sorted((ROOT / "kungfu_tf").rglob("*.py"))]:
+    sources = [
+        file for folder in ("kungfu_tf", "examples") for file in (ROOT / folder).rglob("*.py")
+    ]
+    for file in [ROOT / "README.md", ROOT / "docker" / "compose.yml", *sorted(sources)]:
         # -DKUNGFU_... is a macro.
         used = set(re.findall(r"(?<!-D)\bKUNGFU_[A-Z_]*[A-Z]\b", file.read_text()))
         assert used <= set(names), file
