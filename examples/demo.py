@@ -60,7 +60,7 @@ def train(peers: int, directory: Path, epochs: int) -> Run:
         report = Path(scratch) / "report.json"
         subprocess.run(
             [sys.executable, *launcher, *program, "--batch", str(BATCH), "--report", str(report)],
-            env={**os.environ, "KUNGFU_DATA_DIR": str(directory)},
+            env={**os.environ, "FASHION_MNIST_DIR": str(directory)},
             timeout=SECONDS_PER_RUN,
             check=True,
         )

@@ -2,10 +2,10 @@
 
     python examples/fashion_mnist.py     fetches it and prints the directory
 
-The first of these that works: $KUNGFU_DATA_DIR; Keras' cache; Debian's package, installed; what an
-earlier call has fetched; Keras' download; Debian's package, fetched without root; and last, so that
-the examples run anywhere, scikit-learn's digits (1,797 images of 8 x 8). Each of them is, or is
-made into, a directory with the four files in which the data set is published.
+The first of these that works: $FASHION_MNIST_DIR; Keras' cache; Debian's package, installed; what
+an earlier call has fetched; Keras' download; Debian's package, fetched without root; and last, so
+that the examples run anywhere, scikit-learn's digits (1,797 images of 8 x 8). Each of them is, or
+is made into, a directory with the four files in which the data set is published.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def load() -> Data:
 
 def fetch() -> Path:
     """The directory of the four files."""
-    named = os.environ.get("KUNGFU_DATA_DIR")
+    named = os.environ.get("FASHION_MNIST_DIR")
     if named:
         return _complete(Path(named))
     keras_home = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
@@ -73,7 +73,7 @@ def fetch() -> Path:
             if _is_complete(target) or _made(source, target):
                 return target
     raise FileNotFoundError(
-        "no source of Fashion-MNIST works; set KUNGFU_DATA_DIR to its directory"
+        "no source of Fashion-MNIST works; set FASHION_MNIST_DIR to its directory"
     )
 
 

@@ -14,14 +14,13 @@ import atexit
 import ctypes
 import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kungfu_tf import _build, config, errors
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 LIBRARY_DIR = Path(__file__).resolve().parent / "lib"
 
 # kungfu_done of kungfu.h
@@ -178,17 +177,15 @@ def completed(name: str) -> int:
     return core().kungfu_completed(name.encode())
 
 
-def environment() -> list[tuple[str, str]]:
-    """The variables that the core reads, and their meanings."""
-    lines = core().kungfu_environment().decode().splitlines()
-    return [(name, meaning) for name, _, meaning in (line.partition("\t") for line in lines)]
+def environment() -> list[tuple[str, str, str]]:
+    """The variables that the core reads: name, default and meaning."""
+    rows = (line.split("\t") for line in core().kungfu_environment().decode().splitlines())
+    return [(name, default, meaning) for name, default, meaning in rows]
 
 
-def check_environment(environ: Mapping[str, str]) -> None:
-    """Raises the error of the first of these variables that the core would not understand."""
-    for name, _ in environment():
-        if text := environ.get(name):
-            check(core().kungfu_check_variable(name.encode(), os.fsencode(text)))
+def check_variable(name: str, text: str) -> None:
+    """Raises an error where the core would not understand this text, not an empty one."""
+    check(core().kungfu_check_variable(name.encode(), os.fsencode(text)))
 
 
 def op_libraries() -> dict[Path, str]:

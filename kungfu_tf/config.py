@@ -1,8 +1,8 @@
 """The settings of the Python side: each declared once, with its meaning.
 
 A setting's value is the environment's, else the default. Where a function takes the same as an
-argument, that goes before. The core declares its own in ops/base/config.h; `python -m
-kungfu_tf.info` prints both.
+argument, that goes before. The core declares its own in ops/base/config.h; _environment.py
+has both.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ def _default_cache() -> Path:
 
 CACHE_DIR = Setting(
     "KUNGFU_CACHE_DIR",
-    "directory of op libraries that were compiled at first use (default: kungfu_tf in the user's "
-    "cache directory)",
+    "directory of op libraries that were compiled at first use",
     Path,
     _default_cache,
 )
@@ -105,7 +104,7 @@ CACHE_DIR = Setting(
 BUILD_TIMEOUT = Setting(
     "KUNGFU_BUILD_TIMEOUT",
     "seconds that compiling the op library may take in all, waiting for another process that "
-    "compiles it included (default: 600)",
+    "compiles it included",
     _seconds,
     lambda: 600.0,
 )
@@ -142,7 +141,7 @@ PROGRESS = Setting(
 
 GRACE = Setting(
     "KUNGFU_GRACE",
-    "seconds that the launcher gives peers to end before it insists (default: 5)",
+    "seconds that the launcher gives peers to end before it insists",
     _seconds,
     lambda: 5.0,
 )
@@ -150,7 +149,7 @@ GRACE = Setting(
 BIND_TO = Setting(
     "KUNGFU_BIND_TO",
     "cores: of several peers on a host each stays on cores of its own, where there are enough, "
-    "their number does not change and no more threads are asked for; or none (default: cores)",
+    "their number does not change and no more threads are asked for; or none",
     _one_of("cores", "none"),
     lambda: "cores",
 )
@@ -158,7 +157,7 @@ BIND_TO = Setting(
 VERBOSE = Setting(
     "KUNGFU_VERBOSE",
     "which peers print the progress of fit, evaluate and predict, and log that of sessions: root "
-    "(default) or all",
+    "or all",
     _one_of("root", "all"),
     lambda: "root",
 )

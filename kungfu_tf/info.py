@@ -1,30 +1,40 @@
 """`python -m kungfu_tf.info`: versions, libraries, limits, and every variable with its meaning.
 
-It starts no peer and imports no TensorFlow.
+It says which value of each is in force, and which cannot be understood. It starts no peer and
+imports no TensorFlow.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
 import resource
+import sys
 from collections.abc import Iterator
 
-from kungfu_tf import __version__, _build, _lib, config, errors
+from kungfu_tf import __version__, _build, _environment, _lib, config, errors
+from kungfu_tf._environment import Variable
 
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly")
 
 
-def main() -> None:
-    """Prints it."""
+def main() -> int:
+    """Prints it. Returns the exit code: 1 if a variable cannot be understood."""
     for name, value in [*_versions(), *_libraries(), *_limits()]:
         print(f"{name:<12} {value}")
-    print("\nVariables (the value in force, if set)")
-    for name, meaning in _variables():
-        setting = os.environ.get(name)
-        shown = "" if setting is None else f"  [{'set' if name in config.SECRETS else setting}]"
-        print(f"  {name:<26} {meaning}{shown}")
+    print("\nVariables, and what is in force")
+    understood = True
+    for variable in _variables():
+        try:
+            in_force = _in_force(variable)
+        except errors.KungfuError as error:
+            understood, in_force = False, f"  [cannot be understood: {error}]"
+        print(f"  {variable.name:<26} {variable.meaning}{in_force}")
+    for line in _others():
+        print(f"  {line}")
+    return 0 if understood else 1
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -73,14 +83,35 @@ def _limits() -> Iterator[tuple[str, str]]:
     yield "", f"{len(os.sched_getaffinity(0))} cores for this process"
 
 
-def _variables() -> Iterator[tuple[str, str]]:
+def _variables() -> list[Variable]:
+    with contextlib.suppress(errors.LibraryError):
+        return _environment.variables()
+    return _environment.python_variables()
+
+
+def _in_force(variable: Variable) -> str:
+    """The text of a variable, or its default.
+
+    Raises:
+        KungfuError: The text cannot be understood.
+    """
+    if text := os.environ.get(variable.name):
+        variable.check(text)
+        return f"  [{'set' if variable.name in config.SECRETS else text}]"
     try:
-        yield from _lib.environment()
+        default = variable.default()
+    except RuntimeError as error:  # a user without a home
+        return f"  [no default: {error}]"
+    return f"  [default: {default}]" if default else ""
+
+
+def _others() -> list[str]:
+    """What is to be said of other variables that are called as ours are."""
+    try:
+        return _environment.unknown(os.environ)
     except errors.LibraryError:
-        yield "KUNGFU_*", "the core's are known to the core only, which is missing"
-    for setting in config.SETTINGS:
-        yield setting.name, setting.meaning
+        return ["KUNGFU_*: the core's are known to the core only, which is missing"]
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -43,6 +43,7 @@ PYTHON_LAYERS: Layers = (
     {"_progress", "_size_plan", "launching", "ops"},
     {"_measured", "_sharing", "peer"},
     {"launcher"},
+    {"_environment"},
     {"_lib"},
     {"_build"},
     {"config"},
@@ -55,7 +56,7 @@ PYTHON_LAYERS: Layers = (
 # sessions in the place of Keras' or TensorFlow's: the edges that lead up, and the callbacks and
 # hooks that these know need none of their own.
 PYTHON_EXCEPTIONS = {
-    "launcher": {"_lib", "config", "errors", "_version"},
+    "launcher": {"_environment", "config", "errors", "_version"},
     "_callback": {"fit"},
     "_hook": {"session"},
 }

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Mapping
 
 from kungfu_tf import config
+from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.errors import LaunchError
 
 SHORTEST, LONGEST = 16, 4096
@@ -74,6 +75,17 @@ def config_token(environ: Mapping[str, str]) -> str | None:
     return token
 
 
+def check_files(environ: Mapping[str, str]) -> None:
+    """Reads the files that the environment names, whether or not a job needs what they have.
+
+    Raises:
+        LaunchError: One cannot be read, or not be used.
+    """
+    for name in ("KUNGFU_SECRET", config.CONFIG_TOKEN.name):
+        if not environ.get(name):
+            _given(environ, name)
+
+
 def secret(environ: Mapping[str, str]) -> str | None:
     """That of a job, where one is given.
 
@@ -123,8 +135,8 @@ def _read(path: str, name: str) -> tuple[str, str | None]:
 
 def _checked(secret: str, source: str) -> str:
     if not SHORTEST <= len(secret) <= LONGEST:
-        count = "more" if len(secret) > LONGEST else len(secret)
-        raise LaunchError(f"{source}: the secret has {count} characters, not {SHORTEST}-{LONGEST}")
+        many = "more characters" if len(secret) > LONGEST else counted(len(secret), "character")
+        raise LaunchError(f"{source}: the secret has {many}, not {SHORTEST}-{LONGEST}")
     if not secret.isprintable():
         raise LaunchError(f"{source}: the secret has characters that cannot be printed")
     return secret

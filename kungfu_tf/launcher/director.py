@@ -15,6 +15,7 @@ from kungfu_tf.launcher import document, process
 from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.config_source import Source
 from kungfu_tf.launcher.control import Answer
+from kungfu_tf.launcher.counted import counted, there_are
 from kungfu_tf.launcher.hosts import IPAddress
 from kungfu_tf.launcher.membership import Actions, Membership
 
@@ -199,7 +200,8 @@ class Leader:
             return "the job is ending"
         if self._rules.keep and not self._living:
             self.again = size if size <= self._cluster.slots else None
-            return None if self.again else f"{size} peers: there are {self._cluster.slots} slots"
+            room = there_are(self._cluster.slots, "slot")
+            return None if self.again else f"{counted(size, 'peer')}: {room}"
         if not self._rules.reload:
             return self._membership.propose(size)
         refusal = self._membership.dissolve(size)
@@ -255,8 +257,8 @@ class Leader:
             return False, refusal
         instead = f", instead of {target}, which was under way" if target != now else ""
         if size == now and not instead:
-            return True, f"the job has {size} peers already"
-        return True, f"from {now} peers to {size}{instead}, as soon as all are ready"
+            return True, f"the job has {counted(size, 'peer')} already"
+        return True, f"from {counted(now, 'peer')} to {size}{instead}, as soon as all are ready"
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._living.discard(number)

@@ -4,6 +4,7 @@ import collections
 import ipaddress
 from collections.abc import Mapping, Sequence
 
+from kungfu_tf.launcher.counted import counted, there_are
 from kungfu_tf.launcher.hosts import IPAddress
 
 
@@ -60,5 +61,6 @@ def refusal(
             ours = ", ".join(map(str, rooms))
             return f"{wish} is on none of this job's hosts, which are {ours}"
         if engaged[host] > rooms[host]:
-            return f"{engaged[host]} peers on {host}: there are {rooms[host]} slots"
+            wanted = counted(engaged[host], "peer")
+            return f"{wanted} on {host}: {there_are(rooms[host], 'slot')}"
     return None

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kungfu_tf import _lib, config, errors
-from kungfu_tf.launcher import placement, threads
+from kungfu_tf import _environment, config, errors
+from kungfu_tf.launcher import credentials, placement, threads
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
 from kungfu_tf.launcher.errors import LaunchError
@@ -111,17 +111,18 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     """Reads what the user has set, which peers would do only when they have loaded their program.
 
     Raises:
-        LaunchError: a variable of ours cannot be understood, or the core is missing.
+        LaunchError: a variable of ours cannot be understood, a file that one names cannot be used,
+            or the core is missing.
     """
     ignored = (*_SAID, "KUNGFU_STRATEGY") if options.strategy else _SAID
     given = {name: text for name, text in environ.items() if text and name not in ignored}
     try:
-        _lib.check_environment(given)
-        for setting in config.SETTINGS:
-            if setting.name in given:
-                setting.get(environ=given)
+        for variable in _environment.variables():
+            if variable.name in given:
+                variable.check(given[variable.name])
     except errors.KungfuError as error:
         raise LaunchError(str(error)) from error
+    credentials.check_files(environ)
 
 
 def _log_level(options: Options) -> str:

@@ -289,7 +289,8 @@ secret, in the file named by KUNGFU_SECRET_FILE or in KUNGFU_SECRET.
 
 Exit code: 0 if all peers ended with 0; that of the first peer that failed (128 + the number of the
 signal that killed it), of this host's if one of them did; 124 after -timeout; 130 and 143 after
-SIGINT and SIGTERM; 2 if the job could not be started.
+SIGINT and SIGTERM; 126 if the program cannot be run, 127 if it is not found; 2 if the job could not
+be started for another reason.
 
 Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
 being stopped: told of a failure, SIGTERM, SIGKILL. KUNGFU_BIND_TO=none lets peers run on all cores

@@ -14,6 +14,7 @@ from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
 from kungfu_tf.launcher.control import EARLIER, ControlServer
+from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.debug import DebugServer
 from kungfu_tf.launcher.director import Director, Leader, Rules
 from kungfu_tf.launcher.environment import Job
@@ -356,6 +357,9 @@ class JobLoop:
         first = summary.first_failure(outcomes)
         if first is not None or self._forced_code == TIMED_OUT:
             self._output.say(summary.describe(outcomes), always=True)
+        elif self._forced_code is not None:
+            name = signal.Signals(self._forced_code - 128).name
+            self._say(f"ended by {name}, and by no failure of a peer")
         if self._forced_code is not None:
             return self._forced_code
         if first is not None:
@@ -364,7 +368,7 @@ class JobLoop:
             return self._director.code
         if self._job.options.verbose:
             seconds = time.monotonic() - self._began
-            self._output.say(f"{len(outcomes)} peers ended well after {seconds:.1f} s")
+            self._output.say(f"{counted(len(outcomes), 'peer')} ended well after {seconds:.1f} s")
         return 0
 
     def _outcome(self, entry: PeerProcess) -> Outcome:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kungfu_tf import _environment
 from kungfu_tf.launcher import cluster as clusters
 from kungfu_tf.launcher import (
     credentials,
@@ -21,6 +22,7 @@ from kungfu_tf.launcher import (
     threads,
 )
 from kungfu_tf.launcher.cluster import Cluster
+from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.guard import Guard
@@ -113,9 +115,11 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
                 recoveries += loop.recovering
                 restarts += 1
                 options = dataclasses.replace(options, np=loop.again)
-                after = f", {recoveries} of at most {options.restarts} times after a failure"
+                most = counted(options.restarts, "time")
+                after = f", {recoveries} of at most {most} after a failure"
                 output.say(
-                    f"starting all anew, {loop.again} peers{after if loop.recovering else ''}",
+                    f"starting all anew, {counted(loop.again, 'peer')}"
+                    f"{after if loop.recovering else ''}",
                     always=True,
                 )
     finally:
@@ -143,7 +147,7 @@ def _prepare(
     else:
         identity = credentials.one_host()
     gpus = placement.place(cluster.local_peers, placement.visible_gpus(environ))
-    for warning in (identity.warning, gpus.warning):
+    for warning in (identity.warning, gpus.warning, *_environment.unknown(environ)):
         if warning is not None and not restarts:
             output.say(f"warning: {warning}")
     number = len(cluster.local_peers)

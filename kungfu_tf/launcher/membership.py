@@ -14,6 +14,8 @@ Where some leave and others come, those leave first. What was proposed last coun
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from kungfu_tf.launcher.counted import counted, there_are
+
 # The core counts memberships in 14 bits (ops/elastic/membership.h).
 MOST_VERSIONS = (1 << 14) - 1
 
@@ -122,9 +124,9 @@ class Membership:
 
     def _refusal(self, size: int) -> str | None:
         if size < 1:
-            return f"{size} peers: a job has at least one"
+            return f"{counted(size, 'peer')}: a job has at least one"
         if size > self._slots:
-            return f"{size} peers: there are {self._slots} slots"
+            return f"{counted(size, 'peer')}: {there_are(self._slots, 'slot')}"
         if self._ending and not self.dissolved:
             return "the job is ending"
         if self.version >= MOST_VERSIONS:
@@ -216,5 +218,5 @@ class Membership:
         self._untold = [rank for rank in members if rank in self._newcomers]
         for rank in self._untold:
             del self._newcomers[rank]
-        self._actions.say(f"from now on {len(members)} peer{'s' * (len(members) > 1)}")
+        self._actions.say(f"from now on {counted(len(members), 'peer')}")
         self._actions.publish(self.version, self._since, members, before)

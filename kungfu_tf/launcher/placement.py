@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kungfu_tf.launcher.cluster import Peer
+from kungfu_tf.launcher.counted import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ def place(peers: Sequence[Peer], gpus: Sequence[str]) -> Placement:
         return Placement(devices)
     return Placement(
         devices,
-        f"{len(peers)} peers share {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}: each takes"
+        f"{len(peers)} peers share {counted(len(gpus), 'GPU')}: each takes"
         " all of its memory unless told otherwise (TF_FORCE_GPU_ALLOW_GROWTH=true)",
     )
 

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -78,10 +79,14 @@ class PeerProcess:
             )
         except OSError as error:
             missing = error.errno == errno.ENOENT
-            is_script = command[0].endswith(".py") and os.path.isfile(command[0])
-            advice = f"; python {command[0]}?" if is_script else ""
+            program, path = command[0], env.get("PATH")
+            advice = ""
+            if program.endswith(".py") and os.path.isfile(program):
+                advice = f"; python {program}?"
+            elif missing and "/" not in program and shutil.which(program, path=path) is None:
+                advice = "; no directory of the PATH has it"
             raise LaunchError(
-                f"cannot start '{command[0]}': {error.strerror}{advice}",
+                f"cannot start '{program}': {error.strerror}{advice}",
                 exit_code=127 if missing else 126,
             ) from None
         for pipe in self.pipes.values():

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kungfu_tf.launcher import credentials, rundir
 from kungfu_tf.launcher.config_client import Client, Conflict, Problem
+from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.rundir import RunDirectory
@@ -28,7 +29,8 @@ class Running(NamedTuple):
     command: str
 
     def __str__(self) -> str:
-        return f"  -job {self.directory.runner}   {self.size} peers, pid {self.pid}: {self.command}"
+        size = counted(self.size, "peer")
+        return f"  -job {self.directory.runner}   {size}, pid {self.pid}: {self.command}"
 
 
 def run(options: Options, environ: Mapping[str, str]) -> str:
@@ -113,7 +115,7 @@ def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
                 raise LaunchError(f"-config-server: {url} changes all the time") from None
         except Problem as problem:
             raise LaunchError(f"-config-server: {url} {problem}") from None
-    return f"the document has {size} workers now; it had {len(workers)}"
+    return f"the document has {counted(size, 'worker')} now; it had {len(workers)}"
 
 
 def _resized(workers: list[Any], size: int) -> list[str]:

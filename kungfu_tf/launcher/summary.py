@@ -48,21 +48,45 @@ def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
     return bool(outcome.reports), outcome.gone, outcome.code >= 0, outcome.rank
 
 
+def left_before(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
+    """The peers that the first failure may follow from though they have ended well.
+
+    Who reported that an operation failed was waiting for somebody else. Where all that failed have,
+    it may be for one that had no more to do, or called os._exit(0) in the middle.
+    """
+    if first is None or not first.reports:
+        return []
+    return [
+        outcome
+        for outcome in outcomes
+        if outcome.code == 0
+        and not (outcome.stopped or outcome.reports)
+        and outcome.gone < first.gone
+    ]
+
+
 def describe(outcomes: Sequence[Outcome]) -> str:
-    """The summary: the first failure, its last lines, then how the others ended, what they saw."""
+    """The summary: the first failure, its last lines, then how the others ended, what they saw.
+
+    Before it, who had left by then.
+    """
     first = first_failure(outcomes)
-    lines = []
+    left = left_before(outcomes, first)
+    lines = [
+        f"{_peer(outcome)} had ended before any failed: {_cause(outcome.code)}, after"
+        f" {outcome.seconds:.1f} s"
+        for outcome in left
+    ]
     if first is not None:
         lines.append(
-            f"rank {first.rank} on {first.host} (pid {first.pid}) failed first:"
-            f" {_cause(first.code)}, after {first.seconds:.1f} s"
+            f"{_peer(first)} failed first: {_cause(first.code)}, after {first.seconds:.1f} s"
         )
         lines += saw(first)
         if first.last_lines:
             lines.append("  its last lines:")
             lines += [f"  | {line}" for line in _told_once(first.last_lines)]
     for outcome in outcomes:
-        if outcome is not first:
+        if outcome is not first and outcome not in left:
             lines.append(_other(outcome))
             lines += saw(outcome)
     return "\n".join(lines)
@@ -88,4 +112,8 @@ def _other(outcome: Outcome) -> str:
     how = process.describe(outcome.code)
     if outcome.stopped and outcome.code != 0:
         how = f"stopped ({how})"
-    return f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid}): {how}"
+    return f"{_peer(outcome)}: {how}"
+
+
+def _peer(outcome: Outcome) -> str:
+    return f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid})"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kungfu_tf import config
 from kungfu_tf.launcher import quota
+from kungfu_tf.launcher.counted import counted
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
 _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
@@ -102,12 +103,12 @@ def describe(variables: Mapping[str, str], binding: Binding) -> str:
     """What is done, for the user."""
     number = cores().number
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
-    told = [f"{listed}, unless you set them"] if variables else []
+    told = [f"each gets {listed}, unless you set these variables"] if variables else []
     if binding.cores:
         told.append("each stays on its own, unless KUNGFU_BIND_TO is none")
     else:
         told.append(f"none has its own, for {binding.why_not}")
-    return f"the peers share {number} core{'s' if number > 1 else ''}: {'; '.join(told)}"
+    return f"the peers share {counted(number, 'core')}: {'; '.join(told)}"
 
 
 def _threads(share: int) -> dict[str, int]:

@@ -18,10 +18,14 @@ constexpr long kMaxBytes = 1L << 44;
 
 // Puts a text into its place in a Config. An error says what would have been right.
 using Parser = Status (*)(const std::string& text, Config* config);
+// The other way: a text that the parser would make this of.
+using Printer = std::string (*)(const Config& config);
 
 struct Variable {
-  ConfigVariable documented;
+  const char* name;
+  const char* meaning;
   Parser parse;
+  Printer print;
 };
 
 template <std::string Config::* field>
@@ -98,38 +102,59 @@ Status ParseSeconds(const std::string& text, Config* config) {
   return OkStatus();
 }
 
+template <auto Config::* field>
+std::string Print(const Config& config) {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  out << config.*field;
+  return out.str();
+}
+
+std::string PrintSpin(const Config& config) { return config.spin < 0 ? "auto" : std::to_string(config.spin); }
+
 const std::vector<Variable>& Variables() {
   static const auto* variables = new std::vector<Variable>{
-      {{"KUNGFU_SELF", "this peer, \"ip:port\"; without it the process is one of one"}, ParseText<&Config::self>},
-      {{"KUNGFU_PEERS", "the session's peers in rank order, \"ip:port,…\""}, ParseText<&Config::peers>},
-      {{"KUNGFU_EPOCH", "the number of that list"}, ParseInt<&Config::epoch, 0, 2147483647>},
-      {{"KUNGFU_MEMBERSHIP", "static; elastic: peers may come and go; joining: and this one is about to come"},
-       ParseMembership},
-      {{"KUNGFU_JOB_ID", "the same on every peer of a job"}, ParseText<&Config::job_id>},
-      {{"KUNGFU_SECRET", "what peers prove to each other"}, ParseText<&Config::secret>},
-      {{"KUNGFU_SECRET_FILE", "where the secret is read from instead"}, ParseText<&Config::secret_file>},
-      {{"KUNGFU_CONTROL", "path of the runner's Unix socket"}, ParseText<&Config::control>},
-      {{"KUNGFU_OWN_CORES", "1: this peer has cores that no other one runs on; set by the launcher"},
-       ParseInt<&Config::own_cores, 0, 1>},
-      {{"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name"}, ParseText<&Config::strategy>},
-      {{"KUNGFU_TRANSPORT", "auto, shm, unix or tcp; with unix and tcp as with KUNGFU_DIRECT=off"}, ParseTransport},
-      {{"KUNGFU_SOCKET_DIR", "private directory of the host's Unix sockets"}, ParseText<&Config::socket_dir>},
-      {{"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor"},
-       ParseLong<&Config::chunk_bytes, kMinChunkBytes, kMaxChunkBytes>},
-      {{"KUNGFU_DIRECT", "auto, or off: no all_reduce in the memory of the host's peers, without copies"}, ParseDirect},
-      {{"KUNGFU_DIRECT_BYTES", "the smallest all_reduce that is done there"},
-       ParseLong<&Config::direct_bytes, 0, kMaxBytes>},
-      {{"KUNGFU_ARENA_BYTES", "the most memory that a peer shares with others of its host; 0: none"},
-       ParseLong<&Config::arena_bytes, 0, kMaxBytes>},
-      {{"KUNGFU_STORE_VERSIONS", "of a saved variable, how many versions are kept"},
-       ParseInt<&Config::store_versions, 1, 1 << 20>},
-      {{"KUNGFU_SPIN", "auto, or microseconds at most to look on before sleeping"}, ParseSpin},
-      {{"KUNGFU_COLLECTIVE_TIMEOUT", "seconds until an operation fails"}, ParseSeconds<&Config::collective_timeout>},
-      {{"KUNGFU_STALL_WARNING", "seconds until it is said who is missing"}, ParseSeconds<&Config::stall_warning>},
-      {{"KUNGFU_SILENCE_TIMEOUT", "seconds until a peer that answers nothing is given up"},
-       ParseSeconds<&Config::silence_timeout>},
-      {{"KUNGFU_CONNECT_TIMEOUT", "seconds to wait for a peer to come up"}, ParseSeconds<&Config::connect_timeout>},
-      {{"KUNGFU_LOG_LEVEL", "0 debug, 1 info, 2 warning, 3 error"}, ParseInt<&Config::log_level, 0, 3>},
+      {"KUNGFU_SELF", "this peer, \"ip:port\"; without it the process is one of one", ParseText<&Config::self>,
+       Print<&Config::self>},
+      {"KUNGFU_PEERS", "the session's peers in rank order, \"ip:port,…\"", ParseText<&Config::peers>,
+       Print<&Config::peers>},
+      {"KUNGFU_EPOCH", "the number of that list", ParseInt<&Config::epoch, 0, 2147483647>, Print<&Config::epoch>},
+      {"KUNGFU_MEMBERSHIP", "static; elastic: peers may come and go; joining: and this one is about to come",
+       ParseMembership, Print<&Config::membership>},
+      {"KUNGFU_JOB_ID", "the same on every peer of a job", ParseText<&Config::job_id>, Print<&Config::job_id>},
+      {"KUNGFU_SECRET", "what peers prove to each other", ParseText<&Config::secret>, Print<&Config::secret>},
+      {"KUNGFU_SECRET_FILE", "where the secret is read from instead", ParseText<&Config::secret_file>,
+       Print<&Config::secret_file>},
+      {"KUNGFU_CONTROL", "path of the runner's Unix socket", ParseText<&Config::control>, Print<&Config::control>},
+      {"KUNGFU_OWN_CORES", "1: this peer has cores that no other one runs on; set by the launcher",
+       ParseInt<&Config::own_cores, 0, 1>, Print<&Config::own_cores>},
+      {"KUNGFU_STRATEGY", "how collectives travel: AUTO or a strategy's name", ParseText<&Config::strategy>,
+       Print<&Config::strategy>},
+      {"KUNGFU_TRANSPORT", "auto, shm, unix or tcp; with unix and tcp as with KUNGFU_DIRECT=off", ParseTransport,
+       Print<&Config::transport>},
+      {"KUNGFU_SOCKET_DIR", "private directory of the host's Unix sockets", ParseText<&Config::socket_dir>,
+       Print<&Config::socket_dir>},
+      {"KUNGFU_CHUNK_BYTES", "the largest chunk of a tensor",
+       ParseLong<&Config::chunk_bytes, kMinChunkBytes, kMaxChunkBytes>, Print<&Config::chunk_bytes>},
+      {"KUNGFU_DIRECT", "auto, or off: no all_reduce in the memory of the host's peers, without copies", ParseDirect,
+       Print<&Config::direct>},
+      {"KUNGFU_DIRECT_BYTES", "the smallest all_reduce that is done there",
+       ParseLong<&Config::direct_bytes, 0, kMaxBytes>, Print<&Config::direct_bytes>},
+      {"KUNGFU_ARENA_BYTES", "the most memory that a peer shares with others of its host; 0: none",
+       ParseLong<&Config::arena_bytes, 0, kMaxBytes>, Print<&Config::arena_bytes>},
+      {"KUNGFU_STORE_VERSIONS", "of a saved variable, how many versions are kept",
+       ParseInt<&Config::store_versions, 1, 1 << 20>, Print<&Config::store_versions>},
+      {"KUNGFU_SPIN", "auto, or microseconds at most to look on before sleeping", ParseSpin, PrintSpin},
+      {"KUNGFU_COLLECTIVE_TIMEOUT", "seconds until an operation fails", ParseSeconds<&Config::collective_timeout>,
+       Print<&Config::collective_timeout>},
+      {"KUNGFU_STALL_WARNING", "seconds until it is said who is missing", ParseSeconds<&Config::stall_warning>,
+       Print<&Config::stall_warning>},
+      {"KUNGFU_SILENCE_TIMEOUT", "seconds until a peer that answers nothing is given up",
+       ParseSeconds<&Config::silence_timeout>, Print<&Config::silence_timeout>},
+      {"KUNGFU_CONNECT_TIMEOUT", "seconds to wait for a peer to come up", ParseSeconds<&Config::connect_timeout>,
+       Print<&Config::connect_timeout>},
+      {"KUNGFU_LOG_LEVEL", "0 debug, 1 info, 2 warning, 3 error", ParseInt<&Config::log_level, 0, 3>,
+       Print<&Config::log_level>},
   };
   return *variables;
 }
@@ -138,7 +163,7 @@ const std::vector<Variable>& Variables() {
 
 Status Config::Set(const std::string& name, const std::string& text) {
   for (const Variable& variable : Variables()) {
-    if (variable.documented.name == name) return variable.parse(text, this).WithContext(name + "='" + text + "'");
+    if (variable.name == name) return variable.parse(text, this).WithContext(name + "='" + text + "'");
   }
   return InvalidArgumentError(name + ": there is no such variable");
 }
@@ -146,8 +171,8 @@ Status Config::Set(const std::string& name, const std::string& text) {
 StatusOr<Config> Config::FromEnvironment() {
   Config config;
   for (const Variable& variable : Variables()) {
-    const char* text = std::getenv(variable.documented.name);
-    if (text != nullptr && *text != '\0') KF_RETURN_IF_ERROR(config.Set(variable.documented.name, text));
+    const char* text = std::getenv(variable.name);
+    if (text != nullptr && *text != '\0') KF_RETURN_IF_ERROR(config.Set(variable.name, text));
   }
   return config;
 }
@@ -159,7 +184,9 @@ bool Config::SharesMemory() const {
 const std::vector<ConfigVariable>& ConfigVariables() {
   static const auto* documented = [] {
     auto* list = new std::vector<ConfigVariable>;
-    for (const Variable& variable : Variables()) list->push_back(variable.documented);
+    for (const Variable& variable : Variables()) {
+      list->push_back({variable.name, variable.meaning, variable.print(Config())});
+    }
     return list;
   }();
   return *documented;

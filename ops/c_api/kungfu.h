@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 6
+#define KUNGFU_ABI_VERSION 7
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -256,7 +256,7 @@ KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);
 /* Operations completed without error under `name`, e.g. to assert in a test that they ran. */
 KUNGFU_EXPORT uint64_t kungfu_completed(const char* name);
 
-/* Every environment variable of the core with its meaning, a line "NAME\tmeaning\n" each; valid for ever. */
+/* Every environment variable of the core, a line "NAME\tdefault\tmeaning\n" each; valid for ever. */
 KUNGFU_EXPORT const char* kungfu_environment(void);
 /* Whether one of these could be `text`, not an empty one: 0, or an error that says what it should be. */
 KUNGFU_EXPORT int kungfu_check_variable(const char* name, const char* text);

@@ -92,7 +92,7 @@ class Jobs:
         self.folder = folder
         # Short, as a socket's path must be.
         self.temporary = Path(tempfile.mkdtemp(prefix="kf"))
-        self._mark = f"KUNGFU_TEST_MARK={uuid.uuid4()}"
+        self._mark = f"TEST_MARK={uuid.uuid4()}"
         self.launches: list[Launch] = []
 
     def __call__(self, *arguments: str, namespace: str | None = None, **environ: str) -> Launch:

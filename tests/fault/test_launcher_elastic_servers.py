@@ -192,7 +192,7 @@ def test_several_jobs_are_told_apart(kungfu_run: Jobs) -> None:
         launch.until_printed("here")
     which = kungfu_run("-resize", "2")
     assert which.wait() == 2
-    names = re.findall(r"-job ([0-9a-f]{16}) +1 peers", which.err)
+    names = re.findall(r"-job ([0-9a-f]{16}) +1 peer,", which.err)
     assert len(names) == 2
     assert kungfu_run("-resize", "2", "-job", names[0]).wait() == 0
     for launch in launches:

@@ -156,11 +156,27 @@ print("still connected")
     assert not launch.complaints
 
 
+def test_one_peer_is_one(kungfu_run: "Jobs") -> None:
+    launch = kungfu_run("-v", "-np", "1", "true")
+    assert launch.wait() == 0
+    assert "kungfu-run: 1 peer ended well after " in launch.err
+
+
 @pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
 def test_a_program_that_cannot_be_started(kungfu_run: "Jobs", program: str, code: int) -> None:
     launch = kungfu_run("-np", "2", program)
     assert launch.wait() == code
     assert f"kungfu-run: cannot start '{program}'" in launch.err
+    assert ("no directory of the PATH has it" in launch.err) == (program == "no-such-program")
+
+
+def test_a_script_whose_interpreter_is_missing(kungfu_run: "Jobs", tmp_path: Path) -> None:
+    script = tmp_path / "train"
+    script.write_text("#!/no/such/python\n")
+    script.chmod(0o755)
+    launch = kungfu_run("-np", "2", "train", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert launch.wait() == 127
+    assert launch.err.endswith("cannot start 'train': No such file or directory\n")
 
 
 def test_a_script_without_its_interpreter(kungfu_run: "Jobs", tmp_path: Path) -> None:
@@ -185,6 +201,9 @@ signal.signal({int(number)}, end)
     assert launch.wait() == 128 + number
     assert launch.out.count("saving") == 2
     assert f"{number.name}: ending all peers" in launch.err
+    assert (
+        launch.complaints[-1] == f"kungfu-run: ended by {number.name}, and by no failure of a peer"
+    )
 
 
 def test_a_second_sigint_kills(kungfu_run: "Jobs") -> None:
@@ -328,6 +347,8 @@ def test_errors_and_help(kungfu_run: "Jobs") -> None:
     assert wrong.err.startswith("kungfu-run: -np: 'x' is not")
     assert helped.wait() == 0
     assert helped.out.startswith("usage: kungfu-run")
+    for code in (2, 124, 126, 127, 130, 143):
+        assert re.search(rf"\b{code}\b", helped.out.partition("Exit code:")[2])
 
 
 def test_logs_quietly(kungfu_run: "Jobs", tmp_path: Path) -> None:

@@ -145,6 +145,27 @@ except errors.UnavailableError as error:
         assert "has left" in said[0]
 
 
+def test_the_summary_names_the_peer_that_ended_in_the_middle_without_an_error(
+    kungfu_run: "Jobs",
+) -> None:
+    program = """
+if rank == 1:
+    print("about to go", flush=True)
+    os._exit(0)
+try:
+    AllReduce("x", 10).wait()
+except errors.UnavailableError as error:
+    sys.exit(f"error: {error}")
+"""
+    launch = kungfu_run("-np", "3", *python(program), KUNGFU_GRACE="60")
+    assert launch.wait() == 1, launch.out + launch.err
+    summary = [line for line in launch.complaints if line.startswith("kungfu-run: rank ")]
+    assert len(summary) == 3, launch.err
+    assert summary[0].startswith("kungfu-run: rank 1 on 127.0.0.1 (pid ")
+    assert ") had ended before any failed: exit code 0, after " in summary[0]
+    assert "failed first: exit code 1" in summary[1]
+
+
 def test_dead_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys

@@ -116,5 +116,19 @@ KF_TEST(Config, DocumentsEveryVariableOnce) {
   EXPECT_EQ(meanings.size(), ConfigVariables().size());
 }
 
+KF_TEST(Config, ADefaultIsWhatCouldBeSet) {
+  std::map<std::string, std::string> unset;
+  for (const ConfigVariable& variable : ConfigVariables()) {
+    unset[variable.name] = variable.unset;
+    Config config;
+    if (!variable.unset.empty()) EXPECT_TRUE(config.Set(variable.name, variable.unset).ok());
+  }
+  EXPECT_EQ(unset["KUNGFU_SELF"], "");
+  EXPECT_EQ(unset["KUNGFU_TRANSPORT"], "auto");
+  EXPECT_EQ(unset["KUNGFU_SPIN"], "auto");
+  EXPECT_EQ(unset["KUNGFU_CHUNK_BYTES"], "1048576");
+  EXPECT_EQ(unset["KUNGFU_COLLECTIVE_TIMEOUT"], "600");
+}
+
 }  // namespace
 }  // namespace kungfu

@@ -55,7 +55,8 @@ Result AllReduceAndWait(const kungfu_options& options) {
 KF_TEST(CApi, NeedsNoPeerToSpeakOfItself) {
   EXPECT_EQ(kungfu_abi_version(), KUNGFU_ABI_VERSION);
   EXPECT_NE(std::string(kungfu_version()), "");
-  EXPECT_CONTAINS(kungfu_environment(), "KUNGFU_SELF\t");
+  EXPECT_CONTAINS(kungfu_environment(), "KUNGFU_SELF\t\tthis peer, ");
+  EXPECT_CONTAINS(kungfu_environment(), "KUNGFU_STALL_WARNING\t10\tseconds until ");
   EXPECT_EQ(kungfu_check_variable("KUNGFU_STRATEGY", "ring"), kOk);
   EXPECT_NE(kungfu_check_variable("KUNGFU_STRATEGY", "mesh"), kOk);
   EXPECT_CONTAINS(kungfu_last_error(), "KUNGFU_STRATEGY: 'mesh' is no strategy: expected one of AUTO, STAR, ");

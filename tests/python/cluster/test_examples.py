@@ -83,7 +83,7 @@ def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
         size, program = ["-w", "-np", "1", "-H", "127.0.0.1:2"], [str(PATIENT), *program]
     job = subprocess.run(
         [*launcher, *size, sys.executable, *program],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "KUNGFU_DATA_DIR": str(data_directory)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "FASHION_MNIST_DIR": str(data_directory)},
         capture_output=True,
         text=True,
         timeout=240,

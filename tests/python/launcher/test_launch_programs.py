@@ -27,7 +27,7 @@ class Program:
     """
 
     def __init__(self, folder: Path, script: str, grace: int) -> None:
-        self._mark = f"KUNGFU_TEST_MARK={uuid.uuid4()}"
+        self._mark = f"TEST_MARK={uuid.uuid4()}"
         name, _, value = self._mark.partition("=")
         (folder / "script.py").write_text(script)
         (folder / "beside.py").write_text("def fn(rank):\n    return 'beside', rank\n")

@@ -339,12 +339,34 @@ def test_a_variable_that_cannot_be_understood(name: str, text: str, expected: st
     assert f"expected {expected}" in str(caught.value)
 
 
-def test_nothing_is_started_with_it() -> None:
-    command = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", "echo", "started"]
-    environ = {**os.environ, "KUNGFU_TRANSPORT": "ib"}
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("KUNGFU_TRANSPORT", "ib", "KUNGFU_TRANSPORT='ib'"),
+        ("KUNGFU_SECRET_FILE", "/no/such/file", "KUNGFU_SECRET_FILE: cannot read '/no/such/file'"),
+        ("KUNGFU_CONFIG_TOKEN_FILE", "/dev/null", "KUNGFU_CONFIG_TOKEN_FILE '/dev/null': the"),
+    ],
+)
+def test_nothing_is_started_with_it(name: str, text: str, expected: str) -> None:
+    ended = launched(**{name: text})
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("kungfu-run: KUNGFU_TRANSPORT='ib'")
+    assert ended.stderr.startswith(f"kungfu-run: {expected}")
+
+
+def test_a_variable_that_nobody_reads_is_warned_of_once() -> None:
+    ended = launched(KUNGFU_TRANSPROT="shm")
+    assert ended.returncode == 0
+    warnings = [line for line in ended.stderr.splitlines() if "warning" in line]
+    assert warnings == [
+        "kungfu-run: warning: there is no variable KUNGFU_TRANSPROT; did you mean KUNGFU_TRANSPORT?"
+    ]
+
+
+def launched(**environ: str) -> subprocess.CompletedProcess[str]:
+    """A job of two peers, with these variables of ours only."""
+    command = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2", "echo", "started"]
+    others = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}
+    return subprocess.run(command, env=others | environ, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def test_what_cannot_be_is_refused_on_the_other_host_too(two: Two) -> None:
 
 def test_a_person_hears_what_comes_of_it(two: Two) -> None:
     assert two.leader.order(9) == (False, "9 peers: there are 4 slots")
-    assert two.leader.order(1) == (True, "the job has 1 peers already")
-    assert two.leader.order(2)[1].startswith("from 1 peers to 2, as soon as")
+    assert two.leader.order(1) == (True, "the job has 1 peer already")
+    assert two.leader.order(2)[1].startswith("from 1 peer to 2, as soon as")
     assert "to 3, instead of 2, which was under way" in two.leader.order(3)[1]
 
 

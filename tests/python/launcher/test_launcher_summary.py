@@ -75,6 +75,30 @@ def test_who_has_handled_an_error_may_have_failed_first() -> None:
     assert "  reported long before: get 'x': not found" in summary.describe(outcomes).splitlines()
 
 
+def test_who_ended_well_before_the_others_were_left_waiting_is_named_first() -> None:
+    left = dataclasses.replace(ended(1, 0, gone=2.0), last_lines=("last of 1",))
+    waited = [
+        ended(rank, 1, gone=gone, report="all_reduce 'w': rank 1: connection closed by peer")
+        for rank, gone in ((0, 3.0), (2, 4.0))
+    ]
+    lines = summary.describe([waited[0], left, waited[1]]).splitlines()
+    assert lines[0] == (
+        "rank 1 on 10.0.0.1 (pid 101) had ended before any failed: exit code 0, after 2.0 s"
+    )
+    assert lines[1].startswith("rank 0 on 10.0.0.1 (pid 100) failed first: exit code 1")
+    assert sum(line.startswith("rank 1") for line in lines) == 1
+
+
+def test_who_ended_well_is_not_named_where_it_cannot_be_the_cause() -> None:
+    report = "all_reduce 'w': rank 1: connection closed by peer"
+    by_itself = [ended(0, 1, gone=3.0), ended(1, 0, gone=2.0)]
+    later = [ended(0, 1, gone=3.0, report=report), ended(1, 0, gone=4.0)]
+    told_of_it = [ended(0, 1, gone=3.0, report=report), ended(1, 0, gone=2.0, report=report)]
+    asked_to = [ended(0, 1, gone=3.0, report=report), ended(1, 0, gone=2.0, stopped=True)]
+    for outcomes in (by_itself, later, told_of_it, asked_to):
+        assert summary.describe(outcomes).startswith("rank 0 on 10.0.0.1 (pid 100) failed first")
+
+
 def test_of_a_traceback_that_is_told_twice_only_what_is_new_is_shown() -> None:
     frames = ['  File "train.py", line 3, in gen', "    yield 1 / zero", "          ~~^~~~~~", ""]
     traceback = ["Traceback (most recent call last):", *frames, "ZeroDivisionError: by zero"]

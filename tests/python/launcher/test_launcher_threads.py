@@ -40,7 +40,9 @@ def test_threads_are_told_of(words: list[str]) -> None:
 def test_what_is_told() -> None:
     bound, unbound = Binding([frozenset({0})]), Binding((), "there are 8 peers")
     own = "each stays on its own, unless KUNGFU_BIND_TO is none"
-    assert threads.describe({"A": "1"}, bound).endswith(f": A=1, unless you set them; {own}")
+    assert threads.describe({"A": "1"}, bound).endswith(
+        f": each gets A=1, unless you set these variables; {own}"
+    )
     assert threads.describe({}, bound).endswith(f": {own}")
     assert threads.describe({}, unbound).endswith(": none has its own, for there are 8 peers")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kungfu_tf import _lib, config, errors
+from kungfu_tf import _environment, config, errors
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,14 +40,38 @@ def test_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_variable_is_declared_once_with_its_meaning() -> None:
-    declared = [*_lib.environment(), *((s.name, s.meaning) for s in config.SETTINGS)]
-    names = [name for name, _ in declared]
+    declared = _environment.variables()
+    names = [variable.name for variable in declared]
     assert len(names) == len(set(names))
-    assert all(meaning for _, meaning in declared)
-    for file in [ROOT / "README.md", *sorted((ROOT / "kungfu_tf").rglob("*.py"))]:
+    assert all(variable.meaning for variable in declared)
+    sources = [
+        file for folder in ("kungfu_tf", "examples") for file in (ROOT / folder).rglob("*.py")
+    ]
+    for file in [ROOT / "README.md", ROOT / "docker" / "compose.yml", *sorted(sources)]:
         # -DKUNGFU_... is a macro.
         used = set(re.findall(r"(?<!-D)\bKUNGFU_[A-Z_]*[A-Z]\b", file.read_text()))
         assert used <= set(names), file
+
+
+def test_a_default_is_what_could_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUNGFU_CACHE_DIR", raising=False)
+    defaults = {v.name: v.default() for v in _environment.variables()}
+    for variable in _environment.variables():
+        if defaults[variable.name]:
+            variable.check(defaults[variable.name])
+    named = ("KUNGFU_TRANSPORT", "KUNGFU_SPIN", "KUNGFU_STALL_WARNING", "KUNGFU_GRACE")
+    assert [defaults[name] for name in named] == ["auto", "auto", "10", "5"]
+    assert defaults["KUNGFU_CACHE_DIR"] == str(config.CACHE_DIR.get())
+    assert defaults["KUNGFU_COMPAT"] == defaults["KUNGFU_SELF"] == ""
+
+
+def test_a_name_that_nobody_reads_is_told_with_the_nearest() -> None:
+    environ = {"KUNGFU_TRANSPROT": "shm", "KUNGFU_XYZZY": "1", "TRANSPROT": "shm"}
+    known = {variable.name: "" for variable in _environment.variables()}
+    assert _environment.unknown(known | environ) == [
+        "there is no variable KUNGFU_TRANSPROT; did you mean KUNGFU_TRANSPORT?",
+        "there is no variable KUNGFU_XYZZY",
+    ]
 
 
 def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:

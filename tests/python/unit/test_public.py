@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -335,18 +336,41 @@ def test_a_forked_child_is_told_that_it_is_no_peer() -> None:
 
 
 def test_info_prints_every_variable() -> None:
-    from kungfu_tf import _lib, config
+    from kungfu_tf import _environment
 
     text = run("import sys, kungfu_tf.info as i; i.main(); assert 'tensorflow' not in sys.modules")
-    for name in [name for name, _ in _lib.environment()] + [s.name for s in config.SETTINGS]:
-        assert f"  {name} " in text
+    for variable in _environment.variables():
+        assert f"  {variable.name} " in text
     assert kf.__version__ in text
+    assert "until it is said who is missing  [default: 10]\n" in text
+
+
+def test_info_says_what_is_in_force_and_what_is_not_understood() -> None:
+    command = [sys.executable, "-m", "kungfu_tf.info"]
+    plain = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}
+    for environ, code, said in (
+        ({"KUNGFU_STRATEGY": "ring", "KUNGFU_GRACE": "7"}, 0, ["[ring]", "insists  [7]"]),
+        ({"KUNGFU_TRANSPROT": "shm"}, 0, ["  there is no variable KUNGFU_TRANSPROT; did you mean"]),
+        (
+            {"KUNGFU_SPIN": "long", "KUNGFU_GRACE": "soon"},
+            1,
+            [
+                "[cannot be understood: KUNGFU_SPIN='long': expected auto, or ",
+                "='soon': expected a",
+            ],
+        ),
+    ):
+        ended = subprocess.run(
+            command, env=plain | environ, capture_output=True, text=True, timeout=60
+        )
+        assert ended.returncode == code, ended.stdout + ended.stderr
+        assert all(words in ended.stdout for words in said), ended.stdout
 
 
 def test_info_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kungfu_tf import _lib, config
+    from kungfu_tf import _environment, config
 
-    names = [name for name, _ in _lib.environment()] + [s.name for s in config.SETTINGS]
+    names = [variable.name for variable in _environment.variables()]
     assert {name for name in names if name.endswith(("SECRET", "TOKEN"))} == config.SECRETS
     for name in config.SECRETS:
         monkeypatch.setenv(name, "hidden")

@@ -27,7 +27,7 @@ def filled(directory: Path) -> Path:
 @pytest.fixture
 def nothing_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which there is no data set."""
-    monkeypatch.delenv("KUNGFU_DATA_DIR", raising=False)
+    monkeypatch.delenv("FASHION_MNIST_DIR", raising=False)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
     monkeypatch.setattr(fashion_mnist, "INSTALLED", tmp_path / "installed")
     monkeypatch.setattr(fashion_mnist, "FETCHED", tmp_path / "fetched")
@@ -56,7 +56,7 @@ def test_what_is_there_is_taken_in_order(
     cache = filled(nothing_is_there / "keras" / "datasets" / "fashion-mnist")
     assert fashion_mnist.fetch() == cache
     named = filled(nothing_is_there / "named")
-    monkeypatch.setenv("KUNGFU_DATA_DIR", str(named))
+    monkeypatch.setenv("FASHION_MNIST_DIR", str(named))
     assert fashion_mnist.fetch() == named
     (named / fashion_mnist.FILES[2]).unlink()
     with pytest.raises(FileNotFoundError, match=f"named has no {fashion_mnist.FILES[2]}"):
@@ -89,7 +89,7 @@ def test_sources_are_tried_in_order_each_for_a_limited_time(
 def test_no_source_works(nothing_is_there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_keras_download", "_debian_package", "_scikit_learn_digits"):
         monkeypatch.setattr(fashion_mnist, name, source(name, without))
-    with pytest.raises(FileNotFoundError, match="set KUNGFU_DATA_DIR"):
+    with pytest.raises(FileNotFoundError, match="set FASHION_MNIST_DIR"):
         fashion_mnist.fetch()
 
 

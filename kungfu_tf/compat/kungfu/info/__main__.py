@@ -1,5 +1,7 @@
 """Prints it."""
 
+import sys
+
 from kungfu.info import show
 
-show()
+sys.exit(show())
