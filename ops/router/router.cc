@@ -33,7 +33,11 @@ Status Router::ListenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   return transports_->ListenOnLoop(
       members_.peers(),
-      [this](std::unique_ptr<Connection> connection) -> ConnectionHandler* { return Accept(std::move(connection)); });
+      [this](StatusOr<std::unique_ptr<Connection>> connection, const PeerId& peer) -> ConnectionHandler* {
+        if (connection.ok()) return Accept(std::move(*connection));
+        if (members_.RankOf(peer) >= 0) GiveUpOnLoop(peer, connection.status());
+        return nullptr;
+      });
 }
 
 void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler) {

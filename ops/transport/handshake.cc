@@ -54,8 +54,11 @@ std::string Nonce() {
   return nonce;
 }
 
-Sha256Digest Proof(const std::string& secret, Side side, const std::string& hello, const std::string& nonce) {
-  const std::string said = std::string(1, side) + hello + nonce;
+std::string At(Side side, MeetingPlace place) { return {side, static_cast<char>(place)}; }
+
+Sha256Digest Proof(const std::string& secret, const std::string& side, const std::string& hello,
+                   const std::string& nonce) {
+  const std::string said = side + hello + nonce;
   return HmacSha256(secret, said.data(), said.size());
 }
 
@@ -71,8 +74,8 @@ bool IsProof(const char* bytes, const Sha256Digest& expected) {
 
 class ClientHandshake : public Handshake {
  public:
-  ClientHandshake(const Credentials& credentials, const PeerId& server)
-      : credentials_(credentials), server_(server), hello_(kMagic, sizeof(kMagic)) {
+  ClientHandshake(const Credentials& credentials, const PeerId& server, bool searches)
+      : credentials_(credentials), server_(server), searches_(searches), hello_(kMagic, sizeof(kMagic)) {
     char version[sizeof(uint32_t)];
     PutLittleEndian(version, kProtocolVersion);
     hello_.append(version, sizeof(version));
@@ -93,20 +96,23 @@ class ClientHandshake : public Handshake {
  private:
   Status OnChallenge(const char* bytes, std::string* reply) {
     const std::string nonce(bytes, kNonceSize);
-    const auto proves = [&](Side side) {
+    const auto proves = [&](const std::string& side) {
       return IsProof(bytes + kNonceSize, Proof(credentials_.secret, side, hello_, nonce));
     };
-    if (proves(kServer)) {
-      Append(reply, Proof(credentials_.secret, kClient, hello_, nonce));
+    for (const MeetingPlace place : kMeetingPlaces) {
+      if (!proves(At(kServer, place))) continue;
+      const Status meets = CheckMeeting(credentials_.self, credentials_.place, server_, place);
+      if (meets.ok() && searches_) return UnavailableError("it does not listen at the place of both yet");
+      Append(reply, Proof(credentials_.secret, At(kClient, credentials_.place), hello_, nonce));
       wants_ = kVerdictSize;
-      return OkStatus();
+      return meets;
     }
-    if (proves(kOtherVersion)) {
+    if (proves({kOtherVersion})) {
       return Refused("it speaks another protocol version than ours, " + std::to_string(kProtocolVersion) +
                      ": install the same kungfu_tf on every host");
     }
-    if (proves(kOtherJob)) return Refused("it belongs to another job than ours, '" + credentials_.job_id + "'");
-    if (proves(kOtherPeer)) return Refused("the peer that listens there has another address");
+    if (proves({kOtherJob})) return Refused("it belongs to another job than ours, '" + credentials_.job_id + "'");
+    if (proves({kOtherPeer})) return Refused("the peer that listens there has another address");
     return Refused("it does not know our secret: another job or program listens there, or KUNGFU_SECRET differs");
   }
 
@@ -122,6 +128,7 @@ class ClientHandshake : public Handshake {
 
   const Credentials credentials_;
   const PeerId server_;
+  const bool searches_;
   std::string hello_;
   size_t wants_ = kChallengeSize;
 };
@@ -160,7 +167,8 @@ class ServerHandshake : public Handshake {
     nonce_ = Nonce();
     const Side side = Answer();
     *reply += nonce_;
-    Append(reply, Proof(credentials_.secret, side, hello_, nonce_));
+    const std::string said = side == kServer ? At(side, credentials_.place) : std::string{side};
+    Append(reply, Proof(credentials_.secret, said, hello_, nonce_));
     wants_ = kProofSize;
     switch (side) {
       case kOtherVersion:
@@ -184,12 +192,21 @@ class ServerHandshake : public Handshake {
   }
 
   Status OnProof(const char* bytes, std::string* reply) {
-    const bool proved = IsProof(bytes, Proof(credentials_.secret, kClient, hello_, nonce_));
+    const Status status = Judge(bytes);
     char verdict[kVerdictSize];
-    PutLittleEndian(verdict, static_cast<uint32_t>(proved ? Code::kOk : Code::kPermissionDenied));
+    PutLittleEndian(verdict, static_cast<uint32_t>(status.code()));
     reply->append(verdict, sizeof(verdict));
     wants_ = 0;
-    return proved ? OkStatus() : Refused("it does not know our secret");
+    return status;
+  }
+
+  Status Judge(const char* proof) const {
+    for (const MeetingPlace place : kMeetingPlaces) {
+      if (IsProof(proof, Proof(credentials_.secret, At(kClient, place), hello_, nonce_))) {
+        return CheckMeeting(credentials_.self, credentials_.place, client_, place);
+      }
+    }
+    return Refused("it does not know our secret");
   }
 
   Status Refused(const std::string& why) const {
@@ -206,7 +223,11 @@ class ServerHandshake : public Handshake {
 }  // namespace
 
 std::unique_ptr<Handshake> Handshake::Client(const Credentials& credentials, const PeerId& server) {
-  return std::make_unique<ClientHandshake>(credentials, server);
+  return std::make_unique<ClientHandshake>(credentials, server, /*searches=*/false);
+}
+
+std::unique_ptr<Handshake> Handshake::Search(const Credentials& credentials, const PeerId& server) {
+  return std::make_unique<ClientHandshake>(credentials, server, /*searches=*/true);
 }
 
 std::unique_ptr<Handshake> Handshake::Server(const Credentials& credentials) {

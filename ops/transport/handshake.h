@@ -6,14 +6,18 @@
 //   server -> client   verdict   := code:u32                                                                  (4 B)
 //
 //   proof(side) = HMAC(secret, side || hello || challenge.nonce)
-//   side = 'C' the client, 'S' the server that accepts the hello, else why it does not: 'V' the version, 'J' the job,
-//          'P' it is another peer than the one that was asked for
+//   side = 'C' place, the client; 'S' place, the server that accepts the hello; else why it does not: 'V' the version,
+//          'J' the job, 'P' it is another peer than the one that was asked for
+//   place = a letter of meeting_place.h: where this peer looks for those of its host
 //   job = the first 16 bytes of SHA-256 of the job id; peer = address[16] port:u16
 //
 // The server reads no more than 128 bytes before the client has proved that it knows the secret. A magic that is
 // wrong ends the connection without an answer. A refusal is a proof too: nobody can forge one, who does not know the
 // secret learns nothing from it, and no 'S' proof exists for a hello that was meant for another peer. The hello and
 // the challenge keep their layout in all versions.
+//
+// Two peers of one host that look for each other at different places learn it from each other's proofs, and both end
+// the handshake with kInvalidArgument: whoever has found the other one anyway has told both.
 
 #pragma once
 
@@ -23,6 +27,7 @@
 
 #include "ops/base/status.h"
 #include "ops/plan/peer_id.h"
+#include "ops/transport/meeting_place.h"
 
 namespace kungfu {
 
@@ -32,12 +37,16 @@ struct Credentials {
   PeerId self;
   std::string job_id;
   std::string secret;
+  MeetingPlace place = MeetingPlace::kAutoTcp;
 };
 
 // One side of a handshake as a pure state machine: bytes in, bytes out. No socket, no clock.
 class Handshake {
  public:
   static std::unique_ptr<Handshake> Client(const Credentials& credentials, const PeerId& server);
+  // As Client, where a peer of our host would listen that looks for us elsewhere than we for it. It never succeeds:
+  // kUnavailable if both look at the same place.
+  static std::unique_ptr<Handshake> Search(const Credentials& credentials, const PeerId& server);
   static std::unique_ptr<Handshake> Server(const Credentials& credentials);
   virtual ~Handshake() = default;
 
@@ -48,7 +57,7 @@ class Handshake {
   virtual Status Advance(const char* bytes, std::string* reply) = 0;
   // What the client sends first; empty for the server.
   virtual std::string Opening() = 0;
-  // REQUIRES: Wants() == 0 and no error.
+  // REQUIRES: Wants() == 0 and no error but kInvalidArgument: it has proved who it is.
   virtual PeerId remote() const = 0;
 };
 

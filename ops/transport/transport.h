@@ -71,8 +71,9 @@ class Connection {
   virtual uint64_t bytes_received() const = 0;
 };
 
-// Takes over a connection that another peer has opened, and returns who handles its frames.
-using AcceptCallback = std::function<ConnectionHandler*(std::unique_ptr<Connection>)>;
+// Takes over a connection that another peer has opened, and returns who handles its frames. Or hears that there can be
+// none with that peer (kInvalidArgument): it is one of ours, and was told other things than we.
+using AcceptCallback = std::function<ConnectionHandler*(StatusOr<std::unique_ptr<Connection>>, const PeerId& remote)>;
 // A connection, or why there is none; it stays silent until its handler is set by the returned value, as above.
 using ConnectCallback = std::function<ConnectionHandler*(StatusOr<std::unique_ptr<Connection>>)>;
 
@@ -84,7 +85,8 @@ class Transport {
   // Starts to accept. Errors name the address.
   virtual Status ListenOnLoop(AcceptCallback accept) = 0;
   // Tries until it succeeds or `deadline` passes: a peer that does not listen yet is waited for. A peer that refuses
-  // our credentials is an error at once (kPermissionDenied).
+  // our credentials is an error at once (kPermissionDenied), and so is one that was told other things
+  // (kInvalidArgument).
   virtual void ConnectOnLoop(const PeerId& remote, Deadline deadline, ConnectCallback done) = 0;
   // Stops listening and abandons handshakes; their callbacks are called with kCancelled. Connections handed over
   // live on.

@@ -1,5 +1,6 @@
 #include "ops/transport/transport_set.h"
 
+#include <cstring>
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -9,8 +10,32 @@
 #include "ops/transport/socket/unix_family.h"
 
 namespace kungfu {
+namespace {
 
-StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, const Credentials& credentials,
+MeetingPlace PlaceOf(const std::string& choice, const std::string& socket_dir) {
+  if (choice == "shm") return MeetingPlace::kShm;
+  if (choice == "unix") return MeetingPlace::kUnix;
+  if (choice == "tcp") return MeetingPlace::kTcp;
+  return socket_dir.empty() ? MeetingPlace::kAutoTcp : MeetingPlace::kAutoShm;
+}
+
+// Where peers of our host are that look for us at another place, as far as we know it.
+AddressFamilies Elsewhere(MeetingPlace place, const std::string& socket_dir) {
+  AddressFamilies families;
+  const auto add = [&](std::unique_ptr<AddressFamily> family) {
+    if (std::strcmp(family->name(), TransportAt(place)) != 0) families.push_back(std::move(family));
+  };
+  if (!socket_dir.empty()) {
+    add(std::make_unique<UnixFamily>(socket_dir, "shm"));
+    add(std::make_unique<UnixFamily>(socket_dir));
+  }
+  add(std::make_unique<TcpFamily>());
+  return families;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, Credentials credentials,
                                                            const std::string& choice, const std::string& socket_dir) {
   if (choice != "auto" && choice != "shm" && choice != "unix" && choice != "tcp") {
     return InvalidArgumentError("KUNGFU_TRANSPORT is '" + choice + "': it must be auto, shm, unix or tcp");
@@ -18,18 +43,23 @@ StatusOr<std::unique_ptr<TransportSet>> TransportSet::Make(EventLoop* loop, cons
   if ((choice == "shm" || choice == "unix") && socket_dir.empty()) {
     return InvalidArgumentError("KUNGFU_TRANSPORT is " + choice + ", but KUNGFU_SOCKET_DIR is not set");
   }
+  credentials.place = PlaceOf(choice, socket_dir);
+  const std::string local = TransportAt(credentials.place);
+  AddressFamilies elsewhere = Elsewhere(credentials.place, socket_dir);
   std::unique_ptr<TransportSet> set(new TransportSet(loop, credentials, choice));
-  if (choice == "unix") {
+  if (local == "unix") {
+    set->local_.transport = std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(socket_dir),
+                                                              std::move(elsewhere), credentials);
+  } else if (local == "shm") {
     set->local_.transport =
-        std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(socket_dir), credentials);
-  } else if (choice != "tcp" && !socket_dir.empty()) {
-    set->local_.transport = MakeShmTransport(loop, socket_dir, credentials, /*required=*/choice == "shm");
+        MakeShmTransport(loop, socket_dir, std::move(elsewhere), credentials, /*required=*/choice == "shm");
   }
   if (choice == "auto" || choice == "tcp") {
-    set->tcp_.transport = std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), credentials);
+    AddressFamilies others = local == "tcp" ? std::move(elsewhere) : AddressFamilies();
+    set->tcp_.transport =
+        std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), std::move(others), credentials);
   }
-  const Member& local = set->local_.transport ? set->local_ : set->tcp_;
-  KF_LOG(INFO) << "peers of this host are to be reached by " << local.transport->name() << ", others by "
+  KF_LOG(INFO) << "peers of this host are to be reached by " << local << ", others by "
                << (set->tcp_.transport ? set->tcp_.transport->name() : "nothing");
   return set;
 }

@@ -22,15 +22,16 @@ namespace kungfu {
 class TransportSet {
  public:
   // `choice` is one of the above. `socket_dir`: the private directory of this host's Unix sockets, over which peers
-  // that share memory meet, too; if it is empty there are none, and "auto" takes TCP to everybody (all peers of a host
-  // must be told the same).
-  static StatusOr<std::unique_ptr<TransportSet>> Make(EventLoop* loop, const Credentials& credentials,
+  // that share memory meet, too; if it is empty there are none, and "auto" takes TCP to everybody. Peers of a host
+  // that were told to meet at different places (meeting_place.h) hear of it when one of them tries to reach the other,
+  // where it can know the other one's place: TCP, or the same directory. `credentials.place` is set here.
+  static StatusOr<std::unique_ptr<TransportSet>> Make(EventLoop* loop, Credentials credentials,
                                                       const std::string& choice, const std::string& socket_dir);
 
   // Listens where `peers` will look for us, and nowhere else: without a peer on another host, "auto" opens no port.
   // It is the same whether we are among them. May be called again, with other peers: it listens where it does not yet.
   Status ListenOnLoop(const std::vector<PeerId>& peers, const AcceptCallback& accept);
-  // As in Transport, over the one that leads to `remote`. kInvalidArgument: none does.
+  // As in Transport, over the one that leads to `remote`. kInvalidArgument, too: none does.
   void ConnectOnLoop(const PeerId& remote, Deadline deadline, ConnectCallback done);
   void CloseOnLoop();
 

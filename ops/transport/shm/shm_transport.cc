@@ -9,7 +9,7 @@
 
 namespace kungfu {
 
-std::unique_ptr<Transport> MakeShmTransport(EventLoop* loop, const std::string& directory,
+std::unique_ptr<Transport> MakeShmTransport(EventLoop* loop, const std::string& directory, AddressFamilies elsewhere,
                                             const Credentials& credentials, bool required) {
   const auto scratch = std::make_shared<ReadScratch>();
   const auto said = std::make_shared<bool>(false);
@@ -25,7 +25,8 @@ std::unique_ptr<Transport> MakeShmTransport(EventLoop* loop, const std::string& 
     return std::make_unique<RingAgreement>(loop, std::move(socket), opened_here, deadline, scratch, without,
                                            std::move(done));
   };
-  return std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(directory, "shm"), credentials, agree);
+  return std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(directory, "shm"), std::move(elsewhere),
+                                           credentials, agree);
 }
 
 }  // namespace kungfu

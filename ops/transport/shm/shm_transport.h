@@ -7,13 +7,15 @@
 
 #include "ops/transport/event_loop.h"
 #include "ops/transport/handshake.h"
+#include "ops/transport/socket/search.h"
 #include "ops/transport/transport.h"
 
 namespace kungfu {
 
 // The peer with port p listens on `<directory>/p.shm`, where `directory` is as for UnixFamily. With a peer with whom no
-// memory can be shared the frames go over the socket, which is said once; if `required`, it is an error.
-std::unique_ptr<Transport> MakeShmTransport(EventLoop* loop, const std::string& directory,
+// memory can be shared the frames go over the socket, which is said once; if `required`, it is an error. `elsewhere`:
+// as of StreamTransport.
+std::unique_ptr<Transport> MakeShmTransport(EventLoop* loop, const std::string& directory, AddressFamilies elsewhere,
                                             const Credentials& credentials, bool required);
 
 }  // namespace kungfu

@@ -65,12 +65,10 @@ void Acceptor::Admit(UniqueFd fd) {
       loop_, std::move(fd), Handshake::Server(credentials_), After(kHandshakeTimeout),
       [this, place](const Status& status, UniqueFd socket, const PeerId& peer) {
         pending_.erase(place);
-        if (status.ok()) {
-          const Callback accepted = accepted_;
-          accepted(std::move(socket), peer);
-        } else {
-          KF_LOG(INFO) << family_->name() << ": a connection was turned away: " << status.ToString();
-        }
+        const Callback accepted = accepted_;
+        if (status.ok()) return accepted(std::move(socket), peer);
+        KF_LOG(INFO) << family_->name() << ": a connection was turned away: " << status.ToString();
+        if (status.code() == Code::kInvalidArgument) accepted(status, peer);
       });
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 
+#include "ops/base/status.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/handshake.h"
 #include "ops/transport/socket/address_family.h"
@@ -27,8 +28,9 @@ class Acceptor : private FdHandler {
   // Without descriptors or memory: connections wait in the system's queue for so long.
   static constexpr Seconds kPause{0.1};
 
-  // Called from the loop; may destroy this object.
-  using Callback = std::function<void(UniqueFd, const PeerId&)>;
+  // A peer that has come, or kInvalidArgument: there can be no connection with it. Called from the loop; may destroy
+  // this object.
+  using Callback = std::function<void(StatusOr<UniqueFd>, const PeerId&)>;
 
   // `listening` is what family->Listen returned.
   Acceptor(EventLoop* loop, AddressFamily* family, const Credentials& credentials, UniqueFd listening,

@@ -78,9 +78,9 @@ void PendingConnection::Finish(const Status& status) {
   loop_->UnwatchOnLoop(fd_.get());
   UniqueFd fd = std::move(fd_);
   const Callback done = std::move(done_);
-  if (!status.ok()) return done(status, UniqueFd(), PeerId());
-  const PeerId remote = handshake_->remote();
-  done(status, std::move(fd), remote);
+  const bool proved = status.ok() || status.code() == Code::kInvalidArgument;
+  const PeerId remote = proved ? handshake_->remote() : PeerId();
+  done(status, status.ok() ? std::move(fd) : UniqueFd(), remote);
 }
 
 }  // namespace kungfu

@@ -21,7 +21,8 @@ inline constexpr Seconds kHandshakeTimeout{5};
 class PendingConnection : private FdHandler {
  public:
   // The authenticated socket and who is at its other end, or why there is none. kPermissionDenied: the handshake was
-  // refused, by either side. Called once, from the loop; may destroy this object.
+  // refused, by either side. kInvalidArgument: the peer that is named is one of ours, and there can be none with it.
+  // Called once, from the loop; may destroy this object.
   using Callback = std::function<void(const Status&, UniqueFd, const PeerId&)>;
 
   // `fd` may still be on its way to be connected.

@@ -10,10 +10,11 @@
 
 namespace kungfu {
 
-StreamTransport::StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, const Credentials& credentials,
-                                 Agree agree)
+StreamTransport::StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, AddressFamilies elsewhere,
+                                 const Credentials& credentials, Agree agree)
     : loop_(loop),
       family_(std::move(family)),
+      elsewhere_(std::move(elsewhere)),
       credentials_(credentials),
       agree_(std::move(agree)),
       scratch_(new ReadScratch) {}
@@ -24,21 +25,29 @@ Status StreamTransport::ListenOnLoop(AcceptCallback accept) {
   if (acceptor_) return FailedPreconditionError(std::string(name()) + ": it listens already");
   StatusOr<UniqueFd> listening = family_->Listen(credentials_.self);
   KF_RETURN_IF_ERROR(listening.status());
-  acceptor_ = std::make_unique<Acceptor>(loop_, family_.get(), credentials_, std::move(*listening),
-                                         [this, accept = std::move(accept)](UniqueFd fd, const PeerId& remote) {
-                                           AgreeOnAccepted(std::move(fd), remote, accept);
-                                         });
+  acceptor_ =
+      std::make_unique<Acceptor>(loop_, family_.get(), credentials_, std::move(*listening),
+                                 [this, accept = std::move(accept)](StatusOr<UniqueFd> fd, const PeerId& remote) {
+                                   Accept(std::move(fd), remote, accept);
+                                 });
   return OkStatus();
 }
 
-void StreamTransport::AgreeOnAccepted(UniqueFd fd, const PeerId& remote, const AcceptCallback& accept) {
-  if (!agree_) return HandOver(PlainPipe(std::move(fd)), remote, accept);
+void StreamTransport::Accept(StatusOr<UniqueFd> fd, const PeerId& remote, const AcceptCallback& accept) {
+  const ConnectCallback take = [remote, accept](StatusOr<std::unique_ptr<Connection>> connection) {
+    return accept(std::move(connection), remote);
+  };
+  if (!fd.ok()) {
+    take(fd.status());
+    return;
+  }
+  if (!agree_) return HandOver(PlainPipe(std::move(*fd)), remote, take);
   const auto place = accepted_.emplace(accepted_.end());
-  *place = agree_(std::move(fd), remote, /*opened_here=*/false, After(kHandshakeTimeout),
-                  [this, place, remote, accept](StatusOr<std::unique_ptr<FramePipe>> pipe) {
+  *place = agree_(std::move(*fd), remote, /*opened_here=*/false, After(kHandshakeTimeout),
+                  [this, place, remote, take](StatusOr<std::unique_ptr<FramePipe>> pipe) {
                     const std::unique_ptr<PipeAgreement> over = std::move(*place);
                     accepted_.erase(place);
-                    if (pipe.ok()) return HandOver(std::move(*pipe), remote, accept);
+                    if (pipe.ok()) return HandOver(std::move(*pipe), remote, take);
                     KF_LOG(INFO) << name() << ": no connection with " << remote.ToString() << ": "
                                  << pipe.status().ToString();
                   });
@@ -52,7 +61,13 @@ void StreamTransport::ConnectOnLoop(const PeerId& remote, Deadline deadline, Con
     });
     return;
   }
-  Try(attempts_.insert(attempts_.end(), {remote, deadline, std::move(done), nullptr, nullptr}));
+  const auto attempt =
+      attempts_.insert(attempts_.end(), {remote, deadline, std::move(done), nullptr, nullptr, nullptr});
+  if (!elsewhere_.empty() && remote.host == credentials_.self.host) {
+    attempt->search = std::make_unique<Search>(loop_, elsewhere_, credentials_, remote,
+                                               [this, attempt](const Status& why) { End(attempt)(why); });
+  }
+  Try(attempt);
 }
 
 void StreamTransport::Try(Attempts::iterator attempt) {
@@ -67,6 +82,7 @@ void StreamTransport::Try(Attempts::iterator attempt) {
 void StreamTransport::AgreeOnOpened(Attempts::iterator attempt, UniqueFd fd) {
   const PeerId remote = attempt->remote;
   if (!agree_) return HandOver(PlainPipe(std::move(fd)), remote, End(attempt));
+  attempt->search.reset();
   attempt->connector.reset();  // its deadline is not that of the agreement
   const Deadline deadline = std::min(attempt->deadline, After(kHandshakeTimeout));
   attempt->agreement = agree_(std::move(fd), remote, /*opened_here=*/true, deadline,
@@ -91,8 +107,7 @@ std::unique_ptr<FramePipe> StreamTransport::PlainPipe(UniqueFd fd) {
   return std::make_unique<SocketPipe>(loop_, name(), std::move(fd), scratch_);
 }
 
-template <typename Take>
-void StreamTransport::HandOver(std::unique_ptr<FramePipe> pipe, const PeerId& remote, const Take& take) {
+void StreamTransport::HandOver(std::unique_ptr<FramePipe> pipe, const PeerId& remote, const ConnectCallback& take) {
   const auto stream = std::make_shared<Stream>(loop_, std::move(pipe), remote, family_->liveness());
   std::unique_ptr<Connection> connection = std::make_unique<StreamConnection>(stream);
   Connection* const address = connection.get();

@@ -12,6 +12,7 @@
 #include "ops/transport/socket/connector.h"
 #include "ops/transport/socket/frame_pipe.h"
 #include "ops/transport/socket/frame_reader.h"
+#include "ops/transport/socket/search.h"
 #include "ops/transport/transport.h"
 
 namespace kungfu {
@@ -32,9 +33,10 @@ class StreamTransport : public Transport {
   using Agree = std::function<std::unique_ptr<PipeAgreement>(UniqueFd socket, const PeerId& remote, bool opened_here,
                                                              Deadline deadline, PipeAgreement::Callback done)>;
 
-  // `agree` may be null: the sockets themselves carry the frames.
-  StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, const Credentials& credentials,
-                  Agree agree = nullptr);
+  // `elsewhere`: where peers of our host may be that were told to look for us at another place than `family`'s
+  // (Search). `agree` may be null: the sockets themselves carry the frames.
+  StreamTransport(EventLoop* loop, std::unique_ptr<AddressFamily> family, AddressFamilies elsewhere,
+                  const Credentials& credentials, Agree agree = nullptr);
 
   const char* name() const override { return family_->name(); }
   Status ListenOnLoop(AcceptCallback accept) override;
@@ -47,21 +49,22 @@ class StreamTransport : public Transport {
     const Deadline deadline;
     ConnectCallback done;
     std::unique_ptr<Connector> connector;
+    std::unique_ptr<Search> search;
     std::unique_ptr<PipeAgreement> agreement;
   };
   using Attempts = std::list<Attempt>;
 
   void Try(Attempts::iterator attempt);
   void AgreeOnOpened(Attempts::iterator attempt, UniqueFd fd);
-  void AgreeOnAccepted(UniqueFd fd, const PeerId& remote, const AcceptCallback& accept);
+  void Accept(StatusOr<UniqueFd> fd, const PeerId& remote, const AcceptCallback& accept);
   ConnectCallback End(Attempts::iterator attempt);
   std::unique_ptr<FramePipe> PlainPipe(UniqueFd fd);
   // Gives the connection to `take`, and its frames to the handler that it returns. `take` may destroy this object.
-  template <typename Take>
-  void HandOver(std::unique_ptr<FramePipe> pipe, const PeerId& remote, const Take& take);
+  void HandOver(std::unique_ptr<FramePipe> pipe, const PeerId& remote, const ConnectCallback& take);
 
   EventLoop* const loop_;
   const std::unique_ptr<AddressFamily> family_;
+  const AddressFamilies elsewhere_;
   const Credentials credentials_;
   const Agree agree_;
   const std::shared_ptr<ReadScratch> scratch_;

@@ -70,16 +70,18 @@ KF_TEST(HalfOpen, AClientThatLeavesBeforeTheVerdictWasNoLink) {
   UnixFixture fixture;
   const PeerId self = fixture.NewPeer(), other = fixture.NewPeer();
   Listener listener(&fixture, self, other);
+  Credentials credentials = CredentialsOf(other);
+  credentials.place = MeetingPlace::kUnix;
   {
     const UniqueFd impatient = fixture.ConnectRaw(self);
-    const std::unique_ptr<Handshake> handshake = Handshake::Client(CredentialsOf(other), self);
+    const std::unique_ptr<Handshake> handshake = Handshake::Client(credentials, self);
     WriteAll(impatient.get(), handshake->Opening());
     std::string proof;
     EXPECT_OK(handshake->Advance(ReadExactly(impatient.get(), handshake->Wants()).data(), &proof));
     WriteAll(impatient.get(), proof);
     ReadExactly(impatient.get(), 4);  // it is there, and too late
   }
-  Endpoint patient(&fixture, other);
+  Endpoint patient(&fixture, credentials);
   const StatusOr<Channel*> channel = patient.Connect(self);
   ASSERT_TRUE(channel.ok());
   (*channel)->Send(Ask("second attempt"));

@@ -136,8 +136,9 @@ Channel* Endpoint::NewChannelOnLoop(std::unique_ptr<Connection> connection) {
 Status Endpoint::Listen() {
   Status status;
   RunOnLoop(loop_.get(), [&] {
-    status = transport->ListenOnLoop([this](std::unique_ptr<Connection> connection) -> ConnectionHandler* {
-      Channel* const channel = NewChannelOnLoop(std::move(connection));
+    status = transport->ListenOnLoop([this](StatusOr<std::unique_ptr<Connection>> connection, const PeerId&) {
+      EXPECT_OK(connection.status());
+      Channel* const channel = NewChannelOnLoop(std::move(*connection));
       state_.Update([&](State& state) { state.accepted.push_back(channel); });
       return channel->connection ? channel : nullptr;
     });

@@ -1,5 +1,7 @@
 #include "ops/transport/handshake.h"
 
+#include <utility>
+
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
@@ -47,6 +49,12 @@ Outcome Talk(Handshake* client, Handshake* server) {
   return outcome;
 }
 
+Credentials At(MeetingPlace place, const char* self) {
+  Credentials credentials = Of(self);
+  credentials.place = place;
+  return credentials;
+}
+
 Outcome Talk(const Credentials& client, const PeerId& wanted, const Credentials& server) {
   return Talk(Handshake::Client(client, wanted).get(), Handshake::Server(server).get());
 }
@@ -87,6 +95,52 @@ KF_TEST(Handshake, RefusesAPeerThatLooksForAnother) {
   EXPECT_CONTAINS(outcome.client.message(), "another address");
   EXPECT_EQ(outcome.server.code(), Code::kPermissionDenied);
   EXPECT_CONTAINS(outcome.server.message(), "10.0.0.9:9");
+}
+
+const char kNeighbour[] = "10.0.0.1:101";
+
+KF_TEST(Handshake, TellsBothPeersOfOneHostThatTheyDoNotMeet) {
+  for (const auto& [a, b] :
+       {std::pair(MeetingPlace::kTcp, MeetingPlace::kShm), std::pair(MeetingPlace::kShm, MeetingPlace::kUnix),
+        std::pair(MeetingPlace::kAutoTcp, MeetingPlace::kAutoShm)}) {
+    const auto client = Handshake::Client(At(a, kClient), Peer(kNeighbour));
+    const auto server = Handshake::Server(At(b, kNeighbour));
+    const Outcome outcome = Talk(client.get(), server.get());
+    for (const Status& status : {outcome.client, outcome.server}) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_CONTAINS(status.message(), "KUNGFU_TRANSPORT is ");
+      EXPECT_CONTAINS(status.message(), std::string(TransportAt(a)));
+      EXPECT_CONTAINS(status.message(), std::string(TransportAt(b)));
+      EXPECT_CONTAINS(status.message(), kClient);
+      EXPECT_CONTAINS(status.message(), kNeighbour);
+    }
+    EXPECT_EQ(server->remote().ToString(), kClient);
+    // Two hosts have nothing but TCP.
+    const Outcome far = Talk(At(a, kClient), Peer(kServer), At(b, kServer));
+    EXPECT_OK(far.client);
+    EXPECT_OK(far.server);
+  }
+}
+
+KF_TEST(Handshake, AsksForTheSamePlaceNotForTheSameWord) {
+  for (const auto& [a, b] :
+       {std::pair(MeetingPlace::kAutoShm, MeetingPlace::kShm), std::pair(MeetingPlace::kTcp, MeetingPlace::kAutoTcp)}) {
+    const Outcome outcome = Talk(At(a, kClient), Peer(kNeighbour), At(b, kNeighbour));
+    EXPECT_OK(outcome.client);
+    EXPECT_OK(outcome.server);
+  }
+}
+
+// Who searches wants to hear of a difference, and no connection: the server must not take it for one.
+KF_TEST(Handshake, ASearchEndsWithADifferenceOrWithoutAProof) {
+  const auto search = [](MeetingPlace place) { return Handshake::Search(At(place, kClient), Peer(kNeighbour)); };
+  const auto different = search(MeetingPlace::kTcp), same = search(MeetingPlace::kShm);
+  const Outcome outcome = Talk(different.get(), Handshake::Server(At(MeetingPlace::kShm, kNeighbour)).get());
+  EXPECT_EQ(outcome.client.code(), Code::kInvalidArgument);
+  EXPECT_EQ(outcome.server.code(), Code::kInvalidArgument);
+  const auto server = Handshake::Server(At(MeetingPlace::kShm, kNeighbour));
+  EXPECT_EQ(Talk(same.get(), server.get()).client.code(), Code::kUnavailable);
+  EXPECT_NE(server->Wants(), 0u);
 }
 
 KF_TEST(Handshake, RefusesAnotherVersionAndSaysSo) {

@@ -23,7 +23,7 @@ namespace {
 class RequiredShmFixture : public ShmFixture {
  public:
   std::unique_ptr<Transport> NewTransport(EventLoop* loop, const Credentials& credentials) override {
-    return MakeShmTransport(loop, directory(), credentials, /*required=*/true);
+    return MakeShmTransport(loop, directory(), AddressFamilies(), credentials, /*required=*/true);
   }
 };
 

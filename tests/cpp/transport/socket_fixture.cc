@@ -49,7 +49,7 @@ PeerId TcpFixture::NewPeer() {
 }
 
 std::unique_ptr<Transport> TcpFixture::NewTransport(EventLoop* loop, const Credentials& credentials) {
-  return std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), credentials);
+  return std::make_unique<StreamTransport>(loop, std::make_unique<TcpFamily>(), AddressFamilies(), credentials);
 }
 
 UniqueFd TcpFixture::ConnectRaw(const PeerId& peer) { return ConnectTo(TcpAddress(peer)); }
@@ -72,7 +72,8 @@ PeerId UnixFixture::NewPeer() {
 }
 
 std::unique_ptr<Transport> UnixFixture::NewTransport(EventLoop* loop, const Credentials& credentials) {
-  return std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(directory_), credentials);
+  return std::make_unique<StreamTransport>(loop, std::make_unique<UnixFamily>(directory_), AddressFamilies(),
+                                           credentials);
 }
 
 UniqueFd UnixFixture::ConnectRaw(const PeerId& peer) {
@@ -85,7 +86,7 @@ UniqueFd UnixFixture::ConnectRaw(const PeerId& peer) {
 }
 
 std::unique_ptr<Transport> ShmFixture::NewTransport(EventLoop* loop, const Credentials& credentials) {
-  return MakeShmTransport(loop, directory(), credentials, /*required=*/false);
+  return MakeShmTransport(loop, directory(), AddressFamilies(), credentials, /*required=*/false);
 }
 
 void ShmFixture::Settle(int fd) {

@@ -1,0 +1,28 @@
+// Where the peers of one host look for each other: KUNGFU_TRANSPORT says it, or leaves it to what there is.
+
+#pragma once
+
+#include <string>
+
+#include "ops/base/status.h"
+#include "ops/plan/peer_id.h"
+
+namespace kungfu {
+
+// As peers say it in their handshakes.
+enum class MeetingPlace : char {
+  kAutoShm = 'm',
+  kAutoTcp = 'p',
+  kShm = 's',
+  kUnix = 'u',
+  kTcp = 't',
+};
+inline constexpr MeetingPlace kMeetingPlaces[] = {MeetingPlace::kAutoShm, MeetingPlace::kAutoTcp, MeetingPlace::kShm,
+                                                  MeetingPlace::kUnix, MeetingPlace::kTcp};
+
+// The name of the transport: "shm", "unix" or "tcp".
+const char* TransportAt(MeetingPlace place);
+// Whether two peers find each other. If not: kInvalidArgument, with what each was told.
+Status CheckMeeting(const PeerId& a, MeetingPlace of_a, const PeerId& b, MeetingPlace of_b);
+
+}  // namespace kungfu

@@ -1,0 +1,118 @@
+"""Peers whose KUNGFU_TRANSPORT differ: of one host they all say so, at once; of two they work."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import ports
+from tests.fault.conftest import REPOSITORY
+
+if TYPE_CHECKING:
+    from tests.fault.conftest import Jobs
+
+PROGRAM = """
+from kungfu_tf import _lib, errors
+from tests.fault.peers import AllReduce
+try:
+    _lib.check(_lib.core().kungfu_init())
+    print("sum:", AllReduce("together", 10).wait()[0])
+except errors.KungfuError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+# Long enough for any machine, and shorter than they would wait for each other.
+PATIENCE = 100
+
+
+def what_they_say(peers: list[str], settings: tuple[str, str], directory: Path) -> list[str]:
+    """Of two peers that no launcher has started, each with what it was told.
+
+    What one is told ends in a slash if it is also told where the host's sockets are.
+    """
+    environ = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}
+    environ |= {"KUNGFU_PEERS": ",".join(peers), "KUNGFU_SECRET": "a secret of the test"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            cwd=REPOSITORY,
+            env=environ
+            | {"KUNGFU_SELF": peer, "KUNGFU_TRANSPORT": told.rstrip("/")}
+            | ({"KUNGFU_SOCKET_DIR": str(directory)} if told.endswith("/") else {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for peer, told in zip(peers, settings, strict=True)
+    ]
+    try:
+        return [process.communicate(timeout=PATIENCE)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    ("settings", "meanings"),
+    [
+        (("tcp/", "shm/"), ("tcp", "shm")),
+        (("unix/", "tcp/"), ("unix", "tcp")),
+        (("shm/", "unix/"), ("shm", "unix")),
+        (("auto/", "tcp/"), ("auto (shm)", "tcp")),
+        # One of the two cannot know where the other one listens.
+        (("tcp", "shm/"), ("tcp", "shm")),
+        (("unix/", "auto"), ("unix", "auto (tcp, for KUNGFU_SOCKET_DIR is not set)")),
+        (("auto", "auto/"), ("auto (tcp, for KUNGFU_SOCKET_DIR is not set)", "auto (shm)")),
+    ],
+)
+def test_on_one_host_both_say_what_differs(
+    settings: tuple[str, str], meanings: tuple[str, str], tmp_path: Path
+) -> None:
+    peers = [f"127.0.0.1:{port}" for port in ports.take(2)]
+    said = what_they_say(peers, settings, tmp_path)
+    for rank, out in enumerate(said):
+        assert out.startswith("InvalidArgumentError: all_reduce 'together': "), said
+        assert out.count("\n") == 1, said
+        assert "KUNGFU_TRANSPORT is " in out, said
+        other = 1 - rank
+        assert f"rank {rank} ({peers[rank]}) and rank {other} ({peers[other]})" in out, said
+        for peer, meaning in zip(peers, meanings, strict=True):
+            assert f"{meaning} at {peer}" in out, said
+
+
+@pytest.mark.parametrize(
+    ("hosts", "settings"),
+    [
+        (("127.0.0.1", "127.0.0.1"), ("auto/", "shm/")),
+        (("127.0.0.1", "127.0.0.1"), ("tcp", "auto")),
+        (("127.0.0.1", "127.0.0.2"), ("auto/", "tcp")),
+        (("127.0.0.1", "127.0.0.2"), ("auto", "auto/")),
+    ],
+)
+def test_what_leads_to_each_other_need_not_be_the_same(
+    hosts: tuple[str, str], settings: tuple[str, str], tmp_path: Path
+) -> None:
+    peers = [f"{host}:{port}" for host, port in zip(hosts, ports.take(2), strict=True)]
+    assert what_they_say(peers, settings, tmp_path) == ["sum: 2.0\n", "sum: 2.0\n"]
+
+
+def test_a_job_of_which_one_peer_was_told_something_else(kungfu_run: "Jobs") -> None:
+    program = """
+import os, sys
+from kungfu_tf import _lib
+if os.environ["KUNGFU_SELF"] == os.environ["KUNGFU_PEERS"].split(",")[1]:
+    os.environ["KUNGFU_TRANSPORT"] = "tcp"
+""" + PROGRAM.replace("print(f", "sys.exit(f")
+    launch = kungfu_run("-np", "3", sys.executable, "-c", program, KUNGFU_GRACE="60")
+    assert launch.wait() == 1, launch.out + launch.err
+    for rank in range(3):
+        start = f"[{rank}] InvalidArgumentError: all_reduce 'together': "
+        said = [line for line in launch.err.splitlines() if line.startswith(start)]
+        assert len(said) == 1, launch.out + launch.err
+        assert "rank 1 (127.0.0.1:" in said[0]
+        assert "KUNGFU_TRANSPORT is " in said[0]
+        assert "tcp at 127.0.0.1:" in said[0]
+        assert "auto (shm) at 127.0.0.1:" in said[0]
