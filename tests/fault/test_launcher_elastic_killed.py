@@ -38,7 +38,9 @@ def kill_newcomer():
         with open("newcomer") as file:
             newcomer = int(file.read())
         os.kill(newcomer, signal.SIGKILL)
-        wait_until(lambda: state_of(newcomer) == "Z")
+        # Nobody learns of it before its last thread has ended.
+        tasks = f"/proc/{newcomer}/task"
+        wait_until(lambda: state_of(newcomer) == "Z" and len(os.listdir(tasks)) == 1)
         os.kill(RUNNER, signal.SIGCONT)
 weights = tf.Variable(tf.zeros([1000], tf.float64))
 gradient = tf.random.stateless_uniform([1000], [kf.uid() % 2**31, 0], dtype=tf.float64)
