@@ -63,6 +63,8 @@ def main() -> None:
     def test_input() -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices((data.test_images, data.test_labels)).batch(500)
 
+    # Whoever has rank 0 writes checkpoints. A job that may be started anew needs a folder that
+    # stays, the same for all peers.
     with tempfile.TemporaryDirectory() as directory:
         estimator = v1.estimator.Estimator(model_fn, model_dir=directory)
         hooks = [kf.hooks.ElasticHook(options.schedule, options.steps), Sizes()]

@@ -139,6 +139,14 @@ PROGRESS = Setting(
     int,
 )
 
+RELOADS = Setting(
+    "KUNGFU_RELOADS",
+    "1 if all peers leave, to be started anew, where there shall be another number of them "
+    "(kungfu-run -elastic-mode reload); set by the launcher",
+    lambda text: text == "1",
+    bool,
+)
+
 GRACE = Setting(
     "KUNGFU_GRACE",
     "seconds that the launcher gives peers to end before it insists",
@@ -201,6 +209,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     RUNNER,
     RESTARTS,
     PROGRESS,
+    RELOADS,
     GRACE,
     BIND_TO,
     VERBOSE,

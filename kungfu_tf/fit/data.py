@@ -266,11 +266,16 @@ def _even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.
 
 
 def _even_in_each_pass(dataset: tf.data.Dataset, mine: int, length: int) -> tf.data.Dataset:
-    """The dataset with `length` batches, of which it has `mine`, in each pass through it."""
-    if mine == length:
+    """The dataset with `length` batches, of which it has `mine`, in each pass through it.
+
+    The one that it is made for may lack none, and another some: where the dataset knows the size of
+    its batches nothing is to be traced anew for that.
+    """
+    if peer.alone():
         return dataset
     empty = empty_batches(dataset.element_spec)
-    return like_the_last(dataset.concatenate(empty.take(length - mine)))
+    longer = dataset.concatenate(empty.take(length - mine))
+    return longer if mine == length else like_the_last(longer)
 
 
 def _digest(array: Any, before: int = 0) -> int:

@@ -161,6 +161,11 @@ class FollowSteps(Callback):
     def __init__(self, following: Following) -> None:
         super().__init__()
         self._following = following
+        self._goes_on = False
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        del logs
+        self._goes_on = self._following.step > 0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         del logs
@@ -171,7 +176,11 @@ class FollowSteps(Callback):
             following.go_on_counting(self.model)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Newcomers get the learning rate before their other callbacks look, then all the rest."""
         del batch, logs
+        if self._goes_on:
+            _share_rates(self.model)
+            self._goes_on = False
         self._following.tell()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -208,17 +217,24 @@ class FollowChanges(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """All have rank 0's learning rate: callbacks of newcomers may know less than others."""
         del epoch, logs
-        parts = [p for o in _keras.optimizers_of(self.model) for p in _keras.parts_of(o)]
-        rates = [rate for part in parts if hasattr(rate := _rate_of(part), "assign")]
-        values = [_keras.native(v).read_value() for v in rates]
-        roots = ops.group_broadcast(values, name="fit/learning_rates") if values else []
-        for rate, value in zip(rates, roots, strict=True):
-            rate.assign(value)
+        _share_rates(self.model)
 
 
-def _rate_of(optimizer: Any) -> Any:
+def _share_rates(model: Any) -> None:
+    """Gives all peers rank 0's learning rates. Theirs may not be variables yet."""
+    parts = [p for o in _keras.optimizers_of(model) for p in _keras.parts_of(o) if _has_rate(p)]
+    mine = np.array([np.asarray(part.learning_rate) for part in parts], np.float64)
+    if len(parts) > 0:
+        roots = ops.broadcast(mine, name="fit/learning_rates").numpy()
+        for part, rate in zip(parts, roots, strict=True):
+            part.learning_rate = float(rate)
+
+
+def _has_rate(optimizer: Any) -> bool:
+    """Whether it is a number, and no schedule."""
     legacy = vars(optimizer).get("_hyper", {})
-    return vars(optimizer).get("_learning_rate", legacy.get("learning_rate"))
+    rate = vars(optimizer).get("_learning_rate", legacy.get("learning_rate"))
+    return rate is not None and not callable(rate)
 
 
 def _counter(name: str) -> Any:

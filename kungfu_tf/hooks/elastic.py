@@ -22,7 +22,8 @@ class ElasticHook(Hook):
     `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
     global variables from rank 0, the global step among them. Where each peer trains a model of its
     own (`SynchronousAveragingOptimizer`), all go on from the average of those of before. Peers that
-    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
+    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then. If rank
+    0 does, the next one saves a checkpoint at once, and writes on in its place.
     Whatever anybody else asks for is followed as well: what was asked last counts.
 
     Where peers do not meet in each step (`PairAveragingOptimizer`) each goes over between two of

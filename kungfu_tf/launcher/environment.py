@@ -25,6 +25,7 @@ _SAID = (
     "KUNGFU_OWN_CORES",
     config.RESTARTS.name,
     config.PROGRESS.name,
+    config.RELOADS.name,
 )
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
@@ -93,6 +94,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result[config.RUNNER.name] = job.directory.runner
     result[config.RESTARTS.name] = str(job.restarts)
     result[config.PROGRESS.name] = str(job.progress)
+    result[config.RELOADS.name] = "1" if options.elastic_mode == "reload" else "0"
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
     result.setdefault("PYTHONUNBUFFERED", "1")
     result.update(threads.shared_by(len(job.cluster.local_peers), environ))

@@ -13,7 +13,7 @@ from kungfu_tf.launcher import config_source, process, summary, sweeper
 from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
-from kungfu_tf.launcher.control import EARLIER, ControlServer
+from kungfu_tf.launcher.control import EARLIER, Answer, ControlServer
 from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.debug import DebugServer
 from kungfu_tf.launcher.director import Director, Leader, Rules
@@ -70,7 +70,7 @@ class JobLoop:
             job.directory.control,
             {rank: str(peer) for rank, peer in self._peers.items()},
             self._selector,
-            handler=self._director if job.options.watch else None,
+            handler=self if job.options.watch else None,
             order=self._director.order if isinstance(self._director, Leader) else None,
         )
         self._silence = Silence(
@@ -222,6 +222,18 @@ class JobLoop:
 
     def _say(self, text: str) -> None:
         self._output.say(text, always=True)
+
+    # -- What peers say, for the director
+
+    def ready(self, rank: int) -> None:
+        self._director.ready(rank)
+
+    def entered(self, rank: int, version: int) -> None:
+        self._reap()  # newcomers hear of it now, and who is dead does not
+        self._director.entered(rank, version)
+
+    def propose(self, rank: int, size: int | None, answer: Answer) -> None:
+        self._director.propose(rank, size, answer)
 
     # -- What the director has decided
 

@@ -25,14 +25,14 @@ def make_equal(session: Any, fetches: Any) -> None:
     if hasattr(session, "_kungfu_equal") or not _gate.gates_reached(graph, fetches):
         return
     if not broadcast.is_in(graph):
-        with graph.as_default(), _extended(graph):
+        with graph.as_default(), extended(graph):
             operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
         session.run(operation)
     session._kungfu_equal = True
 
 
 @contextlib.contextmanager
-def _extended(graph: Any) -> Iterator[None]:
+def extended(graph: Any) -> Iterator[None]:
     """Within it the graph can grow, also if the program has finalized it."""
     was_finalized = graph.finalized
     graph._unsafe_unfinalize()

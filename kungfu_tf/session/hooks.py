@@ -14,25 +14,26 @@ from kungfu_tf.initializer import BroadcastGlobalVariablesHook
 from kungfu_tf.session import agreement, saves
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.average import AverageAtEnd
+from kungfu_tf.session.rank0 import OfRank0
 
 _log = logging.getLogger(__name__)
 
 v1 = tf.compat.v1
 
-_WRITERS = (
+_OF_RANK_0 = (
     v1.train.CheckpointSaverHook,
-    v1.train.SummarySaverHook,
+    v1.train.LoggingTensorHook,
     v1.train.ProfilerHook,
+    v1.train.StepCounterHook,
+    v1.train.SummarySaverHook,
 )
 # What these do needs no agreement in each step. (If of several StopAtSteps one is the first, those
 # that go on learn it before their next step.)
 _CALM = (
-    *_WRITERS,
+    *_OF_RANK_0,
     v1.train.FeedFnHook,
     v1.train.FinalOpsHook,
     v1.train.GlobalStepWaiterHook,
-    v1.train.LoggingTensorHook,
-    v1.train.StepCounterHook,
     v1.train.StopAtStepHook,
 )
 
@@ -52,17 +53,15 @@ class Stop:
 
 
 def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
-    """What runs on this peer: the program's without what writes, unless it is rank 0; and ours.
+    """What runs on this peer: the program's, what writes only while it is rank 0; and ours.
 
     Args:
         hooks: What the program, or Estimator, gave.
         stop: Is told when the peers have agreed to stop.
     """
-    writes = peer.is_root()
-    mine = hooks if writes else [h for hook in hooks for h in _without_files(hook)]
-    ours = [hook for hook in mine if isinstance(hook, Hook)]
-    others = [hook for hook in mine if not isinstance(hook, Hook)]
-    watched = [_Nan(h) if isinstance(h, v1.train.NanTensorHook) else h for h in others]
+    ours = [hook for hook in hooks if isinstance(hook, Hook)]
+    others = [hook for hook in hooks if not isinstance(hook, Hook)]
+    watched = [_as_here(hook) for hook in others]
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
     equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
     ours = sorted((h for h in ours if h not in equal), key=lambda hook: not hook.changes_peers)
@@ -70,10 +69,10 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
     average: list[Any] = []
     if saves.can_average():
-        savers = [hook for hook in watched if type(hook) is v1.train.CheckpointSaverHook]
+        savers = [hook for hook in watched if _is_plain_saver(hook)]
         watched = [hook for hook in watched if hook not in savers]
         average = [saves.SaveAverage(savers)]
-    return [AverageAtEnd(mine), *ours, _First(last), *average, *watched, last]
+    return [AverageAtEnd(hooks), *ours, _First(last), *average, *watched, last]
 
 
 def watch_instead(loss: Any, local: Any) -> None:
@@ -81,20 +80,27 @@ def watch_instead(loss: Any, local: Any) -> None:
     loss.graph._kungfu_losses = {**getattr(loss.graph, "_kungfu_losses", {}), loss.ref(): local}
 
 
-def _without_files(hook: Any) -> list[Any]:
-    """The hook as a peer other than rank 0 has it, or nothing."""
+def _as_here(hook: Any) -> Any:
+    """The program's hook as this peer has it."""
     prints = config.VERBOSE.get() == "all"
-    if isinstance(hook, _WRITERS) or _is_estimators(hook, "InMemoryEvaluatorHook"):
-        return []
-    if isinstance(hook, v1.train.LoggingTensorHook):
-        return [hook] if prints else []
-    if isinstance(hook, v1.train.StepCounterHook):
+    if isinstance(hook, v1.train.NanTensorHook):
+        return _Nan(hook)
+    if isinstance(hook, v1.train.LoggingTensorHook) and prints:
+        return hook
+    if isinstance(hook, v1.train.StepCounterHook) and prints and not peer.is_root():
         hook = copy.copy(hook)
         hook._output_dir = hook._summary_writer = None
-        return [hook] if prints else []
-    if _is_estimators(hook, "_StopOnPredicateHook"):
-        hook._should_stop_fn = lambda: False  # it reads rank 0's files
-    return [hook]
+        return hook
+    if _is_estimators(hook, "_StopOnPredicateHook"):  # it reads rank 0's files
+        should_stop = hook._should_stop_fn
+        hook._should_stop_fn = lambda: peer.is_root() and should_stop()
+        return hook
+    is_evaluator = _is_estimators(hook, "InMemoryEvaluatorHook")
+    return OfRank0(hook) if isinstance(hook, _OF_RANK_0) or is_evaluator else hook
+
+
+def _is_plain_saver(hook: Any) -> bool:
+    return isinstance(hook, OfRank0) and type(hook.hook) is v1.train.CheckpointSaverHook
 
 
 def _is_estimators(hook: Any, name: str) -> bool:

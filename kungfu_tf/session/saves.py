@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import _gate, _trained, peer
 from kungfu_tf.session.average import assigned_means
+from kungfu_tf.session.rank0 import OfRank0
 
 v1 = tf.compat.v1
 
@@ -26,10 +27,10 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
     When that is, rank 0's clock may say: so after each step it tells the others.
 
     Args:
-        savers: The `CheckpointSaverHook`s of this peer, whose place it takes.
+        savers: The `CheckpointSaverHook`s, whose place it takes.
     """
 
-    def __init__(self, savers: Sequence[Any]) -> None:
+    def __init__(self, savers: Sequence[OfRank0]) -> None:
         self._savers = savers
 
     def begin(self) -> None:
@@ -46,16 +47,17 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
             saver.after_create_session(session, coord)
 
     def before_run(self, run_context: Any) -> Any:
-        wanted = [saver.before_run(run_context).fetches for saver in self._savers]
-        return v1.train.SessionRunArgs(wanted)
+        wanted = [saver.before_run(run_context) for saver in self._savers]
+        return v1.train.SessionRunArgs([args.fetches for args in wanted if args is not None])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if not _gate.trains(run_context):
             return
+        begun = [saver for saver in self._savers if saver.has_begun]
         due = [
             (saver, step)
-            for saver, step in zip(self._savers, run_values.results, strict=True)
-            if saver._timer.should_trigger_for_step(step + saver._steps_per_run)
+            for saver, step in zip(begun, run_values.results, strict=True)
+            if saver.hook._timer.should_trigger_for_step(step + saver.hook._steps_per_run)
         ]
         if not peer.all_reduce_int_max(bool(due)):
             return

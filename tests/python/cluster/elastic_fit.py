@@ -95,10 +95,17 @@ class Wait(keras.callbacks.Callback):
         super().__init__()
         self.steps, self.sizes, self.rates = steps, [], []
 
+    def rate(self):
+        rate = float(np.asarray(self.model.optimizer.learning_rate))
+        assert kf.ops.consensus(np.array(rate)), rate
+        return rate
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.rate()  # a newcomer has the job's before it is looked at
+
     def on_train_batch_end(self, batch, logs=None):
         self.sizes.append(kf.size())
-        self.rates.append(float(np.asarray(self.model.optimizer.learning_rate)))
-        assert kf.ops.consensus(np.array(self.rates[-1])), self.rates
+        self.rates.append(self.rate())
         if kf.rank() == 0 and len(self.sizes) in self.steps:
             wait_for_change()
 

@@ -28,6 +28,7 @@ ENDS = {
     "elastic_meanwhile.py": ["0", "1"],
     "elastic_pairs.py": ["detached", "0", "1", "2", "detached"],
     "elastic_policies.py": ["0", "1"],
+    "elastic_saves.py": ["detached", "0"],
     "elastic_session.py": ["0", "1", "detached"],
     "elastic_session_pairs.py": ["0 2", "1 2", "detached"],
 }
@@ -37,7 +38,7 @@ BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
-    PROGRAMS += ["elastic_context.py", "elastic_loop.py", "elastic_meanwhile.py"]
+    PROGRAMS += [f"elastic_{name}.py" for name in ("context", "loop", "meanwhile", "saves")]
     of_sessions = ["session", "session_pairs", "averaging", "policies"]
     PROGRAMS += [f"elastic_{name}.py" for name in of_sessions] if IS_KERAS_2 else ["elastic.py"]
 

@@ -45,3 +45,10 @@ def test_in_reload_mode_who_asked_last_has_the_number_of_peers(tmp_path: Path) -
     assert sizes == ["2", "3"], done.stderr
     ended = re.findall(r"^\[(\d)\] ok (.+)$", done.stdout, re.MULTILINE)
     assert sorted(ended) == [("0", "1 2 3"), ("1", "1 2 3"), ("2", "1 2 3")], done.stdout
+
+
+def test_in_reload_mode_a_session_saves_where_its_peers_leave_it(tmp_path: Path) -> None:
+    hosts = ["-w", "-np", "1", "-H", "127.0.0.1:4", "-elastic-mode", "reload"]
+    done = ran("reloads_session.py", tmp_path, *hosts)
+    said = re.findall(r"^\[\d\] of (\d) from (\d)$", done.stdout, re.MULTILINE)
+    assert sorted(said) == [("1", "0"), ("2", "5"), ("2", "5")], done.stdout
