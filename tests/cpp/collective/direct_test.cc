@@ -38,6 +38,17 @@ KF_TEST(Direct, AnywhereInAPage) {
   for (const int size : {2, 3, 4, 7}) RunGrid([](int) { return Place::kUneven; }, size);
 }
 
+// As host_mover.h says what it costs.
+KF_TEST(Direct, OneShortMessageFromEachToEach) {
+  for (const int size : {2, 3, 8}) {
+    Cluster cluster(size, Direct());
+    for (const Sent& sent : SentForBytes(&cluster, 1 << 20, Place::kShared)) {
+      EXPECT_EQ(sent.messages, size - 1u);
+      EXPECT_EQ(sent.bytes, 40 * (size - 1u));
+    }
+  }
+}
+
 // Rounded sums have the bits of the sum in the order of ranks, whoever computes a part, and wherever it lies.
 KF_TEST(Direct, OperandsAreInTheOrderOfRanks) {
   constexpr uint64_t kCount = 100003;

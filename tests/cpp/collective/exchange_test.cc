@@ -21,27 +21,11 @@ ClusterOptions Small() {
   return options;
 }
 
-uint64_t Messages(const Cluster& cluster) {
-  uint64_t messages = 0;
-  for (int rank = 0; rank < cluster.size(); ++rank) {
-    for (const Peer::PeerTraffic& to : cluster.peer(rank)->TrafficByRank()) messages += to.total.messages_sent;
-  }
-  return messages;
-}
-
 // How many messages a sum of so many bytes takes.
 uint64_t MessagesFor(Cluster* cluster, uint64_t bytes) {
-  ExpectAllOk(cluster->Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
-  const uint64_t before = Messages(*cluster);
-  std::vector<std::vector<uint8_t>> tensors(cluster->size(), std::vector<uint8_t>(bytes, 1));
-  ExpectAllOk(cluster->Run([&](int rank) {
-    Operation operation = MakeOperation(Kind::kAllReduce, "x", DType::kUint8);
-    operation.spans = {{tensors[rank].data(), tensors[rank].data(), bytes}};
-    return operation;
-  }));
-  const std::vector<uint8_t> sum(bytes, static_cast<uint8_t>(cluster->size()));
-  for (const std::vector<uint8_t>& tensor : tensors) EXPECT_TRUE(tensor == sum);
-  return Messages(*cluster) - before;
+  uint64_t messages = 0;
+  for (const Sent& sent : SentForBytes(cluster, bytes, Place::kOrdinary)) messages += sent.messages;
+  return messages;
 }
 
 KF_TEST(Exchange, AllTypesAndReductions) {

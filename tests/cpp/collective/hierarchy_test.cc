@@ -75,6 +75,15 @@ std::vector<char> Mean(DType dtype, int size, int hosts, int shared) {
   return tensors[0].bytes();
 }
 
+// As host_mover.h and hierarchy_mover.h say what it costs: words within a host, and each peer's share between hosts.
+KF_TEST(DirectHierarchy, EachSendsItsShareBetweenHosts) {
+  constexpr uint64_t kHosts = 2, kLocal = 4, kSize = kHosts * kLocal, kBytes = kSize << 20;
+  Cluster cluster(kSize, OnHosts(kHosts));
+  for (const Sent& sent : SentForBytes(&cluster, kBytes, Place::kShared)) {
+    EXPECT_EQ(sent.bytes, 40 * (kLocal - 1) + 2 * kBytes * (kHosts - 1) / kSize);
+  }
+}
+
 // Each host decides for itself, and the bits are the same.
 KF_TEST(DirectHierarchy, IsTheGraphsToTheBit) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {

@@ -53,6 +53,15 @@ std::vector<PlacedCase> MakeCases(const Cluster& cluster, PlaceOf place_of) {
   return cases;
 }
 
+Sent SentBy(Peer* peer) {
+  Sent sent;
+  for (const Peer::PeerTraffic& to : peer->TrafficByRank()) {
+    sent.messages += to.total.messages_sent;
+    sent.bytes += to.total.payload_sent;
+  }
+  return sent;
+}
+
 }  // namespace
 
 Buffer::Buffer(Arena* arena, Place place, const std::vector<char>& bytes) : arena_(arena), size_(bytes.size()) {
@@ -102,6 +111,28 @@ size_t RunPlacedGrid(Cluster* cluster, PlaceOf place_of) {
     }
   }
   return cases.size();
+}
+
+std::vector<Sent> SentForBytes(Cluster* cluster, uint64_t bytes, Place place) {
+  ExpectAllOk(cluster->Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
+  std::vector<Sent> sent;
+  std::vector<Buffer> tensors;
+  for (int rank = 0; rank < cluster->size(); ++rank) {
+    sent.push_back(SentBy(cluster->peer(rank)));
+    tensors.emplace_back(cluster->arena(rank), place, std::vector<char>(bytes, 1));
+  }
+  ExpectAllOk(cluster->Run([&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "x", DType::kUint8);
+    operation.spans = {{tensors[rank].data(), tensors[rank].data(), bytes}};
+    return operation;
+  }));
+  const std::vector<char> sum(bytes, static_cast<char>(cluster->size()));
+  for (int rank = 0; rank < cluster->size(); ++rank) {
+    EXPECT_TRUE(tensors[rank].bytes() == sum);
+    const Sent now = SentBy(cluster->peer(rank));
+    sent[rank] = {now.messages - sent[rank].messages, now.bytes - sent[rank].bytes};
+  }
+  return sent;
 }
 
 }  // namespace kungfu::testing

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ops/memory/arena.h"
@@ -36,5 +37,13 @@ using PlaceOf = Place (*)(int rank);
 
 // All types, reductions and some counts, in place and not. Returns how many all-reduces that were.
 size_t RunPlacedGrid(Cluster* cluster, PlaceOf place_of);
+
+// What a peer has sent to all others.
+struct Sent {
+  uint64_t messages = 0, bytes = 0;
+};
+
+// By each rank, for an all-reduce in place of so many bytes; fails the test if the sum is wrong.
+std::vector<Sent> SentForBytes(Cluster* cluster, uint64_t bytes, Place place);
 
 }  // namespace kungfu::testing
