@@ -95,18 +95,19 @@ $(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
 
 TESTS_PYTHON := test-tf-2.21 test-tf-2.15 test-legacy-keras
-.PHONY: test test-python test-summary test-cpp test-cpp-address test-cpp-thread test-cpp-arm64 $(TESTS_PYTHON)
+TESTS := test-cpp test-cpp-address test-cpp-thread test-cpp-arm64 $(TESTS_PYTHON)
+.PHONY: test test-python test-summary $(TESTS)
 test: test-cpp test-python test-summary
 test-python: $(TESTS_PYTHON)
 
 test-summary:
-	@echo; for test in test-cpp $(TESTS_PYTHON); do \
+	@echo; for test in $(TESTS); do [ -e build/$$test.log ] || continue; \
 	  printf '%-18s %s\n' $$test "$$(grep -E 'passed|failed|left out' build/$$test.log | tail -n 1)"; done
 
 define test_cpp
 @$(cmake) -G Ninja -S ops -B $(1) -DKUNGFU_TESTS=ON $(2) >/dev/null
-@$(cmake) --build $(1)
-@$(3) $(TF_2_21)/bin/ctest --test-dir $(1) --output-on-failure | tee build/$@.log
+@$(cmake) --build $(1) $(4)
+@$(3) $(TF_2_21)/bin/ctest --test-dir $(1) $(5) --output-on-failure | tee build/$@.log
 endef
 
 test-cpp: core
@@ -122,13 +123,11 @@ test-cpp-thread: $(TF_2_21)/.ready
 
 # The arithmetic of another processor, emulated. Debian has both in g++-aarch64-linux-gnu and qemu-user.
 ARM64 := $(and $(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64))
+FOR_ARM64 := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu'
 test-cpp-arm64: $(TF_2_21)/.ready
 ifneq ($(ARM64),)
-	@$(cmake) -G Ninja -S ops -B build/arm64 -DKUNGFU_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_SYSTEM_NAME=Linux \
-	  -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
-	  '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu' >/dev/null
-	@$(cmake) --build build/arm64 --target base_test
-	@$(TF_2_21)/bin/ctest --test-dir build/arm64 -R '^base$$' --output-on-failure | tee build/$@.log
+	$(call test_cpp,build/arm64,$(FOR_ARM64),,--target base_test,-R '^base$$')
 else
 	@echo 'left out: aarch64-linux-gnu-g++ or qemu-aarch64 is not on the PATH' | tee build/$@.log
 endif

@@ -50,7 +50,7 @@ struct Config {
 struct ConfigVariable {
   const char* name;
   const char* meaning;
-  std::string unset;  // what holds where it is not set, as it would be set
+  std::string default_text;  // what holds where it is not set, as it would be set
 };
 // All of the above, in order.
 const std::vector<ConfigVariable>& ConfigVariables();

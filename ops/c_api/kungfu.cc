@@ -223,7 +223,7 @@ const char* kungfu_environment(void) {
   static const auto* text = [] {
     auto* lines = new std::string;
     for (const kungfu::ConfigVariable& variable : kungfu::ConfigVariables()) {
-      *lines += std::string(variable.name) + "\t" + variable.unset + "\t" + variable.meaning + "\n";
+      *lines += std::string(variable.name) + "\t" + variable.default_text + "\t" + variable.meaning + "\n";
     }
     return lines;
   }();

@@ -7,8 +7,7 @@
 namespace kungfu {
 namespace {
 
-constexpr Seconds kPatience{25e-3};  // for one link
-// Those of the first turn touch the rings of shared memory for the first time, whose pages are slow then.
+// The first two fill a ring of shared memory (transport/shm/), whose pages are slow when they are touched first.
 constexpr int kTurns = 6;
 
 struct ProbeKind {
@@ -37,14 +36,15 @@ void LinkProbe::StartOnLoop(Done done) {
     estimates_.local = local;
     MeasureOnLoop(remote_, kBetweenHosts, [this](const std::optional<LinkEstimate>& remote) {
       estimates_.remote = remote;
-      std::exchange(done_, nullptr)(estimates_);
+      const LinkEstimates estimates = std::move(estimates_);
+      std::exchange(done_, nullptr)(estimates);
     });
   });
 }
 
 void LinkProbe::MeasureOnLoop(int rank, const LinkBounds& bounds, Next next) {
   if (rank < 0) return next(std::nullopt);
-  link_ = {rank, bounds, {}, After(kPatience), std::move(next)};
+  link_ = {rank, bounds, {}, After(Seconds(bounds.patience)), std::move(next)};
   AskOnLoop(0);
 }
 
@@ -55,7 +55,8 @@ void LinkProbe::AskOnLoop(int question) {
     if (alive.expired()) return;
     const double seconds = by_rank[link_.rank];
     (link_.samples.*kind.samples).push_back(seconds);
-    if (std::isfinite(seconds) && question + 1 < kTurns * kNumProbes) return AskOnLoop(question + 1);
+    const bool is_in_time = std::isfinite(seconds) && Clock::now() < link_.deadline;
+    if (is_in_time && question + 1 < kTurns * kNumProbes) return AskOnLoop(question + 1);
     std::exchange(link_.next, nullptr)(Estimate(link_.samples, link_.bounds));
   };
   pinger_->PingOnLoop({{link_.rank}, kind.at_once, kind.filler, kind.times}, link_.deadline, answered);

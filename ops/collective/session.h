@@ -46,7 +46,7 @@ struct SessionOptions {
   bool direct = false;
   Arena* arena = nullptr;
   uint64_t direct_bytes = 0;
-  // Whether small all_reduces may go from each peer to each other one (exchange_mover.h). Rank 0's counts.
+  // Whether small all_reduces may go from every peer to every other (exchange_mover.h). Rank 0's counts.
   bool exchanges = false;
 };
 

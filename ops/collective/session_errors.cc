@@ -130,9 +130,7 @@ void Session::DieOnLoop(const Status& why, bool passed_on) {
 Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
   KF_DCHECK(loop_->InLoop());
   const int rank = peers_.RankOf(peer);
-  const auto title = [this](int one) { return "rank " + std::to_string(one) + " (" + peers_[one].ToString() + ")"; };
-  const bool disagree = why.code() == Code::kInvalidArgument;
-  const Status status = why.WithContext((disagree ? title(rank_) + " and " : "") + title(rank));
+  const Status status = why.WithContext("rank " + std::to_string(rank) + " (" + peer.ToString() + ")");
   if (!left) {
     DieOnLoop(status, /*passed_on=*/false);
     return why;

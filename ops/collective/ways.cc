@@ -18,7 +18,7 @@ Way Ways::For(uint64_t bytes) const {
 std::string Ways::Describe(uint64_t bytes) const {
   switch (For(bytes)) {
     case Way::kExchange:
-      return "from each peer to each other one";
+      return "from every peer to every other";
     case Way::kDirect:
       return "in memory that all peers map";
     case Way::kHierarchy:

@@ -1,4 +1,4 @@
-// By which way all-reduces of which size go in a session: what its strategy comes to.
+// By which way all-reduces of which size go in a session: what its strategy comes to on this host.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace kungfu {
 
 enum class Way {
   kGraphs,     // the strategy's (graph_executor.h)
-  kExchange,   // from each peer to each other one (exchange_mover.h)
+  kExchange,   // from every peer to every other (exchange_mover.h)
   kDirect,     // in memory that all peers map (direct_mover.h)
   kHierarchy,  // within hosts in memory, between them along graphs (hierarchy_mover.h)
 };
@@ -19,7 +19,7 @@ enum class Way {
 struct Ways {
   Choice choice;
   int size = 0;               // of the session
-  bool exchanges = false;     // little goes without a strategy
+  bool exchanges = false;     // small ones need no strategy
   int meeting = 0;            // peers of this host that use each other's memory, this one among them; 0: none
   uint64_t direct_bytes = 0;  // from which on they do
 

@@ -29,14 +29,15 @@ struct LinkSamples {
   std::vector<double> single, many, full;
 };
 
-// What can be, both ends included.
+// What can be, both ends included, and how long it may take to find out.
 struct LinkBounds {
   LinkCost least, most;
+  double patience;
 };
 // A processor copies no more than 100 GB/s. Within a host what takes longer than it takes to wake a thread, many times
 // over, or is slower than 500 MB/s, was another process that had the core.
-inline constexpr LinkBounds kWithinAHost{{1e-7, 1e-8, 1e-11}, {2e-4, 5e-5, 2e-9}};
-inline constexpr LinkBounds kBetweenHosts{{1e-7, 1e-8, 1e-11}, {1, 1e-3, 1e-5}};
+inline constexpr LinkBounds kWithinAHost{{1e-7, 1e-8, 1e-11}, {2e-4, 5e-5, 2e-9}, 25e-3};
+inline constexpr LinkBounds kBetweenHosts{{1e-7, 1e-8, 1e-11}, {0.25, 1e-3, 2e-6}, 2};
 
 // Nothing: it was not to be measured.
 struct LinkEstimate {

@@ -17,7 +17,7 @@
 // the challenge keep their layout in all versions.
 //
 // Two peers of one host that look for each other at different places learn it from each other's proofs, and both end
-// the handshake with kInvalidArgument: whoever has found the other one anyway has told both.
+// the handshake with kInvalidArgument: one connection between them tells both.
 
 #pragma once
 
@@ -31,7 +31,7 @@
 
 namespace kungfu {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 struct Credentials {
   PeerId self;
@@ -44,8 +44,8 @@ struct Credentials {
 class Handshake {
  public:
   static std::unique_ptr<Handshake> Client(const Credentials& credentials, const PeerId& server);
-  // As Client, where a peer of our host would listen that looks for us elsewhere than we for it. It never succeeds:
-  // kUnavailable if both look at the same place.
+  // As Client, at a place where we do not expect the peer: finds out whether it was told that one. It never succeeds:
+  // kUnavailable if both were told the same.
   static std::unique_ptr<Handshake> Search(const Credentials& credentials, const PeerId& server);
   static std::unique_ptr<Handshake> Server(const Credentials& credentials);
   virtual ~Handshake() = default;

@@ -9,7 +9,7 @@
 
 namespace kungfu {
 
-// As peers say it in their handshakes.
+// As peers say it in their handshakes (handshake.h): another letter is another protocol.
 enum class MeetingPlace : char {
   kAutoShm = 'm',
   kAutoTcp = 'p',

@@ -76,9 +76,8 @@ def test_on_one_host_both_say_what_differs(
     for rank, out in enumerate(said):
         assert out.startswith("InvalidArgumentError: all_reduce 'together': "), said
         assert out.count("\n") == 1, said
-        assert "KUNGFU_TRANSPORT is " in out, said
         other = 1 - rank
-        assert f"rank {rank} ({peers[rank]}) and rank {other} ({peers[other]})" in out, said
+        assert f"rank {other} ({peers[other]}): KUNGFU_TRANSPORT is " in out, said
         for peer, meaning in zip(peers, meanings, strict=True):
             assert f"{meaning} at {peer}" in out, said
 
@@ -112,7 +111,7 @@ if os.environ["KUNGFU_SELF"] == os.environ["KUNGFU_PEERS"].split(",")[1]:
         start = f"[{rank}] InvalidArgumentError: all_reduce 'together': "
         said = [line for line in launch.err.splitlines() if line.startswith(start)]
         assert len(said) == 1, launch.out + launch.err
-        assert "rank 1 (127.0.0.1:" in said[0]
+        assert rank == 1 or "rank 1 (127.0.0.1:" in said[0]
         assert "KUNGFU_TRANSPORT is " in said[0]
         assert "tcp at 127.0.0.1:" in said[0]
         assert "auto (shm) at 127.0.0.1:" in said[0]

@@ -67,8 +67,8 @@ void Acceptor::Admit(UniqueFd fd) {
         pending_.erase(place);
         const Callback accepted = accepted_;
         if (status.ok()) return accepted(std::move(socket), peer);
+        if (status.code() == Code::kInvalidArgument) return accepted(status, peer);
         KF_LOG(INFO) << family_->name() << ": a connection was turned away: " << status.ToString();
-        if (status.code() == Code::kInvalidArgument) accepted(status, peer);
       });
 }
 

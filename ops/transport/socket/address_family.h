@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "ops/base/status.h"
 #include "ops/plan/peer_id.h"
 #include "ops/transport/socket/unique_fd.h"
@@ -30,5 +33,7 @@ class AddressFamily {
   // kInvalidArgument: there can be none, ever. Other errors may pass.
   virtual StatusOr<UniqueFd> Connect(const PeerId& remote) = 0;
 };
+
+using AddressFamilies = std::vector<std::unique_ptr<AddressFamily>>;
 
 }  // namespace kungfu

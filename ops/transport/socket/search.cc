@@ -33,6 +33,8 @@ void Search::Look() {
         [this, i](const Status& status, UniqueFd, const PeerId&) {
           const std::unique_ptr<PendingConnection> over = std::move(pending_[i]);
           if (status.code() != Code::kInvalidArgument) return;
+          loop_->CancelTimerOnLoop(timer_);
+          pending_.clear();
           const Found found = std::move(found_);
           found(status);
         });

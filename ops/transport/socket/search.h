@@ -18,8 +18,6 @@
 
 namespace kungfu {
 
-using AddressFamilies = std::vector<std::unique_ptr<AddressFamily>>;
-
 // Event loop only. Destroying it gives up and calls nobody.
 class Search {
  public:

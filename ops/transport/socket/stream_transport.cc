@@ -63,14 +63,14 @@ void StreamTransport::ConnectOnLoop(const PeerId& remote, Deadline deadline, Con
   }
   const auto attempt =
       attempts_.insert(attempts_.end(), {remote, deadline, std::move(done), nullptr, nullptr, nullptr});
-  if (!elsewhere_.empty() && remote.host == credentials_.self.host) {
-    attempt->search = std::make_unique<Search>(loop_, elsewhere_, credentials_, remote,
-                                               [this, attempt](const Status& why) { End(attempt)(why); });
-  }
   Try(attempt);
 }
 
 void StreamTransport::Try(Attempts::iterator attempt) {
+  if (!elsewhere_.empty() && attempt->remote.host == credentials_.self.host) {
+    attempt->search = std::make_unique<Search>(loop_, elsewhere_, credentials_, attempt->remote,
+                                               [this, attempt](const Status& why) { End(attempt)(why); });
+  }
   attempt->connector = std::make_unique<Connector>(loop_, family_.get(), credentials_, attempt->remote,
                                                    attempt->deadline, [this, attempt](StatusOr<UniqueFd> fd) {
                                                      if (fd.ok()) return AgreeOnOpened(attempt, std::move(*fd));

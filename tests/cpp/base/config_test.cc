@@ -117,17 +117,17 @@ KF_TEST(Config, DocumentsEveryVariableOnce) {
 }
 
 KF_TEST(Config, ADefaultIsWhatCouldBeSet) {
-  std::map<std::string, std::string> unset;
+  std::map<std::string, std::string> defaults;
   for (const ConfigVariable& variable : ConfigVariables()) {
-    unset[variable.name] = variable.unset;
+    defaults[variable.name] = variable.default_text;
     Config config;
-    if (!variable.unset.empty()) EXPECT_TRUE(config.Set(variable.name, variable.unset).ok());
+    if (!variable.default_text.empty()) EXPECT_TRUE(config.Set(variable.name, variable.default_text).ok());
   }
-  EXPECT_EQ(unset["KUNGFU_SELF"], "");
-  EXPECT_EQ(unset["KUNGFU_TRANSPORT"], "auto");
-  EXPECT_EQ(unset["KUNGFU_SPIN"], "auto");
-  EXPECT_EQ(unset["KUNGFU_CHUNK_BYTES"], "1048576");
-  EXPECT_EQ(unset["KUNGFU_COLLECTIVE_TIMEOUT"], "600");
+  EXPECT_EQ(defaults["KUNGFU_SELF"], "");
+  EXPECT_EQ(defaults["KUNGFU_TRANSPORT"], "auto");
+  EXPECT_EQ(defaults["KUNGFU_SPIN"], "auto");
+  EXPECT_EQ(defaults["KUNGFU_CHUNK_BYTES"], "1048576");
+  EXPECT_EQ(defaults["KUNGFU_COLLECTIVE_TIMEOUT"], "600");
 }
 
 }  // namespace

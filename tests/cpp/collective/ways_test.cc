@@ -28,7 +28,7 @@ KF_TEST(Ways, OfOneHost) {
   EXPECT_TRUE(ways.For(kMostExchanged / 3 + 1) == Way::kGraphs && ways.For((64 << 10) - 1) == Way::kGraphs);
   EXPECT_TRUE(ways.For(64 << 10) == Way::kDirect);
   EXPECT_EQ(ways.ToString(),
-            "all-reduces go from each peer to each other one up to 5461 bytes, then along CLIQUE up to 65535 bytes, "
+            "all-reduces go from every peer to every other up to 5461 bytes, then along CLIQUE up to 65535 bytes, "
             "then in memory that all peers map");
 }
 
@@ -36,7 +36,7 @@ KF_TEST(Ways, OfOneHost) {
 KF_TEST(Ways, ThatNoSizeGoesAreNotTold) {
   const Ways ways{Three(), 4, true, 4, 1 << 10};
   EXPECT_EQ(ways.ToString(),
-            "all-reduces go from each peer to each other one up to 1023 bytes, then in memory that all peers map");
+            "all-reduces go from every peer to every other up to 1023 bytes, then in memory that all peers map");
 }
 
 // Memory of the host's serves HIERARCHY only.

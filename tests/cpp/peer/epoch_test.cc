@@ -194,7 +194,7 @@ KF_TEST(Epoch, APeerThatLeftBeforeIsMissed) {
 // All wish for another strategy, but one, which comes when the others' time is over: none of them switches.
 KF_TEST(Epoch, WhereOneIsLateTheOldOneGoesOn) {
   ClusterOptions options;
-  options.timeout = 2;
+  options.timeout = 5;
   Cluster cluster(3, options);
   ExpectSum(&cluster, "connected");
   std::future<Status> first = BeginEpoch(&cluster, 0, StrategyName::kRing);

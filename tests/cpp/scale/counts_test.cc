@@ -1,4 +1,4 @@
-// What an all-reduce of each strategy really sends: messages, bytes and connections, from each peer to each other one,
+// What an all-reduce of each strategy really sends: messages, bytes and connections, from every peer to every other,
 // against the graphs and against the table in strategy.cc.
 
 #include <algorithm>

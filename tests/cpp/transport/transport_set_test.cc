@@ -168,6 +168,8 @@ void MeetAtPort(const PeerId& peer, const Credentials& credentials) {
   pollfd came{listening->get(), POLLIN, 0};
   ASSERT_EQ(poll(&came, 1, static_cast<int>(1000 * testing::kPatience.count())), 1);
   const UniqueFd fd(accept(listening->get(), nullptr, nullptr));
+  const timeval patience{static_cast<time_t>(testing::kPatience.count()), 0};
+  EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
   const std::unique_ptr<Handshake> handshake = Handshake::Server(credentials);
   std::string message(handshake->Wants(), '\0');
   while (recv(fd.get(), &message[0], message.size(), MSG_WAITALL) > 0) {
