@@ -135,7 +135,7 @@ endif
 comma := ,
 pytest = -m pytest $(PYTEST_ARGS) $(1) | tee build/$@.log
 
-test-tf-2.21: build
+test-tf-2.21: build $(TF_2_21)/.bench-ready
 	$(TF_2_21)/bin/python $(call pytest)
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
