@@ -172,7 +172,9 @@ class ControlServer:
             self._tell(connection, [(peer, line)])
 
     def drain(self, rank: int) -> None:
-        """Reads what a peer that has ended still said."""
+        """Reads what a peer that has ended still said, though it may have come only just now."""
+        while (newest := self._connections.accept()) is not None:
+            self._read(newest)
         for connection in list(self._connections.all):
             if self._ranks.get(connection, rank) == rank:
                 self._read(connection)
@@ -200,6 +202,8 @@ class ControlServer:
         return lines is not None and all(self._handle(connection, line) for line in lines)
 
     def _handle(self, connection: Connection, line: str) -> bool:
+        if connection not in self._connections.all:
+            return False  # one of the lines before has cost it the connection
         if connection not in self._ranks:
             order = _RESIZE.fullmatch(line)
             return self._resize(connection, order[1]) if order else self._hello(connection, line)
