@@ -77,11 +77,15 @@ class Report(NamedTuple):
 
 @dataclasses.dataclass
 class Contact:
-    """What the runner knows of a peer from its connection. Times are of time.monotonic()."""
+    """What the runner knows of a peer from its connection. Times are of time.monotonic().
+
+    `let_go`: it was told last that it does not take part.
+    """
 
     connected: bool = False
     heard: float | None = None
     lost: float | None = None
+    let_go: bool = False
     reports: list[Report] = dataclasses.field(default_factory=list)
 
     def keep(self, report: Report) -> None:
@@ -160,7 +164,9 @@ class ControlServer:
     ) -> None:
         """Tells some peers, also where they connect later, who takes part."""
         line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
-        self._members |= dict.fromkeys(told, line)
+        for rank in told:
+            self._members[rank] = line
+            self.contacts[rank].let_go = self._names[rank] not in peers
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:
                 self._connections.send(connection, line)

@@ -386,6 +386,7 @@ class JobLoop:
             seconds=entry.ended - entry.started,
             gone=_gone(entry.ended, contact.lost),
             stopped=rank in self._stopped,
+            let_go=contact.let_go,
             reports=[report.text for report in contact.reports[len(earlier) :]],
             earlier=earlier,
             last_lines=self._output.last_lines(rank),

@@ -118,6 +118,13 @@ def test_who_takes_part_is_told_to_some_also_to_one_that_comes_later(runner: Run
         assert other.recv(4096) == b"members 4 4 -\n"
 
 
+def test_who_was_told_of_others_only_was_let_go(runner: Runner) -> None:
+    contacts = runner.server.contacts
+    assert not any(contact.let_go for contact in contacts.values())
+    runner.server.announce_members(1, 1, [NAMES[4]], [4, 5])
+    assert [contacts[rank].let_go for rank in (4, 5, 6)] == [False, True, False]
+
+
 def test_the_others_are_told_who_has_ended_well(runner: Runner) -> None:
     with runner.hello(4), runner.hello(5) as other:
         runner.server.announce_left(NAMES[4])
