@@ -12,9 +12,9 @@ class Outcome:
     """How one peer ended.
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
-    went first. `stopped`: it ended after the launcher had asked it to. `let_go`: the others had gone on
-    without it, as somebody wished. `reports`: errors that it saw before its end; `earlier`: others,
-    after which it lived on.
+    went first. `stopped`: it ended after the launcher had asked it to. `let_go`: it had been told
+    that the others go on without it. `reports`: errors that it saw before its end; `earlier`:
+    others, after which it lived on.
     """
 
     rank: int

@@ -10,8 +10,8 @@ from tests.fault.elastic import PYTHON, WATCH
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs
 
-# A newcomer is killed while the others, who have gone over already, wait for it; the runner has told
-# it of nothing.
+# A newcomer is killed while the others, who have gone over already, wait for it. It has been told
+# nothing.
 PROGRAM = """
 import atexit, os, signal, time
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +82,7 @@ def test_a_newcomer_that_is_killed_while_the_others_wait_for_it_is_not_missed(
     assert "newcomer 2 has ended before it was taken in" in launch.err
     for rank in (0, 1):
         assert f"[{rank}] epoch 2 rank {rank} of 2 finished\n" in launch.out
+
 
 # Dies while the runner stands still, which its child lets go on after that.
 DIES = """
