@@ -18,7 +18,7 @@ from typing import NamedTuple
 import report
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-from measure import Figures, in_turns
+from measure import Figures, in_turns, require
 from systems import absent, installed, notes_on
 
 SIZES = [str(size) for size in (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
@@ -137,6 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     systems = installed()
     report.tell(notes_on(absent(systems)))
+    require(systems.values(), options.only)
     json_path = options.results / "all_reduce.json"
     sections = kept(json_path)
     for section in SECTIONS:

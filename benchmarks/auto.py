@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import report
 from matplotlib.figure import Figure
-from measure import Figures, in_turns
+from measure import Figures, in_turns, require
 from systems import (
     BINARIES,
     CORE_HOSTS,
@@ -104,6 +104,8 @@ def main() -> None:
     options = report.parser(__doc__, rounds=5).parse_args()
     notes = notes_on([] if may_have_hosts() else [CORE_HOSTS])
     report.tell(notes)
+    for layout in layouts():
+        require(layout.systems(), ["sums"])
     measured = {}
     for layout in layouts():
         figures = in_turns(layout.systems(), layout.peers, "sums", SIZES, options.rounds)

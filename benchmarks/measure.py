@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 from systems import CORES, ROOT, System
@@ -95,11 +95,16 @@ def _ended(name: str, command: Sequence[str], environ: dict[str, str]) -> tuple[
     return process.returncode, output
 
 
-def _require(program: str) -> None:
-    """Ends this process with code 2 if the program is not there."""
-    if not Path(program).exists():
-        print(f"{program} is not there: `make bench-programs` builds it", file=sys.stderr)
-        sys.exit(2)
+def require(systems: Iterable[System], kinds: Container[str] | None = None) -> None:
+    """Ends this process with code 2 if a program is not there that measures one of these kinds.
+
+    None: any kind.
+    """
+    for system in systems:
+        for kind, (program, *_) in system.programs.items():
+            if (kinds is None or kind in kinds) and not Path(program).exists():
+                print(f"{program} is not there: `make bench-programs` builds it", file=sys.stderr)
+                sys.exit(2)
 
 
 def in_turns(
@@ -108,8 +113,6 @@ def in_turns(
     """What each of them takes, round by round. Of one that fails there is nothing."""
     figures: Figures = defaultdict(lambda: defaultdict(list))
     able = [s for s in systems if kind in s.programs and s.peers in (None, peers)]
-    for system in able:
-        _require(system.programs[kind][0])
     for turn in range(rounds):
         for system in list(able):
             print(f"{kind}, {peers} processes, {turn + 1}/{rounds}: {system.name}", file=sys.stderr)

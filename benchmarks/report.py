@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import functools
 import platform
@@ -41,10 +42,10 @@ def parser(description: str, rounds: int | None = None) -> argparse.ArgumentPars
 
 def _positive(text: str) -> int:
     """An option's number, for argparse."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
+    with contextlib.suppress(ValueError):
+        if (number := int(text)) >= 1:
+            return number
+    raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, not '{text}'")
 
 
 @functools.cache

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import report
 import systems
-from measure import Figures, in_turns
+from measure import Figures, in_turns, require
+from systems import System
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [str(size) for size in (4, 64 * KIB, MIB, 16 * MIB, 100 * MIB)]
@@ -40,10 +41,15 @@ class Target(NamedTuple):
 
 
 class Measured:
-    """All figures, by kind and number of processes."""
+    """All figures, by kind and number of processes.
 
-    def __init__(self, rounds: int) -> None:
-        self._here = systems.installed()
+    Args:
+        here: The systems that are installed, by their names.
+        rounds: How often to measure.
+    """
+
+    def __init__(self, here: dict[str, System], rounds: int) -> None:
+        self._here = here
         self._rounds = rounds
         self._figures: dict[tuple[str, int], Figures] = {}
 
@@ -239,7 +245,9 @@ def judged(measured: Measured) -> Iterator[tuple[Target, str, bool]]:
 
 def main() -> None:
     options = report.parser(__doc__, rounds=5).parse_args()
-    measured = Measured(options.rounds)
+    here = systems.installed()
+    require(here.values())
+    measured = Measured(here, options.rounds)
     core = [*MPI, SHARED, ZERO_COPY, ORDINARY, COPY_IN, HOSTS, systems.GLOO_HOSTS]
     measured.take("sums", 2, core, SIZES, rounds=ROUNDS)
     measured.take("sums", 4, [SHARED, systems.OPEN_MPI], SIZES)

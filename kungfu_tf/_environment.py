@@ -6,7 +6,7 @@ Each is declared once, in ops/base/config.h or config.py.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kungfu_tf import _lib, config
@@ -21,7 +21,7 @@ class Variable(NamedTuple):
         name: The variable.
         meaning: One line for the user.
         default: What holds where it is not set; empty: nothing does.
-        check: Raises a KungfuError where the variable could not be this text, not an empty one.
+        check: Raises a KungfuError if the variable cannot be this text, which is not empty.
     """
 
     name: str
@@ -59,13 +59,17 @@ def unknown(environ: Mapping[str, str]) -> list[str]:
     Raises:
         LibraryError: The core is missing.
     """
-    known = {variable.name.removeprefix(_OURS) for variable in variables()}
-    called = [name.removeprefix(_OURS) for name in environ if name.startswith(_OURS)]
-    return [_unknown(name, sorted(known)) for name in sorted(called) if name not in known]
+    known, called = _ours(variable.name for variable in variables()), _ours(environ)
+    return [_unknown(name, known) for name in called if name not in known]
+
+
+def _ours(names: Iterable[str]) -> list[str]:
+    """Those that are called as ours are, without what all of these begin with."""
+    return sorted(name.removeprefix(_OURS) for name in names if name.startswith(_OURS))
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    # Without what all begin with: that would make everything near.
+    # What all begin with would make everything near.
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {_OURS}{near[0]}?" if near else ""
     return f"there is no variable {_OURS}{name}{hint}"
@@ -85,4 +89,6 @@ def _of_setting(setting: config.Setting[Any]) -> Variable:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, bool):
+        return str(int(value))
     return ",".join(value) if isinstance(value, tuple) else str(value)

@@ -64,6 +64,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("expected 0 or 1")
+    return text == "1"
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -141,9 +147,9 @@ PROGRESS = Setting(
 
 RELOADS = Setting(
     "KUNGFU_RELOADS",
-    "1 if all peers leave, to be started anew, where there shall be another number of them "
-    "(kungfu-run -elastic-mode reload); set by the launcher",
-    lambda text: text == "1",
+    "1: to change the number of peers all end and are started anew (kungfu-run -elastic-mode "
+    "reload); set by the launcher",
+    _switch,
     bool,
 )
 

@@ -12,7 +12,7 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kungfu_tf import __version__, _build, _environment, _lib, config, errors
 from kungfu_tf._environment import Variable
@@ -67,7 +67,8 @@ def _libraries() -> Iterator[tuple[str, str]]:
     minors = {_build.minor_version(built_for) for built_for in libraries.values()}
     version = tensorflow_version()
     if version and _build.minor_version(version) not in minors:
-        yield "ops", f"for TensorFlow {version}: compiled at first use, in {config.CACHE_DIR.get()}"
+        cache = _or_why_not(lambda: str(config.CACHE_DIR.get()))
+        yield "ops", f"for TensorFlow {version}: compiled at first use, in {cache}"
 
 
 def _limits() -> Iterator[tuple[str, str]]:
@@ -98,11 +99,16 @@ def _in_force(variable: Variable) -> str:
     if text := os.environ.get(variable.name):
         variable.check(text)
         return f"  [{'set' if variable.name in config.SECRETS else text}]"
-    try:
-        default = variable.default()
-    except RuntimeError as error:  # a user without a home
-        return f"  [no default: {error}]"
+    default = _or_why_not(variable.default)
     return f"  [default: {default}]" if default else ""
+
+
+def _or_why_not(default: Callable[[], str]) -> str:
+    """It, or that a user has no home for it."""
+    try:
+        return default()
+    except RuntimeError as error:
+        return f"none, {error}"
 
 
 def _others() -> list[str]:

@@ -73,7 +73,7 @@ class Connections:
         self._admit = admit
         if listener is not None:
             listener.setblocking(False)
-            selector.register(listener, selectors.EVENT_READ, self._accept)
+            selector.register(listener, selectors.EVENT_READ, self.accept)
 
     def add(self, connected: socket.socket) -> Connection:
         """One more, which nobody knows yet."""
@@ -84,6 +84,23 @@ class Connections:
         self._selector.register(
             connected, selectors.EVENT_READ, lambda events: self._ready(connection, events)
         )
+        return connection
+
+    def accept(self, _events: int = selectors.EVENT_READ) -> Connection | None:
+        """The next one that waits and may come, if there is one. REQUIRES: a listener."""
+        assert self._listener is not None
+        try:
+            accepted, _ = self._listener.accept()
+        except OSError:
+            return None
+        if not self._admit(accepted):
+            accepted.close()
+            return None
+        strangers = self._strangers()
+        if len(strangers) >= self._most_strangers:
+            self.close(min(strangers, key=lambda entry: entry.opened))
+        connection = self.add(accepted)
+        self._opened(connection)
         return connection
 
     def receive(self, connection: Connection, size: int) -> bytes | None:
@@ -122,6 +139,9 @@ class Connections:
                 self.close(connection)
 
     def close(self, connection: Connection) -> None:
+        """Again: nothing."""
+        if connection not in self.all:
+            return
         self.all.discard(connection)
         self._selector.unregister(connection.socket)
         connection.socket.close()
@@ -139,22 +159,9 @@ class Connections:
     def _strangers(self) -> list[Connection]:
         return [connection for connection in self.all if not connection.known]
 
-    def _accept(self, _events: int) -> None:
-        assert self._listener is not None
-        try:
-            accepted, _ = self._listener.accept()
-        except OSError:
-            return
-        if not self._admit(accepted):
-            accepted.close()
-            return
-        strangers = self._strangers()
-        if len(strangers) >= self._most_strangers:
-            self.close(min(strangers, key=lambda entry: entry.opened))
-        self._opened(self.add(accepted))
-
     def _ready(self, connection: Connection, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
+        """What has happened to it, which may have been closed meanwhile."""
+        if events & selectors.EVENT_WRITE and connection in self.all:
             self.send(connection)
         if events & ~selectors.EVENT_WRITE and connection in self.all:
             self._readable(connection)

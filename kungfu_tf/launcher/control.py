@@ -77,11 +77,15 @@ class Report(NamedTuple):
 
 @dataclasses.dataclass
 class Contact:
-    """What the runner knows of a peer from its connection. Times are of time.monotonic()."""
+    """What the runner knows of a peer from its connection. Times are of time.monotonic().
+
+    `let_go`: it was told last that it does not take part.
+    """
 
     connected: bool = False
     heard: float | None = None
     lost: float | None = None
+    let_go: bool = False
     reports: list[Report] = dataclasses.field(default_factory=list)
 
     def keep(self, report: Report) -> None:
@@ -160,7 +164,9 @@ class ControlServer:
     ) -> None:
         """Tells some peers, also where they connect later, who takes part."""
         line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
-        self._members |= dict.fromkeys(told, line)
+        for rank in told:
+            self._members[rank] = line
+            self.contacts[rank].let_go = self._names[rank] not in peers
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:
                 self._connections.send(connection, line)
@@ -172,7 +178,9 @@ class ControlServer:
             self._tell(connection, [(peer, line)])
 
     def drain(self, rank: int) -> None:
-        """Reads what a peer that has ended still said."""
+        """Reads what a peer that has ended still said, though it may have come only just now."""
+        while (newest := self._connections.accept()) is not None:
+            self._read(newest)
         for connection in list(self._connections.all):
             if self._ranks.get(connection, rank) == rank:
                 self._read(connection)
@@ -200,6 +208,8 @@ class ControlServer:
         return lines is not None and all(self._handle(connection, line) for line in lines)
 
     def _handle(self, connection: Connection, line: str) -> bool:
+        if connection not in self._connections.all:
+            return False  # one of the lines before has cost it the connection
         if connection not in self._ranks:
             order = _RESIZE.fullmatch(line)
             return self._resize(connection, order[1]) if order else self._hello(connection, line)

@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
+from pathlib import Path
 
 from kungfu_tf import config
 from kungfu_tf.launcher.counted import counted
@@ -78,11 +79,13 @@ def config_token(environ: Mapping[str, str]) -> str | None:
 def check_files(environ: Mapping[str, str]) -> None:
     """Reads the files that the environment names, whether or not a job needs what they have.
 
+    A pipe can be read once only, and is left to a job that needs it.
+
     Raises:
         LaunchError: One cannot be read, or not be used.
     """
     for name in ("KUNGFU_SECRET", config.CONFIG_TOKEN.name):
-        if not environ.get(name):
+        if not environ.get(name) and not Path(environ.get(f"{name}_FILE", "")).is_fifo():
             _given(environ, name)
 
 
@@ -118,7 +121,7 @@ def _given(
     if not path:
         return None, None
     secret, warning = _read(path, f"{name}_FILE")
-    return _checked(secret, f"{name}_FILE '{path}'"), warning
+    return _checked(secret, f"{name}_FILE '{path}': its first line"), warning
 
 
 def _read(path: str, name: str) -> tuple[str, str | None]:
@@ -136,7 +139,7 @@ def _read(path: str, name: str) -> tuple[str, str | None]:
 def _checked(secret: str, source: str) -> str:
     if not SHORTEST <= len(secret) <= LONGEST:
         many = "more characters" if len(secret) > LONGEST else counted(len(secret), "character")
-        raise LaunchError(f"{source}: the secret has {many}, not {SHORTEST}-{LONGEST}")
+        raise LaunchError(f"{source} has {many}, not {SHORTEST}-{LONGEST}")
     if not secret.isprintable():
-        raise LaunchError(f"{source}: the secret has characters that cannot be printed")
+        raise LaunchError(f"{source} has characters that cannot be printed")
     return secret

@@ -13,7 +13,7 @@ from kungfu_tf.launcher import config_source, process, summary, sweeper
 from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
-from kungfu_tf.launcher.control import EARLIER, Answer, ControlServer
+from kungfu_tf.launcher.control import EARLIER, ControlServer
 from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.debug import DebugServer
 from kungfu_tf.launcher.director import Director, Leader, Rules
@@ -70,7 +70,7 @@ class JobLoop:
             job.directory.control,
             {rank: str(peer) for rank, peer in self._peers.items()},
             self._selector,
-            handler=self if job.options.watch else None,
+            handler=self._director if job.options.watch else None,
             order=self._director.order if isinstance(self._director, Leader) else None,
         )
         self._silence = Silence(
@@ -96,13 +96,17 @@ class JobLoop:
         Raises:
             LaunchError: the program cannot be started; what was started before has ended.
         """
-        self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
+        self._selector.register(self._signals, selectors.EVENT_READ, lambda _events: None)
         while self._unstarted or self._children.running or not self._director.over:
             self._start_due()
             self._pipes.balance()
-            for key, events in self._selector.select(self._timeout()):
-                key.data(events)
+            happened = self._selector.select(self._timeout())
+            # Whoever a signal has ended, too, has not failed; and nobody waits for one that is dead
+            # because of what the others say now.
+            self._take_signals()
             self._reap()
+            for key, events in happened:
+                key.data(events)
             self._check_time()
             self._silence.check()
             self._control.drop_strangers()
@@ -223,20 +227,6 @@ class JobLoop:
     def _say(self, text: str) -> None:
         self._output.say(text, always=True)
 
-    # -- What peers say, for the director
-
-    def ready(self, rank: int) -> None:
-        self._director.ready(rank)
-
-    def entered(self, rank: int, version: int) -> None:
-        self._reap()  # newcomers hear of it now, and who is dead does not
-        self._director.entered(rank, version)
-
-    def propose(self, rank: int, size: int | None, answer: Answer) -> None:
-        self._director.propose(rank, size, answer)
-
-    # -- What the director has decided
-
     def start(self, number: int, version: int) -> None:
         self._joins[number] = version
         self._unstarted.append(number)
@@ -285,7 +275,7 @@ class JobLoop:
     def _kill(self, number: int) -> None:
         self._children.signal(number, signal.SIGKILL)
 
-    def _on_signals(self, _events: int) -> None:
+    def _take_signals(self) -> None:
         for number in self._signals.take():
             if number != signal.SIGCHLD:
                 self._interrupt(number)
@@ -396,6 +386,7 @@ class JobLoop:
             seconds=entry.ended - entry.started,
             gone=_gone(entry.ended, contact.lost),
             stopped=rank in self._stopped,
+            let_go=contact.let_go,
             reports=[report.text for report in contact.reports[len(earlier) :]],
             earlier=earlier,
             last_lines=self._output.last_lines(rank),

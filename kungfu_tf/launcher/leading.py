@@ -226,6 +226,8 @@ class LeaderOfOthers(Leader):
                 self._connections.close(connection)
 
     def _take(self, connection: Connection, line: str) -> bool:
+        if connection not in self._connections.all:
+            return False  # one of the lines before has cost it the connection
         if connection not in self._addresses:
             return self._hello(connection, line)
         command, _, rest = line.partition(" ")

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from kungfu_tf.launcher import process
+from kungfu_tf.launcher.control import EARLIER
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,8 +12,9 @@ class Outcome:
     """How one peer ended.
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
-    went first. `stopped`: it ended after the launcher had asked it to. `reports`: errors that it
-    saw before its end; `earlier`: others, after which it lived on.
+    went first. `stopped`: it ended after the launcher had asked it to. `let_go`: it had been told
+    that the others go on without it. `reports`: errors that it saw before its end; `earlier`:
+    others, after which it lived on.
     """
 
     rank: int
@@ -22,6 +24,7 @@ class Outcome:
     seconds: float
     gone: float
     stopped: bool
+    let_go: bool
     reports: Sequence[str]
     earlier: Sequence[str]
     last_lines: Sequence[str]
@@ -52,7 +55,8 @@ def left_before(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outc
     """The peers that the first failure may follow from though they have ended well.
 
     Who reported that an operation failed was waiting for somebody else. Where all that failed have,
-    it may be for one that had no more to do, or called os._exit(0) in the middle.
+    it may be for one that had no more to do, or called os._exit(0) in the middle; but for none that
+    was let go long before.
     """
     if first is None or not first.reports:
         return []
@@ -62,6 +66,7 @@ def left_before(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outc
         if outcome.code == 0
         and not (outcome.stopped or outcome.reports)
         and outcome.gone < first.gone
+        and not (outcome.let_go and first.gone - outcome.gone > EARLIER)
     ]
 
 
@@ -72,11 +77,13 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     """
     first = first_failure(outcomes)
     left = left_before(outcomes, first)
-    lines = [
-        f"{_peer(outcome)} had ended before any failed: {_cause(outcome.code)}, after"
-        f" {outcome.seconds:.1f} s"
-        for outcome in left
-    ]
+    lines = []
+    for outcome in left:
+        lines.append(
+            f"{_peer(outcome)} had ended before any failed: {_cause(outcome.code)}, after"
+            f" {outcome.seconds:.1f} s"
+        )
+        lines += saw(outcome)
     if first is not None:
         lines.append(
             f"{_peer(first)} failed first: {_cause(first.code)}, after {first.seconds:.1f} s"

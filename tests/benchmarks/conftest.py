@@ -14,7 +14,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NEED_NO_MATPLOTLIB = {"targets.py"}
 
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.append(str(BENCHMARKS))
 
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 

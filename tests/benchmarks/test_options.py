@@ -22,13 +22,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("rounds", ["0", "-1"])
+@pytest.mark.parametrize("rounds", ["0", "-1", "x"])
 @pytest.mark.parametrize("script", ROUNDS)
 def test_no_rounds_are_refused(call, bare: Path, script: str, rounds: str) -> None:
     before = contents(bare / "results")
     ended = call(script, "--rounds", rounds)
     assert ended.returncode == 2
-    assert f"argument --rounds: {rounds} is less than 1" in ended.stderr
+    assert f"argument --rounds: expected a whole number from 1 on, not '{rounds}'" in ended.stderr
     assert contents(bare / "results") == before
 
 
@@ -42,6 +42,17 @@ def test_programs_that_are_not_built_take_one_line(call, bare: Path, script: str
     assert "benchmark_" in last
     assert "`make bench-programs`" in last
     assert contents(bare / "results") == before
+
+
+def test_all_programs_are_looked_for_before_anything_is_measured(call, bare: Path) -> None:
+    built = bare.parent / "build" / "core" / "benchmarks"
+    built.mkdir(parents=True)
+    for program in ("core", "limits", "loopback"):
+        (built / f"benchmark_{program}").touch()
+    ended = call("targets.py", "--rounds", "1")
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "benchmark_many is not there" in line
 
 
 def test_what_is_not_installed_is_named_once(call) -> None:

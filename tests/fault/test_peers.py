@@ -81,18 +81,22 @@ def test_nothing_is_left_of_a_peer_killed_at_any_moment(
 import os, random, signal, sys, threading, time
 from kungfu_tf import _lib, errors
 from tests.fault.peers import AllReduce
-job, memory, since = sys.argv[1:]
+job, victim, memory, since = sys.argv[1:]
 me = os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"])
-chance = random.Random(job)
-is_victim = me == chance.randrange(2)
-death = threading.Timer(chance.uniform(0, 0.3), os.kill, (os.getpid(), signal.SIGKILL))
+is_victim = me == int(victim)
+delay = random.Random(job).uniform(0, 0.3)
+death = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
 if is_victim and since == "start":
     death.start()
+    if job == "0":
+        death.join()
 try:
     _lib.check(_lib.core().kungfu_init())
     AllReduce("together", 10).wait()
     with open("/proc/self/maps") as maps:
         print("rings:", "/memfd:kungfu (deleted)" in maps.read(), flush=True)
+    if is_victim and since == "met":
+        death.start()
     work = AllReduce("conv1", 2 << 20, shared=memory == "shared")
     work.wait()
     print("direct:", _lib.statistics()["direct"], flush=True)
@@ -109,8 +113,12 @@ except errors.KungfuError:
     sys.exit(1)
 """
     named = set(os.listdir("/dev/shm"))
+    had_met = set()
     for job in range(25):
-        command = (sys.executable, "-c", program, str(job), memory, since)
+        victim = job // 2 % 2
+        # So some have met the other one, and some have not, however fast they are.
+        begin = "met" if since == "start" and job % 2 else since
+        command = (sys.executable, "-c", program, str(job), str(victim), memory, begin)
         launch = kungfu_run("-np", "2", *command, KUNGFU_TRANSPORT="shm", KUNGFU_GRACE="60")
         assert launch.wait() == 128 + signal.SIGKILL, launch.out + launch.err
         ends = [line for line in launch.err.splitlines() if "(pid " in line]
@@ -119,7 +127,9 @@ except errors.KungfuError:
             times = launch.out.count(said)
             assert times == launch.out.count(said.split()[0]), launch.out
             assert since == "start" or times == 2, launch.out
+        had_met.add(f"[{victim}] rings: " in launch.out)
         kungfu_run.nothing_remains()
+    assert had_met == ({True, False} if since == "start" else {True})
     assert not [name for name in set(os.listdir("/dev/shm")) - named if "kungfu" in name]
 
 

@@ -16,6 +16,7 @@ from kungfu_tf.launcher.errors import LaunchError
 from tests import ports
 
 SECRET = "a secret that is long enough"
+TOKEN_FILE = "KUNGFU_CONFIG_TOKEN_FILE"
 
 
 @contextlib.contextmanager
@@ -255,6 +256,17 @@ def test_the_secret_itself_goes_before_its_file(tmp_path: Path) -> None:
     assert credentials.several_hosts(both, "a:1,b:1").secret == SECRET
 
 
+def test_a_pipe_is_read_once() -> None:
+    """As that of KUNGFU_SECRET_FILE=<(pass kungfu) is."""
+    reader, writer = os.pipe()
+    with open(reader), open(writer, "w") as file:
+        file.write(SECRET)
+        file.close()
+        environ = {"KUNGFU_SECRET_FILE": f"/dev/fd/{reader}"}
+        environment.check(flags.parse(["program"]), environ)
+        assert credentials.several_hosts(environ, "a:1,b:1").secret == SECRET
+
+
 def test_a_secret_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text(SECRET)
@@ -344,7 +356,7 @@ def test_a_variable_that_cannot_be_understood(name: str, text: str, expected: st
     [
         ("KUNGFU_TRANSPORT", "ib", "KUNGFU_TRANSPORT='ib'"),
         ("KUNGFU_SECRET_FILE", "/no/such/file", "KUNGFU_SECRET_FILE: cannot read '/no/such/file'"),
-        ("KUNGFU_CONFIG_TOKEN_FILE", "/dev/null", "KUNGFU_CONFIG_TOKEN_FILE '/dev/null': the"),
+        (TOKEN_FILE, "/dev/null", f"{TOKEN_FILE} '/dev/null': its first line has 0 char"),
     ],
 )
 def test_nothing_is_started_with_it(name: str, text: str, expected: str) -> None:

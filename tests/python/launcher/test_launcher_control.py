@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ NAMES = {rank: f"127.0.0.1:1000{rank}" for rank in (4, 5, 6)}
 class Runner:
     """A control server and the loop that drives it, on the test's own thread."""
 
-    def __init__(self, path: Path, **options: float) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
         self.path = str(path / "control.sock")
         self.selector = selectors.PollSelector()
         self.server = ControlServer(self.path, NAMES, self.selector, **options)
@@ -115,6 +116,13 @@ def test_who_takes_part_is_told_to_some_also_to_one_that_comes_later(runner: Run
             assert late.recv(4096) == line
         runner.server.announce_members(4, 4, [], [5])
         assert other.recv(4096) == b"members 4 4 -\n"
+
+
+def test_who_was_told_of_others_only_was_let_go(runner: Runner) -> None:
+    contacts = runner.server.contacts
+    assert not any(contact.let_go for contact in contacts.values())
+    runner.server.announce_members(1, 1, [NAMES[4]], [4, 5])
+    assert [contacts[rank].let_go for rank in (4, 5, 6)] == [False, True, False]
 
 
 def test_the_others_are_told_who_has_ended_well(runner: Runner) -> None:
@@ -245,6 +253,33 @@ def test_a_stranger_that_says_nothing_is_dropped_in_time(tmp_path: Path) -> None
 def test_what_a_peer_said_last_is_read_when_it_has_ended(runner: Runner) -> None:
     with runner.hello(5) as peer:
         peer.sendall(b"report too late?\n")
-    runner.server.drain(5)
-    assert texts(runner.server.contacts[5]) == ["too late?"]
-    assert not runner.server.contacts[5].connected
+    with runner.connect(b"hello 127.0.0.1:10006 1\nreport at once\n"):
+        pass  # which nobody has accepted yet
+    for rank, said in ((5, "too late?"), (6, "at once")):
+        runner.server.drain(rank)
+        assert texts(runner.server.contacts[rank]) == [said]
+        assert not runner.server.contacts[rank].connected
+
+
+class Refuses:
+    """Decides, and wants no change."""
+
+    def ready(self, rank: int) -> None:
+        pass
+
+    def entered(self, rank: int, version: int) -> None:
+        pass
+
+    def propose(self, rank: int, size: int | None, answer: control.Answer) -> None:
+        answer("no" * 1000)
+
+
+def test_who_asks_and_does_not_listen_loses_its_connection_only(tmp_path: Path) -> None:
+    runner = Runner(tmp_path, handler=Refuses())
+    with runner.hello(4) as other, runner.hello(5) as peer:
+        peer.sendall(b"propose 1\n" * 1000)
+        runner.until(lambda: not runner.server.contacts[5].connected)
+        other.sendall(b"report still here\n")
+        runner.until(lambda: runner.server.contacts[4].reports)
+    runner.server.close()
+    runner.selector.close()

@@ -15,6 +15,7 @@ WELL = Outcome(
     seconds=2.0,
     gone=9.0,
     stopped=False,
+    let_go=False,
     reports=(),
     earlier=(),
     last_lines=(),
@@ -76,7 +77,7 @@ def test_who_has_handled_an_error_may_have_failed_first() -> None:
 
 
 def test_who_ended_well_before_the_others_were_left_waiting_is_named_first() -> None:
-    left = dataclasses.replace(ended(1, 0, gone=2.0), last_lines=("last of 1",))
+    left = dataclasses.replace(ended(1, 0, gone=2.0), earlier=("get 'x': not found",))
     waited = [
         ended(rank, 1, gone=gone, report="all_reduce 'w': rank 1: connection closed by peer")
         for rank, gone in ((0, 3.0), (2, 4.0))
@@ -85,7 +86,8 @@ def test_who_ended_well_before_the_others_were_left_waiting_is_named_first() -> 
     assert lines[0] == (
         "rank 1 on 10.0.0.1 (pid 101) had ended before any failed: exit code 0, after 2.0 s"
     )
-    assert lines[1].startswith("rank 0 on 10.0.0.1 (pid 100) failed first: exit code 1")
+    assert lines[1] == "  reported long before: get 'x': not found"
+    assert lines[2].startswith("rank 0 on 10.0.0.1 (pid 100) failed first: exit code 1")
     assert sum(line.startswith("rank 1") for line in lines) == 1
 
 
@@ -97,6 +99,18 @@ def test_who_ended_well_is_not_named_where_it_cannot_be_the_cause() -> None:
     asked_to = [ended(0, 1, gone=3.0, report=report), ended(1, 0, gone=2.0, stopped=True)]
     for outcomes in (by_itself, later, told_of_it, asked_to):
         assert summary.describe(outcomes).startswith("rank 0 on 10.0.0.1 (pid 100) failed first")
+
+
+def test_who_was_let_go_long_before_is_not_why_the_others_failed() -> None:
+    failed = ended(0, 1, gone=100.0, report="all_reduce 'w': rank 1: connection closed by peer")
+
+    def first_line(*, gone: float, let_go: bool) -> str:
+        left = dataclasses.replace(ended(1, 0, gone=gone), let_go=let_go)
+        return summary.describe([left, failed]).splitlines()[0]
+
+    assert "rank 0 on 10.0.0.1 (pid 100) failed first" in first_line(gone=50.0, let_go=True)
+    assert "had ended before any failed" in first_line(gone=99.0, let_go=True)
+    assert "had ended before any failed" in first_line(gone=50.0, let_go=False)
 
 
 def test_of_a_traceback_that_is_told_twice_only_what_is_new_is_shown() -> None:

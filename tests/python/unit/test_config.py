@@ -63,6 +63,7 @@ def test_a_default_is_what_could_be_set(monkeypatch: pytest.MonkeyPatch) -> None
     assert [defaults[name] for name in named] == ["auto", "auto", "10", "5"]
     assert defaults["KUNGFU_CACHE_DIR"] == str(config.CACHE_DIR.get())
     assert defaults["KUNGFU_COMPAT"] == defaults["KUNGFU_SELF"] == ""
+    assert defaults["KUNGFU_RELOADS"] == "0"
 
 
 def test_a_name_that_nobody_reads_is_told_with_the_nearest() -> None:
@@ -72,6 +73,20 @@ def test_a_name_that_nobody_reads_is_told_with_the_nearest() -> None:
         "there is no variable KUNGFU_TRANSPROT; did you mean KUNGFU_TRANSPORT?",
         "there is no variable KUNGFU_XYZZY",
     ]
+
+
+def test_what_is_read_by_another_name_is_not_ours() -> None:
+    assert _environment.unknown({"KUNGFU_CXX": "g++", "KUNGFU_CX": "g++"}) == [
+        "there is no variable KUNGFU_CX",
+        "there is no variable KUNGFU_CXX",
+    ]
+
+
+@pytest.mark.parametrize(("text", "value"), [("", False), ("0", False), ("1", True)])
+def test_a_switch_is_0_or_1(text: str, value: bool) -> None:
+    assert config.RELOADS.get(environ={"KUNGFU_RELOADS": text}) is value
+    with pytest.raises(errors.InvalidArgumentError, match="expected 0 or 1"):
+        config.RELOADS.get(environ={"KUNGFU_RELOADS": text + "yes"})
 
 
 def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -367,6 +367,21 @@ def test_info_says_what_is_in_force_and_what_is_not_understood() -> None:
         assert all(words in ended.stdout for words in said), ended.stdout
 
 
+def test_info_says_where_there_is_no_home() -> None:
+    program = """
+from pathlib import Path
+from kungfu_tf import _lib, info
+def no_home():
+    raise RuntimeError("there is no home")
+Path.home, _lib.op_libraries = no_home, dict
+raise SystemExit(info.main())
+"""
+    text = run(program)
+    assert text.count("there is no home") == 2
+    assert "compiled at first use, in none, there is no home\n" in text
+    assert "[default: none, there is no home]\n" in text
+
+
 def test_info_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     from kungfu_tf import _environment, config
 
