@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from kungfu_tf.launcher import process
 from kungfu_tf.launcher.control import EARLIER
 
+_ONE_TURN = 1.0  # seconds: what the runner sees in one turn of its loop has no order
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -65,7 +67,7 @@ def left_before(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outc
         for outcome in outcomes
         if outcome.code == 0
         and not (outcome.stopped or outcome.reports)
-        and outcome.gone < first.gone
+        and outcome.gone < first.gone + _ONE_TURN
         and not (outcome.let_go and first.gone - outcome.gone > EARLIER)
     ]
 
@@ -80,7 +82,7 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     lines = []
     for outcome in left:
         lines.append(
-            f"{_peer(outcome)} had ended before any failed: {_cause(outcome.code)}, after"
+            f"{_peer(outcome)} may have been waited for: {_cause(outcome.code)}, after"
             f" {outcome.seconds:.1f} s"
         )
         lines += saw(outcome)

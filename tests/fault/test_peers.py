@@ -172,7 +172,7 @@ except errors.UnavailableError as error:
     summary = [line for line in launch.complaints if line.startswith("kungfu-run: rank ")]
     assert len(summary) == 3, launch.err
     assert summary[0].startswith("kungfu-run: rank 1 on 127.0.0.1 (pid ")
-    assert ") had ended before any failed: exit code 0, after " in summary[0]
+    assert ") may have been waited for: exit code 0, after " in summary[0]
     assert "failed first: exit code 1" in summary[1]
 
 
