@@ -106,7 +106,7 @@ class _First(tf.compat.v1.train.SessionRunHook):
         agreement.work.begin()
 
     def before_run(self, run_context: Any) -> None:
-        if self._last.meets_before(run_context):
+        if self._last.meets_before(run_context):  # hooks of a new rank 0 begin now
             agreement.work.begin()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -140,10 +140,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
             self._agree()
 
     def meets_before(self, run_context: Any) -> bool:
-        """Whether others take part than when the peers have agreed: all are before the same step.
-
-        Hooks of a new rank 0 may have begun there.
-        """
+        """Whether others take part than when the peers last agreed: all do so before this step."""
         return self._peers != peer.epoch() and _gate.trains(run_context)
 
     def meets_after(self, run_context: Any) -> bool:
