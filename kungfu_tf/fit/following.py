@@ -176,7 +176,7 @@ class FollowSteps(Callback):
             following.go_on_counting(self.model)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Newcomers get the learning rate before their other callbacks look, then all the rest."""
+        """All get rank 0's learning rates before other callbacks look; the variables follow."""
         del batch, logs
         if self._goes_on:
             _share_rates(self.model)
@@ -231,7 +231,9 @@ def _share_rates(model: Any) -> None:
 
 
 def _has_rate(optimizer: Any) -> bool:
-    """Whether it is a number, and no schedule."""
+    """Whether it has one, a number and no schedule. One that delegates shows that of a part."""
+    if len(list(_keras.parts_of(optimizer))) > 1:
+        return False
     legacy = vars(optimizer).get("_hyper", {})
     rate = vars(optimizer).get("_learning_rate", legacy.get("learning_rate"))
     return rate is not None and not callable(rate)

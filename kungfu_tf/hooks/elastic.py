@@ -22,9 +22,12 @@ class ElasticHook(Hook):
     `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
     global variables from rank 0, the global step among them. Where each peer trains a model of its
     own (`SynchronousAveragingOptimizer`), all go on from the average of those of before. Peers that
-    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then. If rank
-    0 does, the next one saves a checkpoint at once, and writes on in its place.
+    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
     Whatever anybody else asks for is followed as well: what was asked last counts.
+
+    If rank 0 leaves, the next one saves a checkpoint at once, and writes on in its place. So give
+    all peers the same hooks, and the same `checkpoint_dir`, one that all reach: checkpoints that
+    lie there are taken for those of this training, of which the oldest are removed.
 
     Where peers do not meet in each step (`PairAveragingOptimizer`) each goes over between two of
     its own, and waits there for the slowest one. All go on at rank 0's step, also one that was at

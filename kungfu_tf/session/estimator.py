@@ -42,12 +42,15 @@ def install() -> None:
     """Replaces them, once."""
     from tensorflow_estimator.python.estimator import estimator as module
     from tensorflow_estimator.python.estimator import training
+    from tensorflow_estimator.python.estimator.hooks import hooks
 
     replace(module.Estimator, "_train_model", _train)
     replace(module.Estimator, "_get_features_and_labels_from_input_fn", _input)
     replace(module.Estimator, "_call_model_fn", _model)
     replace(module.Estimator, "evaluate", _evaluate)
     replace(module.Estimator, "predict", _predict)
+    replace(hooks.InMemoryEvaluatorHook, "begin", _privately)
+    replace(hooks.InMemoryEvaluatorHook, "_evaluate", _privately)
     replace(module.Estimator, "_export_all_saved_models", _export)
     replace(module.Estimator, "get_variable_names", _variable_names)
     replace(module.Estimator, "get_variable_value", _variable_value)
@@ -156,6 +159,12 @@ def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[No
         values = {}
     with scope.private(), kept.restored(values), _within(None):
         yield
+
+
+def _privately(original: Callable[..., Any], *args: Any) -> None:
+    """In a graph of its own, which may have the operation that trains."""
+    with scope.private():
+        original(*args)
 
 
 def _export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import _gate
 from kungfu_tf.initializer import broadcast
+from kungfu_tf.session.graph import extended
 
 
 def make_equal(session: Any, fetches: Any) -> None:
@@ -29,15 +28,3 @@ def make_equal(session: Any, fetches: Any) -> None:
             operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
         session.run(operation)
     session._kungfu_equal = True
-
-
-@contextlib.contextmanager
-def extended(graph: Any) -> Iterator[None]:
-    """Within it the graph can grow, also if the program has finalized it."""
-    was_finalized = graph.finalized
-    graph._unsafe_unfinalize()
-    try:
-        yield
-    finally:
-        if was_finalized:
-            graph.finalize()

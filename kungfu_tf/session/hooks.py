@@ -11,7 +11,7 @@ import tensorflow as tf
 from kungfu_tf import _gate, config, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer import BroadcastGlobalVariablesHook
-from kungfu_tf.session import agreement, saves
+from kungfu_tf.session import agreement, kinds, saves
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.average import AverageAtEnd
 from kungfu_tf.session.rank0 import OfRank0
@@ -19,23 +19,6 @@ from kungfu_tf.session.rank0 import OfRank0
 _log = logging.getLogger(__name__)
 
 v1 = tf.compat.v1
-
-_OF_RANK_0 = (
-    v1.train.CheckpointSaverHook,
-    v1.train.LoggingTensorHook,
-    v1.train.ProfilerHook,
-    v1.train.StepCounterHook,
-    v1.train.SummarySaverHook,
-)
-# What these do needs no agreement in each step. (If of several StopAtSteps one is the first, those
-# that go on learn it before their next step.)
-_CALM = (
-    *_OF_RANK_0,
-    v1.train.FeedFnHook,
-    v1.train.FinalOpsHook,
-    v1.train.GlobalStepWaiterHook,
-    v1.train.StopAtStepHook,
-)
 
 
 class NanLossError(tf.compat.v1.train.NanLossDuringTrainingError):
@@ -66,7 +49,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
     ours = sorted((h for h in ours if h not in equal), key=lambda hook: not hook.changes_peers)
     ours = [*(equal or [BroadcastGlobalVariablesHook()]), *ours]
-    last = _Last(nans, stop, is_calm=all(map(_is_calm, others)))
+    last = _Last(nans, stop, is_calm=all(map(kinds.is_calm, others)))
     average: list[Any] = []
     if saves.can_average():
         savers = [hook for hook in watched if _is_plain_saver(hook)]
@@ -87,31 +70,29 @@ def _as_here(hook: Any) -> Any:
         return _Nan(hook)
     if isinstance(hook, v1.train.LoggingTensorHook) and prints:
         return hook
-    if isinstance(hook, v1.train.StepCounterHook) and prints and not peer.is_root():
-        hook = copy.copy(hook)
-        hook._output_dir = hook._summary_writer = None
-        return hook
-    if _is_estimators(hook, "_StopOnPredicateHook"):  # it reads rank 0's files
-        should_stop = hook._should_stop_fn
-        hook._should_stop_fn = lambda: peer.is_root() and should_stop()
-        return hook
-    is_evaluator = _is_estimators(hook, "InMemoryEvaluatorHook")
-    return OfRank0(hook) if isinstance(hook, _OF_RANK_0) or is_evaluator else hook
+    if isinstance(hook, v1.train.StepCounterHook) and prints:
+        return OfRank0(hook, meanwhile=_without_files(hook))
+    if kinds.stops_by_files(hook):
+        return _by_files_of_rank_0(hook)
+    return OfRank0(hook) if kinds.writes(hook) else hook
+
+
+def _without_files(counter: Any) -> Any:
+    """A `StepCounterHook` that only prints."""
+    counter = copy.copy(counter)
+    counter._output_dir = counter._summary_writer = None
+    return counter
+
+
+def _by_files_of_rank_0(hook: Any) -> Any:
+    """One that stops where the files are."""
+    hook, should_stop = copy.copy(hook), hook._should_stop_fn
+    hook._should_stop_fn = lambda: peer.is_root() and should_stop()
+    return hook
 
 
 def _is_plain_saver(hook: Any) -> bool:
     return isinstance(hook, OfRank0) and type(hook.hook) is v1.train.CheckpointSaverHook
-
-
-def _is_estimators(hook: Any, name: str) -> bool:
-    """Whether its class is this one of tensorflow_estimator, which may not be there."""
-    kind = type(hook)
-    return kind.__name__ == name and kind.__module__.startswith("tensorflow_estimator.")
-
-
-def _is_calm(hook: Any) -> bool:
-    """Whether it neither stops the training on this peer alone nor takes long."""
-    return type(hook) in _CALM and not getattr(hook, "_listeners", [])
 
 
 class _First(tf.compat.v1.train.SessionRunHook):
@@ -123,6 +104,10 @@ class _First(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         del session, coord
         agreement.work.begin()
+
+    def before_run(self, run_context: Any) -> None:
+        if self._last.meets_before(run_context):  # hooks of a new rank 0 begin now
+            agreement.work.begin()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         del run_values
@@ -144,11 +129,19 @@ class _Last(tf.compat.v1.train.SessionRunHook):
     def __init__(self, nans: list[_Nan], stop: Stop, is_calm: bool) -> None:
         self._nans = nans
         self._stop = stop
-        self._is_calm = is_calm
+        self._is_calm_here = is_calm
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         del session, coord
-        self._is_calm = agreement.all_go_on(Reason.NONE if self._is_calm else Reason.STOP)
+        self._agree()
+
+    def before_run(self, run_context: Any) -> None:
+        if self.meets_before(run_context):
+            self._agree()
+
+    def meets_before(self, run_context: Any) -> bool:
+        """Whether others take part than when the peers last agreed: all do so before this step."""
+        return self._peers != peer.epoch() and _gate.trains(run_context)
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
@@ -170,6 +163,12 @@ class _Last(tf.compat.v1.train.SessionRunHook):
             raise NanLossError(f"{agreement.explained(reasons)}. All peers stop")
         if Reason.NONE in reasons and peer.is_root():
             _log.warning("all peers stop after this step: %s", agreement.explained(reasons))
+
+    def _agree(self) -> None:
+        """Whether they meet after each step."""
+        self._peers = None if peer.joining() else peer.epoch()
+        reason = Reason.NONE if self._is_calm_here else Reason.STOP
+        self._is_calm = agreement.all_go_on(reason)
 
     def end(self, session: Any) -> None:
         """What rank 0 writes at the end is there when others go on."""

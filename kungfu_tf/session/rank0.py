@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import config, peer
-from kungfu_tf.session.first_run import extended
+from kungfu_tf.session import kinds
+from kungfu_tf.session.graph import extended
 
 v1 = tf.compat.v1
 
@@ -20,57 +21,61 @@ class OfRank0(tf.compat.v1.train.SessionRunHook):
 
     Args:
         hook: Of TensorFlow or of Estimator.
+        meanwhile: What runs until then.
 
     Attributes:
         hook: The same.
-        has_begun: Whether it runs.
     """
 
-    def __init__(self, hook: Any) -> None:
+    def __init__(self, hook: Any, meanwhile: Any = None) -> None:
         self.hook = hook
-        self.has_begun = False
+        self._now = meanwhile or v1.train.SessionRunHook()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the hook runs."""
+        return self._now is self.hook
 
     def begin(self) -> None:
         if peer.is_root():
-            self.has_begun = True
-            self.hook.begin()
+            self._now = self.hook
+        self._now.begin()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._coord = coord
-        if self.has_begun:
-            self.hook.after_create_session(session, coord)
+        self._now.after_create_session(session, coord)
 
     def before_run(self, run_context: Any) -> Any:
         self._look(run_context.session)
-        return self.hook.before_run(run_context) if self.has_begun else None
+        return self._now.before_run(run_context)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        if self.has_begun:
-            self.hook.after_run(run_context, run_values)
+        self._now.after_run(run_context, run_values)
 
     def end(self, session: Any) -> None:
         self._look(session)
-        if self.has_begun and not (_is_saver(self.hook) and _others_go_on()):
-            self.hook.end(session)
+        if not (_is_followed_up(self.hook) and _others_go_on()):
+            self._now.end(session)
 
     def _look(self, session: Any) -> None:
         """Begins if this peer has become rank 0."""
         if self.has_begun or not peer.is_root():
             return
-        self.has_begun = True
+        self._now = self.hook
         with session.graph.as_default(), extended(session.graph):
             self.hook.begin()
-            if _is_saver(self.hook):
+            if kinds.is_saver(self.hook):
                 _adopt_checkpoints(self.hook)
             self.hook.after_create_session(session, self._coord)
 
 
-def _is_saver(hook: Any) -> bool:
-    return isinstance(hook, v1.train.CheckpointSaverHook)
+def _is_followed_up(hook: Any) -> bool:
+    """Whether what it does at the end the next rank 0 does when it begins, in the same folder."""
+    return kinds.is_saver(hook) or kinds.is_evaluator(hook)
 
 
 def _others_go_on() -> bool:
-    """Whether this peer has left others, of whom one saves in its place."""
+    """Whether this peer has left others, of whom one goes on in its place."""
     return peer.detached() and not config.RELOADS.get()
 
 

@@ -263,12 +263,14 @@ def case_early_stopping():
         stop = v1.estimator.experimental.stop_if_no_decrease_hook(
             estimator, "loss", 8, run_every_secs=None, run_every_steps=1
         )
+        decides = stop._should_stop_fn
         data = input_of([samples_of(kf.rank(), 0)])
         train = estimators.TrainSpec(lambda: data().repeat(), max_steps=100, hooks=[stop, Hook()])
         evaluate = estimators.EvalSpec(whole_input(), throttle_secs=0)
         metrics, _ = estimators.train_and_evaluate(estimator, train, evaluate)
         assert metrics["global_step"] < 30
         assert_equal([metrics["global_step"], *values_of(estimator)])
+        assert stop._should_stop_fn is decides, "each training wraps it once more"
     if kf.is_root():
         assert len(lines) == 1 and "rank 0" in lines[0] and "asks to stop" in lines[0], lines
 

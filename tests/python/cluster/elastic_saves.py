@@ -1,37 +1,78 @@
-"""Rank 0 of a session leaves, and the next one saves on in its place; prints "ok" on each.
+"""Rank 0 of three leaves its session, and the next one writes on in its place; prints "ok" on each.
 
-Where TensorFlow has Estimators, that of one.
+However long its first checkpoint takes, the other one waits for it. Where TensorFlow has Estimators
+the session is that of one, in which all peers print, and rank 0 evaluates.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
+import threading
 from pathlib import Path
 
 import tensorflow as tf
-from elastic_server import Server, wait_for_change
+from elastic_server import Server, wait_for_change, wait_until
+from support import logged
 
 import kungfu_tf as kf
+from kungfu_tf.session import agreement
 
 v1 = tf.compat.v1
 STEPS, EVERY, KEPT = 20, 2, 5
-LAST = 7  # step of the first rank 0
+FIRST, LAST = 3, 7  # steps after which others come, and the first rank 0 leaves
 FOLDER = Path(sys.argv[2]).parent / "checkpoints"
+HAS_LEFT = FOLDER.with_name("left")
 
 
 class Saves(v1.train.CheckpointSaverListener):
-    """Notes the steps at which this peer has saved."""
+    """Notes the steps at which this peer has saved.
+
+    Another rank 0 takes, for its first, until all have heard often that it is busy.
+    """
+
+    def __init__(self):
+        self.steps, self.is_known, self.told = [], threading.Event(), 0
+
+    def after_save(self, session, step):
+        self.steps.append(int(step))
+        if step == LAST:
+            assert self.is_known.wait(60), "nobody has heard that rank 0 is busy"
+
+    @contextlib.contextmanager
+    def listening(self):
+        met, pulse = agreement._meet, agreement.PULSE
+
+        def meet(answer):
+            self.told += answer == agreement._BUSY and kf.rank() == 0
+            if self.told >= 3:
+                self.is_known.set()
+            return met(answer)
+
+        agreement._meet, agreement.PULSE = meet, 0.01
+        try:
+            yield
+        finally:
+            agreement._meet, agreement.PULSE = met, pulse
+
+
+class Evaluations(v1.train.SessionRunHook):
+    """Notes the steps at which this peer has evaluated."""
 
     def __init__(self):
         self.steps = []
 
-    def after_save(self, session, step):
-        self.steps.append(int(step))
+    def begin(self):
+        self.step = v1.train.get_global_step()
+
+    def end(self, session):
+        self.steps.append(int(session.run(self.step)))
 
 
 class Changes(v1.train.SessionRunHook):
-    """Another peer comes, and the first one leaves after its last step; notes the variables."""
+    """Two peers come, and the first one leaves after its last step; notes the variables."""
 
     def __init__(self, server):
         self.server, self.last = server, {}
@@ -41,10 +82,10 @@ class Changes(v1.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         self.last = run_context.session.run(self.variables)
-        if kf.size() == 1 and self.last["global_step"] == 3:
-            kf.propose_new_size(2)
+        if kf.size() == 1 and self.last["global_step"] == FIRST:
+            kf.propose_new_size(3)
             wait_for_change()
-        elif kf.rank() == 0 and kf.size() == 2 and self.last["global_step"] == LAST:
+        elif kf.rank() == 0 and kf.size() == 3 and self.last["global_step"] == LAST:
             self.server.change(lambda workers: workers[1:])
             wait_for_change()
 
@@ -62,44 +103,79 @@ def trained_by(numbers):
     return loss, optimizer.minimize(loss, v1.train.get_or_create_global_step())
 
 
+def writers_of(loss):
+    """What writes and prints each step."""
+    summary = v1.summary.scalar("seen", loss, collections=[])  # not Estimator's, too
+    return [
+        v1.train.SummarySaverHook(save_steps=1, output_dir=str(FOLDER), summary_op=summary),
+        v1.train.LoggingTensorHook({"seen": loss}, every_n_iter=1),
+    ]
+
+
 def train_session(hooks, saves):
     scaffold, folder = v1.train.Scaffold(), str(FOLDER)
     saver = v1.train.CheckpointSaverHook(
         folder, save_steps=EVERY, scaffold=scaffold, listeners=[saves]
     )
-    hooks = [*hooks, saver]
     with tf.Graph().as_default():
         numbers, _ = v1.data.make_one_shot_iterator(input_fn()).get_next()
-        _, train = trained_by(numbers)
+        loss, train = trained_by(numbers)
+        hooks = [*hooks, saver, *writers_of(loss)]
         with v1.train.MonitoredTrainingSession(scaffold=scaffold, hooks=hooks) as session:
             while not session.should_stop():
                 session.run(train)
 
 
-def train_estimator(hooks, saves):
+def train_estimator(hooks, saves, evaluations):
     def model_fn(features, labels, mode):
         loss, train = trained_by(features)
-        return v1.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+        return v1.estimator.EstimatorSpec(
+            mode, loss=loss, train_op=train, training_hooks=writers_of(loss)
+        )
 
-    config = v1.estimator.RunConfig(save_checkpoints_steps=EVERY, keep_checkpoint_max=KEPT)
+    config = v1.estimator.RunConfig(
+        save_checkpoints_steps=EVERY, keep_checkpoint_max=KEPT, log_step_count_steps=1
+    )
     estimator = v1.estimator.Estimator(model_fn, str(FOLDER), config)
-    estimator.train(input_fn, hooks=hooks, saving_listeners=[saves])
+    evaluator = v1.estimator.experimental.InMemoryEvaluatorHook(
+        estimator, input_fn, steps=1, hooks=[evaluations], every_n_iter=STEPS
+    )
+    estimator.train(input_fn, hooks=[*hooks, evaluator], saving_listeners=[saves])
     if kf.is_root():
         assert estimator.evaluate(input_fn, steps=1)["global_step"] == STEPS
+
+
+def summarised(tag):
+    """The steps at which some peer has written it."""
+    events = [e for path in FOLDER.glob("events.*") for e in v1.train.summary_iterator(str(path))]
+    return sorted(e.step for e in events for value in e.summary.value if value.tag == tag)
 
 
 def main() -> None:
     server = Server()
     if not kf.joining():
         server.start()
-    changes, saves = Changes(server), Saves()
+    changes, saves, evaluations = Changes(server), Saves(), Evaluations()
     hooks = [kf.hooks.ElasticHook(None, STEPS), changes]
     has_estimators = hasattr(v1, "estimator")
-    (train_estimator if has_estimators else train_session)(hooks, saves)
+    with logged("tensorflow") as lines, saves.listening():
+        if has_estimators:
+            os.environ["KUNGFU_VERBOSE"] = "all"
+            train_estimator(hooks, saves, evaluations)
+        else:
+            train_session(hooks, saves)
     server.end()
+    printed = sum(line.startswith("seen = ") for line in lines)
+    if kf.rank() == 1:
+        assert not saves.steps and not evaluations.steps
+        assert printed == (STEPS - FIRST if has_estimators else 0), lines
+        print("ok", kf.rank(), flush=True)
+        return
     if kf.detached():
-        assert changes.last["global_step"] == LAST
+        HAS_LEFT.touch()
         assert saves.steps == [*range(0, LAST, EVERY)], saves.steps
+        assert printed == LAST, lines
+        assert evaluations.steps == [0] * has_estimators, evaluations.steps
         print("ok detached", flush=True)
         return
     saved = v1.train.load_checkpoint(str(FOLDER))
@@ -110,6 +186,13 @@ def main() -> None:
     assert saves.steps == [*range(LAST, STEPS, EVERY), STEPS], saves.steps
     files = [re.search(r"-(\d+)\.index", str(path)) for path in FOLDER.glob("*.index")]
     assert sorted(int(match[1]) for match in files) == saves.steps[-KEPT:], files
+    wait_until(HAS_LEFT.exists, "the other has not closed its files")
+    assert summarised("seen") == [*range(1, STEPS + 1)], summarised("seen")
+    assert printed == STEPS - (FIRST if has_estimators else LAST), lines
+    if has_estimators:
+        assert evaluations.steps == [LAST, STEPS], evaluations.steps
+        rates = summarised("global_step/sec")
+        assert rates == [*range(2, STEPS + 1)], rates
     print("ok", kf.rank(), flush=True)
 
 

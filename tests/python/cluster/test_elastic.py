@@ -28,7 +28,7 @@ ENDS = {
     "elastic_meanwhile.py": ["0", "1"],
     "elastic_pairs.py": ["detached", "0", "1", "2", "detached"],
     "elastic_policies.py": ["0", "1"],
-    "elastic_saves.py": ["detached", "0"],
+    "elastic_saves.py": ["detached", "0", "1"],
     "elastic_session.py": ["0", "1", "detached"],
     "elastic_session_pairs.py": ["0 2", "1 2", "detached"],
 }

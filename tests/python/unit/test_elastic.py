@@ -86,6 +86,18 @@ def test_alone_arrays_are_dealt_as_to_any_number_of_peers(kind: str) -> None:
     assert_is_trained(model, [shuffled(1)[2:], shuffled(2)])
 
 
+def test_alone_a_scaled_loss_and_a_schedule() -> None:
+    """A loss scale of Keras 3 has a learning rate of its own, which is not what it shows."""
+    rate = tf.keras.optimizers.schedules.ExponentialDecay(0.01, 2, 0.5)
+    families = tf.keras.optimizers
+    is_keras_3 = hasattr(families, "LossScaleOptimizer")
+    scaled = (families if is_keras_3 else tf.keras.mixed_precision).LossScaleOptimizer
+    for inner in (families.SGD(0.01), families.SGD(rate)):
+        model = model_of(kf.optimizers.SynchronousSGDOptimizer(scaled(inner)))
+        history = kf.elastic.fit(model, X, y=X[:, :1], batch_size=2, epochs=2, verbose=0)
+        assert len(history.epoch) == 2
+
+
 def test_alone_a_dataset_goes_on_where_its_position_is() -> None:
     def dataset_at(position: kf.data.Position) -> tf.data.Dataset:
         samples = tf.data.Dataset.range(len(X))

@@ -1,0 +1,57 @@
+"""Kinds of hooks that a program, or an Estimator, gives to a training session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+_WRITERS = (
+    v1.train.CheckpointSaverHook,
+    v1.train.LoggingTensorHook,
+    v1.train.ProfilerHook,
+    v1.train.StepCounterHook,
+    v1.train.SummarySaverHook,
+)
+# What these do needs no agreement in each step. (If of several StopAtSteps one is the first, those
+# that go on learn it before their next step.)
+_CALM = (
+    *_WRITERS,
+    v1.train.FeedFnHook,
+    v1.train.FinalOpsHook,
+    v1.train.GlobalStepWaiterHook,
+    v1.train.StopAtStepHook,
+)
+
+
+def writes(hook: Any) -> bool:
+    """Whether it writes, or prints, what one peer may for all."""
+    return isinstance(hook, _WRITERS) or is_evaluator(hook)
+
+
+def is_saver(hook: Any) -> bool:
+    """Whether it writes checkpoints."""
+    return isinstance(hook, v1.train.CheckpointSaverHook)
+
+
+def is_evaluator(hook: Any) -> bool:
+    """Whether it evaluates while an Estimator trains, and once more at the end."""
+    return _is_estimators(hook, "InMemoryEvaluatorHook")
+
+
+def stops_by_files(hook: Any) -> bool:
+    """Whether it ends the training by what is in the files of evaluations."""
+    return _is_estimators(hook, "_StopOnPredicateHook")
+
+
+def is_calm(hook: Any) -> bool:
+    """Whether it neither stops the training on this peer alone nor takes long."""
+    return type(hook) in _CALM and not getattr(hook, "_listeners", [])
+
+
+def _is_estimators(hook: Any, name: str) -> bool:
+    """Whether its class is this one of tensorflow_estimator, which may not be there."""
+    kind = type(hook)
+    return kind.__name__ == name and kind.__module__.startswith("tensorflow_estimator.")
