@@ -100,8 +100,9 @@ TESTS := test-cpp test-cpp-address test-cpp-thread test-cpp-arm64 $(TESTS_PYTHON
 test: test-cpp test-python test-summary
 test-python: $(TESTS_PYTHON)
 
+RAN = test-cpp $(TESTS_PYTHON)
 test-summary:
-	@echo; for test in $(TESTS); do [ -e build/$$test.log ] || continue; \
+	@echo; for test in $(RAN); do \
 	  printf '%-18s %s\n' $$test "$$(grep -E 'passed|failed|left out' build/$$test.log | tail -n 1)"; done
 
 define test_cpp

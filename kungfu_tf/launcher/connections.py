@@ -115,7 +115,12 @@ class Connections:
             return b""
 
     def send(self, connection: Connection, data: bytes = b"") -> None:
-        """Sends now what the other side takes, the rest later; who takes nothing is dropped."""
+        """Sends now what the other side takes, the rest later; who takes nothing is dropped.
+
+        To one that has been closed: nothing.
+        """
+        if connection not in self.all:
+            return
         connection.unsent += data
         try:
             sent = connection.socket.send(connection.unsent)

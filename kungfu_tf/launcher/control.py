@@ -250,8 +250,7 @@ class ControlServer:
             while questions and questions[0].answer is not None:
                 line = questions.popleft().answer
                 assert line is not None
-                if connection in self._connections.all:
-                    self._connections.send(connection, line)
+                self._connections.send(connection, line)
 
         self._handler.propose(rank, size, answer)
 

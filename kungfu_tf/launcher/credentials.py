@@ -7,7 +7,6 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 
 from kungfu_tf import config
 from kungfu_tf.launcher.counted import counted
@@ -79,13 +78,13 @@ def config_token(environ: Mapping[str, str]) -> str | None:
 def check_files(environ: Mapping[str, str]) -> None:
     """Reads the files that the environment names, whether or not a job needs what they have.
 
-    A pipe can be read once only, and is left to a job that needs it.
+    A pipe can be read once only, and is left to who needs what it has.
 
     Raises:
         LaunchError: One cannot be read, or not be used.
     """
     for name in ("KUNGFU_SECRET", config.CONFIG_TOKEN.name):
-        if not environ.get(name) and not Path(environ.get(f"{name}_FILE", "")).is_fifo():
+        if not environ.get(name) and not _is_pipe(environ.get(f"{name}_FILE", "")):
             _given(environ, name)
 
 
@@ -122,6 +121,13 @@ def _given(
         return None, None
     secret, warning = _read(path, f"{name}_FILE")
     return _checked(secret, f"{name}_FILE '{path}': its first line"), warning
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _read(path: str, name: str) -> tuple[str, str | None]:

@@ -106,7 +106,9 @@ class JobLoop:
             self._take_signals()
             self._reap()
             for key, events in happened:
-                key.data(events)
+                now = self._selector.get_map().get(key.fd)
+                if now is not None and now.data is key.data:  # nothing before has closed it
+                    key.data(events)
             self._check_time()
             self._silence.check()
             self._control.drop_strangers()

@@ -53,8 +53,8 @@ def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
     return bool(outcome.reports), outcome.gone, outcome.code >= 0, outcome.rank
 
 
-def left_before(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
-    """The peers that the first failure may follow from though they have ended well.
+def may_be_missed(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
+    """The peers that have ended well, and whose end the first failure may follow from.
 
     Who reported that an operation failed was waiting for somebody else. Where all that failed have,
     it may be for one that had no more to do, or called os._exit(0) in the middle; but for none that
@@ -75,12 +75,12 @@ def left_before(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outc
 def describe(outcomes: Sequence[Outcome]) -> str:
     """The summary: the first failure, its last lines, then how the others ended, what they saw.
 
-    Before it, who had left by then.
+    Before it, who may have been waited for.
     """
     first = first_failure(outcomes)
-    left = left_before(outcomes, first)
+    missed = may_be_missed(outcomes, first)
     lines = []
-    for outcome in left:
+    for outcome in missed:
         lines.append(
             f"{_peer(outcome)} may have been waited for: {_cause(outcome.code)}, after"
             f" {outcome.seconds:.1f} s"
@@ -95,7 +95,7 @@ def describe(outcomes: Sequence[Outcome]) -> str:
             lines.append("  its last lines:")
             lines += [f"  | {line}" for line in _told_once(first.last_lines)]
     for outcome in outcomes:
-        if outcome is not first and outcome not in left:
+        if outcome is not first and outcome not in missed:
             lines.append(_other(outcome))
             lines += saw(outcome)
     return "\n".join(lines)

@@ -46,7 +46,7 @@ class Saves(v1.train.CheckpointSaverListener):
         met, pulse = agreement._meet, agreement.PULSE
 
         def meet(answer):
-            self.told += answer == agreement._BUSY and kf.rank() == 0
+            self.told += answer == agreement._BUSY and kf.is_root()
             if self.told >= 3:
                 self.is_known.set()
             return met(answer)

@@ -356,6 +356,7 @@ def test_a_variable_that_cannot_be_understood(name: str, text: str, expected: st
     [
         ("KUNGFU_TRANSPORT", "ib", "KUNGFU_TRANSPORT='ib'"),
         ("KUNGFU_SECRET_FILE", "/no/such/file", "KUNGFU_SECRET_FILE: cannot read '/no/such/file'"),
+        (TOKEN_FILE, "/x" * 3000, f"{TOKEN_FILE}: cannot read '/x"),
         (TOKEN_FILE, "/dev/null", f"{TOKEN_FILE} '/dev/null': its first line has 0 char"),
     ],
 )
