@@ -51,8 +51,8 @@ def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
     assert "[0] epoch 2 rank 0 of 2" in launch.out
 
 
-def test_without_its_config_server_a_job_goes_on(kungfu_run: Jobs) -> None:
-    program = """
+# Until it is told that enough was said.
+UNTIL_SAID = """
 import os, time
 import kungfu_tf as kf
 from kungfu_tf import peer
@@ -64,9 +64,12 @@ assert not kf.resize()
 while not os.path.exists("said"):
     time.sleep(0.01)
 """
+
+
+def test_without_its_config_server_a_job_goes_on(kungfu_run: Jobs) -> None:
     server = f"http://127.0.0.1:{ports.take()[0]}"
     launch = kungfu_run(
-        *(*WATCH, "-np", "1", "-config-server", server, *PYTHON, program),
+        *(*WATCH, "-np", "1", "-config-server", server, *PYTHON, UNTIL_SAID),
         KUNGFU_CONFIG_TOKEN=TOKEN,
     )
     launch.until_said("the job goes on without it")
@@ -111,6 +114,18 @@ def config_server(port: int, *words: str) -> Iterator[Client]:
             yield Client(f"http://127.0.0.1:{port}", TOKEN)
         finally:
             process.terminate()
+
+
+def test_whose_token_its_config_server_refuses_goes_on(kungfu_run: Jobs) -> None:
+    port = ports.take()[0]
+    words = ("-np", "1", "-config-server", f"http://127.0.0.1:{port}")
+    with config_server(port):
+        launch = kungfu_run(*WATCH, *words, *PYTHON, UNTIL_SAID, KUNGFU_CONFIG_TOKEN="w" * 32)
+        launch.until_said("the job goes on without it")
+        (launch.folder / "said").touch()
+        assert launch.wait() == 0, launch.err
+    assert "refuses the token (KUNGFU_CONFIG_TOKEN)" in launch.out
+    assert launch.err.count("the job goes on without it") == 1
 
 
 # Until the peers are others.
