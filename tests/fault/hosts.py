@@ -41,11 +41,13 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
 
 
-def launch_on(kungfu_run: Jobs, hosts: Hosts, address: str, program: str, secret: str) -> Launch:
+def launch_on(
+    kungfu_run: Jobs, hosts: Hosts, address: str, program: str, secret: str, *more: str, np: int = 4
+) -> Launch:
     """The same command on each host, as its user would type it there."""
     return kungfu_run(
-        *("-H", f"{A}:2,{B}:2", "-np", "4", "-nic", hosts.nics[address]),
-        *(sys.executable, "-c", program),
+        *("-H", f"{A}:2,{B}:2", "-np", str(np), "-nic", hosts.nics[address]),
+        *(*more, sys.executable, "-c", program),
         namespace=hosts.names[address],
         KUNGFU_SECRET=secret,
         KUNGFU_GRACE="60",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.fault import elastic
 from tests.fault.hosts import A, B, Hosts, ip, launch_on
 
 if TYPE_CHECKING:
@@ -70,3 +71,16 @@ except errors.UnavailableError as error:
             assert "all_reduce 'x'" in line
             assert f"({other}:" in line
         assert launch.out.count("error: ") == 2
+
+
+def test_a_job_grows_and_shrinks(kungfu_run: Jobs, hosts: Hosts) -> None:
+    program = "PLAN = [4, 2, 3, 1]" + elastic.PROGRAM
+    first, second = (
+        launch_on(kungfu_run, hosts, address, program, "s" * 64, "-w", np=1) for address in (A, B)
+    )
+    assert [first.wait(), second.wait()] == [0, 0], first.err + second.err
+    assert f"[{A}:0] epoch 1 rank 0 of 4" in first.out
+    assert f"[{A}:0] epoch 4 rank 0 of 1" in first.out
+    assert second.out.count("epoch 1 rank ") == 2
+    assert second.out.count(" of 4\n") == 2
+    assert second.out.count("detached: True") >= 2
