@@ -1,6 +1,6 @@
 """`make bench`: how long sums over the processes of this host take, on every system that is here.
 
-python benchmarks/all_reduce.py [--rounds 3] [--only sums call loop gradients fit] [--results DIR]
+python benchmarks/all_reduce.py [--rounds 3] [--only KIND...] [--results DIR]
 
 An all-reduce is verified before it is timed. The systems take turns, so compare the figures of
 one section only. Writes a table and a plot into benchmarks/results/; all_reduce.json beside them
@@ -19,9 +19,11 @@ import report
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from measure import Figures, in_turns, require
+from programs.gradient_sets import SETS, as_arrays
 from systems import absent, installed, notes_on
 
 SIZES = [str(size) for size in (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
+GRADIENTS = "All gradients of a model"
 FIT_BATCH = 32  # of programs/fit.py
 
 
@@ -42,6 +44,11 @@ class Section(NamedTuple):
         """What the keys are."""
         return "size of the buffer" if self.keys == SIZES else "model"
 
+    @property
+    def arguments(self) -> list[str]:
+        """What programs are told to measure, for all keys."""
+        return list(map(as_arrays, self.keys)) if self.kind == "sets" else self.keys
+
 
 class Measured(NamedTuple):
     """The figures of a section, and where they come from."""
@@ -52,12 +59,10 @@ class Measured(NamedTuple):
 
 SECTIONS = [
     *(Section("sums", n, SIZES, "In-place float32 sums, without TensorFlow") for n in (2, 4, 8)),
+    *(Section("sets", n, list(SETS), f"{GRADIENTS}, summed without TensorFlow") for n in (2, 4, 8)),
     *(Section("call", n, SIZES, "Averages, each a call of a tf.function") for n in (2, 4)),
     *(Section("loop", n, SIZES, "Averages in a loop within a tf.function") for n in (2, 4)),
-    *(
-        Section("gradients", n, ["resnet50", "vgg16", "bert-base"], "All gradients of a model")
-        for n in (2, 4)
-    ),
+    *(Section("gradients", n, list(SETS), GRADIENTS) for n in (2, 4)),
     *(
         Section(
             "fit",
@@ -143,7 +148,7 @@ def main() -> None:
     for section in SECTIONS:
         if section.kind in options.only:
             able = list(systems.values())
-            figures = in_turns(able, section.peers, section.kind, section.keys, options.rounds)
+            figures = in_turns(able, section.peers, section.kind, section.arguments, options.rounds)
             if any(figures.values()):
                 sections[section.title] = Measured(report.provenance(), figures)
                 keep(json_path, sections)

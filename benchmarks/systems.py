@@ -84,20 +84,25 @@ def by_kungfu_run(peers: int) -> list[str]:
 def _core() -> list[System]:
     program = str(BINARIES / "benchmark_core")
     return [
-        System("core, shared memory", by_kungfu_run, {"sums": [program, "shared"]}),
-        System("core, ordinary memory", by_kungfu_run, {"sums": [program, "ordinary"]}),
+        System("core, shared memory", by_kungfu_run, _of_arrays(program, "shared")),
+        System("core, ordinary memory", by_kungfu_run, _of_arrays(program, "ordinary")),
         *(
             System(
                 f"core, {name}",
                 by_kungfu_run,
-                {"sums": [program, "ordinary"]},
+                _of_arrays(program, "ordinary"),
                 {"KUNGFU_TRANSPORT": transport},
             )
             for name, transport in (("Unix sockets", "unix"), ("TCP", "tcp"))
         ),
         System("core, many", by_kungfu_run, {"many": [str(BINARIES / "benchmark_many")]}),
-        *_on_two_hosts(CORE_HOSTS, {"sums": [program, "ordinary"]}),
+        *_on_two_hosts(CORE_HOSTS, _of_arrays(program, "ordinary")),
     ]
+
+
+def _of_arrays(*program: str) -> dict[str, list[str]]:
+    """One that sums whatever arrays it is told to."""
+    return {"sums": [*program], "sets": [*program]}
 
 
 def _on_two_hosts(name: str, programs: dict[str, list[str]]) -> list[System]:
@@ -144,7 +149,7 @@ def _mpi() -> list[System]:
         if compiler and launcher and _is(name, launcher):
             program = _compiled(compiler, folder)
             start = _by_mpirun(launcher, is_open_mpi=name == OPEN_MPI)
-            systems.append(System(name, start, {"sums": [str(program)]}))
+            systems.append(System(name, start, _of_arrays(str(program))))
     return systems
 
 
@@ -172,7 +177,7 @@ def _gloo() -> list[System]:
     python = VENVS / "gloo" / "bin" / "python"
     if not python.exists():
         return []
-    programs = {"sums": [str(python), str(PROGRAMS / "gloo.py")]}
+    programs = _of_arrays(str(python), str(PROGRAMS / "gloo.py"))
     return [System(GLOO, by_kungfu_run, programs), *_on_two_hosts(GLOO_HOSTS, programs)]
 
 

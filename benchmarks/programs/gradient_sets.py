@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 Shape = list[int]
@@ -56,3 +57,8 @@ def bert_base() -> Iterator[Shape]:
 
 
 SETS = {"resnet50": resnet50, "vgg16": vgg16, "bert-base": bert_base}
+
+
+def as_arrays(name: str) -> str:
+    """A set as programs that do without TensorFlow take it (arrays.h)."""
+    return f"{name}=" + ",".join(str(4 * math.prod(shape)) for shape in SETS[name]())

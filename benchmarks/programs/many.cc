@@ -29,7 +29,8 @@ double ProportionalSetSize() {
 
 // Over all peers, for every one of them.
 double Largest(double value) {
-  AllReduce(&value, 1, KUNGFU_FLOAT64, KUNGFU_MAX);
+  const kungfu_span span = InPlace(&value, 1);
+  AllReduce(&span, 1, KUNGFU_FLOAT64, KUNGFU_MAX);
   return value;
 }
 
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
   if (argc != 2) Die("usage: benchmark_many REPORT");
   if (kungfu_init() != 0) Die(kungfu_last_error());
   std::vector<float> values((64 << 10) / sizeof(float));
-  Verify(values.data(), values.size());
+  Verify({InPlace(values.data(), values.size())});
   const double end = Now(), memory = ProportionalSetSize();
   const double first = -Largest(-start), last = Largest(end), largest = Largest(memory);
   if (kungfu_rank() == 0) std::ofstream(argv[1]) << "ready " << last - first << "\nmemory " << largest << '\n';

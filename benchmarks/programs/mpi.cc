@@ -1,23 +1,41 @@
 // MPI_Allreduce in place, for whichever MPI compiles it.
 //
-//   mpi REPORT BYTES...
+//   mpi REPORT ARRAYS...
 //
-// Rank 0 writes "BYTES SECONDS" to REPORT for each size.
+// ARRAYS as in arrays.h; those that belong together are summed one after the other. Rank 0 writes "KEY SECONDS" to
+// REPORT for each.
 
 #include <mpi.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "benchmarks/programs/arrays.h"
 #include "benchmarks/programs/timing.h"
 
 namespace {
 
-void Sum(std::vector<float>* values) {
-  MPI_Allreduce(MPI_IN_PLACE, values->data(), static_cast<int>(values->size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+using Values = std::vector<std::vector<float>>;
+
+void Sum(Values* arrays) {
+  for (std::vector<float>& values : *arrays) {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+}
+
+void Verify(Values* arrays, int rank, int size) {
+  for (std::vector<float>& values : *arrays) {
+    for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>((k % 11) * (rank + 1));
+  }
+  Sum(arrays);
+  for (const std::vector<float>& values : *arrays) {
+    for (size_t k = 0; k < values.size(); ++k) {
+      if (values[k] != static_cast<float>((k % 11) * size * (size + 1) / 2)) MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
 }
 
 // MPICH's shared memory would outlive processes that are killed. Once all of them have it nobody needs its name.
@@ -41,16 +59,13 @@ int main(int argc, char** argv) {
   std::ofstream report;
   if (rank == 0) report.open(argv[1]);
   for (int i = 2; i < argc; ++i) {
-    const size_t bytes = std::stoul(argv[i]);
-    std::vector<float> values(bytes / sizeof(float));
-    for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>((k % 11) * (rank + 1));
-    Sum(&values);
-    for (size_t k = 0; k < values.size(); ++k) {
-      if (values[k] != static_cast<float>((k % 11) * size * (size + 1) / 2)) MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    std::fill(values.begin(), values.end(), 0.0f);
-    const double median = MedianSeconds(bytes, [] {}, [&] { Sum(&values); });
-    if (rank == 0) report << bytes << ' ' << median << '\n';
+    const Arrays arrays(argv[i]);
+    Values values;
+    for (const size_t bytes : arrays.bytes) values.emplace_back(bytes / sizeof(float));
+    Verify(&values, rank, size);
+    for (std::vector<float>& array : values) std::fill(array.begin(), array.end(), 0.0f);
+    const double median = MedianSeconds(arrays.total(), [] {}, [&] { Sum(&values); });
+    if (rank == 0) report << arrays.key << ' ' << median << '\n';
   }
   MPI_Finalize();
   return 0;
