@@ -141,10 +141,8 @@ test-tf-2.21: build $(TF_2_21)/.bench-ready
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
 NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/python/launcher tests/python/compat/test_start.py \
-  tests/python/install/test_without_tensorflow.py \
-  $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
-NO_KERAS := $(NO_TENSORFLOW) tests/python/install tests/fault tests/python/unit/test_sharing.py \
-  tests/python/compat/test_programs.py
+  tests/python/install $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
+NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/test_sharing.py tests/python/compat/test_programs.py
 # Legacy Keras is Keras 2 on another TensorFlow. What takes longest, and asks little of either, runs with one of the two.
 CLUSTER := tests/python/cluster
 KERAS_2_ONCE := $(addprefix $(CLUSTER)/cases_,batch_norm.py fit_uneven.py matrix_models.py uneven.py) \
