@@ -146,7 +146,7 @@ NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/test_sharing.py tests
 # Legacy Keras is Keras 2 on another TensorFlow. What takes longest, and asks little of either, runs with one of the two.
 CLUSTER := tests/python/cluster
 KERAS_2_ONCE := $(addprefix $(CLUSTER)/cases_,batch_norm.py fit_uneven.py matrix_models.py uneven.py) \
-  $(addprefix $(CLUSTER)/test_,elastic.py recovery.py repeatable.py straggler.py)
+  $(addprefix $(CLUSTER)/test_,recovery.py repeatable.py straggler.py)
 ignore = $(foreach tests,$(1),--ignore=$(tests))
 
 test-legacy-keras: build

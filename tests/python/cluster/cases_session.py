@@ -49,18 +49,6 @@ def step_of(values) -> int:
     return int(step)
 
 
-def single(steps):
-    """The values of one process that takes these steps, each of the batches of all peers."""
-    optimizer = v1.train.MomentumOptimizer(0.02, 0.9)
-    batches = [tuple(map(np.concatenate, zip(*step, strict=True))) for step in steps]
-    network = Network(batches, optimizer, seed=0)
-    with network.graph.as_default(), v1.Session() as session:
-        session.run([v1.global_variables_initializer(), network.iterator.initializer])
-        for _ in batches:
-            session.run(network.train)
-        return network.values(session)
-
-
 def case_all_end_where_the_first_has_no_more_data():
     with logged("kungfu_tf") as lines:
         values = train(Network(batches_of(BATCHES[kf.rank()], kf.rank()), distributed()))
@@ -69,7 +57,7 @@ def case_all_end_where_the_first_has_no_more_data():
     if kf.is_root():
         [line] = lines
         assert "rank 2" in line and "has no more data" in line, line
-    expected = single([[batches_of(1, rank)[0] for rank in range(kf.size())]])
+    expected = sessions.single(1)
     for value, wanted in zip(values, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-14)
 

@@ -94,6 +94,18 @@ def train(network: Network, *hooks: Any, **options: Any) -> list[Any]:
     return values
 
 
+def single(count: int) -> list[Any]:
+    """The values of one process that has trained on so many batches of all peers."""
+    steps = zip(*(batches_of(count, rank) for rank in range(kf.size())), strict=True)
+    batches = [tuple(map(np.concatenate, zip(*step, strict=True))) for step in steps]
+    network = Network(batches, v1.train.MomentumOptimizer(0.02, 0.9), seed=0)
+    with network.graph.as_default(), v1.Session() as session:
+        session.run([v1.global_variables_initializer(), network.iterator.initializer])
+        for _ in batches:
+            session.run(network.train)
+        return network.values(session)
+
+
 def assert_equal(values: Sequence[Any]) -> None:
     """On all peers, bitwise."""
     assert kf.ops.consensus(np.array([training.digest(values)]))

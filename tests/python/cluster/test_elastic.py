@@ -33,12 +33,13 @@ ENDS = {
     "elastic_session_pairs.py": ["0 2", "1 2", "detached"],
 }
 # Each where it says something new.
-PROGRAMS = ["elastic_fit.py", "elastic_pairs.py"]
+PROGRAMS = ["elastic_fit.py"]
 BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
-    PROGRAMS += [f"elastic_{name}.py" for name in ("context", "loop", "meanwhile", "saves")]
+    of_both = ["context", "loop", "meanwhile", "pairs", "saves"]
+    PROGRAMS += [f"elastic_{name}.py" for name in of_both]
     of_sessions = ["session", "session_pairs", "averaging", "policies"]
     PROGRAMS += [f"elastic_{name}.py" for name in of_sessions] if IS_KERAS_2 else ["elastic.py"]
 
