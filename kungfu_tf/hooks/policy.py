@@ -11,9 +11,11 @@ from kungfu_tf import _batch, _gate, _trained, errors, peer, variables
 from kungfu_tf._hook import Hook
 from kungfu_tf.initializer.broadcast import values_of_root
 from kungfu_tf.policy.base import BasePolicy
-from kungfu_tf.policy.policies import Policies, newest_of_all
+from kungfu_tf.policy.policies import Policies
 from kungfu_tf.policy.training import Training
 from kungfu_tf.variables import GraphKeys
+
+_TRAINED_STEPS = "trained_steps"  # a checkpoint has how many, too
 
 
 class PolicyHook(Hook):
@@ -87,7 +89,7 @@ class PolicyHook(Hook):
         self._training = _SessionTraining(self._first)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """A session that was restored goes on in its epoch."""
+        """A session that was restored goes on in its epoch, and at its step."""
         del coord
         self._training.session = session
         if peer.joining():
@@ -135,7 +137,6 @@ class PolicyHook(Hook):
         if before == self._peers:
             return
         self._look()
-        self._training.step = newest_of_all(self._training.step)
         self._policies.agree(self._training)  # on those that have failed
 
     def _look(self) -> None:
@@ -157,11 +158,12 @@ class _SessionTraining(Training):
         self.session: Any = None
         self.has_ended = False
         self._first = batch_size
-        self._keys = [GraphKeys.BATCH_SIZE, GraphKeys.TRAINED_SAMPLES]
         variables.get_or_create_batch_size(batch_size)
-        variables.get_or_create_global_variable(GraphKeys.TRAINED_SAMPLES)
+        for key in (GraphKeys.TRAINED_SAMPLES, _TRAINED_STEPS):
+            variables.get_or_create_global_variable(key)
+        own = [GraphKeys.BATCH_SIZE, GraphKeys.TRAINED_SAMPLES, _TRAINED_STEPS]
         known = [GraphKeys.LEARNING_RATE, GraphKeys.GRADIENT_NOISE_SCALE, "gradient_variance"]
-        self._variables = {key: variables.get_global_variable(key) for key in self._keys}
+        self._variables = {key: variables.get_global_variable(key) for key in own}
         for key in known:
             try:
                 self._variables[key] = variables.get_global_variable(key)
@@ -183,10 +185,12 @@ class _SessionTraining(Training):
         """Reads what the session has."""
         self._values = self.session.run(self._variables)
         self.trained_samples = int(self._values[GraphKeys.TRAINED_SAMPLES])
+        self.step = int(self._values[_TRAINED_STEPS])
 
     def tell(self) -> None:
         """Writes down how far it has come, and reads what was measured."""
         self._set[GraphKeys.TRAINED_SAMPLES](self.trained_samples, session=self.session)
+        self._set[_TRAINED_STEPS](self.step, session=self.session)
         self.know()
 
     @property

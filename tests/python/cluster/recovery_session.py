@@ -25,8 +25,8 @@ v1 = tf.compat.v1
 
 class Tells(kf.policy.BasePolicy):
     def before_epoch(self, training: Any) -> None:
-        samples = training.trained_samples
-        print("run", RUN, "epoch", training.epoch, "after", samples, "samples", flush=True)
+        made = training.step, "steps,", training.trained_samples, "samples"
+        print("run", RUN, "epoch", training.epoch, "after", *made, flush=True)
 
 
 class Dies(v1.train.SessionRunHook):

@@ -40,11 +40,11 @@ def test_trainings_go_on_where_their_backups_are(tmp_path: Path) -> None:
 def test_a_session_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
     """Saved after 5 of 12 steps of 8 samples, killed after 7; an epoch has 4."""
     done = ran("recovery_session.py", tmp_path, "-auto-recover", "0", "-restarts", "1", "-np", "2")
-    first = ["0 epoch 0 after 0 samples", "0 epoch 1 after 32 samples"]
-    second = ["1 epoch 1 after 40 samples", "1 epoch 2 after 64 samples", "1 ends"]
+    first = ["0 epoch 0 after 0 steps, 0 samples", "0 epoch 1 after 4 steps, 32 samples"]
+    second = ["1 epoch 1 after 5 steps, 40 samples", "1 epoch 2 after 8 steps, 64 samples"]
     for rank in (0, 1):
         said = re.findall(rf"^\[{rank}\] run (.+)$", done.stdout, re.MULTILINE)
-        assert said == first + second, done.stdout
+        assert said == [*first, *second, "1 ends"], done.stdout
 
 
 def test_in_reload_mode_who_asked_last_has_the_number_of_peers(tmp_path: Path) -> None:
