@@ -20,7 +20,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from kungfu_tf.launcher import credentials, store
+from kungfu_tf.launcher import credentials, store, turn
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.json_http import HttpServer, Reply, Request
 from kungfu_tf.launcher.store import ClusterStore, Conflict
@@ -187,8 +187,7 @@ def _serve(options: Mapping[str, str], environ: Mapping[str, str]) -> int:
         host, port = listener.getsockname()[:2]
         print(f"kungfu-config-server: http://{host}:{port}", flush=True)
         while not stopped:
-            for key, events in selector.select(_TICK):
-                key.data(events)
+            turn.take(selector, selector.select(_TICK))
             server.advance()
         server.close()
     return stopped[0]

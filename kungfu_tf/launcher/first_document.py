@@ -5,7 +5,7 @@ import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from kungfu_tf.launcher import credentials
+from kungfu_tf.launcher import credentials, turn
 from kungfu_tf.launcher.config_source import HAS_ENDED, OtherServer
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
@@ -60,8 +60,7 @@ def wait(
                     raise LaunchError("there was no document to begin with", exit_code=code)
                 if source.has_ended:
                     raise LaunchError(f"{HAS_ENDED}: there was no document to begin with")
-                for key, events in selector.select(None if left == math.inf else left):
-                    key.data(events)
+                turn.take(selector, selector.select(None if left == math.inf else left))
         finally:
             source.close()
     return documents[0]

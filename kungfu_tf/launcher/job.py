@@ -9,7 +9,7 @@ from typing import Any
 
 from kungfu_tf import config
 from kungfu_tf.launcher import cluster as clusters
-from kungfu_tf.launcher import config_source, process, summary, sweeper
+from kungfu_tf.launcher import config_source, process, summary, sweeper, turn
 from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
@@ -105,10 +105,7 @@ class JobLoop:
             # because of what the others say now.
             self._take_signals()
             self._reap()
-            for key, events in happened:
-                now = self._selector.get_map().get(key.fd)
-                if now is not None and now.data is key.data:  # nothing before has closed it
-                    key.data(events)
+            turn.take(self._selector, happened)
             self._check_time()
             self._silence.check()
             self._control.drop_strangers()
