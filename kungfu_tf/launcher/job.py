@@ -58,7 +58,6 @@ class JobLoop:
         self._output = output
         self._guard = guard
         self._signals = signals
-        self._environ = environ
         self._grace = config.GRACE.get(environ=environ)
         self._selector = selectors.PollSelector()
         self._pipes = Pipes(output, self._selector)
@@ -219,7 +218,7 @@ class JobLoop:
         if not (self._job.options.watch and isinstance(self._director, Leader)):
             return None
         self._director.source = config_source.choose(
-            self._job, self._environ, self._selector, self._director.follow, self._say
+            self._job, self._selector, self._director.follow, self._say
         )
         return self._director.source
 
