@@ -20,7 +20,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from kungfu_tf.launcher import credentials, store
+from kungfu_tf.launcher import given_secrets, store, turn
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.json_http import HttpServer, Reply, Request
 from kungfu_tf.launcher.store import ClusterStore, Conflict
@@ -174,9 +174,7 @@ def _options(words: list[str]) -> dict[str, str]:
 
 
 def _serve(options: Mapping[str, str], environ: Mapping[str, str]) -> int:
-    token = credentials.config_token(environ)
-    if token is None:
-        raise LaunchError(credentials.HOW_TO_MAKE_A_TOKEN)
+    token = given_secrets.needed(given_secrets.config_token(environ))
     kept = _open_store(options["file"], options["init"])
     listener = listen(options["host"], int(options["port"]))
     stopped: list[int] = []
@@ -187,8 +185,7 @@ def _serve(options: Mapping[str, str], environ: Mapping[str, str]) -> int:
         host, port = listener.getsockname()[:2]
         print(f"kungfu-config-server: http://{host}:{port}", flush=True)
         while not stopped:
-            for key, events in selector.select(_TICK):
-                key.data(events)
+            turn.take(selector, selector.select(_TICK))
             server.advance()
         server.close()
     return stopped[0]

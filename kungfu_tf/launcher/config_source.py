@@ -11,16 +11,15 @@ import os
 import selectors
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from kungfu_tf.launcher import config_client, config_server, credentials
+from kungfu_tf.launcher import config_client, config_server, credentials, given_secrets
 from kungfu_tf.launcher.cluster import socket_address
 from kungfu_tf.launcher.config_server import ConfigServer
 from kungfu_tf.launcher.control import Answer
 from kungfu_tf.launcher.environment import Job
-from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.store import ClusterStore, Document, parse
 
 LONGEST_LINE = 64 << 10
@@ -236,7 +235,6 @@ class OtherServer(Source):
 
 def choose(
     job: Job,
-    environ: Mapping[str, str],
     selector: selectors.BaseSelector,
     follow: Follow,
     say: Callable[[str], None],
@@ -244,25 +242,23 @@ def choose(
     """What a job's flags ask for.
 
     Raises:
-        LaunchError: There is no token, or the port cannot be had.
+        LaunchError: There is no token that can be used, or the port cannot be had.
     """
     options, cluster = job.options, job.cluster
     store = ClusterStore(Path(job.directory.cluster))
     runners = tuple(socket_address(host.address, options.runner_port) for host in cluster.hosts)
     workers = tuple(str(peer) for peer in cluster.peers)
     store.reset(Document(runners, workers, max(0, options.init_version)))
-    token = credentials.config_token(environ)
     if options.config_server is not None:
-        if token is None:
-            raise LaunchError(credentials.HOW_TO_MAKE_A_TOKEN)
+        token = given_secrets.needed(job.config_token)
         return OtherServer(store, options.config_server, token, selector, follow, say)
     port = options.builtin_config_port
     if port is None:
         return Source(store)
-    named = "KUNGFU_CONFIG_TOKEN"
-    if token is None:
-        token, named = credentials.new_token(job.directory.config_token), job.directory.config_token
-    source = OwnServer(store, port, token, selector, follow, say)
+    given, named = given_secrets.usable(job.config_token), "KUNGFU_CONFIG_TOKEN"
+    if given is None:
+        given, named = credentials.new_token(job.directory.config_token), job.directory.config_token
+    source = OwnServer(store, port, given, selector, follow, say)
     say(f"config server: http://127.0.0.1:{port}, token in {named}")
     return source
 

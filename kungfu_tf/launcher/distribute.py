@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kungfu_tf.launcher import cluster, credentials, flags
+from kungfu_tf.launcher import cluster, flags, given_secrets
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.hosts import Host
@@ -99,7 +99,8 @@ def _remote_runners(words: Sequence[str], options: Options) -> list[Call]:
     end = len(words) - len(options.command)
     own = _without_hosts(words[:end])
     # The secret must not be seen among a host's processes.
-    secret = credentials.secret(os.environ) or secrets.token_hex(32)
+    given = given_secrets.secret(os.environ)
+    secret = secrets.token_hex(32) if given is None else given.text
     read = "IFS= read -r KUNGFU_SECRET && export KUNGFU_SECRET && "
     calls = []
     for host in found:

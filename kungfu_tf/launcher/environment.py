@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kungfu_tf import _environment, config, errors
-from kungfu_tf.launcher import credentials, placement, threads
+from kungfu_tf.launcher import placement, threads
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
+from kungfu_tf.launcher.given_secrets import Secret
 from kungfu_tf.launcher.placement import Placement
 from kungfu_tf.launcher.rundir import RunDirectory
 
@@ -34,9 +35,10 @@ _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 class Job:
     """What all peers of this host have in common.
 
-    `cores`: those that each stays on, by local rank; empty: on none. `inherited` are descriptors
-    that each gets. `restarts`: how often the job was started anew, `recoveries` of which after a
-    failure; `progress`: how far it was then; `began`: when it was first started.
+    `config_token`: that of the user. `cores`: those that each stays on, by local rank; empty: on
+    none. `inherited` are descriptors that each gets. `restarts`: how often the job was started
+    anew, `recoveries` of which after a failure; `progress`: how far it was then; `began`: when it
+    was first started.
     """
 
     cluster: Cluster
@@ -44,6 +46,7 @@ class Job:
     directory: RunDirectory
     placement: Placement
     options: Options
+    config_token: Secret | None = None
     cores: Sequence[frozenset[int]] = ()
     inherited: Sequence[int] = ()
     restarts: int = 0
@@ -113,8 +116,7 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     """Reads what the user has set, which peers would do only when they have loaded their program.
 
     Raises:
-        LaunchError: a variable of ours cannot be understood, a file that one names cannot be used,
-            or the core is missing.
+        LaunchError: a variable of ours cannot be understood, or the core is missing.
     """
     ignored = (*_SAID, "KUNGFU_STRATEGY") if options.strategy else _SAID
     given = {name: text for name, text in environ.items() if text and name not in ignored}
@@ -124,7 +126,6 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
                 variable.check(given[variable.name])
     except errors.KungfuError as error:
         raise LaunchError(str(error)) from error
-    credentials.check_files(environ)
 
 
 def _log_level(options: Options) -> str:

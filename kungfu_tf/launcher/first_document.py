@@ -3,9 +3,9 @@
 import math
 import selectors
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from kungfu_tf.launcher import credentials
+from kungfu_tf.launcher import turn
 from kungfu_tf.launcher.config_source import HAS_ENDED, OtherServer
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
@@ -16,7 +16,7 @@ from kungfu_tf.launcher.store import ClusterStore
 
 def wait(
     options: Options,
-    environ: Mapping[str, str],
+    token: str,
     signals: SignalPipe,
     say: Callable[[str], None],
 ) -> Sequence[str]:
@@ -24,17 +24,14 @@ def wait(
 
     Args:
         options: What the command line says, with a config server.
-        environ: Has the token.
+        token: Of that.
         signals: What ends the waiting.
         say: A line for the user.
 
     Raises:
-        LaunchError: There is no token; or the process that follows the server has ended; or nobody
-            wants to wait any more, with that exit code.
+        LaunchError: The process that follows the server has ended; or nobody wants to wait any
+            more, with that exit code.
     """
-    token = credentials.config_token(environ)
-    if token is None:
-        raise LaunchError(credentials.HOW_TO_MAKE_A_TOKEN)
     assert options.config_server is not None, "as flags.py checks"
     documents: list[Sequence[str]] = []
     ended: list[int] = []
@@ -60,8 +57,7 @@ def wait(
                     raise LaunchError("there was no document to begin with", exit_code=code)
                 if source.has_ended:
                     raise LaunchError(f"{HAS_ENDED}: there was no document to begin with")
-                for key, events in selector.select(None if left == math.inf else left):
-                    key.data(events)
+                turn.take(selector, selector.select(None if left == math.inf else left))
         finally:
             source.close()
     return documents[0]

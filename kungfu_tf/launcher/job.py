@@ -9,7 +9,7 @@ from typing import Any
 
 from kungfu_tf import config
 from kungfu_tf.launcher import cluster as clusters
-from kungfu_tf.launcher import config_source, process, summary, sweeper
+from kungfu_tf.launcher import config_source, process, summary, sweeper, turn
 from kungfu_tf.launcher.children import Children
 from kungfu_tf.launcher.cluster import Peer
 from kungfu_tf.launcher.config_source import Source
@@ -58,7 +58,6 @@ class JobLoop:
         self._output = output
         self._guard = guard
         self._signals = signals
-        self._environ = environ
         self._grace = config.GRACE.get(environ=environ)
         self._selector = selectors.PollSelector()
         self._pipes = Pipes(output, self._selector)
@@ -105,10 +104,7 @@ class JobLoop:
             # because of what the others say now.
             self._take_signals()
             self._reap()
-            for key, events in happened:
-                now = self._selector.get_map().get(key.fd)
-                if now is not None and now.data is key.data:  # nothing before has closed it
-                    key.data(events)
+            turn.take(self._selector, happened)
             self._check_time()
             self._silence.check()
             self._control.drop_strangers()
@@ -222,7 +218,7 @@ class JobLoop:
         if not (self._job.options.watch and isinstance(self._director, Leader)):
             return None
         self._director.source = config_source.choose(
-            self._job, self._environ, self._selector, self._director.follow, self._say
+            self._job, self._selector, self._director.follow, self._say
         )
         return self._director.source
 

@@ -16,6 +16,7 @@ from kungfu_tf.launcher import (
     environment,
     first_document,
     flags,
+    given_secrets,
     placement,
     resizing,
     rundir,
@@ -25,6 +26,7 @@ from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.errors import LaunchError
 from kungfu_tf.launcher.flags import Options
+from kungfu_tf.launcher.given_secrets import Given
 from kungfu_tf.launcher.guard import Guard
 from kungfu_tf.launcher.job import JobLoop
 from kungfu_tf.launcher.output import Output
@@ -81,11 +83,13 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
     restarts = recoveries = progress = 0
     began = time.monotonic()
     environment.check(options, environ)
+    given = given_secrets.read(environ)
     try:
         with SignalPipe() as signals:
             if options.init_version < 0:
                 output = _output(options, {}, None)
-                workers = first_document.wait(options, environ, signals, output.say)
+                token = given_secrets.needed(given.config_token)
+                workers = first_document.wait(options, token, signals, output.say)
                 options = dataclasses.replace(options, np=len(workers))
             while True:
                 cluster = clusters.plan(options, workers)
@@ -95,7 +99,7 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
                     if not cluster.local_peers and not options.watch:
                         output.say(f"no peer of this job belongs on {cluster.here}: nothing to do")
                         return End(0, [])
-                    job = _prepare(options, cluster, environ, output, restarts)
+                    job = _prepare(options, given, cluster, environ, output, restarts)
                     job = dataclasses.replace(
                         job,
                         inherited=inherited,
@@ -137,13 +141,18 @@ def _output(options: Options, prefixes: dict[int, str], before: Output | None) -
 
 
 def _prepare(
-    options: Options, cluster: Cluster, environ: Mapping[str, str], output: Output, restarts: int
+    options: Options,
+    given: Given,
+    cluster: Cluster,
+    environ: Mapping[str, str],
+    output: Output,
+    restarts: int,
 ) -> environment.Job:
     """What the peers of this host have in common, but for descriptors."""
     if cluster.several_hosts:
         # What is left of the peers of before must not pass for one of these.
         description = f"{cluster.description} {restarts}"
-        identity = credentials.several_hosts(environ, description, insecure=options.insecure)
+        identity = credentials.several_hosts(given.secret, description, insecure=options.insecure)
     else:
         identity = credentials.one_host()
     gpus = placement.place(cluster.local_peers, placement.visible_gpus(environ))
@@ -156,7 +165,14 @@ def _prepare(
         output.say(threads.describe(threads.shared_by(number, environ), binding))
     directory = rundir.choose()
     return environment.Job(
-        cluster, identity, directory, gpus, options, binding.cores, restarts=restarts
+        cluster,
+        identity,
+        directory,
+        gpus,
+        options,
+        config_token=given.config_token,
+        cores=binding.cores,
+        restarts=restarts,
     )
 
 

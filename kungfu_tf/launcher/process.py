@@ -110,9 +110,9 @@ class PeerProcess:
         return {"stdout": self._process.stdout, "stderr": self._process.stderr}
 
     def signal(self, number: int) -> None:
-        """To the process and its group, as a terminal does."""
+        """To the process and its group, as a terminal does; to no other user's, if we may not."""
         if self.running:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     def record_end(self, wait_status: int, now: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kungfu_tf.launcher import credentials, rundir
+from kungfu_tf.launcher import given_secrets, rundir
 from kungfu_tf.launcher.config_client import Client, Conflict, Problem
 from kungfu_tf.launcher.counted import counted
 from kungfu_tf.launcher.errors import LaunchError
@@ -100,10 +100,7 @@ def _ask(job: Running, size: int) -> str:
 
 
 def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
-    token = credentials.config_token(environ)
-    if token is None:
-        raise LaunchError(credentials.HOW_TO_MAKE_A_TOKEN)
-    client = Client(url, token)
+    client = Client(url, given_secrets.needed(given_secrets.config_token(environ)))
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             runners, workers, version = client.get()

@@ -75,8 +75,11 @@ Status Control::OpenOnLoop(Seconds patience) {
   const timeval limit = ToTimeval(patience);
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return errno == EAGAIN ? DeadlineExceededError(what + ": the runner accepts no connection")
-                           : ErrnoError(errno, what);
+    if (errno == EAGAIN) return DeadlineExceededError(what + ": the runner accepts no connection");
+    if (errno == EACCES) {
+      return PermissionDeniedError(what + ": Permission denied: start kungfu-run as the user that its peers run as");
+    }
+    return ErrnoError(errno, what);
   }
   fd_ = std::move(fd);
   loop_->WatchOnLoop(fd_.get(), EPOLLIN, this);

@@ -25,6 +25,8 @@ char* Map(int fd, size_t size) {
   return static_cast<char*>(memory);
 }
 
+constexpr char kApart[] = ": are the processes in different containers, or of users with different rights?";
+
 }  // namespace
 
 size_t SharedMemory::PageSize() {
@@ -54,7 +56,11 @@ StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& address) {
   if (address.size == 0) return FailedPreconditionError("it has no shared memory");
   const std::string path = "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.fd);
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return ErrnoError(errno, path);
+  if (fd < 0) {
+    const Status status = ErrnoError(errno, path);
+    const bool apart = status.code() == Code::kNotFound || status.code() == Code::kPermissionDenied;
+    return Status(status.code(), status.message() + (apart ? kApart : ""));
+  }
   const size_t total = PageSize() + address.size;
   const bool fits = IsMemoryFile(fd, total);
   char* data = fits ? Map(fd, total) : nullptr;
@@ -63,7 +69,7 @@ StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& address) {
   KF_RETURN_IF_ERROR(status);
   if (data == nullptr || std::memcmp(data, address.secret.data(), address.secret.size()) != 0) {
     if (data != nullptr) munmap(data, total);
-    return FailedPreconditionError(path + " is not its memory: are the processes in different containers?");
+    return FailedPreconditionError(path + " is not its memory" + kApart);
   }
   SharedMemory memory;
   memory.data_ = data + PageSize();

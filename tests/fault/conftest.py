@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,14 +41,13 @@ class Launch:
         folder: Path,
         arguments: tuple[str, ...],
         environ: dict[str, str],
-        namespace: str | None,
+        through: Sequence[str],
     ) -> None:
-        enter = [] if namespace is None else ["ip", "netns", "exec", namespace]
         self.folder = folder
         self._stdout, self._stderr = folder / "stdout", folder / "stderr"
         with open(self._stdout, "wb") as out, open(self._stderr, "wb") as err:
             self.process = subprocess.Popen(
-                [*enter, sys.executable, "-m", "kungfu_tf.launcher", *arguments],
+                [*through, sys.executable, "-m", "kungfu_tf.launcher", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -95,15 +94,23 @@ class Jobs:
         self._mark = f"TEST_MARK={uuid.uuid4()}"
         self.launches: list[Launch] = []
 
-    def __call__(self, *arguments: str, namespace: str | None = None, **environ: str) -> Launch:
-        """`namespace`: the network namespace to start in."""
+    def __call__(
+        self,
+        *arguments: str,
+        namespace: str | None = None,
+        through: Sequence[str] = (),
+        **environ: str,
+    ) -> Launch:
+        """`namespace`: the network namespace to start in; `through`: the command that starts it."""
+        if namespace is not None:
+            through = ("ip", "netns", "exec", namespace, *through)
         folder = self.folder / f"launch-{len(self.launches)}"
         folder.mkdir()
         name, _, value = self._mark.partition("=")
         inherited = {key: value for key, value in os.environ.items() if "KUNGFU" not in key}
         own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(self.temporary), name: value}
         launch = Launch(
-            folder, arguments, {**inherited, **own, "KUNGFU_GRACE": "2", **environ}, namespace
+            folder, arguments, {**inherited, **own, "KUNGFU_GRACE": "2", **environ}, through
         )
         self.launches.append(launch)
         return launch

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from tests import ports
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.fault.conftest import Jobs, Launch
 
 PYTHON = (sys.executable, "-c")
 WATCH = ("-w", "-H", "127.0.0.1:4")
+SECRET = "s" * 32
 
 # Goes through the sizes of PLAN, one membership each.
 PROGRAM = """
@@ -34,8 +37,18 @@ while kf.epoch() < len(PLAN):
 """
 
 
-def two_hosts(kungfu_run: Jobs, np: int, program: str, *more: str, **environ: str) -> list[Launch]:
-    """The same command on each of two hosts that have two slots each."""
+def two_hosts(
+    kungfu_run: Jobs,
+    np: int,
+    program: str,
+    *more: str,
+    of_the_first: Mapping[str, str] | None = None,
+    **environ: str,
+) -> list[Launch]:
+    """The same command on each of two hosts that have two slots each.
+
+    `of_the_first`: what its environment has beside.
+    """
     _of_runner, first, *_, last = ports.take(10)
     words = (
         "-w",
@@ -46,10 +59,8 @@ def two_hosts(kungfu_run: Jobs, np: int, program: str, *more: str, **environ: st
         "-port-range",
         f"{first}-{last}",
     )
-    secret = "s" * 32
+    common = {"KUNGFU_SECRET": SECRET, **environ}
     return [
-        kungfu_run(
-            *(*words, *more, "-self", here, *PYTHON, program), KUNGFU_SECRET=secret, **environ
-        )
-        for here in ("127.0.0.1", "127.0.0.2")
+        kungfu_run(*(*words, *more, "-self", here, *PYTHON, program), **{**common, **own})
+        for here, own in (("127.0.0.1", of_the_first or {}), ("127.0.0.2", {}))
     ]

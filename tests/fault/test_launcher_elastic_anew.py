@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.fault.elastic import PYTHON, WATCH, two_hosts
+from tests import ports
+from tests.fault.elastic import PYTHON, SECRET, WATCH, two_hosts
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs
@@ -91,3 +94,25 @@ if runs == 1 and kf.rank() == -1:
     assert launch.wait() == 0, launch.err
     assert launch.out.count("run 1 of 2 progress 10") == 2
     assert launch.out.count("run 2 of 3 progress 10") == 3, launch.out
+
+
+def test_what_pipes_have_said_holds_for_all_that_start_anew(
+    kungfu_run: Jobs, tmp_path: Path
+) -> None:
+    program = "import os, sys; sys.exit(os.environ['KUNGFU_RESTARTS'] == '0')"
+    given = {"KUNGFU_SECRET_FILE": SECRET, "KUNGFU_CONFIG_TOKEN_FILE": "t" * 32}
+    words = ("-auto-recover", "0", "-builtin-config-port", str(ports.take()[0]))
+    with contextlib.ExitStack() as writers:
+        for name, text in given.items():
+            os.mkfifo(tmp_path / name, 0o600)
+            writer = os.open(tmp_path / name, os.O_RDWR)
+            writers.callback(os.close, writer)
+            os.write(writer, f"{text}\n".encode())
+        files = {name: str(tmp_path / name) for name in given}
+        first, second = two_hosts(
+            kungfu_run, 3, program, *words, of_the_first={"KUNGFU_SECRET": "", **files}
+        )
+        assert [first.wait(), second.wait()] == [0, 0], first.err + second.err
+    said = first.out + first.err
+    assert said.count("starting all anew, 3 peers") == 1, said
+    assert said.count("token in KUNGFU_CONFIG_TOKEN") == 2, said

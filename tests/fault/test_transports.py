@@ -1,7 +1,5 @@
 """Peers whose KUNGFU_TRANSPORT differ: of one host they all say so, at once; of two they work."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import ports
-from tests.fault.conftest import REPOSITORY
+from tests.fault.by_hand import what_they_say
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs
@@ -23,36 +21,15 @@ try:
 except errors.KungfuError as error:
     print(f"{type(error).__name__}: {error}")
 """
-# Long enough for any machine, and shorter than they would wait for each other.
-PATIENCE = 100
 
 
-def what_they_say(peers: list[str], settings: tuple[str, str], directory: Path) -> list[str]:
-    """Of two peers that no launcher has started, each with what it was told.
-
-    What one is told ends in a slash if it is also told where the host's sockets are.
-    """
-    environ = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}
-    environ |= {"KUNGFU_PEERS": ",".join(peers), "KUNGFU_SECRET": "a secret of the test"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            cwd=REPOSITORY,
-            env=environ
-            | {"KUNGFU_SELF": peer, "KUNGFU_TRANSPORT": told.rstrip("/")}
-            | ({"KUNGFU_SOCKET_DIR": str(directory)} if told.endswith("/") else {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for peer, told in zip(peers, settings, strict=True)
+def told(settings: tuple[str, str], directory: Path) -> list[dict[str, str]]:
+    """What each peer is told: a transport, and with a slash where the host's sockets are."""
+    return [
+        {"KUNGFU_TRANSPORT": setting.rstrip("/")}
+        | ({"KUNGFU_SOCKET_DIR": str(directory)} if setting.endswith("/") else {})
+        for setting in settings
     ]
-    try:
-        return [process.communicate(timeout=PATIENCE)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +49,7 @@ def test_on_one_host_both_say_what_differs(
     settings: tuple[str, str], meanings: tuple[str, str], tmp_path: Path
 ) -> None:
     peers = [f"127.0.0.1:{port}" for port in ports.take(2)]
-    said = what_they_say(peers, settings, tmp_path)
+    said = what_they_say(PROGRAM, peers, told(settings, tmp_path))
     for rank, out in enumerate(said):
         assert out.startswith("InvalidArgumentError: all_reduce 'together': "), said
         assert out.count("\n") == 1, said
@@ -95,7 +72,7 @@ def test_what_leads_to_each_other_need_not_be_the_same(
     hosts: tuple[str, str], settings: tuple[str, str], tmp_path: Path
 ) -> None:
     peers = [f"{host}:{port}" for host, port in zip(hosts, ports.take(2), strict=True)]
-    assert what_they_say(peers, settings, tmp_path) == ["sum: 2.0\n", "sum: 2.0\n"]
+    assert what_they_say(PROGRAM, peers, told(settings, tmp_path)) == ["sum: 2.0\n", "sum: 2.0\n"]
 
 
 def test_a_job_of_which_one_peer_was_told_something_else(kungfu_run: "Jobs") -> None:

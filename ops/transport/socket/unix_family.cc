@@ -11,6 +11,10 @@
 namespace kungfu {
 namespace {
 
+constexpr char kOneUser[] =
+    ": start kungfu-run as the user that its peers run as; without kungfu-run, set KUNGFU_SOCKET_DIR to a directory of "
+    "your own, or leave it out on all peers of this host if they are of several users";
+
 StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -76,12 +80,15 @@ StatusOr<UniqueFd> UnixFamily::Connect(const PeerId& remote) {
 
 Status UnixFamily::CheckDirectory() const {
   const std::string what = "unix: directory '" + directory_ + "'";
-  if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoError(errno, what);
+  if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
+    const Status status = ErrnoError(errno, what);
+    return status.code() == Code::kPermissionDenied ? PermissionDeniedError(status.message() + kOneUser) : status;
+  }
   struct stat info;
   if (lstat(directory_.c_str(), &info) != 0) return ErrnoError(errno, what);
   if (!S_ISDIR(info.st_mode)) return FailedPreconditionError(what + " is not a directory");
   if (info.st_uid != geteuid()) {
-    return FailedPreconditionError(what + " belongs to another user: set KUNGFU_SOCKET_DIR to one of your own");
+    return PermissionDeniedError(what + " belongs to another user" + kOneUser);
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return FailedPreconditionError(what + " can be written to by other users: chmod 700 it, or set KUNGFU_SOCKET_DIR");

@@ -76,10 +76,10 @@ KF_TEST(SharedMemory, IsBelievedOnlyWithTheSecret) {
     EXPECT_FALSE(theirs.ok());
     EXPECT_CONTAINS(theirs.status().message(), why);
   };
-  expect_refused([](SharedMemoryAddress* address) { address->secret[3] ^= 1; }, "is not its memory");
+  expect_refused([](SharedMemoryAddress* address) { address->secret[3] ^= 1; }, "is not its memory: are");
   expect_refused([](SharedMemoryAddress* address) { address->size += 4096; }, "is not its memory");
   expect_refused([](SharedMemoryAddress* address) { address->fd = 0; }, "/proc/");
-  expect_refused([](SharedMemoryAddress* address) { address->fd = 12345; }, "No such file");
+  expect_refused([](SharedMemoryAddress* address) { address->fd = 12345; }, "No such file or directory: are");
   expect_refused([](SharedMemoryAddress* address) { *address = {}; }, "no shared memory");
 }
 

@@ -1,9 +1,12 @@
 // What happens while the peers go over to a membership.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/peer/peer.h"
 #include "tests/cpp/collective/cluster.h"
@@ -111,6 +114,54 @@ KF_TEST(GoingOver, WhoHearsOnlyOfTheOneThatReplacesTheOneThatWasAgreedOnGoesOver
   job.Repeat("ab", "a");
   for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
   job.ExpectSum("ab");
+}
+
+// On its way to the one that was agreed on a peer waits for what is pending. What it hears meanwhile nobody says again
+// when it is there.
+KF_TEST(GoingOver, WhoHearsOnItsWayThatAnotherOneTakesThePlaceGoesOverToThat) {
+  Job job;
+  job.timeout = 60;
+  job.StartMembers("ab");
+  job.Announce("abc", "a");
+  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
+  job.HearEntered('a');
+  const auto agreed = [&] { return job.peer('b')->counters().completed("kungfu/the next membership") == 1; };
+  for (int i = 0; i < 60000 && !agreed(); ++i) usleep(1000);
+  ASSERT_TRUE(agreed());
+  float value = 1;
+  std::future<Status> pending = job.AddUp('b', "pending", &value);
+  const std::string agreed_on = job.LineOf("abc");
+  job.Replace("ab", "a");
+  job.Tell('b', agreed_on + job.LineOf("ab"));
+  EXPECT_EQ(Wait(&pending).code(), Code::kCancelled);
+  for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
+  EXPECT_EQ(VersionOf(job.peer('b')->session()->epoch()), 2u);
+  job.ExpectSum("ab");
+}
+
+// A peer tells of it when the other one is in the old session still; that answers a ping behind it.
+KF_TEST(GoingOver, WhatHasFailedInTheNewSessionFailsForWhoComesLaterToo) {
+  Job job;
+  job.timeout = 60;
+  job.StartMembers("ab");
+  job.Announce("ab", "a");
+  std::future<Status> a = job.Advance('a'), b = job.Advance('b');
+  job.HearEntered('a');
+  uint64_t handle;
+  float first = 1, second = 1;
+  std::future<Status> cancelled = job.AddUp('a', "x", &first, &handle);
+  const std::shared_ptr<Session> session = job.peer('a')->session();
+  session->Cancel(handle);
+  EXPECT_EQ(Wait(&cancelled).code(), Code::kCancelled);
+  std::promise<double> answered;
+  session->Ping(Seconds(60), [&answered](const std::vector<double>& seconds) { answered.set_value(seconds[1]); });
+  EXPECT_TRUE(answered.get_future().get() < 60);
+  job.Repeat("ab", "b");
+  for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
+  std::future<Status> late = job.AddUp('b', "x", &second);
+  const Status status = Wait(&late);
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_CONTAINS(status.message(), "was cancelled at rank 0");
 }
 
 KF_TEST(GoingOver, NewcomersMayDieOneAfterTheOther) {

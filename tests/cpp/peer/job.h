@@ -94,14 +94,19 @@ class Job {
     Repeat(members, told);
   }
   void Repeat(const std::string& members, const std::string& told) {
-    for (const char name : told) {
-      std::promise<void> heard;
-      peer(name)->Propose(1, [&heard](const Status&) { heard.set_value(); });
-      HearQuestion(name);
-      Say(name, "members " + std::to_string(version_) + " " + std::to_string(since_) + " " + NamesOf(members) +
-                    "\nproposed\n");
-      heard.get_future().wait();
-    }
+    for (const char name : told) Tell(name, LineOf(members));
+  }
+  // What the newest one is announced by, if these are its members.
+  std::string LineOf(const std::string& members) const {
+    return "members " + std::to_string(version_) + " " + std::to_string(since_) + " " + NamesOf(members) + "\n";
+  }
+  // In one breath, when the peer has begun all that was asked of it; returns when it has heard.
+  void Tell(char name, const std::string& lines) {
+    std::promise<void> heard;
+    peer(name)->Propose(1, [&heard](const Status&) { heard.set_value(); });
+    HearQuestion(name);
+    Say(name, lines + "proposed\n");
+    heard.get_future().wait();
   }
   void Say(char name, const std::string& line) {
     if (send(lines_[name], line.data(), line.size(), MSG_NOSIGNAL) < 0) Fail(__FILE__, __LINE__, "send");
@@ -151,20 +156,23 @@ class Job {
     for (const char name : names) futures.push_back(Advance(name));
     for (auto& future : futures) EXPECT_OK(Wait(&future));
   }
+  // Begins an all-reduce of `value`, which `handle` (may be null) is to cancel.
+  std::future<Status> AddUp(char name, const char* what, float* value, uint64_t* handle = nullptr) {
+    Operation operation = MakeOperation(Kind::kAllReduce, what);
+    operation.spans = {{value, value, 1}};
+    auto promise = std::make_shared<std::promise<Status>>();
+    operation.done = [promise](const Status& status) { promise->set_value(status); };
+    const uint64_t started = peer(name)->session()->Start(std::move(operation));
+    if (handle != nullptr) *handle = started;
+    return promise->get_future();
+  }
   // Each contributes 1. Several reduce in each other's memory.
   void ExpectSum(const std::string& names) {
     std::vector<float> values(names.size(), 1);
     std::vector<std::future<Status>> futures;
     std::vector<uint64_t> direct;
     for (const char name : names) direct.push_back(peer(name)->counters().direct());
-    for (size_t i = 0; i < names.size(); ++i) {
-      Operation operation = MakeOperation(Kind::kAllReduce, "sum");
-      operation.spans = {{&values[i], &values[i], 1}};
-      auto promise = std::make_shared<std::promise<Status>>();
-      operation.done = [promise](const Status& status) { promise->set_value(status); };
-      peer(names[i])->session()->Start(std::move(operation));
-      futures.push_back(promise->get_future());
-    }
+    for (size_t i = 0; i < names.size(); ++i) futures.push_back(AddUp(names[i], "sum", &values[i]));
     for (auto& future : futures) EXPECT_OK(Wait(&future));
     EXPECT_TRUE(values == std::vector<float>(names.size(), static_cast<float>(names.size())));
     for (size_t i = 0; i < names.size(); ++i) {
@@ -176,10 +184,12 @@ class Job {
  private:
   std::string ControlPath() const { return directory_ + "/control"; }
   // No port is ever bound: the names are those of Unix sockets. Each start has one of its own.
-  std::string NameOf(char name) {
-    return "127.0.0.1:" + std::to_string(1000 + static_cast<unsigned char>(name) + 256 * starts_[name]);
+  std::string NameOf(char name) const {
+    const auto starts = starts_.find(name);
+    const int before = starts == starts_.end() ? 0 : starts->second;
+    return "127.0.0.1:" + std::to_string(1000 + static_cast<unsigned char>(name) + 256 * before);
   }
-  std::string NamesOf(const std::string& names) {
+  std::string NamesOf(const std::string& names) const {
     std::string text;
     for (const char name : names) text += (text.empty() ? "" : ",") + NameOf(name);
     return text;

@@ -7,6 +7,7 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 
+from kungfu_tf.launcher import turn
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.config_source import Source
 from kungfu_tf.launcher.credentials import Credentials
@@ -86,8 +87,7 @@ class Two:
             assert time.monotonic() < deadline, (self.here.done, self.there.done, self.said)
             for director in self.directors:
                 director.advance()
-            for key, events in self.selector.select(0.05):
-                key.data(events)
+            turn.take(self.selector, self.selector.select(0.05))
 
     def until_there(self, *done: str) -> None:
         self.until(lambda: self.there.done == list(done))

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 
-from kungfu_tf.launcher import config_server
+from kungfu_tf.launcher import config_server, turn
 from kungfu_tf.launcher.config_server import ConfigServer
 from kungfu_tf.launcher.store import ClusterStore, Document
 from tests import ports
@@ -62,8 +62,7 @@ class Served:
         with selectors.PollSelector() as selector:
             server = ConfigServer(self.store, listener, TOKEN, selector, self._ended.set)
             while not self._ended.is_set():
-                for key, events in selector.select(0.05):
-                    key.data(events)
+                turn.take(selector, selector.select(0.05))
                 server.advance()
             server.close()
 

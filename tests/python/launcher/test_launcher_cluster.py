@@ -1,4 +1,4 @@
-"""Ranks, ports, GPUs, secrets and the environment of the peers."""
+"""Ranks, ports, GPUs and the environment of the peers."""
 
 import contextlib
 import os
@@ -15,7 +15,6 @@ from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.errors import LaunchError
 from tests import ports
 
-SECRET = "a secret that is long enough"
 TOKEN_FILE = "KUNGFU_CONFIG_TOKEN_FILE"
 
 
@@ -171,109 +170,6 @@ def test_gpus_of_the_environment_come_before_those_of_the_machine(tmp_path: Path
     assert placement.visible_gpus({"CUDA_VISIBLE_DEVICES": "7, 6"}, dev=tmp_path) == ["7", "6"]
     assert placement.visible_gpus({"CUDA_VISIBLE_DEVICES": "7,-1,6"}, dev=tmp_path) == ["7"]
     assert placement.visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, dev=tmp_path) == []
-
-
-def test_on_one_host_secret_and_job_are_random() -> None:
-    one, other = credentials.one_host(), credentials.one_host()
-    assert len(bytes.fromhex(one.secret)) == 32
-    assert one.secret != other.secret
-    assert one.job_id != other.job_id
-    assert one.secret not in repr(one)
-
-
-def test_on_several_hosts_all_runners_agree(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.write_text(SECRET + "\n")
-    path.chmod(0o600)
-    one = credentials.several_hosts({"KUNGFU_SECRET_FILE": str(path)}, "a:1,b:1")
-    other = credentials.several_hosts({"KUNGFU_SECRET": SECRET}, "a:1,b:1")
-    assert one == other
-    assert one.secret == SECRET
-    assert SECRET not in one.job_id
-    assert one.warning is None
-    changed = credentials.several_hosts({"KUNGFU_SECRET": SECRET}, "a:1,b:2")
-    assert changed.job_id != one.job_id
-
-
-def test_without_a_secret_several_hosts_are_refused_and_told_how_to_make_one() -> None:
-    with pytest.raises(LaunchError) as caught:
-        credentials.several_hosts({}, "a:1,b:1")
-    assert "token_hex" in str(caught.value)
-    assert "KUNGFU_SECRET_FILE" in str(caught.value)
-    insecure = credentials.several_hosts({}, "a:1,b:1", insecure=True)
-    assert insecure.warning is not None
-
-
-def test_secrets_that_cannot_be_used(tmp_path: Path) -> None:
-    def refused(**environ: str) -> str:
-        with pytest.raises(LaunchError) as caught:
-            credentials.several_hosts(environ, "a:1,b:1")
-        return str(caught.value)
-
-    path = tmp_path / "secret"
-    assert "cannot read" in refused(KUNGFU_SECRET_FILE=str(path))
-    path.write_text("short\nwhat comes later does not count\n")
-    assert "has 5 characters" in refused(KUNGFU_SECRET_FILE=str(path))
-    path.write_text("x" * (credentials.LONGEST + 1))
-    assert "has more characters" in refused(KUNGFU_SECRET_FILE=str(path))
-    path.write_bytes(SECRET.encode() + b"\r\n")
-    assert "cannot be printed" in refused(KUNGFU_SECRET_FILE=str(path))
-    assert "cannot be printed" in refused(KUNGFU_SECRET="sixteen\x01characters")
-
-
-@pytest.mark.parametrize("content", [SECRET, f"{SECRET}\n", f"  {SECRET} \nanother line\n"])
-def test_runners_and_peers_read_the_same_secret(tmp_path: Path, content: str) -> None:
-    """One peer has it from a runner; the other, which no runner has started, from the file."""
-    path = tmp_path / "secret"
-    path.write_text(content)
-    path.chmod(0o600)
-    read = credentials.several_hosts({"KUNGFU_SECRET_FILE": str(path)}, "a:1,b:1").secret
-    first, last = free_range(2)
-    peers = [f"127.0.0.1:{first}", f"127.0.0.1:{last}"]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", "import kungfu_tf as kf; kf.barrier(); print(kf.size())"],
-            env={
-                **{name: text for name, text in os.environ.items() if "KUNGFU" not in name},
-                "KUNGFU_SELF": peer,
-                "KUNGFU_PEERS": ",".join(peers),
-                "KUNGFU_COLLECTIVE_TIMEOUT": "60",
-                **secret,
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for peer, secret in zip(
-            peers, ({"KUNGFU_SECRET": read}, {"KUNGFU_SECRET_FILE": str(path)}), strict=True
-        )
-    ]
-    assert [process.communicate(timeout=100)[0] for process in processes] == ["2\n", "2\n"]
-
-
-def test_the_secret_itself_goes_before_its_file(tmp_path: Path) -> None:
-    both = {"KUNGFU_SECRET": SECRET, "KUNGFU_SECRET_FILE": str(tmp_path / "none")}
-    assert credentials.several_hosts(both, "a:1,b:1").secret == SECRET
-
-
-def test_a_pipe_is_read_once() -> None:
-    """As that of KUNGFU_SECRET_FILE=<(pass kungfu) is."""
-    reader, writer = os.pipe()
-    with open(reader), open(writer, "w") as file:
-        file.write(SECRET)
-        file.close()
-        environ = {"KUNGFU_SECRET_FILE": f"/dev/fd/{reader}"}
-        environment.check(flags.parse(["program"]), environ)
-        assert credentials.several_hosts(environ, "a:1,b:1").secret == SECRET
-
-
-def test_a_secret_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.write_text(SECRET)
-    path.chmod(0o644)
-    warning = credentials.several_hosts({"KUNGFU_SECRET_FILE": str(path)}, "a:1,b:1").warning
-    assert warning is not None
-    assert "chmod 600" in warning
 
 
 def peer_environment(*words: str, environ: dict[str, str]) -> dict[str, str]:

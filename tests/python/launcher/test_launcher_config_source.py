@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from kungfu_tf.launcher import turn
 from kungfu_tf.launcher.config_client import Client, Problem
 from kungfu_tf.launcher.config_source import OtherServer, OwnServer, Source
 from kungfu_tf.launcher.store import Document
@@ -36,8 +37,7 @@ class Following:
         deadline = time.monotonic() + DEADLINE
         while not condition():
             assert time.monotonic() < deadline, (self.wanted, self.said)
-            for key, events in self.selector.select(0.05):
-                key.data(events)
+            turn.take(self.selector, self.selector.select(0.05))
             self.source.advance()
 
     def asked(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kungfu_tf.launcher import control
+from kungfu_tf.launcher import control, turn
 from kungfu_tf.launcher.control import ControlServer
 
 DEADLINE = 60.0
@@ -30,8 +30,7 @@ class Runner:
         deadline = time.monotonic() + DEADLINE
         while not condition():
             assert time.monotonic() < deadline, "the condition did not come true"
-            for key, events in self.selector.select(0.05):
-                key.data(events)
+            turn.take(self.selector, self.selector.select(0.05))
 
     def connect(self, opening: bytes = b"") -> socket.socket:
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -232,8 +231,7 @@ def test_many_strangers_do_not_keep_a_peer_out(runner: Runner) -> None:
     strangers = []
     for _ in range(2 * control.MOST_STRANGERS):
         strangers.append(runner.connect())
-        for key, events in runner.selector.select(0):
-            key.data(events)
+        turn.take(runner.selector, runner.selector.select(0))
     with runner.hello(5):
         assert runner.is_closed(strangers[0])
     for stranger in strangers:

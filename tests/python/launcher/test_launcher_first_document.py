@@ -19,8 +19,7 @@ from kungfu_tf.launcher.store import ClusterStore
 def wait(said: list[str]) -> None:
     words = ["-w", "-timeout", "20s", "-config-server", "http://127.0.0.1:1", "-init-version", "-1"]
     with SignalPipe() as signals:
-        environ = {"KUNGFU_CONFIG_TOKEN": "t" * 32}
-        first_document.wait(flags.parse([*words, "prog"]), environ, signals, said.append)
+        first_document.wait(flags.parse([*words, "prog"]), "t" * 32, signals, said.append)
 
 
 def test_without_the_process_that_follows_the_server_nobody_waits(
