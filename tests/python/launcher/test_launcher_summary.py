@@ -17,6 +17,7 @@ WELL = Outcome(
     seconds=2.0,
     gone=9.0,
     stopped=False,
+    given_up=False,
     let_go=False,
     reports=(),
     earlier=(),
