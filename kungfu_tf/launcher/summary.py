@@ -1,6 +1,7 @@
 """What is said at the end of a job that did not end well."""
 
 import dataclasses
+import signal
 from collections.abc import Sequence
 
 from kungfu_tf.launcher import process
@@ -113,12 +114,12 @@ def _told_once(lines: Sequence[str]) -> list[str]:
 
 
 def _cause(outcome: Outcome) -> str:
-    hint = ""
+    how = process.describe(outcome.code)
+    if outcome.code != -signal.SIGKILL:
+        return how
     if outcome.given_up:
-        hint = " (by kungfu-run: it gave no sign of life)"
-    elif outcome.code == -9:
-        hint = " (by the kernel if memory ran out: see dmesg)"
-    return process.describe(outcome.code) + hint
+        return f"{how} (by kungfu-run: it gave no sign of life)"
+    return f"{how} (by the kernel if memory ran out: see dmesg)"
 
 
 def _other(outcome: Outcome) -> str:
