@@ -5,7 +5,8 @@
       InvalidArgumentError      also a ValueError: what was asked for cannot be done
         UnsupportedTypeError    also a TypeError: ... for a tensor of this type
       DeadlineExceededError     too slow: a peer did not take part in time
-      PermissionDeniedError     a peer could not prove that it belongs to the job
+      PermissionDeniedError     a peer could not prove that it belongs to the job, or the system
+                                forbids it
       ResourceExhaustedError    a bound was reached
       FailedPreconditionError   not now, e.g. after shutdown
       AbortedError              the membership changed: retry in the new session
@@ -76,7 +77,7 @@ class DeadlineExceededError(KungfuError):
 
 
 class PermissionDeniedError(KungfuError):
-    """A peer could not prove that it belongs to the job."""
+    """A peer could not prove that it belongs to the job, or may not use the files of the job."""
 
     code = 7
 

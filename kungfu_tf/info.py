@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import platform
 import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator
 
@@ -120,4 +121,5 @@ def _others() -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` has seen enough
     sys.exit(main())

@@ -17,7 +17,7 @@
   std::exit(1);
 }
 
-// Of several arrays it is one operation.
+// One operation, of however many arrays.
 inline void AllReduce(const kungfu_span* spans, int num_spans, kungfu_dtype dtype, kungfu_reduce_op op) {
   kungfu_options options{};
   options.name = "benchmark";
@@ -37,7 +37,7 @@ inline void AllReduce(const kungfu_span* spans, int num_spans, kungfu_dtype dtyp
 
 inline kungfu_span InPlace(void* values, size_t count) { return {values, values, count}; }
 
-// Of float32.
+// The arrays are of float32.
 inline void Sum(const std::vector<kungfu_span>& spans) {
   AllReduce(spans.data(), static_cast<int>(spans.size()), KUNGFU_FLOAT32, KUNGFU_SUM);
 }

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kungfu_tf import peer
+import math
+from typing import Any
+
+import numpy as np
+
+from kungfu_tf import _warn, peer
 from kungfu_tf.callbacks.learning_rate import LearningRateCallback
 
 
@@ -20,7 +25,9 @@ class LearningRateWarmupCallback(LearningRateCallback):
     From epoch `warmup_epochs` on the rate is left alone: what lowers it later (ReduceLROnPlateau,
     `LearningRateScheduleCallback` from that epoch on, a scheduler that stands behind this in the
     list) has its way. Make the optimizer with `scale_learning_rate(initial_lr)`, so that a program
-    that starts in a later epoch has the right rate as well.
+    that starts in a later epoch has the right rate as well. Of one that has been made with
+    `initial_lr` itself there is a warning: it may be a rate that was scaled before, as Horovod's
+    callback of this name takes it.
 
     The rate is set before a batch; with `steps_per_execution` before the first of so many. The
     momentum of SGD is not corrected for the change. In the epochs' logs the rate is called
@@ -65,6 +72,23 @@ class LearningRateWarmupCallback(LearningRateCallback):
                 f"not {warmup_epochs!r}"
             )
         self.warmup_epochs = warmup_epochs
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Looks, before the first change, whether the rate may have been scaled before."""
+        if epoch == 0 and peer.size() > 1 and peer.epoch() == 0:  # not what fewer have trained with
+            self._check_unscaled()
+        super().on_epoch_begin(epoch, logs)
+
+    def _check_unscaled(self) -> None:
+        rate = float(np.asarray(self._optimizer().learning_rate))
+        if not math.isclose(rate, self.initial_lr, rel_tol=1e-6):  # it is a float32
+            return
+        _warn.warn(
+            f"LearningRateWarmupCallback: the optimizer has the learning rate {self.initial_lr:g}, "
+            f"which is initial_lr, too, and will get {self._rate(1.0):g}, {peer.size()} times as "
+            "much. initial_lr is the rate of one process, not scaled. If it is, make the optimizer "
+            f"with scale_learning_rate({self.initial_lr:g})"
+        )
 
     def rate_of_epoch(self, epoch: int) -> float | None:
         """The scaled one when the warm-up is over, once."""

@@ -53,6 +53,13 @@ def empty_batches(element_spec: Any) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(empty_batch(element_spec)).repeat()
 
 
+def allows_any_size(element_spec: Any) -> bool:
+    """Whether batches of such dense tensors may have any number of samples, also none."""
+    specs = tf.nest.flatten(element_spec)
+    dense = [spec for spec in specs if isinstance(spec, tf.TensorSpec) and spec.shape.rank]
+    return len(dense) == len(specs) and all(spec.shape[0] is None for spec in dense)
+
+
 def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset, in which empty batches get the dimensions of the last batch before them.
 

@@ -143,10 +143,10 @@ def _from_whole_rounds(dataset: tf.data.Dataset, rank: int, size: int) -> tf.dat
 def _log_dropped(count: int, size: int) -> None:
     if count == tf.data.UNKNOWN_CARDINALITY:
         _log.warning(
-            "data.shard: the dataset's length is unknown; if it is not a multiple of %d, %s of "
-            "each pass used by no peer",
+            "data.shard: the dataset's length is unknown; if it is not a multiple of %d, no peer "
+            "uses the last %s of a pass",
             size,
-            "the last element is" if size == 2 else f"the last elements, up to {size - 1}, are",
+            "element" if size == 2 else f"elements, up to {size - 1},",
         )
     elif count % size:
         _log.warning(

@@ -12,7 +12,14 @@ import tensorflow as tf
 
 from kungfu_tf import _batch, _keras, _weight, ops, peer
 from kungfu_tf._warn import warn
-from kungfu_tf.data.empty import empty_batches, like_the_last, samples_of, stand_in, step_on
+from kungfu_tf.data.empty import (
+    allows_any_size,
+    empty_batches,
+    like_the_last,
+    samples_of,
+    stand_in,
+    step_on,
+)
 from kungfu_tf.data.even import UNKNOWN, agree, prolong
 from kungfu_tf.data.position import batches_of
 from kungfu_tf.data.rebatch import Sizes, rebatched
@@ -269,9 +276,9 @@ def _even_in_each_pass(dataset: tf.data.Dataset, mine: int, length: int) -> tf.d
     """The dataset with `length` batches, of which it has `mine`, in each pass through it.
 
     The one that it is made for may lack none, and another some: where the dataset knows the size of
-    its batches nothing is to be traced anew for that.
+    its batches, as empty ones do not, nothing is to be traced anew for that.
     """
-    if peer.alone():
+    if peer.alone() or (mine == length and allows_any_size(dataset.element_spec)):
         return dataset
     empty = empty_batches(dataset.element_spec)
     longer = dataset.concatenate(empty.take(length - mine))

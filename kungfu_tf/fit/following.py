@@ -178,7 +178,7 @@ class FollowSteps(Callback):
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """All get rank 0's learning rates before other callbacks look; the variables follow."""
         del batch, logs
-        if self._goes_on:
+        if self._goes_on and not peer.alone():
             _share_rates(self.model)
             self._goes_on = False
         self._following.tell()

@@ -15,7 +15,7 @@ from kungfu_tf.policy.policies import Policies
 from kungfu_tf.policy.training import Training
 from kungfu_tf.variables import GraphKeys
 
-_TRAINED_STEPS = "trained_steps"  # a checkpoint has how many, too
+_TRAINED_STEPS = "trained_steps"  # a variable, so that checkpoints keep it
 
 
 class PolicyHook(Hook):
@@ -26,7 +26,8 @@ class PolicyHook(Hook):
     change the learning rate, the optimizer must be made with the variable
     `kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)`. The hook counts in
     samples of all peers: an epoch begins and ends where their number says so, and training stops
-    after the last. With an `ElasticHook`, newcomers go on where the others are: their policies are
+    after the last. A session that is restored from a checkpoint goes on in its epoch and at its
+    step. With an `ElasticHook`, newcomers go on where the others are: their policies are
     called from the next step on.
 
     Args:

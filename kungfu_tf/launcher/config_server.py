@@ -201,6 +201,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _open_store(file: str, init: str) -> ClusterStore:
+    if file and not os.access(folder := Path(file).absolute().parent, os.W_OK | os.X_OK):
+        raise LaunchError(f"-file: '{file}' cannot be kept: nothing can be written to '{folder}'")
     try:
         kept = ClusterStore(Path(file) if file else None)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -255,10 +255,10 @@ def choose(
     port = options.builtin_config_port
     if port is None:
         return Source(store)
-    given, named = given_secrets.usable(job.config_token), "KUNGFU_CONFIG_TOKEN"
-    if given is None:
-        given, named = credentials.new_token(job.directory.config_token), job.directory.config_token
-    source = OwnServer(store, port, given, selector, follow, say)
+    own, named = given_secrets.usable(job.config_token), "KUNGFU_CONFIG_TOKEN"
+    if own is None:
+        own, named = credentials.new_token(job.directory.config_token), job.directory.config_token
+    source = OwnServer(store, port, own, selector, follow, say)
     say(f"config server: http://127.0.0.1:{port}, token in {named}")
     return source
 

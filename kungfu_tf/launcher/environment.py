@@ -35,10 +35,10 @@ _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 class Job:
     """What all peers of this host have in common.
 
-    `config_token`: that of the user. `cores`: those that each stays on, by local rank; empty: on
-    none. `inherited` are descriptors that each gets. `restarts`: how often the job was started
-    anew, `recoveries` of which after a failure; `progress`: how far it was then; `began`: when it
-    was first started.
+    `config_token`: what the user has given to ask a config server with. `cores`: those that each
+    stays on, by local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`:
+    how often the job was started anew, `recoveries` of which after a failure; `progress`: how far
+    it was then; `began`: when it was first started.
     """
 
     cluster: Cluster

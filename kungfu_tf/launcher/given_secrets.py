@@ -45,7 +45,7 @@ def read(environ: Mapping[str, str]) -> Given:
     """All that a job may need, whether or not this one does.
 
     Raises:
-        LaunchError: A file cannot be read, or what it has not be used.
+        LaunchError: A file cannot be read, or its secret cannot be used.
     """
     return Given(secret(environ), config_token(environ))
 

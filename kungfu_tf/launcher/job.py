@@ -384,6 +384,7 @@ class JobLoop:
             seconds=entry.ended - entry.started,
             gone=_gone(entry.ended, contact.lost),
             stopped=rank in self._stopped,
+            given_up=rank in self._silence.given_up,
             let_go=contact.let_go,
             reports=[report.text for report in contact.reports[len(earlier) :]],
             earlier=earlier,

@@ -110,7 +110,7 @@ class PeerProcess:
         return {"stdout": self._process.stdout, "stderr": self._process.stderr}
 
     def signal(self, number: int) -> None:
-        """To the process and its group, as a terminal does; to no other user's, if we may not."""
+        """To the process and its group, as a terminal does; not to those that we may not signal."""
         if self.running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)

@@ -11,6 +11,9 @@ SILENT_AFTER = 10.0
 class Silence:
     """Tells of them, and gives them up where they are to be. Used by the event loop's thread only.
 
+    Attributes:
+        given_up: Which ones were.
+
     Args:
         contacts: What is known of each peer, by its number.
         say: A line for the user.
@@ -31,15 +34,15 @@ class Silence:
         self._patience = patience
         self._give_up = give_up
         self._silent: set[int] = set()
-        self._given_up: set[int] = set()
+        self.given_up: set[int] = set()
 
     def check(self) -> None:
         """To be called now and then."""
         now = time.monotonic()
         for number, contact in self._contacts.items():
             silent = now - (contact.heard or now) if contact.connected else 0.0
-            if self._patience and silent > self._patience and number not in self._given_up:
-                self._given_up.add(number)
+            if self._patience and silent > self._patience and number not in self.given_up:
+                self.given_up.add(number)
                 self._say(f"rank {number} is killed: no sign of life for {self._patience:g} s")
                 self._give_up(number)
             quiet = silent > SILENT_AFTER

@@ -1,6 +1,7 @@
 """What is said at the end of a job that did not end well."""
 
 import dataclasses
+import signal
 from collections.abc import Sequence
 
 from kungfu_tf.launcher import process
@@ -14,9 +15,10 @@ class Outcome:
     """How one peer ended.
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
-    went first. `stopped`: it ended after the launcher had asked it to. `let_go`: it had been told
-    that the others go on without it. `reports`: errors that it saw before its end; `earlier`:
-    others, after which it lived on.
+    went first. `stopped`: it ended after the launcher had asked it to. `given_up`: the launcher
+    killed it, since it gave no sign of life. `let_go`: it had been told that the others go on
+    without it. `reports`: errors that it saw before its end; `earlier`: others, after which it
+    lived on.
     """
 
     rank: int
@@ -26,6 +28,7 @@ class Outcome:
     seconds: float
     gone: float
     stopped: bool
+    given_up: bool
     let_go: bool
     reports: Sequence[str]
     earlier: Sequence[str]
@@ -82,14 +85,12 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     lines = []
     for outcome in missed:
         lines.append(
-            f"{_peer(outcome)} may have been waited for: {_cause(outcome.code)}, after"
+            f"{_peer(outcome)} may have been waited for: {_cause(outcome)}, after"
             f" {outcome.seconds:.1f} s"
         )
         lines += saw(outcome)
     if first is not None:
-        lines.append(
-            f"{_peer(first)} failed first: {_cause(first.code)}, after {first.seconds:.1f} s"
-        )
+        lines.append(f"{_peer(first)} failed first: {_cause(first)}, after {first.seconds:.1f} s")
         lines += saw(first)
         if first.last_lines:
             lines.append("  its last lines:")
@@ -112,9 +113,13 @@ def _told_once(lines: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(line for line in lines if line.strip(" ^~")))
 
 
-def _cause(code: int) -> str:
-    hint = " (by the kernel if memory ran out: see dmesg)" if code == -9 else ""
-    return process.describe(code) + hint
+def _cause(outcome: Outcome) -> str:
+    how = process.describe(outcome.code)
+    if outcome.code != -signal.SIGKILL:
+        return how
+    if outcome.given_up:
+        return f"{how} (by kungfu-run: it gave no sign of life)"
+    return f"{how} (by the kernel if memory ran out: see dmesg)"
 
 
 def _other(outcome: Outcome) -> str:

@@ -39,7 +39,7 @@ Those that show when it runs are TensorFlow's, raised by eager calls, functions 
     tf.errors.UnavailableError          a peer is gone
     tf.errors.CancelledError            the step failed elsewhere, here or on another peer, or this
                                         peer was shut down in the middle
-    tf.errors.PermissionDeniedError     a peer does not know the job's secret
+    tf.errors.PermissionDeniedError     a peer does not know the job's secret, or is of another user
     tf.errors.FailedPreconditionError   after `kungfu_tf.shutdown`, and in a forked process
     tf.errors.ResourceExhaustedError    there is no memory for the result
 """

@@ -19,7 +19,7 @@ enum class Code : int {
   kDeadlineExceeded = 4,  // too slow
   kNotFound = 5,
   kAlreadyExists = 6,
-  kPermissionDenied = 7,   // the handshake failed
+  kPermissionDenied = 7,   // the handshake failed, or the system forbids it
   kResourceExhausted = 8,  // a bound was reached
   kFailedPrecondition = 9,
   kAborted = 10,  // the membership changed: retry in the new session

@@ -76,10 +76,10 @@ Status Control::OpenOnLoop(Seconds patience) {
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno == EAGAIN) return DeadlineExceededError(what + ": the runner accepts no connection");
-    if (errno == EACCES) {
-      return PermissionDeniedError(what + ": Permission denied: start kungfu-run as the user that its peers run as");
-    }
-    return ErrnoError(errno, what);
+    const bool may_not = errno == EACCES;
+    const Status status = ErrnoError(errno, what);
+    if (!may_not) return status;
+    return PermissionDeniedError(status.message() + ": start kungfu-run as the user that its peers run as");
   }
   fd_ = std::move(fd);
   loop_->WatchOnLoop(fd_.get(), EPOLLIN, this);

@@ -7,30 +7,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.fault.hosts import Hosts
+from tests.waiting import DEADLINE, until
 
 REPOSITORY = Path(__file__).parents[2]
-DEADLINE = 240.0  # generous: only a test that fails ever waits so long
 
 # A shell that runs the tests in the background makes them ignore the one, nohup the other; and with
 # them what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def until(condition: Callable[[], object], what: Callable[[], str]) -> None:
-    """Polls until something is true; an error that says what was not, if it takes too long."""
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE:g} s: {what()}"
-        time.sleep(0.01)
 
 
 class Launch:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import ports
-from tests.fault.by_hand import what_they_say
+from tests.by_hand import what_they_say
 from tests.fault.elastic import PYTHON
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def test_by_hand_too(tmp_path: Path) -> None:
     assert "leave it out on all peers of this host if they are of several users\n" in second
 
 
-def test_a_peer_that_may_not_be_killed_is_waited_for_in_vain(
+def test_a_peer_that_may_not_be_killed_is_told_of_and_waited_for(
     kungfu_run: Jobs, tmp_path: Path
 ) -> None:
     skip_without(WITHOUT_KILL)
@@ -186,8 +186,10 @@ os.read(end, 1)
 """
     launch = kungfu_run(*PYTHON, program, through=WITHOUT_KILL, KUNGFU_GRACE="0.2")
     launch.until_printed("here")
-    launch.process.terminate()
-    launch.until_said("cannot be killed")
-    os.write(end, b"!")
+    try:
+        launch.process.terminate()
+        launch.until_said("cannot be killed")
+    finally:
+        os.write(end, b"!")
+        os.close(end)
     assert launch.wait() == 128 + signal.SIGTERM
-    os.close(end)

@@ -35,6 +35,7 @@ def test_a_job_is_started_anew_after_each_failure(kungfu_run: Jobs, tmp_path: Pa
     assert "failed first: killed by SIGKILL" in launch.err
     assert "starting all anew, 2 peers, 1 of at most 10 times after a failure" in launch.err
     assert "rank 1 is killed: no sign of life for 5 s" in launch.err
+    assert "killed by SIGKILL (by kungfu-run: it gave no sign of life)" in launch.err
     assert (tmp_path / "logs/rank-1.stdout.log").read_text().count("run") == 3
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 import kungfu_tf as kf
 from kungfu_tf import _measured
-from tests.fault.conftest import until
+from tests.waiting import until
 keras = tf.keras
 INTERVAL = 10
 class Watches(kf.policy.BasePolicy):

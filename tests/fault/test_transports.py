@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import ports
-from tests.fault.by_hand import what_they_say
+from tests.by_hand import what_they_say
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs

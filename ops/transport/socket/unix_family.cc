@@ -81,8 +81,9 @@ StatusOr<UniqueFd> UnixFamily::Connect(const PeerId& remote) {
 Status UnixFamily::CheckDirectory() const {
   const std::string what = "unix: directory '" + directory_ + "'";
   if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
+    const bool may_not = errno == EACCES;
     const Status status = ErrnoError(errno, what);
-    return status.code() == Code::kPermissionDenied ? PermissionDeniedError(status.message() + kOneUser) : status;
+    return may_not ? PermissionDeniedError(status.message() + kOneUser) : status;
   }
   struct stat info;
   if (lstat(directory_.c_str(), &info) != 0) return ErrnoError(errno, what);

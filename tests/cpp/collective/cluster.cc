@@ -108,8 +108,12 @@ int NumEntries(const char* path) {
 }
 
 bool ComesDownTo(int most, const char* path) {
-  for (int i = 0; i < 60000 && NumEntries(path) > most; ++i) usleep(1000);
-  return NumEntries(path) <= most;
+  return Becomes([most, path] { return NumEntries(path) <= most; });
+}
+
+bool Becomes(const std::function<bool()>& condition) {
+  for (int i = 0; i < 60000 && !condition(); ++i) usleep(1000);
+  return condition();
 }
 
 void ExpectAllOk(const std::vector<Status>& statuses) {

@@ -64,6 +64,8 @@ Status Wait(std::future<Status>* future);
 int NumEntries(const char* path);
 // Whether it has at most so many, at once or soon: a thread that has been joined may still be there for a moment.
 bool ComesDownTo(int most, const char* path);
+// Of what nobody is told of: whether it becomes true within a minute.
+bool Becomes(const std::function<bool()>& condition);
 void ExpectAllOk(const std::vector<Status>& statuses);
 
 Operation MakeOperation(Kind kind, const std::string& name, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::kSum,

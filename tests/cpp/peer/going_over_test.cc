@@ -1,8 +1,7 @@
 // What happens while the peers go over to a membership.
 
-#include <unistd.h>
-
 #include <chrono>
+#include <cmath>
 #include <future>
 #include <memory>
 #include <string>
@@ -126,8 +125,7 @@ KF_TEST(GoingOver, WhoHearsOnItsWayThatAnotherOneTakesThePlaceGoesOverToThat) {
   std::future<Status> a = job.Advance('a'), b = job.Advance('b');
   job.HearEntered('a');
   const auto agreed = [&] { return job.peer('b')->counters().completed("kungfu/the next membership") == 1; };
-  for (int i = 0; i < 60000 && !agreed(); ++i) usleep(1000);
-  ASSERT_TRUE(agreed());
+  ASSERT_TRUE(Becomes(agreed));
   float value = 1;
   std::future<Status> pending = job.AddUp('b', "pending", &value);
   const std::string agreed_on = job.LineOf("abc");
@@ -155,7 +153,7 @@ KF_TEST(GoingOver, WhatHasFailedInTheNewSessionFailsForWhoComesLaterToo) {
   EXPECT_EQ(Wait(&cancelled).code(), Code::kCancelled);
   std::promise<double> answered;
   session->Ping(Seconds(60), [&answered](const std::vector<double>& seconds) { answered.set_value(seconds[1]); });
-  EXPECT_TRUE(answered.get_future().get() < 60);
+  EXPECT_TRUE(std::isfinite(answered.get_future().get()));  // it has answered
   job.Repeat("ab", "b");
   for (auto* future : {&a, &b}) EXPECT_OK(Wait(future));
   std::future<Status> late = job.AddUp('b', "x", &second);

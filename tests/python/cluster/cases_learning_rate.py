@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import tensorflow as tf
 import training
@@ -96,6 +98,18 @@ def case_warmup():
     for make in sgd_families():
         chosen = [callbacks.LearningRateWarmupCallback(LR, warmup_epochs=3)]
         assert_rates(*fit(make(9.0), chosen), warmup(3))
+
+
+def case_a_rate_that_may_have_been_scaled_before():
+    """As Horovod's callback of this name takes it."""
+    chosen = [callbacks.LearningRateWarmupCallback(LR, warmup_epochs=3)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for rate in (callbacks.scale_learning_rate(LR), LR):
+            assert_rates(*fit(keras.optimizers.SGD(rate), chosen), warmup(3))
+    said = [str(w.message) for w in caught if "initial_lr" in str(w.message)]
+    assert len(said) == 1
+    assert "has the learning rate 0.25, which is initial_lr, too, and will get 0.5" in said[0]
 
 
 def case_without_warmup_the_rate_is_scaled_at_once():

@@ -154,6 +154,16 @@ def test_wrong_command_lines(
     assert why in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUNGFU_CONFIG_TOKEN", TOKEN)
+    file = tmp_path / "none" / "kept.json"
+    assert config_server.main(["-port", "0", "-file", str(file)]) == 2
+    said = f"-file: '{file}' cannot be kept: nothing can be written to '{file.parent}'"
+    assert said in capsys.readouterr().err
+
+
 def test_a_server_wants_a_token(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from kungfu_tf.launcher import credentials, given_secrets
 from kungfu_tf.launcher.credentials import Credentials
 from kungfu_tf.launcher.errors import LaunchError
 from tests import ports
+from tests.by_hand import what_they_say
+from tests.waiting import until
 
 SECRET = "a secret that is long enough"
 FILES = ["KUNGFU_SECRET_FILE", "KUNGFU_CONFIG_TOKEN_FILE"]
@@ -97,25 +98,9 @@ def test_runners_and_peers_read_the_same_secret(tmp_path: Path, content: str) ->
     path.chmod(0o600)
     read = on_several_hosts(KUNGFU_SECRET_FILE=str(path)).secret
     peers = [f"127.0.0.1:{port}" for port in ports.take(2)]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", "import kungfu_tf as kf; kf.barrier(); print(kf.size())"],
-            env={
-                **{name: text for name, text in os.environ.items() if "KUNGFU" not in name},
-                "KUNGFU_SELF": peer,
-                "KUNGFU_PEERS": ",".join(peers),
-                "KUNGFU_COLLECTIVE_TIMEOUT": "60",
-                **secret,
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for peer, secret in zip(
-            peers, ({"KUNGFU_SECRET": read}, {"KUNGFU_SECRET_FILE": str(path)}), strict=True
-        )
-    ]
-    assert [process.communicate(timeout=100)[0] for process in processes] == ["2\n", "2\n"]
+    environs = [{"KUNGFU_SECRET": read}, {"KUNGFU_SECRET": "", "KUNGFU_SECRET_FILE": str(path)}]
+    program = "import kungfu_tf as kf; kf.barrier(); print(kf.size())"
+    assert what_they_say(program, peers, environs) == ["2\n", "2\n"]
 
 
 def test_the_secret_itself_goes_before_its_file(tmp_path: Path) -> None:
@@ -175,7 +160,8 @@ def test_a_pipe_is_waited_for_and_its_writer_need_not_end(pipe: str) -> None:
     reader.start()
     with open(when_read(pipe), "wb", buffering=0) as file:
         file.write(SECRET[:5].encode())
-        until(lambda: fcntl.ioctl(file, termios.FIONREAD, b"\0" * 4) == b"\0" * 4)  # it is taken
+        none = b"\0" * 4
+        until(lambda: fcntl.ioctl(file, termios.FIONREAD, none) == none, lambda: "it is taken")
         file.write(SECRET[5:].encode() + b"\nmore")
         reader.join(DEADLINE)
         assert read == [SECRET]
@@ -190,15 +176,8 @@ def when_read(pipe: str) -> int:
             ends.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
         return bool(ends)
 
-    until(opens)
+    until(opens, lambda: "somebody reads the pipe")
     return ends[0]
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 RUN = """

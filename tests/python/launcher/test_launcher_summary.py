@@ -17,6 +17,7 @@ WELL = Outcome(
     seconds=2.0,
     gone=9.0,
     stopped=False,
+    given_up=False,
     let_go=False,
     reports=(),
     earlier=(),
@@ -35,6 +36,20 @@ def ended(rank: int, code: int, *, gone: float, stopped: bool = False, report: s
         reports=(report,) if report else (),
         last_lines=(f"last of {rank}",),
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "given_up", "how"),
+    [
+        (-9, True, "killed by SIGKILL (by kungfu-run: it gave no sign of life), after"),
+        (-9, False, "killed by SIGKILL (by the kernel if memory ran out: see dmesg), after"),
+        (1, True, "exit code 1, after"),
+        (-15, False, "killed by SIGTERM, after"),
+    ],
+)
+def test_who_killed_it(code: int, given_up: bool, how: str) -> None:
+    outcome = dataclasses.replace(ended(1, code, gone=1.0), given_up=given_up)
+    assert f"failed first: {how}" in summary.describe([outcome])
 
 
 def test_who_went_first_failed_first() -> None:

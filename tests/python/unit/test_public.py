@@ -345,6 +345,15 @@ def test_info_prints_every_variable() -> None:
     assert "until it is said who is missing  [default: 10]\n" in text
 
 
+def test_info_may_be_read_in_part() -> None:
+    command = [sys.executable, "-m", "kungfu_tf.info"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()  # before it has begun to write
+        assert process.stderr.read() == ""
+
+
 def test_info_says_what_is_in_force_and_what_is_not_understood() -> None:
     command = [sys.executable, "-m", "kungfu_tf.info"]
     plain = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tests.fault.conftest import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+REPOSITORY = Path(__file__).parents[1]
 # Long enough for any machine, and shorter than they would wait for each other.
 PATIENCE = 100
 
