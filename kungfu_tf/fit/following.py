@@ -165,7 +165,7 @@ class FollowSteps(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
-        self._goes_on = self._following.step > 0
+        self._goes_on = self._following.step > 0 and not peer.alone()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         del logs
@@ -178,7 +178,7 @@ class FollowSteps(Callback):
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """All get rank 0's learning rates before other callbacks look; the variables follow."""
         del batch, logs
-        if self._goes_on and not peer.alone():
+        if self._goes_on:
             _share_rates(self.model)
             self._goes_on = False
         self._following.tell()
