@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "ops/base/bytes.h"
-#include "ops/base/copy.h"
 
 namespace kungfu {
 namespace {
@@ -117,8 +116,9 @@ DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, Direct
 
 }  // namespace
 
-std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& send, const Pieces& recv,
-                                                   const std::vector<Range>& own, size_t element_size) {
+std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, CrossCoreCopier* copier, const Payload& send,
+                                                   const Pieces& recv, const std::vector<Range>& own,
+                                                   size_t element_size) {
   const std::vector<Part> sends = Marked(SendParts(*arena, send), own);
   const std::vector<Part> recvs = Marked(RecvParts(*arena, recv, element_size), own);
   Sizes sizes;
@@ -141,7 +141,7 @@ std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, const Payload& 
   uint64_t next = buffers->table_ + table;
   auto* entry = reinterpret_cast<DirectEntry*>(block);
   entry = Describe(*arena, sends, entry, &next,
-                   [](const Part& part, char* place) { CopyBytes(place, part.data, part.size); });
+                   [&](const Part& part, char* place) { copier->Copy(place, part.data, part.size); });
   Describe(*arena, recvs, entry, &next, [&](const Part& part, char* place) {
     buffers->results_.push_back({place, part.size});
     buffers->destinations_.push_back({part.data, part.size});

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/base/cross_core_copier.h"
 #include "ops/collective/pieces.h"
 #include "ops/memory/arena.h"
 #include "ops/plan/partition.h"
@@ -30,8 +31,8 @@ class DirectBuffers {
   // Null if too much of the data lies elsewhere, or the arena has no room. What others read of it is in its place from
   // here on. `own`: what nobody else reads or writes, in bytes of either list, in order.
   // REQUIRES: there is room for as much as is sent; more may be received.
-  static std::unique_ptr<DirectBuffers> Make(Arena* arena, const Payload& send, const Pieces& recv,
-                                             const std::vector<Range>& own, size_t element_size);
+  static std::unique_ptr<DirectBuffers> Make(Arena* arena, CrossCoreCopier* copier, const Payload& send,
+                                             const Pieces& recv, const std::vector<Range>& own, size_t element_size);
   // Unless it was released, others may still write: what they could reach is withdrawn from the arena.
   ~DirectBuffers();
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ops/base/bytes.h"
+#include "ops/base/cross_core_copier.h"
 #include "ops/base/logging.h"
 #include "ops/base/status.h"
 #include "ops/memory/arena.h"
@@ -76,6 +77,8 @@ class DirectGroup : private FdHandler, private Pollable {
   MutableBytes ArenaOf(int place) const {
     return place == place_ ? arena_->bytes() : MutableBytes{peers_[place].arena.data(), peers_[place].arena.size()};
   }
+  // For what a peer reads next, or, by the place of this one, any of the others.
+  CrossCoreCopier* CopierTo(int place) { return &copiers_[place]; }
   // What a peer that was met has finished by a slot. What it had written before is visible to who sees the count.
   uint64_t FinishedOnLoop(int place, int slot) const {
     KF_DCHECK(loop_->InLoop());
@@ -132,6 +135,7 @@ class DirectGroup : private FdHandler, private Pollable {
   UniqueFd bell_, bell_writer_;  // the second so that it is never closed
   DirectEndpoint endpoint_;
   std::vector<Peer> peers_;  // by place; empty for this one
+  std::vector<CrossCoreCopier> copiers_;  // by place
   std::vector<int> free_slots_;
   std::set<DirectWaiter*> waiters_;
   bool sleeps_ = false;  // as the board says

@@ -46,13 +46,15 @@ class DirectMover : public HostMover {
     const uint64_t total = TotalSize(data[place()].send);
     const Range share = Share(total);
     std::vector<Payload> operands;
-    std::vector<Pieces> results = {Slice(data[place()].recv, share.begin, share.size())};
+    std::vector<DirectReduction::Elsewhere> elsewhere;
     for (int other = 0; other < group().size(); ++other) {
       operands.push_back(Slice(data[other].send, share.begin, share.size()));
-      if (other != place()) results.push_back(Slice(data[other].recv, share.begin, share.size()));
+      if (other == place()) continue;
+      elsewhere.push_back({Slice(data[other].recv, share.begin, share.size()), CopierTo(other)});
     }
-    reduction_ = std::make_unique<DirectReduction>(std::move(operands), std::move(results), movement().dtype,
-                                                   movement().op, movement().size);
+    reduction_ =
+        std::make_unique<DirectReduction>(std::move(operands), Slice(data[place()].recv, share.begin, share.size()),
+                                          std::move(elsewhere), movement().dtype, movement().op, movement().size);
     if (measures()) {
       reduction_->MeasureOperands();
       reduction_->MeasureResult();

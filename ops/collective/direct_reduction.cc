@@ -1,7 +1,6 @@
 #include "ops/collective/direct_reduction.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "ops/base/reduce.h"
@@ -35,11 +34,15 @@ DirectReduction::DirectReduction(std::vector<Payload> operands, DType dtype, Red
   for (Payload& operand : operands) operands_.push_back({std::move(operand)});
 }
 
-DirectReduction::DirectReduction(std::vector<Payload> operands, std::vector<Pieces> results, DType dtype, ReduceOp op,
-                                 int peers)
+DirectReduction::DirectReduction(std::vector<Payload> operands, Pieces result, std::vector<Elsewhere> elsewhere,
+                                 DType dtype, ReduceOp op, int peers)
     : DirectReduction(std::move(operands), dtype, op, peers) {
-  results_.reserve(results.size());
-  for (Pieces& result : results) results_.push_back({std::move(result)});
+  results_.reserve(1 + elsewhere.size());
+  results_.push_back({std::move(result)});
+  for (Elsewhere& other : elsewhere) {
+    results_.push_back({std::move(other.pieces)});
+    copiers_.push_back(other.copier);
+  }
   if (accumulator_ != dtype_) {
     wide_.reset(new float[kBlock / SizeOf(dtype_)]);
   } else if (operands_.size() > 2) {
@@ -105,7 +108,9 @@ void DirectReduction::Block(size_t bytes) {
     }
     if (result_squares_) result_squares_->Add(results_[0].data(), count, dtype_);
   }
-  for (size_t i = filled; i < results_.size(); ++i) std::memcpy(results_[i].data(), results_[0].data(), bytes);
+  for (size_t i = filled; i < results_.size(); ++i) {
+    copiers_[i - 1]->Copy(results_[i].data(), results_[0].data(), bytes);
+  }
 }
 
 // Whether there is a loop that adds and measures in one go.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/base/bytes.h"
+#include "ops/base/cross_core_copier.h"
 #include "ops/base/dtype.h"
 #include "ops/base/squared_norm.h"
 #include "ops/collective/pieces.h"
@@ -20,9 +21,16 @@ namespace kungfu {
 // same memory may be an operand and a result.
 class DirectReduction {
  public:
-  // Of at least two arrays of equal sizes, with boundaries of pieces between elements. The first result is where it is
-  // computed. A mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
-  DirectReduction(std::vector<Payload> operands, std::vector<Pieces> results, DType dtype, ReduceOp op, int peers);
+  // Where the result is wanted, too, and by what it gets there.
+  struct Elsewhere {
+    Pieces pieces;
+    CrossCoreCopier* copier;
+  };
+
+  // Of at least two arrays of equal sizes, with boundaries of pieces between elements. It is computed in `result`. A
+  // mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
+  DirectReduction(std::vector<Payload> operands, Pieces result, std::vector<Elsewhere> elsewhere, DType dtype,
+                  ReduceOp op, int peers);
   // The same of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is left in
   // `total`, which it fits.
   DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op);
@@ -69,6 +77,7 @@ class DirectReduction {
   uint64_t left_;
   std::vector<Cursor<Payload>> operands_;
   std::vector<Cursor<Pieces>> results_;
+  std::vector<CrossCoreCopier*> copiers_;    // of the results behind the first
   std::unique_ptr<char[]> partial_;          // of more than two operands
   std::unique_ptr<float[]> wide_;            // of operands that are combined in float32
   float* total_ = nullptr;                   // where those stay that are not rounded

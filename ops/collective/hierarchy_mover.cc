@@ -134,8 +134,8 @@ class HierarchyMover : public HostMover {
       share->total = std::make_unique<Accumulator>(share->size / SizeOf(dtype), dtype, op);
       share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->total.get(), dtype, op);
     } else {
-      share->reduction =
-          std::make_unique<DirectReduction>(std::move(operands), std::vector<Pieces>{share->chunk.recv}, dtype, op, 0);
+      share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->chunk.recv,
+                                                           std::vector<DirectReduction::Elsewhere>(), dtype, op, 0);
     }
     if (measures()) share->reduction->MeasureOperands();
   }
@@ -143,7 +143,9 @@ class HierarchyMover : public HostMover {
   void Spread(Share* share) {
     const uint64_t size = std::min(kSlice, share->size - share->spread);
     const Payload result = Slice(share->chunk.send, share->spread, size);
-    for (const int other : others_) Copy(result, Slice(data_[other].recv, share->begin + share->spread, size));
+    for (const int other : others_) {
+      Copy(result, Slice(data_[other].recv, share->begin + share->spread, size), CopierTo(other));
+    }
     if (measures() && Concludes(share->chunk, rank())) AddSquares(result, movement().dtype, &share->received);
     share->spread += size;
     if (share->spread < share->size) return;

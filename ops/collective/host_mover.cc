@@ -95,7 +95,8 @@ void HostMover::Prepare() {
   slot_ = group_->TakeSlotOnLoop();
   if (slot_ < 0) return;
   const uint64_t total = TotalSize(here_.send);
-  buffers_ = DirectBuffers::Make(group_->arena(), here_.send, here_.recv, Own(total), SizeOf(movement_.dtype));
+  buffers_ = DirectBuffers::Make(group_->arena(), CopierTo(place()), here_.send, here_.recv, Own(total),
+                                 SizeOf(movement_.dtype));
   if (!buffers_) return;
   mine() = {1,
             movement_.measurement && movement_.measurement->wanted,

@@ -5,6 +5,24 @@
 #include "ops/base/copy.h"
 
 namespace kungfu {
+namespace {
+
+// Calls `copy(to, from, size)` for what lies in one piece there and here.
+template <typename Function>
+void ForEachStretch(const Payload& from, const Pieces& to, Function copy) {
+  size_t from_piece = 0, from_offset = 0, to_piece = 0, to_offset = 0;
+  while (true) {
+    Advance(from, &from_piece, &from_offset);
+    Advance(to, &to_piece, &to_offset);
+    if (from_piece == from.size() || to_piece == to.size()) return;
+    const size_t size = std::min(from[from_piece].size - from_offset, to[to_piece].size - to_offset);
+    copy(to[to_piece].data + to_offset, from[from_piece].data + from_offset, size);
+    from_offset += size;
+    to_offset += size;
+  }
+}
+
+}  // namespace
 
 Payload AsPayload(const Pieces& pieces) {
   Payload payload;
@@ -14,18 +32,15 @@ Payload AsPayload(const Pieces& pieces) {
 }
 
 void Copy(const Payload& from, const Pieces& to) {
-  size_t from_piece = 0, from_offset = 0, to_piece = 0, to_offset = 0;
-  while (true) {
-    Advance(from, &from_piece, &from_offset);
-    Advance(to, &to_piece, &to_offset);
-    if (from_piece == from.size() || to_piece == to.size()) return;
-    const size_t size = std::min(from[from_piece].size - from_offset, to[to_piece].size - to_offset);
-    const char* source = from[from_piece].data + from_offset;
-    char* target = to[to_piece].data + to_offset;
+  ForEachStretch(from, to, [](char* target, const char* source, size_t size) {
     if (source != target) CopyBytes(target, source, size);
-    from_offset += size;
-    to_offset += size;
-  }
+  });
+}
+
+void Copy(const Payload& from, const Pieces& to, CrossCoreCopier* copier) {
+  ForEachStretch(from, to, [copier](char* target, const char* source, size_t size) {
+    copier->Copy(target, source, size);
+  });
 }
 
 MutableBytes CopySink::Reserve(size_t max) {

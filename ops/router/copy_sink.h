@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/base/bytes.h"
+#include "ops/base/cross_core_copier.h"
 #include "ops/transport/transport.h"
 
 namespace kungfu {
@@ -15,6 +16,8 @@ Payload AsPayload(const Pieces& pieces);
 // Copies what does not lie there already.
 // REQUIRES: equal total sizes.
 void Copy(const Payload& from, const Pieces& to);
+// To where another core reads it.
+void Copy(const Payload& from, const Pieces& to, CrossCoreCopier* copier);
 
 // `size` bytes of the pieces, from `begin` on.
 template <typename List>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/base/copy.h"
 #include "ops/transport/wire.h"
 
 namespace kungfu {
@@ -64,7 +63,7 @@ void RingWriter::Put(const char* data, size_t size, uint64_t end) {
     const uint64_t portion_end = end - published_ < 2 * kPortion ? end : published_ + kPortion;
     const size_t portion = portion_end - written_;
     const size_t step = std::min({size, ring_.capacity - at, portion});
-    CopyBytes(ring_.data + at, data, step);
+    copier_.Copy(ring_.data + at, data, step);
     written_ += step;
     data += step;
     size -= step;

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "ops/base/bytes.h"
+#include "ops/base/cross_core_copier.h"
 #include "ops/base/status.h"
 #include "ops/transport/socket/frame_parser.h"
 #include "ops/transport/socket/frame_writer.h"
@@ -112,6 +113,7 @@ class RingWriter : public FrameOutput {
   uint64_t published_ = 0;  // and told
   uint64_t read_ = 0;       // as the other side said
   bool owes_call_ = false;
+  CrossCoreCopier copier_;
   RingSleeper sleeper_;
 };
 

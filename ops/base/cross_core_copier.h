@@ -1,0 +1,60 @@
+// Copies into memory that another core reads, again and again at the same places.
+//
+// Where the two cores share a cache, plain stores are best: the other one finds the data there. Where they do not, each
+// plain store waits until its line is taken from the other core, which has read it last (on AMD's EPYC that takes five
+// times as long as the whole copy should), and stores past the caches do not wait. Nobody says which cores share one,
+// and both schedulers and hypervisors move their threads: so the copier tries both, and looks at the clock.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "ops/base/deadline.h"
+
+namespace kungfu {
+
+// Which stores are to be used, by what copies with them have taken.
+class StoreChoice {
+ public:
+  enum Stores { kPlain, kPastCaches };
+
+  // For the next copy that is timed: now and then the others, to see what has changed.
+  Stores Next();
+  // For one that is not.
+  Stores best() const { return best_; }
+  void Took(Stores stores, size_t bytes, Seconds time);
+
+ private:
+  // Who reads past the caches is slower, too.
+  static constexpr double kWorth = 2;
+  // Copies between two tries: they get rarer as long as nothing changes.
+  static constexpr int kFewest = 4, kMost = 64;
+
+  double CostOf(Stores stores) const;
+
+  Stores best_ = kPlain;
+  int until_try_ = kFewest;
+  int between_ = kFewest;
+  // Seconds per byte of the last two copies. The lower counts: a thread that is interrupted is slow with any stores.
+  std::array<std::array<double, 2>, 2> costs_ = {};
+};
+
+// One thread at a time.
+class CrossCoreCopier {
+ public:
+  // What was stored is visible to who sees a later store with release order.
+  void Copy(char* to, const char* from, size_t size);
+
+ private:
+  // What is shorter is not worth the clock, and of what is longer not every copy; what is shorter still is not worth
+  // other stores.
+  static constexpr size_t kTimed = 8 << 10;
+  static constexpr int kUntimed = 3;
+  static constexpr size_t kShort = 1 << 10;
+
+  StoreChoice choice_;
+  int untimed_ = 0;  // since the last one that was
+};
+
+}  // namespace kungfu
