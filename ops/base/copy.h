@@ -1,4 +1,4 @@
-// Copies that are as fast for every two places.
+// Copies of bytes, wherever they lie.
 
 #pragma once
 
@@ -10,8 +10,10 @@ namespace kungfu {
 // behind `from` within a page: for 4 to 512 KiB it uses an instruction that is slow then (glibc's bug 30994).
 void CopyBytes(char* to, const char* from, size_t size);
 
-// The same with stores past the caches, where the processor has such: the data go to memory, and no other core's copy of
-// a line is waited for. They are visible to who sees a later store with release order.
+// As memcpy, with stores past the caches where the processor has such: the data go to memory, and no other core has to
+// give up its copy of a line first. Visible to who sees a later store with release order.
 void CopyPastCaches(char* to, const char* from, size_t size);
+
+using CopyFunction = void (*)(char* to, const char* from, size_t size);
 
 }  // namespace kungfu

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ops/base/copy.h"
-
 namespace kungfu {
 
 double StoreChoice::CostOf(Stores stores) const {
@@ -27,15 +25,12 @@ void StoreChoice::Took(Stores stores, size_t bytes, Seconds time) {
 }
 
 void CrossCoreCopier::Copy(char* to, const char* from, size_t size) {
-  const auto copy = [&](StoreChoice::Stores stores) {
-    (stores == StoreChoice::kPlain ? CopyBytes : CopyPastCaches)(to, from, size);
-  };
-  if (size < kShort) return copy(StoreChoice::kPlain);
-  if (size < kTimed || untimed_++ < kUntimed) return copy(choice_.best());
+  if (size < kShort) return copies_[StoreChoice::kPlain](to, from, size);
+  if (size < kTimed || untimed_++ < kUntimed) return copies_[choice_.best()](to, from, size);
   untimed_ = 0;
   const StoreChoice::Stores stores = choice_.Next();
   const Clock::time_point start = Clock::now();
-  copy(stores);
+  copies_[stores](to, from, size);
   choice_.Took(stores, size, Clock::now() - start);
 }
 

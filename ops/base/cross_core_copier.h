@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 
+#include "ops/base/copy.h"
 #include "ops/base/deadline.h"
 
 namespace kungfu {
@@ -26,9 +27,9 @@ class StoreChoice {
   void Took(Stores stores, size_t bytes, Seconds time);
 
  private:
-  // Who reads past the caches is slower, too.
+  // By how much plain stores must be slower: who reads what went past the caches is slower, too.
   static constexpr double kWorth = 2;
-  // Copies between two tries: they get rarer as long as nothing changes.
+  // Timed copies from one try of the other stores to the next: more and more as long as nothing changes.
   static constexpr int kFewest = 4, kMost = 64;
 
   double CostOf(Stores stores) const;
@@ -36,23 +37,31 @@ class StoreChoice {
   Stores best_ = kPlain;
   int until_try_ = kFewest;
   int between_ = kFewest;
-  // Seconds per byte of the last two copies. The lower counts: a thread that is interrupted is slow with any stores.
+  // Seconds per byte of the last two timed copies, by Stores. The lower counts: a thread that is interrupted is slow
+  // with any stores. They begin at 0, so each is tried twice before the first choice.
   std::array<std::array<double, 2>, 2> costs_ = {};
 };
 
 // One thread at a time.
 class CrossCoreCopier {
  public:
+  // Shorter copies are not worth the clock: they go as the longer ones have shown.
+  static constexpr size_t kTimed = 8 << 10;
+
+  // Other functions than these are for tests.
+  explicit CrossCoreCopier(CopyFunction plain = CopyBytes, CopyFunction past_caches = CopyPastCaches)
+      : copies_{plain, past_caches} {}
+
   // What was stored is visible to who sees a later store with release order.
   void Copy(char* to, const char* from, size_t size);
 
  private:
-  // What is shorter is not worth the clock, and of what is longer not every copy; what is shorter still is not worth
-  // other stores.
-  static constexpr size_t kTimed = 8 << 10;
-  static constexpr int kUntimed = 3;
+  // Shorter ones are made with plain stores.
   static constexpr size_t kShort = 1 << 10;
+  // Nor is each of the longer ones worth the clock: so many go between two that are timed.
+  static constexpr int kUntimed = 3;
 
+  std::array<CopyFunction, 2> copies_;  // by Stores
   StoreChoice choice_;
   int untimed_ = 0;  // since the last one that was
 };

@@ -29,7 +29,12 @@ StatusOr<UniqueFd> OpenBell(int pid, const DirectEndpoint& endpoint) {
 }  // namespace
 
 DirectGroup::DirectGroup(EventLoop* loop, Arena* arena, std::vector<int> ranks, int place)
-    : loop_(loop), arena_(arena), ranks_(std::move(ranks)), place_(place), peers_(ranks_.size()), copiers_(ranks_.size()) {
+    : loop_(loop),
+      arena_(arena),
+      ranks_(std::move(ranks)),
+      place_(place),
+      peers_(ranks_.size()),
+      copiers_(ranks_.size()) {
   for (int slot = kSlots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
 

@@ -77,7 +77,7 @@ class DirectGroup : private FdHandler, private Pollable {
   MutableBytes ArenaOf(int place) const {
     return place == place_ ? arena_->bytes() : MutableBytes{peers_[place].arena.data(), peers_[place].arena.size()};
   }
-  // For what a peer reads next, or, by the place of this one, any of the others.
+  // By which this peer copies what the one at `place` reads next; its own place: what any of the others may read.
   CrossCoreCopier* CopierTo(int place) { return &copiers_[place]; }
   // What a peer that was met has finished by a slot. What it had written before is visible to who sees the count.
   uint64_t FinishedOnLoop(int place, int slot) const {
@@ -134,7 +134,7 @@ class DirectGroup : private FdHandler, private Pollable {
   DirectSlot* my_slots_ = nullptr;
   UniqueFd bell_, bell_writer_;  // the second so that it is never closed
   DirectEndpoint endpoint_;
-  std::vector<Peer> peers_;  // by place; empty for this one
+  std::vector<Peer> peers_;               // by place; empty for this one
   std::vector<CrossCoreCopier> copiers_;  // by place
   std::vector<int> free_slots_;
   std::set<DirectWaiter*> waiters_;

@@ -54,7 +54,7 @@ class DirectMover : public HostMover {
     }
     reduction_ =
         std::make_unique<DirectReduction>(std::move(operands), Slice(data[place()].recv, share.begin, share.size()),
-                                          std::move(elsewhere), movement().dtype, movement().op, movement().size);
+                                          movement().dtype, movement().op, movement().size, std::move(elsewhere));
     if (measures()) {
       reduction_->MeasureOperands();
       reduction_->MeasureResult();

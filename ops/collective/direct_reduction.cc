@@ -10,6 +10,7 @@ namespace {
 
 // What two operands and two results of this size need fits the nearest cache.
 constexpr size_t kBlock = 8 << 10;
+static_assert(kBlock >= CrossCoreCopier::kTimed, "its copies would never be timed");
 // Where one loop does it all nothing is needed again.
 constexpr size_t kLongBlock = 128 << 10;
 
@@ -34,11 +35,12 @@ DirectReduction::DirectReduction(std::vector<Payload> operands, DType dtype, Red
   for (Payload& operand : operands) operands_.push_back({std::move(operand)});
 }
 
-DirectReduction::DirectReduction(std::vector<Payload> operands, Pieces result, std::vector<Elsewhere> elsewhere,
-                                 DType dtype, ReduceOp op, int peers)
+DirectReduction::DirectReduction(std::vector<Payload> operands, Pieces result, DType dtype, ReduceOp op, int peers,
+                                 std::vector<Elsewhere> elsewhere)
     : DirectReduction(std::move(operands), dtype, op, peers) {
   results_.reserve(1 + elsewhere.size());
   results_.push_back({std::move(result)});
+  copiers_.push_back(nullptr);
   for (Elsewhere& other : elsewhere) {
     results_.push_back({std::move(other.pieces)});
     copiers_.push_back(other.copier);
@@ -109,7 +111,7 @@ void DirectReduction::Block(size_t bytes) {
     if (result_squares_) result_squares_->Add(results_[0].data(), count, dtype_);
   }
   for (size_t i = filled; i < results_.size(); ++i) {
-    copiers_[i - 1]->Copy(results_[i].data(), results_[0].data(), bytes);
+    copiers_[i]->Copy(results_[i].data(), results_[0].data(), bytes);
   }
 }
 

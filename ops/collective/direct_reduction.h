@@ -21,7 +21,7 @@ namespace kungfu {
 // same memory may be an operand and a result.
 class DirectReduction {
  public:
-  // Where the result is wanted, too, and by what it gets there.
+  // Another place for the result, and what copies it there.
   struct Elsewhere {
     Pieces pieces;
     CrossCoreCopier* copier;
@@ -29,8 +29,8 @@ class DirectReduction {
 
   // Of at least two arrays of equal sizes, with boundaries of pieces between elements. It is computed in `result`. A
   // mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
-  DirectReduction(std::vector<Payload> operands, Pieces result, std::vector<Elsewhere> elsewhere, DType dtype,
-                  ReduceOp op, int peers);
+  DirectReduction(std::vector<Payload> operands, Pieces result, DType dtype, ReduceOp op, int peers,
+                  std::vector<Elsewhere> elsewhere = {});
   // The same of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is left in
   // `total`, which it fits.
   DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op);
@@ -77,7 +77,7 @@ class DirectReduction {
   uint64_t left_;
   std::vector<Cursor<Payload>> operands_;
   std::vector<Cursor<Pieces>> results_;
-  std::vector<CrossCoreCopier*> copiers_;    // of the results behind the first
+  std::vector<CrossCoreCopier*> copiers_;    // by result; the first needs none
   std::unique_ptr<char[]> partial_;          // of more than two operands
   std::unique_ptr<float[]> wide_;            // of operands that are combined in float32
   float* total_ = nullptr;                   // where those stay that are not rounded

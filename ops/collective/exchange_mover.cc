@@ -71,7 +71,7 @@ class ExchangeMover : public Mover {
     for (int other = 0; other < movement_.size; ++other) {
       operands.push_back(other == rank_ ? send_ : Payload{{PlaceOf(other), bytes_}});
     }
-    DirectReduction(std::move(operands), recv_, {}, movement_.dtype, movement_.op, movement_.size).Advance(bytes_);
+    DirectReduction(std::move(operands), recv_, movement_.dtype, movement_.op, movement_.size).Advance(bytes_);
   }
 
   EventLoop* const loop_;

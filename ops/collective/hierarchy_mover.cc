@@ -134,8 +134,7 @@ class HierarchyMover : public HostMover {
       share->total = std::make_unique<Accumulator>(share->size / SizeOf(dtype), dtype, op);
       share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->total.get(), dtype, op);
     } else {
-      share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->chunk.recv,
-                                                           std::vector<DirectReduction::Elsewhere>(), dtype, op, 0);
+      share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->chunk.recv, dtype, op, 0);
     }
     if (measures()) share->reduction->MeasureOperands();
   }

@@ -38,9 +38,8 @@ void Copy(const Payload& from, const Pieces& to) {
 }
 
 void Copy(const Payload& from, const Pieces& to, CrossCoreCopier* copier) {
-  ForEachStretch(from, to, [copier](char* target, const char* source, size_t size) {
-    copier->Copy(target, source, size);
-  });
+  ForEachStretch(from, to,
+                 [copier](char* target, const char* source, size_t size) { copier->Copy(target, source, size); });
 }
 
 MutableBytes CopySink::Reserve(size_t max) {

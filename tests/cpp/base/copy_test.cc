@@ -8,10 +8,8 @@
 namespace kungfu {
 namespace {
 
-using Function = void (*)(char* to, const char* from, size_t size);
-
 // What `copy` does wrong.
-std::string Mistakes(Function copy) {
+std::string Mistakes(CopyFunction copy) {
   static constexpr size_t kRoom = 12 << 10;
   alignas(4096) static char source[kRoom], target[kRoom];
   std::string wrong;

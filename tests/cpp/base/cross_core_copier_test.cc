@@ -1,6 +1,5 @@
 #include "ops/base/cross_core_copier.h"
 
-#include <algorithm>
 #include <string>
 
 #include "tests/cpp/testing.h"
@@ -10,7 +9,7 @@ namespace {
 
 constexpr size_t kBytes = 64 << 10;
 
-// What copies of a machine take, in seconds.
+// What a copy of kBytes takes on a machine, in seconds.
 struct Machine {
   double plain, past_caches;
 };
@@ -39,6 +38,29 @@ KF_TEST(StoreChoice, IsPastCachesWhereTheReaderIsFar) {
   EXPECT_TRUE(choice.best() == StoreChoice::kPastCaches);
 }
 
+KF_TEST(StoreChoice, TriesEitherTwiceFirst) {
+  for (const Machine& machine : {kNear, kFar}) {
+    StoreChoice choice;
+    EXPECT_EQ(CountPlain(&choice, machine, 4), 2);
+    EXPECT_EQ(choice.best() == StoreChoice::kPlain, machine.plain < machine.past_caches);
+  }
+}
+
+KF_TEST(StoreChoice, IsPlainWhereThatCostsLittle) {
+  StoreChoice little, much;
+  EXPECT_GE(CountPlain(&little, {9e-6, 5e-6}, 1000), 970);
+  EXPECT_LE(CountPlain(&much, {11e-6, 5e-6}, 1000), 40);
+}
+
+KF_TEST(StoreChoice, IsSoonBackAfterAMistake) {
+  StoreChoice choice;
+  CountPlain(&choice, kNear, 1000);
+  for (int i = 0; i < 2; ++i) choice.Took(StoreChoice::kPlain, kBytes, Seconds(10e-3));
+  EXPECT_TRUE(choice.best() == StoreChoice::kPastCaches);
+  CountPlain(&choice, kNear, 4);
+  EXPECT_TRUE(choice.best() == StoreChoice::kPlain);
+}
+
 KF_TEST(StoreChoice, FollowsThreadsThatMove) {
   StoreChoice choice;
   for (int move = 0; move < 3; ++move) {
@@ -57,6 +79,27 @@ KF_TEST(StoreChoice, IsNotMovedByOneInterruption) {
   CountPlain(&choice, kFar, 1000);
   choice.Took(StoreChoice::kPastCaches, kBytes, Seconds(10e-3));
   EXPECT_TRUE(choice.best() == StoreChoice::kPastCaches);
+}
+
+int plain_copies = 0, copies_past_caches = 0;
+
+void SlowPlain(char*, const char*, size_t) {
+  ++plain_copies;
+  for (const Deadline end = After(Seconds(100e-6)); Clock::now() < end;) {
+  }
+}
+
+void QuickPastCaches(char*, const char*, size_t) { ++copies_past_caches; }
+
+KF_TEST(CrossCoreCopier, TakesTheQuickerStoresUnlessItIsShort) {
+  CrossCoreCopier copier(SlowPlain, QuickPastCaches);
+  for (int i = 0; i < 400; ++i) copier.Copy(nullptr, nullptr, kBytes);
+  EXPECT_LE(plain_copies, 40);
+  plain_copies = copies_past_caches = 0;
+  copier.Copy(nullptr, nullptr, 1023);
+  copier.Copy(nullptr, nullptr, 1024);
+  EXPECT_EQ(plain_copies, 1);
+  EXPECT_EQ(copies_past_caches, 1);
 }
 
 KF_TEST(CrossCoreCopier, TakesWhatIsShortAndWhatIsLong) {
