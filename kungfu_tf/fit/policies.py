@@ -25,6 +25,9 @@ class PolicyCallback(Callback):
     batch may be dropped (`drop_remainder`). How many there are is not known before: with
     `steps_per_execution`, Keras 2 must be told `steps_per_epoch`, or it takes single steps.
 
+    Steps are counted from the beginning of `fit`; in `elastic.fit` with a `BackupAndRestore` from
+    that of the training, so there a schedule goes on where a backup was made.
+
     Args:
         policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on
             every peer, in the same order.

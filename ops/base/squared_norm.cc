@@ -6,7 +6,6 @@
 
 #include "ops/base/float16.h"
 #include "ops/base/logging.h"
-#include "ops/base/reduce.h"
 
 namespace kungfu {
 namespace {
@@ -20,6 +19,14 @@ KF_INLINE double Square(T x) {
   return static_cast<double>(x) * static_cast<double>(x);
 }
 
+// The square of a float is exact as a double: a fused product and sum, if the processor has it, takes one instruction
+// for the same bits.
+template <bool kFuses, typename T>
+KF_INLINE double PlusSquare(double sum, T x) {
+  if constexpr (kFuses && std::is_same_v<T, float>) return __builtin_fma(x, x, sum);
+  return sum + Square(x);
+}
+
 // Sums in an array that the compiler keeps in registers: none of its indices is unknown.
 struct Sums {
   double of[kLanes];
@@ -31,15 +38,14 @@ struct Sums {
 // How many of `count` elements come before the first lane.
 KF_INLINE size_t HeadOf(size_t count, size_t first_lane) { return std::min(count, (kLanes - first_lane) % kLanes); }
 
-// The square of a float is exact as a double: a fused product and sum has the same bits.
-template <typename T>
+template <bool kFuses, typename T>
 KF_INLINE void AddSquares(const T* data, size_t count, size_t first_lane, double* lanes) {
   const size_t head = HeadOf(count, first_lane % kLanes);
   for (size_t i = 0; i < head; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
   size_t i = head;
   Sums sums(lanes);
   for (; i + kLanes <= count; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) sums.of[lane] += Square(data[i + lane]);
+    for (size_t lane = 0; lane < kLanes; ++lane) sums.of[lane] = PlusSquare<kFuses>(sums.of[lane], data[i + lane]);
   }
   sums.To(lanes);
   for (; i < count; ++i) lanes[(first_lane + i) % kLanes] += Square(data[i]);
@@ -51,36 +57,37 @@ KF_INLINE void WidenAll(const BFloat16* in, float* out, size_t count) {
   for (size_t i = 0; i < count; ++i) out[i] = Widen(in[i]);
 }
 
-template <typename T>
+template <bool kFuses, typename T>
 KF_INLINE size_t AddAll(const T* data, size_t count, size_t first_lane, double* lanes) {
   if constexpr (std::is_floating_point_v<T>) {
-    AddSquares(data, count, first_lane, lanes);
+    AddSquares<kFuses>(data, count, first_lane, lanes);
   } else {
     float wide[kBlock];
     for (size_t i = 0; i < count; i += kBlock) {
       const size_t size = std::min(kBlock, count - i);
       WidenAll(data + i, wide, size);
-      AddSquares(wide, size, first_lane + i, lanes);
+      AddSquares<kFuses>(wide, size, first_lane + i, lanes);
     }
   }
   return count;
 }
 
 // Returns how many squares were added.
+template <bool kFuses>
 KF_INLINE size_t AddTo(double* lanes, size_t first_lane, const void* data, size_t count, DType dtype) {
   switch (dtype) {
     case DType::kFloat16:
-      return AddAll(static_cast<const Float16*>(data), count, first_lane, lanes);
+      return AddAll<kFuses>(static_cast<const Float16*>(data), count, first_lane, lanes);
     case DType::kBFloat16:
-      return AddAll(static_cast<const BFloat16*>(data), count, first_lane, lanes);
+      return AddAll<kFuses>(static_cast<const BFloat16*>(data), count, first_lane, lanes);
     case DType::kFloat32:
-      return AddAll(static_cast<const float*>(data), count, first_lane, lanes);
+      return AddAll<kFuses>(static_cast<const float*>(data), count, first_lane, lanes);
     case DType::kFloat64:
-      return AddAll(static_cast<const double*>(data), count, first_lane, lanes);
+      return AddAll<kFuses>(static_cast<const double*>(data), count, first_lane, lanes);
     case DType::kComplex64:
-      return AddAll(static_cast<const float*>(data), 2 * count, first_lane, lanes);
+      return AddAll<kFuses>(static_cast<const float*>(data), 2 * count, first_lane, lanes);
     case DType::kComplex128:
-      return AddAll(static_cast<const double*>(data), 2 * count, first_lane, lanes);
+      return AddAll<kFuses>(static_cast<const double*>(data), 2 * count, first_lane, lanes);
     default:
       KF_CHECK(false) << "the norm of " << Name(dtype);
       return 0;
@@ -103,7 +110,7 @@ KF_INLINE void AddOne(const SumArrays& arrays, size_t i, size_t lane, float divi
 }
 
 // All lanes of each row at once.
-template <bool kMeasuresA, bool kMeasuresTo>
+template <bool kFuses, bool kMeasuresA, bool kMeasuresTo>
 KF_INLINE void AddRows(const SumArrays& arrays, size_t begin, size_t rows, float divisor) {
   Sums of_a(arrays.of_a), of_b(arrays.of_b), of_to(arrays.of_to);
   for (size_t i = begin; i < begin + rows * kLanes; i += kLanes) {
@@ -116,9 +123,9 @@ KF_INLINE void AddRows(const SumArrays& arrays, size_t begin, size_t rows, float
     for (size_t lane = 0; lane < kLanes; ++lane) arrays.to[i + lane] = z[lane];
     for (size_t lane = 0; lane < kLanes; ++lane) arrays.also[i + lane] = z[lane];
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      if (kMeasuresA) of_a.of[lane] += Square(x[lane]);
-      of_b.of[lane] += Square(y[lane]);
-      if (kMeasuresTo) of_to.of[lane] += Square(z[lane]);
+      if (kMeasuresA) of_a.of[lane] = PlusSquare<kFuses>(of_a.of[lane], x[lane]);
+      of_b.of[lane] = PlusSquare<kFuses>(of_b.of[lane], y[lane]);
+      if (kMeasuresTo) of_to.of[lane] = PlusSquare<kFuses>(of_to.of[lane], z[lane]);
     }
   }
   of_a.To(arrays.of_a);
@@ -130,18 +137,19 @@ using RowsFunction = void (*)(const SumArrays& arrays, size_t begin, size_t rows
 
 template <bool kMeasuresA, bool kMeasuresTo>
 void AddRowsPlainly(const SumArrays& arrays, size_t begin, size_t rows, float divisor) {
-  AddRows<kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
+  AddRows<false, kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
 }
 
 #if defined(__x86_64__)
 template <bool kMeasuresA, bool kMeasuresTo>
-__attribute__((target("avx2"))) void AddRowsWithAvx2(const SumArrays& arrays, size_t begin, size_t rows,
-                                                     float divisor) {
-  AddRows<kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
+__attribute__((target("avx2,fma"))) void AddRowsWithAvx2(const SumArrays& arrays, size_t begin, size_t rows,
+                                                         float divisor) {
+  AddRows<true, kMeasuresA, kMeasuresTo>(arrays, begin, rows, divisor);
 }
 
+// With fused products and sums.
 bool HasAvx2() {
-  static const bool has_avx2 = AvailableInstructions().back() != Instructions::kBaseline;
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return has_avx2;
 }
 #endif
@@ -155,9 +163,9 @@ RowsFunction Rows() {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) size_t AddWithAvx2(double* lanes, size_t first_lane, const void* data, size_t count,
-                                                   DType dtype) {
-  return AddTo(lanes, first_lane, data, count, dtype);
+__attribute__((target("avx2,fma"))) size_t AddWithAvx2(double* lanes, size_t first_lane, const void* data, size_t count,
+                                                       DType dtype) {
+  return AddTo<true>(lanes, first_lane, data, count, dtype);
 }
 #endif
 
@@ -165,9 +173,9 @@ __attribute__((target("avx2"))) size_t AddWithAvx2(double* lanes, size_t first_l
 
 void SquaredSum::Add(const void* data, size_t count, DType dtype) {
 #if defined(__x86_64__)
-  next_ += HasAvx2() ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo(lanes_, next_, data, count, dtype);
+  next_ += HasAvx2() ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo<false>(lanes_, next_, data, count, dtype);
 #else
-  next_ += AddTo(lanes_, next_, data, count, dtype);
+  next_ += AddTo<false>(lanes_, next_, data, count, dtype);
 #endif
   next_ %= kLanes;
 }
