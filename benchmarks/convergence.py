@@ -6,8 +6,8 @@ Writes `results/convergence.md` and `results/convergence.png`.
 
 Each method is trained with small and with large batches, with four learning rates and three
 seeds. Of the rates the one that is best on validation images counts, and its accuracy on the test
-images is shown. That takes an hour on two cores: trainings are kept in results/convergence.txt, and
-those that stand there are not repeated.
+images is shown. That takes a quarter of an hour to an hour on two cores: trainings are kept in
+results/convergence.txt, and those that stand there are not repeated: remove it to train anew.
 """
 
 from __future__ import annotations

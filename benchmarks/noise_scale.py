@@ -4,9 +4,9 @@ Writes `results/noise_scale.md` and `results/noise_scale.png`.
 
     python benchmarks/noise_scale.py [--results DIR]
 
-That takes half an hour on two cores: trainings are kept in results/noise_scale.jsonl, with the
-points of the picture, and those that stand there are not repeated. (Those of the table in the
-repository were not kept.)
+That takes a quarter to half an hour on two cores: trainings are kept in results/noise_scale.jsonl,
+with the points of the picture, and those that stand there are not repeated: remove it to train
+anew.
 """
 
 from __future__ import annotations
