@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,11 @@ class AverageBeforeSaves(Callback):
             if self._fit.differs:
                 self._fit.average.enter_context(average_variables(self.model))
 
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+        for rhythm in self._rhythms:
+            rhythm.end_epoch()
+
 
 class OwnModelAfterSaves(Callback):
     """Ends the average."""
@@ -51,35 +57,51 @@ def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[C
 
     All peers must call it.
     """
-    mine = list(_periods(fit.model, callbacks)) if peer.is_root() else []
-    rhythms = [_Rhythm(abs(period), period < 0) for period in agreement.joined(mine)]
+    mine = list(_rhythms(fit.model, callbacks)) if peer.is_root() else []
+    numbers = iter(agreement.joined([n for rhythm in mine for n in dataclasses.astuple(rhythm)]))
+    fields = [numbers] * len(dataclasses.fields(_Rhythm))
+    rhythms = [_Rhythm(*of_one) for of_one in zip(*fields, strict=True)]
     if not rhythms:
         return [], []
     return [AverageBeforeSaves(fit, rhythms)], [OwnModelAfterSaves(fit)] if fit.differs else []
 
 
+@dataclasses.dataclass
 class _Rhythm:
-    """Counts as Keras' callbacks do: batches, or how often it is called."""
+    """When one of Keras' callbacks saves: it counts as that does, from where that is.
 
-    def __init__(self, period: int, counts_calls: bool) -> None:
-        self._period = period
-        self._counts_calls = counts_calls
-        self._seen = 0
-        self._last = -1
+    Attributes:
+        period: After how many it saves.
+        counts_calls: Whether they are calls and not batches, as in Keras 2's BackupAndRestore.
+        begins_at_0: Whether an epoch begins after batch 0, as in Keras 3's BackupAndRestore: of an
+            execution of several steps, the first in an epoch, it does not count the first one.
+        seen: How many there were since the last save.
+        last: The number of the last batch.
+    """
+
+    period: int
+    counts_calls: int
+    begins_at_0: int
+    seen: int
+    last: int
 
     def saves_after(self, batch: int) -> bool:
-        is_new_epoch = batch <= self._last
-        batches = batch + 1 if is_new_epoch else batch - self._last
-        self._last = batch
-        self._seen += 1 if self._counts_calls else batches
-        if self._seen < self._period:
+        is_new_epoch = batch <= self.last
+        batches = batch + 1 if is_new_epoch else batch - self.last
+        self.last = batch
+        self.seen += 1 if self.counts_calls else batches
+        if self.seen < self.period:
             return False
-        self._seen = 0
+        self.seen = 0
         return True
 
+    def end_epoch(self) -> None:
+        if self.begins_at_0:
+            self.last = 0
 
-def _periods(model: Any, callbacks: list[Any]) -> Iterator[int]:
-    """After how many batches callbacks save; negative: after how many calls."""
+
+def _rhythms(model: Any, callbacks: list[Any]) -> Iterator[_Rhythm]:
+    """Those of the callbacks that save after batches."""
     package = _keras.package_of(model)
     savers = package.module.callbacks
     count_batches = [savers.ModelCheckpoint]
@@ -87,8 +109,18 @@ def _periods(model: Any, callbacks: list[Any]) -> Iterator[int]:
         count_batches.append(savers.OrbaxCheckpoint)
     for callback in callbacks:
         period = getattr(callback, "save_freq", None)
-        if isinstance(period, int) and not isinstance(period, bool):
-            if isinstance(callback, tuple(count_batches)):
-                yield period
-            elif isinstance(callback, savers.BackupAndRestore):
-                yield period if package.generation == 3 else -period
+        if not isinstance(period, int) or isinstance(period, bool):
+            continue
+        is_backup = isinstance(callback, savers.BackupAndRestore)
+        if not is_backup and not isinstance(callback, tuple(count_batches)):
+            continue
+        counts_calls = is_backup and package.generation < 3
+        seen = "_batches_count" if counts_calls else "_batches_seen_since_last_saving"
+        last = getattr(callback, "_last_batch_seen", None)
+        yield _Rhythm(
+            period,
+            counts_calls=int(counts_calls),
+            begins_at_0=int(is_backup and not counts_calls),
+            seen=getattr(callback, seen),
+            last=-1 if last is None else last,
+        )

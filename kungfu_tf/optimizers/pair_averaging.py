@@ -46,6 +46,7 @@ class PairAveraging(Algorithm):
         self.fuse_requests = fuse_requests
         self.partner = partner
         self.lockstep = lockstep
+        self._updated: dict[Any, int] = {}  # by the variables of an update, its number
 
     def before_training(self) -> None:
         """Forgets the models of an earlier training: this peer's, and what it has asked for."""
@@ -85,7 +86,8 @@ class PairAveraging(Algorithm):
 
     def _blobs(self, variables: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         """What is published together, by its name."""
-        name = f"{self.name}/model"
+        key = tuple(v.ref() for v in variables)
+        name = f"{self.name}/model/{self._updated.setdefault(key, len(self._updated))}"
         if not self.fuse_requests:
             yield from ((f"{name}/{i}", [v]) for i, v in enumerate(variables))
             return

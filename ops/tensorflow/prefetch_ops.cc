@@ -165,8 +165,10 @@ class PrefetchedKernel : public AsyncOpKernel {
     prefetch->Await([=](const absl::Status& status) {
       if (manager) manager->TryDeregisterCallback(token);
       *version = status.ok() ? prefetch->version : -1;
-      if (status.ok()) {
-        for (int i = 0; i < context->num_outputs() - 1; ++i) context->set_output(i, prefetch->tensors[i]);
+      if (status.ok() && !Fits(*context, *prefetch)) {
+        context->SetStatus(absl::InvalidArgumentError(tag_ + ": other tensors were asked for than are wanted here"));
+      } else if (status.ok()) {
+        for (int i = 0; i < context->num_inputs(); ++i) context->set_output(i, prefetch->tensors[i]);
       } else if (absl::IsNotFound(status)) {
         KeepInputs(context);
       } else {
@@ -177,6 +179,15 @@ class PrefetchedKernel : public AsyncOpKernel {
   }
 
  private:
+  static bool Fits(OpKernelContext& context, const Prefetch& prefetch) {
+    if (static_cast<int>(prefetch.tensors.size()) != context.num_inputs()) return false;
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      const Tensor &wanted = context.input(i), &came = prefetch.tensors[i];
+      if (came.dtype() != wanted.dtype() || came.shape() != wanted.shape()) return false;
+    }
+    return true;
+  }
+
   static void KeepInputs(OpKernelContext* context) {
     for (int i = 0; i < context->num_inputs(); ++i) context->set_output(i, context->input(i));
   }

@@ -193,6 +193,25 @@ def case_keras(method, mode):
         assert exchanges(optimizer, method) == [STEPS] * (method == "sma")
 
 
+def case_pairs_average_variables_that_are_updated_apart():
+    """As with losses of their own for parts of a model: one optimizer, an update for each."""
+    model = own_model()
+    optimizer = METHODS["pair"][0](tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM))
+    variables = model.trainable_variables
+    optimizer.build(variables)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        for pair in zip(tape.gradient(loss, variables), variables, strict=True):
+            optimizer.apply_gradients([pair])
+
+    for x, y in zip(*batches(), strict=True):
+        step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+    check(flat(model.get_weights()), "pair", first_weights())
+
+
 def exchanges(optimizer, method):
     """How often the models were averaged, where that has a name of its own."""
     [algorithm] = _keras.algorithms_of(optimizer)
@@ -261,7 +280,7 @@ def case_a_pull_is_begun_when_a_step_ends():
     """What is published after it has come is for the step after the next."""
     algorithm = PairAveraging(partner=lambda step: (kf.rank() + 1) % kf.size())
     variable = tf.Variable([float(kf.rank())])
-    tag = f"{algorithm.name}/model/float32"
+    tag = f"{algorithm.name}/model/0/float32"
     ops.save_variable(variable, name=tag)
     kf.barrier()  # from now on all have published something
     algorithm.before_update([variable])

@@ -118,3 +118,49 @@ def case_a_save_in_the_middle_of_an_epoch_has_those_of_all(who, steps):
             model.load_weights(Path(folder, found[0]))
             (saved,) = training.values_of([model.layers[-1].moving_mean])
             np.testing.assert_array_equal(saved, sees.means[4 // steps - 1])
+
+
+def saves_noted(callback):
+    """The callback, which counts how often it saves."""
+    name = next(n for n in ("_backup", "_save_model") if hasattr(callback, n))
+    save, callback.times = getattr(callback, name), 0
+
+    def count(*args, **kwargs):
+        callback.times += 1
+        return save(*args, **kwargs)
+
+    setattr(callback, name, count)
+    return callback
+
+
+class SeesSaves(SeesStatistics):
+    """Also whether the saver before it has saved after the batch."""
+
+    def __init__(self, saver):
+        super().__init__()
+        self.saver = saver
+        self.times = [0]
+
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+        self.times.append(self.saver.times)
+
+
+@each(saver=["checkpoint", "backup"], steps=[1, 2])
+def case_whoever_saves_and_whenever_it_has_those_of_all(saver, steps):
+    """In two calls of `fit`, too: Keras' callbacks count on from one to the next."""
+    model = keras.Sequential([layers.Input((6,)), layers.Dense(2), layers.BatchNormalization()])
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.01))
+    model.compile(optimizer, "mse", steps_per_execution=steps)
+    x, y = (part[kf.rank() :: kf.size()] for part in training.samples(4 * 12))
+    with tempfile.TemporaryDirectory() as folder:
+        backup = keras.callbacks.BackupAndRestore(folder, save_freq=5)
+        made = keras_checkpoint(folder, 5) if saver == "checkpoint" else backup
+        sees = SeesSaves(saves_noted(made))
+        for _ in range(2):
+            fit = dict(epochs=2, verbose=0, shuffle=False, callbacks=[made, sees])
+            model.fit(x, y[:, :1] * np.ones(2), 2, **fit)
+    saved = kf.ops.broadcast(np.diff(sees.times), name=f"saved/{saver}/{steps}").numpy() > 0
+    assert saved.any()
+    after = [bool(kf.ops.consensus(mean)) for mean in sees.means]
+    assert after == saved.tolist(), (after, saved)

@@ -154,6 +154,18 @@ def case_a_request_that_was_begun_is_taken_later():
     np.testing.assert_array_equal(theirs[0], [10.0 * neighbour()] * 2)
 
 
+@each(others=[[[3]], [[2], [2]]])
+def case_a_request_that_was_begun_for_other_tensors(others):
+    name = f"other tensors/{len(others)}"
+    mine = [tf.zeros([2])]
+    ops.save_variable(mine[0], name=name)
+    kf.barrier()
+    store.prefetch(neighbour(), [tf.TensorSpec([2], tf.float32)], name, wait=True)
+    take = lambda: store.prefetched([tf.zeros(shape) for shape in others], name)  # noqa: E731
+    text = raised_by(tf.errors.InvalidArgumentError, take)
+    assert f"{name}: other tensors were asked for" in text
+
+
 @each(mode=["eager", "function"])
 def case_queues(mode):
     """A ring of them."""
