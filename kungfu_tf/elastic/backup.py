@@ -19,9 +19,9 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch; a file beside it knows the sample, how many steps were made, and with
-    how many samples. It is believed if the backup is of the same step: both are written one after
-    the other.
+    The backup knows an epoch; a file beside it knows the sample, how many steps were made, with how
+    many samples, and how large batches are, if policies may change that. It is believed if the
+    backup is of the same step: both are written one after the other.
 
     Args:
         callback: Of Keras.
@@ -63,6 +63,8 @@ class Backup:
         if noted["step"] == _keras.steps_of(model):
             following.position.epoch, following.position.sample = noted["epoch"], noted["sample"]
             following.before, following.trained = noted["steps"], noted["trained"]
+            if following.batch_size is not None:  # there are policies
+                following.batch_size = noted.get("batch_size") or following.batch_size
 
     def noting(self) -> None:
         """From now on the place of each backup is noted."""
@@ -84,6 +86,7 @@ class Backup:
                 "step": _keras.steps_of(self._model),
                 "steps": following.all_steps,
                 "trained": following.trained,
+                "batch_size": following.sizes and following.sizes.newest,
             }
             with gfile.GFile(path + ".new", "w") as file:
                 file.write(json.dumps(noted))

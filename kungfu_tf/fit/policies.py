@@ -25,8 +25,9 @@ class PolicyCallback(Callback):
     batch may be dropped (`drop_remainder`). How many there are is not known before: with
     `steps_per_execution`, Keras 2 must be told `steps_per_epoch`, or it takes single steps.
 
-    Steps are counted from the beginning of `fit`; in `elastic.fit` with a `BackupAndRestore` from
-    that of the training, so there a schedule goes on where a backup was made.
+    Steps are counted from the beginning of `fit`, and batches begin as large as is said here: a
+    `BackupAndRestore` restores the learning rate only. In `elastic.fit` policies go on with the
+    step and the batch size that there were when the backup was made.
 
     Args:
         policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on

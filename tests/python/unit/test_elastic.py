@@ -155,6 +155,35 @@ def test_alone_a_backup_goes_on_with_the_next_sample(last: int, tmp_path: Path) 
     assert seen.far == [(step, 2 * step) for step in range(last + 1, 10)]
 
 
+class Settings(kf.policy.BasePolicy):
+    """What each step begins with."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, float]] = []
+
+    def before_step(self, training):
+        self.seen.append((training.batch_size, round(training.learning_rate, 6)))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_backup_goes_on_with_the_batch_size_that_it_had(order: int, tmp_path: Path) -> None:
+    """The learning rate that was scaled with it is restored, so it is not scaled once more."""
+
+    def train(*more) -> list[tuple[int, float]]:
+        seen = Settings()
+        schedule = kf.policy.ScheduledBatchSizePolicy("2:2,4:100", scale_learning_rate="linear")
+        policies = kf.callbacks.PolicyCallback([schedule, seen])
+        backup = tf.keras.callbacks.BackupAndRestore(str(tmp_path), save_freq=1)
+        callbacks = [*[backup, policies][::order], *more]
+        options = {"batch_size": 2, "epochs": 6, "verbose": 0, "callbacks": callbacks}
+        kf.elastic.fit(model_of("sgd"), X, y=X[:, :1], **options)
+        return seen.seen
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Interrupted(4))
+    assert set(train()) == {(4, 0.02)}
+
+
 def of_shards(batch: int, **options) -> tf.data.Dataset:
     samples = tf.data.Dataset.from_tensor_slices((X, X[:, :1]))
     return kf.data.shard(samples, position=kf.data.Position()).batch(batch, **options)
