@@ -158,7 +158,7 @@ def case_whoever_saves_and_whenever_it_has_those_of_all(saver, steps):
         made = keras_checkpoint(folder, 5) if saver == "checkpoint" else backup
         sees = SeesSaves(saves_noted(made))
         for _ in range(2):
-            fit = dict(epochs=2, verbose=0, shuffle=False, callbacks=[made, sees])
+            fit = {"epochs": 2, "verbose": 0, "shuffle": False, "callbacks": [made, sees]}
             model.fit(x, y[:, :1] * np.ones(2), 2, **fit)
     saved = kf.ops.broadcast(np.diff(sees.times), name=f"saved/{saver}/{steps}").numpy() > 0
     assert saved.any()
