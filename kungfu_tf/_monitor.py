@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -146,9 +146,9 @@ class Monitor:
             raise errors.LibraryError(
                 "a monitor's log_dir needs TensorBoard: pip install tensorboard"
             )
-        directory = Path(self._log_dir) / f"rank{peer.rank()}"
+        directory = os.path.join(os.fspath(self._log_dir), f"rank{peer.rank()}")  # gs://…, too
         with eager.eager_mode():
-            self._writer = tf.summary.create_file_writer(str(directory))
+            self._writer = tf.summary.create_file_writer(directory)
 
     def __enter__(self) -> Monitor:
         self.open()

@@ -72,6 +72,13 @@ def test_a_step_that_fails_counts_nothing() -> None:
         assert monitor.end_interval()["step_time"] == 0
 
 
+def test_log_dir_may_be_on_any_file_system() -> None:
+    pytest.importorskip("tensorboard")
+    with kf.Monitor(log_dir="ram://bucket/logs") as monitor, monitor.step():
+        pass
+    assert tf.io.gfile.listdir("ram://bucket/logs") == ["rank0"]
+
+
 def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
     pytest.importorskip("prometheus_client")
     monitor = kf.callbacks.MonitorCallback(port=0)
