@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,6 +78,31 @@ def test_log_dir_may_be_on_any_file_system() -> None:
     with kf.Monitor(log_dir="ram://bucket/logs") as monitor, monitor.step():
         pass
     assert tf.io.gfile.listdir("ram://bucket/logs") == ["rank0"]
+
+
+def test_what_goes_on_from_a_backup_is_shown_from_its_step_on(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise KeyboardInterrupt
+
+    def train(*more) -> None:
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+        monitor = kf.callbacks.MonitorCallback(log_dir=str(tmp_path / "logs"))
+        options = {"batch_size": 4, "epochs": 3, "verbose": 0}
+        callbacks = [backup, monitor, *more]
+        kf.elastic.fit(model, np.ones([8, 2]), y=np.ones([8, 1]), callbacks=callbacks, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Interrupt())
+    train()
+    files = sorted((tmp_path / "logs" / "rank0").iterdir())
+    records = tf.data.TFRecordDataset([str(path) for path in files])
+    events = [tf.compat.v1.Event.FromString(record.numpy()) for record in records]
+    assert [e.step for e in events for v in e.summary.value if v.tag == "step_time"] == [2, 4, 6]
 
 
 def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
