@@ -8,6 +8,7 @@ import hmac
 import importlib
 import ipaddress
 import logging
+import socket
 import socketserver
 import threading
 import wsgiref.simple_server
@@ -48,6 +49,10 @@ class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 class _Handler(wsgiref.simple_server.WSGIRequestHandler):
@@ -113,7 +118,7 @@ class Endpoint:
             target=self._server.serve_forever, name="kungfu-monitor", daemon=True
         )
         self._thread.start()
-        _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._address, self.port)
+        _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._host(), self.port)
 
     def close(self) -> None:
         """Stops to serve."""
@@ -130,14 +135,18 @@ class Endpoint:
             self._seconds += seconds
             self._metrics.update(metrics)
 
+    def _host(self) -> str:
+        return f"[{self._address}]" if ":" in self._address else self._address
+
     def _listen(self, app: Callable[..., Any]) -> Any:
         """On this peer's port; if who had its local rank before still has that, on the next."""
         port = mine = self._wanted + peer.local_rank() if self._wanted else 0
         last = min(mine + _MOST_PASSED, _LAST_PORT) if mine and peer.elastic() else mine
+        kind = _Server6 if ":" in self._address else _Server
         while True:
             try:
                 server = wsgiref.simple_server.make_server(
-                    self._address, port, app, server_class=_Server, handler_class=_Handler
+                    self._address, port, app, server_class=kind, handler_class=_Handler
                 )
             except OSError as error:
                 if port >= last or error.errno != errno.EADDRINUSE:

@@ -145,6 +145,23 @@ def test_a_port_that_is_taken_is_passed_over_where_peers_come_and_go(flags: list
     assert ("Address already in use" in ended.stderr) == (not flags)
 
 
+def has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="needs IPv6's loopback")
+def test_an_address_may_be_of_ipv6() -> None:
+    pytest.importorskip("prometheus_client")
+    with contextlib.ExitStack() as stack:
+        monitor = stack.enter_context(kf.Monitor(port=0, address="::1"))
+        url = f"http://[::1]:{monitor.port}"
+        answer = stack.enter_context(urllib.request.urlopen(url, timeout=20))
+        assert "kungfu_size 1.0" in answer.read().decode()
+
+
 def test_connections_that_ask_nothing_hold_up_no_other() -> None:
     pytest.importorskip("prometheus_client")
     served = _endpoint.Endpoint(0, "127.0.0.1", None)
