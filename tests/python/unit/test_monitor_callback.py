@@ -7,6 +7,7 @@ import logging
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -180,3 +181,24 @@ def test_connections_that_ask_nothing_hold_up_no_other() -> None:
         for _ in range(2):
             last = connect()
         assert last.recv(1) == b""  # one too many
+
+
+def test_who_asks_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(_endpoint._Handler, "timeout", 1.0)  # seconds, many times a byte's
+    served = _endpoint.Endpoint(0, "127.0.0.1", None)
+    served.open()
+    with contextlib.ExitStack() as stack:
+        stack.callback(served.close)
+        asks = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 0.05))
+        asks.sendall(b"GET / HTTP/1.0\r\nX: ")
+        until, is_closed = time.monotonic() + 20, False
+        while not is_closed and time.monotonic() < until:
+            with contextlib.suppress(TimeoutError):  # no answer yet
+                try:
+                    asks.sendall(b"x")
+                    is_closed = asks.recv(1) == b""
+                except ConnectionError:
+                    is_closed = True
+        assert is_closed
+    assert "TimeoutError" not in capfd.readouterr().err
