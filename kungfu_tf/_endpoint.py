@@ -6,13 +6,16 @@ import contextlib
 import errno
 import hmac
 import importlib
+import io
 import ipaddress
 import logging
+import socket
 import socketserver
 import threading
+import time
 import wsgiref.simple_server
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 from tensorflow.python.eager import context as eager
@@ -21,7 +24,7 @@ from kungfu_tf import _measured, config, errors, ops, peer
 
 _log = logging.getLogger(__name__)
 
-_SECONDS = 5.0  # that a request may take
+_SECONDS = 5.0  # that there are to ask, and then to take each part of the answer
 _LATENCY_SECONDS = 1.0  # that the other peers have to answer
 _MOST_PASSED = 64  # ports that others of this host may still have when a peer comes
 _LAST_PORT = 65535
@@ -50,8 +53,47 @@ class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
             self._free.release()
 
 
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Asked(io.RawIOBase):
+    """What comes by a connection until its seconds are over: then reading is a TimeoutError.
+
+    The connection's own timeout is that of each read: who sends a byte now and then keeps it open.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        super().__init__()
+        self._connection = connection
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(self._seconds)  # for the answer
+
+
 class _Handler(wsgiref.simple_server.WSGIRequestHandler):
-    timeout = _SECONDS
+    timeout: ClassVar[float] = _SECONDS
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Asked(self.connection, self.timeout))
+
+    def handle(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are no news."""
@@ -113,7 +155,7 @@ class Endpoint:
             target=self._server.serve_forever, name="kungfu-monitor", daemon=True
         )
         self._thread.start()
-        _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._address, self.port)
+        _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._host(), self.port)
 
     def close(self) -> None:
         """Stops to serve."""
@@ -130,14 +172,18 @@ class Endpoint:
             self._seconds += seconds
             self._metrics.update(metrics)
 
+    def _host(self) -> str:
+        return f"[{self._address}]" if ":" in self._address else self._address
+
     def _listen(self, app: Callable[..., Any]) -> Any:
         """On this peer's port; if who had its local rank before still has that, on the next."""
         port = mine = self._wanted + peer.local_rank() if self._wanted else 0
         last = min(mine + _MOST_PASSED, _LAST_PORT) if mine and peer.elastic() else mine
+        kind = _Server6 if ":" in self._address else _Server
         while True:
             try:
                 server = wsgiref.simple_server.make_server(
-                    self._address, port, app, server_class=_Server, handler_class=_Handler
+                    self._address, port, app, server_class=kind, handler_class=_Handler
                 )
             except OSError as error:
                 if port >= last or error.errno != errno.EADDRINUSE:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -54,8 +54,9 @@ class Monitor:
 
     Args:
         optimizer: What trains, if it is wrapped: whose values are shown.
-        log_dir: Where TensorBoard looks; each peer writes into a folder of its own in it. Needs
-            TensorBoard.
+        log_dir: Where TensorBoard looks; each peer writes into a folder of its own in it, `rank2`.
+            Where peers come and go, ranks do, too: there it is `rank2-<uid>`, by the rank at
+            opening and `kungfu_tf.uid()` in hexadecimal. Needs TensorBoard.
         port: Where the first peer of this host listens; the others take the next ones, by local
             rank. Where peers come and go, one passes over a port that another still has. 0: any.
             Needs `pip install kungfu_tf[monitor]`.
@@ -146,9 +147,12 @@ class Monitor:
             raise errors.LibraryError(
                 "a monitor's log_dir needs TensorBoard: pip install tensorboard"
             )
-        directory = Path(self._log_dir) / f"rank{peer.rank()}"
+        name = f"rank{peer.rank()}"
+        if peer.elastic():  # who had this rank before may write on
+            name += f"-{peer.uid():016x}"
+        directory = os.path.join(os.fspath(self._log_dir), name)  # gs://…, too
         with eager.eager_mode():
-            self._writer = tf.summary.create_file_writer(str(directory))
+            self._writer = tf.summary.create_file_writer(directory)
 
     def __enter__(self) -> Monitor:
         self.open()

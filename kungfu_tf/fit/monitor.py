@@ -8,6 +8,7 @@ from typing import Any
 from kungfu_tf import _keras
 from kungfu_tf._callback import Callback
 from kungfu_tf._monitor import Monitor, values_of
+from kungfu_tf.fit.running import current
 
 
 class MonitorCallback(Callback):
@@ -17,6 +18,9 @@ class MonitorCallback(Callback):
     after each batch and each epoch: `noise_scale`, `gradient_variance`. What it measures of an
     interval, as `step_time` and `egress_rate`, after each epoch. It says what there is, and under
     which names Prometheus gets it, while `fit` runs.
+
+    TensorBoard shows a next `fit` from the last step of the one before on; `elastic.fit` by the
+    steps of the training, also of a newcomer, and after a backup.
 
     Args:
         log_dir: As for `kungfu_tf.Monitor`, like the rest.
@@ -63,6 +67,9 @@ class MonitorCallback(Callback):
         """Opens what it writes to."""
         del logs
         self._monitor.open()
+        fit = current()
+        if fit is not None and fit.following is not None:  # which calls this once for all its parts
+            self._monitor.steps = fit.following.all_steps
 
     def on_train_end(self, logs: Any = None) -> None:
         """Closes it."""

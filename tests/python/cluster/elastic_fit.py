@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 from elastic_server import Server, wait_for_change
+from monitors import steps_in
 
 import kungfu_tf as kf
 
@@ -198,14 +199,19 @@ def with_policies(model, x, y) -> None:
     stop = keras.callbacks.EarlyStopping(
         "epochs", mode="min", patience=1, restore_best_weights=True
     )
-    callbacks = [kf.callbacks.PolicyCallback(policies), wait, Epochs(), stop]
+    logs = str(Path(sys.argv[2]).with_name("logs"))
+    monitor = kf.callbacks.MonitorCallback(log_dir=logs)
+    callbacks = [kf.callbacks.PolicyCallback(policies), wait, Epochs(), stop, monitor]
     history = kf.elastic.fit(model, dataset, epochs=9, verbose=0, callbacks=callbacks)
     assert history.history["seen"] == [0.0, 0.0], history.history
     assert history.history["batch_size"] == [2 * BATCH] * 2, history.history
     assert history.epoch == [0, 1]
     assert (stop.best, stop.best_epoch, stop.stopped_epoch) == (0.0, 0, 1)
     assert kf.ops.consensus(np.concatenate([w.ravel() for w in model.get_weights()]))
+    shown = steps_in(logs)["step_time"]
+    assert kf.ops.consensus(np.array(shown[-1])), shown
     if kf.rank() == 0:
+        assert len(shown) == 2 and shown[-1] == len(wait.sizes), shown
         assert wait.sizes[:15] == [2] * 15 and set(wait.sizes[16:]) == {3}, wait.sizes
         expected = [RATE] * 6 + [2 * RATE] * (len(wait.rates) - 6)
         np.testing.assert_allclose(wait.rates, expected, rtol=1e-6)

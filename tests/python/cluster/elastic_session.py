@@ -51,7 +51,7 @@ def main() -> None:
             while not session.should_stop():
                 session.run(train)
     rank = 2 if kf.detached() else kf.rank()  # that it has begun with
-    assert [path.name for path in logs.iterdir()] == [f"rank{rank}"]
+    assert [path.name for path in logs.iterdir()] == [f"rank{rank}-{kf.uid():016x}"]
     files = bool(list(directory.glob("model.ckpt*")))
     if kf.detached():
         assert not files

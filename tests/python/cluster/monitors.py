@@ -23,7 +23,9 @@ def ask(port: int, token: str | None = None) -> dict[str, float]:
 
 def steps_in(directory: str) -> dict[str, list[int]]:
     """At which steps this peer has written what, by tags."""
-    files = sorted(str(path) for path in Path(directory, f"rank{kf.rank()}").iterdir())
+    name = f"rank*-{kf.uid():016x}" if kf.peer.elastic() else f"rank{kf.rank()}"
+    [folder] = Path(directory).glob(name)
+    files = sorted(str(path) for path in folder.iterdir())
     found = collections.defaultdict(list)
     for record in tf.data.TFRecordDataset(files):
         event = tf.compat.v1.Event.FromString(record.numpy())

@@ -7,7 +7,9 @@ import logging
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,6 +74,38 @@ def test_a_step_that_fails_counts_nothing() -> None:
         assert monitor.end_interval()["step_time"] == 0
 
 
+def test_log_dir_may_be_on_any_file_system() -> None:
+    pytest.importorskip("tensorboard")
+    with kf.Monitor(log_dir="ram://bucket/logs") as monitor, monitor.step():
+        pass
+    assert tf.io.gfile.listdir("ram://bucket/logs") == ["rank0"]
+
+
+def test_what_goes_on_from_a_backup_is_shown_from_its_step_on(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise KeyboardInterrupt
+
+    def train(*more) -> None:
+        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+        monitor = kf.callbacks.MonitorCallback(log_dir=str(tmp_path / "logs"))
+        options = {"batch_size": 4, "epochs": 3, "verbose": 0}
+        callbacks = [backup, monitor, *more]
+        kf.elastic.fit(model, np.ones([8, 2]), y=np.ones([8, 1]), callbacks=callbacks, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Interrupt())
+    train()
+    files = sorted((tmp_path / "logs" / "rank0").iterdir())
+    records = tf.data.TFRecordDataset([str(path) for path in files])
+    events = [tf.compat.v1.Event.FromString(record.numpy()) for record in records]
+    assert [e.step for e in events for v in e.summary.value if v.tag == "step_time"] == [2, 4, 6]
+
+
 def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
     pytest.importorskip("prometheus_client")
     monitor = kf.callbacks.MonitorCallback(port=0)
@@ -112,6 +146,23 @@ def test_a_port_that_is_taken_is_passed_over_where_peers_come_and_go(flags: list
     assert ("Address already in use" in ended.stderr) == (not flags)
 
 
+def has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="needs IPv6's loopback")
+def test_an_address_may_be_of_ipv6() -> None:
+    pytest.importorskip("prometheus_client")
+    with contextlib.ExitStack() as stack:
+        monitor = stack.enter_context(kf.Monitor(port=0, address="::1"))
+        url = f"http://[::1]:{monitor.port}"
+        answer = stack.enter_context(urllib.request.urlopen(url, timeout=20))
+        assert "kungfu_size 1.0" in answer.read().decode()
+
+
 def test_connections_that_ask_nothing_hold_up_no_other() -> None:
     pytest.importorskip("prometheus_client")
     served = _endpoint.Endpoint(0, "127.0.0.1", None)
@@ -130,3 +181,24 @@ def test_connections_that_ask_nothing_hold_up_no_other() -> None:
         for _ in range(2):
             last = connect()
         assert last.recv(1) == b""  # one too many
+
+
+def test_who_asks_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(_endpoint._Handler, "timeout", 1.0)  # seconds, many times a byte's
+    served = _endpoint.Endpoint(0, "127.0.0.1", None)
+    served.open()
+    with contextlib.ExitStack() as stack:
+        stack.callback(served.close)
+        asks = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 0.05))
+        asks.sendall(b"GET / HTTP/1.0\r\nX: ")
+        until, is_closed = time.monotonic() + 20, False
+        while not is_closed and time.monotonic() < until:
+            with contextlib.suppress(TimeoutError):  # no answer yet
+                try:
+                    asks.sendall(b"x")
+                    is_closed = asks.recv(1) == b""
+                except ConnectionError:
+                    is_closed = True
+        assert is_closed
+    assert "TimeoutError" not in capfd.readouterr().err
