@@ -161,7 +161,7 @@ class Training:
         For a training that follows: `kungfu_tf.elastic.fit`, or a session with a
         `kungfu_tf.hooks.ElasticHook`. Rank 0's wish counts, when all policies have been called; who
         wishes the same as the last time asks for nothing new. That there cannot be as many, or that
-        a `fit` does not follow, is a FailedPreconditionError then.
+        a `fit` or session does not follow, is a FailedPreconditionError then.
 
         Args:
             size: How many, from 1 to the slots of `kungfu-run -H`.
