@@ -134,10 +134,7 @@ class Training:
         Raises:
             ValueError: If there is none of that name.
         """
-        name = strategy.upper()
-        if name not in STRATEGIES:
-            raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {strategy!r}")
-        self.wanted_strategy, self.wanted_tree = name, None
+        self.wanted_strategy, self.wanted_tree = strategy_named(strategy), None
 
     def set_tree(self, tree: Sequence[int]) -> None:
         """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.
@@ -219,6 +216,17 @@ class Training:
     def _metric(self, name: str) -> float | None:
         value = float(self.measured().get(name, math.nan))
         return None if math.isnan(value) else value
+
+
+def strategy_named(name: str) -> str:
+    """Its name in capitals.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    if str(name).upper() not in STRATEGIES:
+        raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {name!r}")
+    return name.upper()
 
 
 def _is_tree(fathers: list[int]) -> bool:
