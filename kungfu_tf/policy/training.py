@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -109,9 +110,7 @@ class Training:
         Raises:
             ValueError: If that is not a positive integer.
         """
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"a batch size is a positive integer, not {size!r}")
-        self.wanted_batch_size = size
+        self.wanted_batch_size = _positive(size, "a batch size")
 
     def set_learning_rate(self, rate: float) -> None:
         """Changes the learning rate from the next step on.
@@ -166,9 +165,7 @@ class Training:
         Raises:
             ValueError: If that is not a positive integer.
         """
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"a number of peers is a positive integer, not {size!r}")
-        self.wanted_size = size
+        self.wanted_size = _positive(size, "a number of peers")
 
     def stop(self) -> None:
         """Ends the training, on all peers."""
@@ -227,6 +224,14 @@ def strategy_named(name: str) -> str:
     if str(name).upper() not in STRATEGIES:
         raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {name!r}")
     return name.upper()
+
+
+def _positive(number: int, what: str) -> int:
+    """The number, which may be one of NumPy."""
+    is_integer = hasattr(number, "__index__") and not isinstance(number, bool)
+    if not is_integer or operator.index(number) < 1:
+        raise ValueError(f"{what} is a positive integer, not {number!r}")
+    return operator.index(number)
 
 
 def _is_tree(fathers: list[int]) -> bool:
