@@ -87,7 +87,7 @@ class PolicyHook(Hook):
                 f"{apart[0]} go over to others each after a step of its own. Take an optimizer "
                 "whose peers meet in each step, or a job that does not change its size"
             )
-        self._training = _SessionTraining(self._first)
+        self._training = _SessionTraining(self._first, self.follows)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """A session that was restored goes on in its epoch, and at its step."""
@@ -152,13 +152,19 @@ class PolicyHook(Hook):
 
 
 class _SessionTraining(Training):
-    """A session; made while its graph is."""
+    """A session; made while its graph is.
 
-    def __init__(self, batch_size: int) -> None:
+    Args:
+        batch_size: Of one peer, at first.
+        follows: Whether others may take part in it.
+    """
+
+    def __init__(self, batch_size: int, follows: bool) -> None:
         super().__init__()
         self.session: Any = None
         self.has_ended = False
         self._first = batch_size
+        self._follows = follows
         variables.get_or_create_batch_size(batch_size)
         for key in (GraphKeys.TRAINED_SAMPLES, _TRAINED_STEPS):
             variables.get_or_create_global_variable(key)
@@ -213,6 +219,14 @@ class _SessionTraining(Training):
     def change_learning_rate(self, rate: float) -> None:
         self._set[self._rate()](rate, session=self.session)
         self._values[self._rate()] = rate
+
+    def resize_cluster(self, size: int) -> None:
+        if not self._follows:
+            raise errors.FailedPreconditionError(
+                "PolicyHook: a policy wants another number of peers, and this session does not "
+                "follow. Give it a kungfu_tf.hooks.ElasticHook, too"
+            )
+        super().resize_cluster(size)
 
     def end(self) -> None:
         self.has_ended = True

@@ -33,7 +33,7 @@ class AdaptiveSGD(Algorithm):
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
         """Returns this peer's own, or the means."""
-        self._name_parts()
+        self._tell_parts()
         given = [i for i, g in enumerate(gradients) if g is not None]
         if not given:  # `cond` of TF1 must return something
             return list(gradients)
@@ -54,7 +54,7 @@ class AdaptiveSGD(Algorithm):
         """Averages the models, in the first part."""
         if peer.alone():
             return []
-        self._name_parts()
+        self._tell_parts()
         self._step = _number_of(self.optimizer_step())
         return _assign_when(
             self._averages(self._step),
@@ -77,9 +77,10 @@ class AdaptiveSGD(Algorithm):
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)
 
-    def _name_parts(self) -> None:
+    def _tell_parts(self) -> None:
+        """They are known by this object's name, and work for its optimizer."""
         for part in (self._first, self._then):
-            vars(part)["ordinal"] = self.ordinal
+            vars(part).update(ordinal=self.ordinal, _sums_rows=self.sums_rows)
 
 
 def _number_of(step: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kungfu_tf import _measured, monitoring
 from kungfu_tf.policy.base import BasePolicy
-from kungfu_tf.policy.training import Training
+from kungfu_tf.policy.training import Training, strategy_named
 
 
 class InterferenceStrategyPolicy(BasePolicy):
@@ -22,7 +22,7 @@ class InterferenceStrategyPolicy(BasePolicy):
         threshold: Between 0 and 1.
 
     Raises:
-        ValueError: If an argument is out of range.
+        ValueError: If there is no strategy of some name, or a number is out of range.
 
     Example:
 
@@ -37,6 +37,10 @@ class InterferenceStrategyPolicy(BasePolicy):
     ) -> None:
         if not strategies:
             raise ValueError("InterferenceStrategyPolicy: there are no strategies to choose from")
+        if isinstance(strategies, str):
+            raise ValueError(
+                f"InterferenceStrategyPolicy: it takes a list of strategies, not {strategies!r}"
+            )
         if interval < 1:
             raise ValueError(
                 f"InterferenceStrategyPolicy: interval is a number of steps, not {interval!r}"
@@ -45,7 +49,7 @@ class InterferenceStrategyPolicy(BasePolicy):
             raise ValueError(
                 f"InterferenceStrategyPolicy: threshold is between 0 and 1, not {threshold!r}"
             )
-        self.strategies = [strategy.upper() for strategy in strategies]
+        self.strategies = [strategy_named(strategy) for strategy in strategies]
         self.interval = interval
         self.threshold = threshold
 

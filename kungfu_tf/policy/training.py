@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -109,9 +110,7 @@ class Training:
         Raises:
             ValueError: If that is not a positive integer.
         """
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"a batch size is a positive integer, not {size!r}")
-        self.wanted_batch_size = size
+        self.wanted_batch_size = _positive(size, "a batch size")
 
     def set_learning_rate(self, rate: float) -> None:
         """Changes the learning rate from the next step on.
@@ -134,10 +133,7 @@ class Training:
         Raises:
             ValueError: If there is none of that name.
         """
-        name = strategy.upper()
-        if name not in STRATEGIES:
-            raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {strategy!r}")
-        self.wanted_strategy, self.wanted_tree = name, None
+        self.wanted_strategy, self.wanted_tree = strategy_named(strategy), None
 
     def set_tree(self, tree: Sequence[int]) -> None:
         """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.
@@ -161,7 +157,7 @@ class Training:
         For a training that follows: `kungfu_tf.elastic.fit`, or a session with a
         `kungfu_tf.hooks.ElasticHook`. Rank 0's wish counts, when all policies have been called; who
         wishes the same as the last time asks for nothing new. That there cannot be as many, or that
-        a `fit` does not follow, is a FailedPreconditionError then.
+        a `fit` or session does not follow, is a FailedPreconditionError then.
 
         Args:
             size: How many, from 1 to the slots of `kungfu-run -H`.
@@ -169,9 +165,7 @@ class Training:
         Raises:
             ValueError: If that is not a positive integer.
         """
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"a number of peers is a positive integer, not {size!r}")
-        self.wanted_size = size
+        self.wanted_size = _positive(size, "a number of peers")
 
     def stop(self) -> None:
         """Ends the training, on all peers."""
@@ -219,6 +213,25 @@ class Training:
     def _metric(self, name: str) -> float | None:
         value = float(self.measured().get(name, math.nan))
         return None if math.isnan(value) else value
+
+
+def strategy_named(name: str) -> str:
+    """Its name in capitals.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    if str(name).upper() not in STRATEGIES:
+        raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {name!r}")
+    return name.upper()
+
+
+def _positive(number: int, what: str) -> int:
+    """The number, which may be one of NumPy."""
+    is_integer = hasattr(number, "__index__") and not isinstance(number, bool)
+    if not is_integer or operator.index(number) < 1:
+        raise ValueError(f"{what} is a positive integer, not {number!r}")
+    return operator.index(number)
 
 
 def _is_tree(fathers: list[int]) -> bool:

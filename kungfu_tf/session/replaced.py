@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.python.client import session as client
 from tensorflow.python.training import monitored_session as monitored
 
-from kungfu_tf import _gate, peer
+from kungfu_tf import _gate, errors, peer
 from kungfu_tf._hook import Hook
 from kungfu_tf._replace import replace
 from kungfu_tf.session import agreement, ending, first_run, kept, scope
@@ -71,11 +71,21 @@ def _create(
     **kwargs: Any,
 ) -> None:
     hooks = list(hooks or [])
+    ours = [hook for hook in hooks if isinstance(hook, Hook)]
+    follows = any(hook.changes_peers for hook in ours)
+    for hook in ours:
+        hook.follows = follows
     if not scope.is_shared(tf.compat.v1.get_default_graph(), hooks):
         if scope.is_within_private():
             hooks = kept.restoring([hook for hook in hooks if not isinstance(hook, Hook)])
         original(session, session_creator, hooks, should_recover, **kwargs)
         return
+    if peer.joining() and not follows:
+        raise errors.FailedPreconditionError(
+            "MonitoredSession: this peer has come to a job that trains already, and nobody has "
+            "taken it in. Give the session, or the Estimator, a kungfu_tf.hooks.ElasticHook, or "
+            "call kungfu_tf.resize() before"
+        )
     session._kungfu_stop = Stop()
     hooks = arranged(hooks, session._kungfu_stop)
     directory = getattr(session_creator, "_checkpoint_dir", None)

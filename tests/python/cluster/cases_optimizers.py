@@ -11,7 +11,7 @@ from harness import each
 
 import kungfu_tf as kf
 from kungfu_tf import _lib, errors
-from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.optimizers import AdaptiveSGDOptimizer, SynchronousSGDOptimizer
 from kungfu_tf.optimizers.buckets import mean_gradients
 
 JOBS = [{"np": 2}]
@@ -100,8 +100,8 @@ def case_rows_of_a_table(rows, form):
     assert done == ({"table"} if rows == 3 else {"values"})
 
 
-@each(rows=[4, 300])
-def case_rows_of_a_table_in_a_graph(rows):
+@each(rows=[4, 300], method=["synchronous", "adaptive"])
+def case_rows_of_a_table_in_a_graph(rows, method):
     """Of TF1, with an optimizer that treats each touched row as one."""
     v1 = tf.compat.v1
     random = np.random.default_rng(5)
@@ -114,16 +114,25 @@ def case_rows_of_a_table_in_a_graph(rows):
             loss = tf.reduce_mean(
                 tf.square(tf.gather(table, places) - tf.constant([0.1, 0.2, 3], tf.float64))
             )
-            train = optimizer.minimize(loss)
+            train = optimizer.minimize(loss, v1.train.get_or_create_global_step())
             session.run(v1.global_variables_initializer())
             for batch in batches:
                 session.run(train, {places: batch})
             return session.run(table)
 
     make = functools.partial(v1.train.AdamOptimizer, 0.05)
-    ours = trained(SynchronousSGDOptimizer(make()), [step[kf.rank()] for step in steps])
+    wrap = {
+        "synchronous": SynchronousSGDOptimizer,
+        "adaptive": functools.partial(AdaptiveSGDOptimizer, change_step=0),
+    }
+    optimizer = wrap[method](make())
+    ours = trained(optimizer, [step[kf.rank()] for step in steps])
     single = trained(make(), [step.reshape(-1) for step in steps])
     assert np.linalg.norm(ours - single) <= 1e-12 * np.linalg.norm(single)
+    name = f"{optimizer.kungfu_algorithm.name}/gradients/0"
+    done = [_lib.completed(f"{name}/{part}") for part in ("table", "values")]
+    is_most = [sum(len(np.unique(mine)) for mine in step) >= 2 * rows for step in steps]
+    assert done == [sum(is_most), len(steps) - sum(is_most)], done
 
 
 class TwoOptimizers(tf.keras.Model):

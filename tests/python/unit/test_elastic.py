@@ -250,6 +250,42 @@ def test_a_newcomer_does_not_train_by_itself(
         model.fit(X, X[:, :1], verbose=0)
 
 
+def test_a_newcomer_does_not_train_in_a_session_of_its_own(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "joining", lambda: True)
+    hook = kf.initializer.BroadcastGlobalVariablesHook()
+    with tf.Graph().as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        with pytest.raises(kf.errors.FailedPreconditionError, match=r"nobody has .*ElasticHook"):
+            tf.compat.v1.train.MonitoredTrainingSession(hooks=[hook])
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_policies_of_a_session_ask_for_others_where_it_follows(
+    follows: bool, asked: list[int]
+) -> None:
+    class Asks(kf.policy.BasePolicy):
+        def after_step(self, training: Training) -> None:
+            training.resize_cluster(2)
+
+    def train() -> None:
+        with tf.Graph().as_default():
+            step = tf.compat.v1.train.get_or_create_global_step().assign_add(1)
+            hooks = [kf.hooks.PolicyHook([Asks()], 4, 1, 4)]
+            hooks += [kf.hooks.ElasticHook(None, 1)] if follows else []
+            with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+                session.run(step)
+
+    if follows:
+        train()
+        assert asked == [2]
+        return
+    with pytest.raises(kf.errors.PolicyError, match=r"Asks\.after_step: .*ElasticHook"):
+        train()
+    assert asked == []
+
+
 def test_who_was_started_anew_has_asked_before(
     asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

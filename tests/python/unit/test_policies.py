@@ -152,6 +152,11 @@ def test_arguments_out_of_range() -> None:
         lambda: policy(4, scale_learning_rate="cubic"),
         lambda: training.set_batch_size(0),
         lambda: training.set_batch_size(2.5),  # type: ignore[arg-type]
+        lambda: training.set_batch_size(True),
+        lambda: training.set_batch_size("8"),  # type: ignore[arg-type]
+        lambda: training.resize_cluster(True),
+        lambda: training.resize_cluster(2.0),  # type: ignore[arg-type]
+        lambda: training.resize_cluster(np.int64(0)),  # type: ignore[arg-type]
         lambda: training.set_learning_rate(-1.0),
         lambda: training.set_learning_rate(float("nan")),
         lambda: kf.callbacks.PolicyCallback([], batch_size=0),
@@ -162,6 +167,14 @@ def test_arguments_out_of_range() -> None:
             wrong()
     with pytest.raises(TypeError, match="BasePolicy"):
         kf.callbacks.PolicyCallback([policy])  # type: ignore[list-item]
+
+
+def test_integers_of_numpy_are_numbers_too() -> None:
+    training = Told()
+    training.set_batch_size(np.int64(16))  # type: ignore[arg-type]
+    training.resize_cluster(np.int32(3))  # type: ignore[arg-type]
+    wanted = training.wanted_batch_size, training.wanted_size
+    assert wanted == (16, 3) and {type(number) for number in wanted} == {int}
 
 
 def test_who_raises_is_named_and_others_go_on() -> None:

@@ -34,6 +34,8 @@ def test_the_strategy_changes_where_most_see_interference(monkeypatch: pytest.Mo
     ("strategies", "options", "text"),
     [
         ([], {}, "no strategies"),
+        (["RING", "SPIRAL"], {}, "a strategy is AUTO or .* not 'SPIRAL'"),
+        ("RING", {}, "a list of strategies, not 'RING'"),
         (["RING"], {"interval": 0}, "interval is a number of steps, not 0"),
         (["RING"], {"threshold": 1.0}, "between 0 and 1, not 1.0"),
     ],
