@@ -54,6 +54,12 @@ def first_batch_size(callbacks: list[Any]) -> int | None:
     return sizes[0] if sizes else None
 
 
+def kinds_of_policies(callbacks: list[Any]) -> list[str] | None:
+    """Those of all PolicyCallbacks, in their order. None if there is no such callback."""
+    of_each = [c._policies.kinds for c in callbacks if isinstance(c, PolicyCallback)]
+    return [kind for kinds in of_each for kind in kinds] if of_each else None
+
+
 def prints() -> bool:
     """Whether this peer does: rank 0, for all."""
     return peer.is_root() or config.VERBOSE.get() == "all"
