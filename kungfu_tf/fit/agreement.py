@@ -14,7 +14,12 @@ from kungfu_tf.fit import in_step
 
 
 def check(
-    model: Any, arguments: Mapping[str, Any], *, check_every: Any, may_stop_early: bool
+    model: Any,
+    arguments: Mapping[str, Any],
+    *,
+    check_every: Any,
+    policies: Any,
+    may_stop_early: bool,
 ) -> bool:
     """Compares what decides how often the peers meet in `fit`.
 
@@ -22,6 +27,7 @@ def check(
         model: What is trained.
         arguments: Those of `fit`, by name.
         check_every: That of this peer's `BroadcastGlobalVariablesCallback`.
+        policies: The kinds of this peer's policies; None if it has no `PolicyCallback`.
         may_stop_early: Whether this peer's training may stop after any batch.
 
     Returns:
@@ -30,7 +36,8 @@ def check(
     Raises:
         ValueError: On every peer, if the arguments differ: names argument, values and ranks.
     """
-    mine = {**_meetings(arguments), **_options(model), "check_every": check_every}
+    mine = {**_meetings(arguments), **_options(model)}
+    mine.update(check_every=check_every, policies=policies)
     algorithms = _keras.algorithms_of_model(model)
     ordinals = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
     more = [may_stop_early, _ordinals.algorithms.next, ordinals]
@@ -101,15 +108,23 @@ def _difference(argument: str, codes: Any, mine: Any) -> str:
     def shown(code: int) -> str:
         if argument == "validation":
             return "given" if code else "not given"
+        if code == _code(mine):
+            return str(mine)
         return "None" if code == -1 else str(code) if code < 1 << 31 else "something else"
 
     ranks_of: dict[str, list[int]] = {}
     for rank, code in enumerate(codes.tolist()):
         ranks_of.setdefault(shown(code), []).append(rank)
-    name = "validation_data or validation_split" if argument == "validation" else argument
+    name = _SHOWN.get(argument, argument)
     found = "; ".join(f"{value} on {peer.names_of(ranks)}" for value, ranks in ranks_of.items())
     return (
         f"fit: {name} must be the same on all peers, and is {found} (here, on rank "
-        f"{peer.rank()}: {mine!r}). Peers that train, validate or compare more often than others "
-        "would wait"
+        f"{peer.rank()}: {mine!r}). Peers that train, validate, compare or measure more often than "
+        "others would wait"
     )
+
+
+_SHOWN = {
+    "validation": "validation_data or validation_split",
+    "policies": "the list of policies",
+}

@@ -49,9 +49,15 @@ def has_any_of_ours(callbacks: list[Any]) -> bool:
 
 
 def first_batch_size(callbacks: list[Any]) -> int | None:
-    """That of a PolicyCallback: 0 if it leaves that to the data. None if there is none."""
+    """That of the PolicyCallbacks: 0 if all leave it to the data. None if there are none."""
     sizes = [c.first_batch_size for c in callbacks if isinstance(c, PolicyCallback)]
-    return sizes[0] if sizes else None
+    return max(sizes, default=None)
+
+
+def kinds_of_policies(callbacks: list[Any]) -> list[str] | None:
+    """Those of all PolicyCallbacks, in their order. None if there is no such callback."""
+    of_each = [c._policies.kinds for c in callbacks if isinstance(c, PolicyCallback)]
+    return [kind for kinds in of_each for kind in kinds] if of_each else None
 
 
 def prints() -> bool:

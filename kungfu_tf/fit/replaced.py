@@ -88,6 +88,7 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
             model,
             call.arguments,
             check_every=callbacks.check_every(given),
+            policies=callbacks.kinds_of_policies(given),
             may_stop_early=callbacks.may_stop_early(given),
         )
     elif not callbacks.has_any_of_ours(given):

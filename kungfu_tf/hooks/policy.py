@@ -39,7 +39,9 @@ class PolicyHook(Hook):
 
     Raises:
         TypeError: If a policy is none.
-        ValueError: If a number is not positive, or `on_error` something else.
+        ValueError: If a number is not positive, or `on_error` something else; when the session is
+            created, and when others come, on every peer, if the policies are not of the same kinds
+            on all of them.
         FailedPreconditionError: When the session is created, if the job may change its size and the
             peers do not meet in each step, as those of `PairAveragingOptimizer`.
         PolicyError: In a run, if a policy raises and that ends the training.
@@ -96,6 +98,7 @@ class PolicyHook(Hook):
         if peer.joining():
             return
         self._peers = peer.epoch()
+        self._policies.check()
         self._look()
         self._call("before_train")
         self._call("before_epoch")
@@ -137,6 +140,7 @@ class PolicyHook(Hook):
         before, self._peers = self._peers, peer.epoch()
         if before == self._peers:
             return
+        self._policies.check()
         self._look()
         self._policies.agree(self._training)  # on those that have failed
 

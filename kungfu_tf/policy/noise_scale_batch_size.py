@@ -25,6 +25,9 @@ class NoiseScaleBatchSizePolicy(BatchSizePolicy):
     happens. A single measurement says little, the less the smaller the batch: the median leaves out
     those that are far too large because the gradient was lost in the noise.
 
+    In `fit` batches that were read ahead are trained on first: within an epoch at least 6 more
+    steps have batches of the size of before. The learning rate changes at once.
+
     Args:
         max_batch_size: Of one peer.
         min_batch_size: The same.

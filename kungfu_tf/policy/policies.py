@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,7 +24,7 @@ class Policies:
     """Some, in an order that is the same on all peers.
 
     Args:
-        policies: As many on every peer.
+        policies: Of the same kinds on every peer.
         on_error: What happens if one raises, or wants more peers than there can be: "stop" ends the
             training with PolicyError, and that of the others; "continue" leaves that policy out
             from then on, everywhere, and says so.
@@ -42,9 +43,29 @@ class Policies:
             raise ValueError(f"on_error is 'stop' or 'continue', not {on_error!r}")
         if len(self._policies) > _MOST:
             raise ValueError(f"{len(self._policies)} policies are more than {_MOST}")
+        self._kinds = [type(policy).__name__ for policy in self._policies.values()]
         self._on_error = on_error
         self._failed = 0  # a bit for each
         self._resizer = 0, ""  # which one has asked for other peers, and where
+
+    @property
+    def kinds(self) -> list[str]:
+        """The names of their classes, also of those that were left out."""
+        return self._kinds
+
+    def check(self) -> None:
+        """Compares their kinds with those of other peers. All call it, before they are called.
+
+        Raises:
+            ValueError: On every peer, if they differ.
+        """
+        codes = _of_all([zlib.crc32(repr(self._kinds).encode())])[:, 0]
+        others = np.flatnonzero(codes != codes[peer.rank()]).tolist()
+        if others:
+            raise ValueError(
+                "policies must be of the same kinds on all peers, in the same order; here, on rank "
+                f"{peer.rank()}, they are {self._kinds}, and others on {peer.names_of(others)}"
+            )
 
     def call(self, method: str, training: Training) -> None:
         """Calls a method of each.

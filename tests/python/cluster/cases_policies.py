@@ -194,6 +194,36 @@ def case_training_goes_on_without_one_that_raises(rank):
     assert len(told) == (kf.rank() == rank), lines
 
 
+class Calm(kf.policy.BasePolicy):
+    """Does nothing."""
+
+
+@each(what=["number", "kinds", "order", "none"])
+def case_policies_that_differ_are_named_before_they_are_called(what):
+    theirs = {
+        "number": [Calm],
+        "kinds": [Calm, kf.policy.LatencyTreePolicy],
+        "order": [Tells, Calm],
+        "none": [],
+    }[what]
+    kinds = [Calm, Tells] if kf.is_root() else theirs
+    policies = [kind() for kind in kinds]
+    text = raised_by(ValueError, fit, policies)
+    names = [kind.__name__ for kind in kinds]
+    assert f"here, on rank {kf.rank()}: {names}" in text, text
+    assert f"something else on rank {1 - kf.rank()}" in text, text
+    assert not any(policy.calls for policy in policies if isinstance(policy, Tells))
+    fit([Calm()])
+
+
+def case_a_callback_that_one_peer_lacks():
+    model = training.dense_model()
+    model.compile(kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(RATE)), "mse")
+    callbacks = [PolicyCallback([Calm()])] if kf.is_root() else []
+    text = raised_by(ValueError, lambda: model.fit(*mine(), 8, verbose=0, callbacks=callbacks))
+    assert "None on rank 1" in text if kf.is_root() else "something else on rank 0" in text, text
+
+
 def case_the_batch_follows_the_noise_scale():
     """Labels are noise: when that is learnt nothing else is left, and larger batches pay.
 

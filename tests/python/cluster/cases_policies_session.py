@@ -99,6 +99,20 @@ def case_noise_scale():
     assert kf.ops.consensus(np.float64(seen[0]))
 
 
+class Calm(kf.policy.BasePolicy):
+    """Does nothing."""
+
+
+def case_policies_that_differ_are_named_before_they_are_called():
+    tells = Tells()
+    hook = PolicyHook([tells, Calm()] if kf.is_root() else [Calm()], 40, 1, 4)
+    text = raised_by(ValueError, trained, hook)
+    names = "['Tells', 'Calm']" if kf.is_root() else "['Calm']"
+    assert f"here, on rank {kf.rank()}, they are {names}" in text, text
+    assert f"others on rank {1 - kf.rank()}" in text, text
+    assert tells.epochs == []
+
+
 @each(on_error=["stop", "continue"])
 def case_one_that_raises(on_error):
     hook = PolicyHook([Tells(kf.rank() == 1)], 40, 1, 4, on_error=on_error)

@@ -204,6 +204,11 @@ def test_every_module_can_be_imported_and_has_what_it_says() -> None:
             assert all(hasattr(of(name), each) for each in getattr(of(name), "__all__", [])), name
 
 
+def test_names_of_several_versions_of_tensorflow() -> None:
+    compat = of("tensorflow.compat")
+    assert sorted(name for name in vars(compat) if name.startswith("_tf_")) == compat.__all__
+
+
 def test_positional_arguments_reach_what_they_mean(tmp_path: Path) -> None:
     ops = of("tensorflow.ops")
     x = tf.constant([1.0, 2.0])

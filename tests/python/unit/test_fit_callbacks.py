@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kungfu_tf.fit.callbacks import as_list
+import kungfu_tf as kf
+from kungfu_tf.fit.callbacks import as_list, first_batch_size
 
 callbacks = tf.keras.callbacks
 
@@ -27,3 +28,9 @@ def test_lists_and_nests_of_callbacks() -> None:
 def test_a_callback_list() -> None:
     first = HasCallbacks()
     assert as_list(callbacks.CallbackList([first])) == [first]
+
+
+def test_one_of_several_policy_callbacks_says_the_batch_size() -> None:
+    quiet, says = kf.callbacks.PolicyCallback([]), kf.callbacks.PolicyCallback([], batch_size=8)
+    for given, size in (([], None), ([quiet], 0), ([quiet, says], 8), ([says, quiet], 8)):
+        assert first_batch_size(given) == size

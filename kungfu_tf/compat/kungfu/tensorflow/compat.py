@@ -6,7 +6,14 @@ from typing import Any
 
 import tensorflow as tf
 
-__all__ = ["_tf_assign", "_tf_hook", "_tf_major_version", "_tf_minor_version", "_tf_mod"]
+__all__ = [
+    "_tf_assign",
+    "_tf_hook",
+    "_tf_major_version",
+    "_tf_minor_version",
+    "_tf_mod",
+    "_tf_optimizer",
+]
 
 _tf_major_version, _tf_minor_version = map(int, tf.__version__.split(".")[:2])
 _tf_hook = tf.compat.v1.train.SessionRunHook
