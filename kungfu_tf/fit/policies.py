@@ -30,8 +30,8 @@ class PolicyCallback(Callback):
     step and the batch size that there were when the backup was made.
 
     Args:
-        policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; as many on
-            every peer, in the same order.
+        policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; of the
+            same kinds on every peer, in the same order.
         batch_size: How many samples a batch of one peer has at first. Default: as many as the data
             that `fit` is given; of generators it must be said.
         on_error: What happens if a policy raises: "stop": `fit` ends with
@@ -41,7 +41,8 @@ class PolicyCallback(Callback):
 
     Raises:
         TypeError: If a policy is none.
-        ValueError: If an argument is out of range; in `fit`, if the batch size must be said.
+        ValueError: If an argument is out of range; in `fit`, if the batch size must be said, and on
+            every peer if the policies differ.
         FailedPreconditionError: In `fit`, if the peers do not train together, step by step.
         PolicyError: In `fit`, as said above.
 

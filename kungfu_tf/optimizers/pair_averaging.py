@@ -118,8 +118,9 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
     and ends with the average in the model. In `fit` peers take as many steps as they have batches:
     they are not evened, and gradients are not weighed; whoever is done first waits at the epoch's
-    end, where all meet. Callbacks that stop training do so there, and one that saves in the middle
-    of an epoch saves rank 0's own model. Optimizer state is each peer's own.
+    end, where all meet, for KUNGFU_COLLECTIVE_TIMEOUT at most. Callbacks that stop training do so
+    there, and one that saves in the middle of an epoch saves rank 0's own model. Optimizer state is
+    each peer's own.
 
     In `kungfu_tf.elastic.fit` and with a `kungfu_tf.hooks.ElasticHook` peers may come and go: each
     goes over between two steps of its own, and there the average of all models is what all go on
