@@ -109,7 +109,8 @@ class Endpoint:
         latencies: Whether each answer has the peers' latencies, measured then.
 
     Raises:
-        InvalidArgumentError: If others than this host can ask, and there is no token.
+        InvalidArgumentError: If the port is none, or others than this host can ask, and there is no
+            token.
     """
 
     def __init__(self, port: int, address: str, token: str | None, latencies: bool = False) -> None:
@@ -117,6 +118,10 @@ class Endpoint:
         self._latencies = latencies
         self._address = address
         self._token = config.MONITOR_TOKEN.get() if token is None else token
+        if not 0 <= port <= _LAST_PORT:
+            raise errors.InvalidArgumentError(
+                f"a monitor: a port is a number from 0 to {_LAST_PORT}, not {port}"
+            )
         if not self._token and not _is_loopback(address):
             raise errors.InvalidArgumentError(
                 f"a monitor: others than this host can ask {address}, so it needs a token: set "
@@ -139,6 +144,7 @@ class Endpoint:
 
         Raises:
             LibraryError: If prometheus-client is missing.
+            InvalidArgumentError: If there is no such port for this peer.
             OSError: If the port is taken; where peers come and go, if the next ones are, too.
         """
         try:
@@ -178,6 +184,11 @@ class Endpoint:
     def _listen(self, app: Callable[..., Any]) -> Any:
         """On this peer's port; if who had its local rank before still has that, on the next."""
         port = mine = self._wanted + peer.local_rank() if self._wanted else 0
+        if mine > _LAST_PORT:
+            raise errors.InvalidArgumentError(
+                f"a monitor: of port={self._wanted} the peer of local rank {peer.local_rank()} "
+                f"gets port {mine}, and {_LAST_PORT} is the last"
+            )
         last = min(mine + _MOST_PASSED, _LAST_PORT) if mine and peer.elastic() else mine
         kind = _Server6 if ":" in self._address else _Server
         while True:
@@ -187,7 +198,8 @@ class Endpoint:
                 )
             except OSError as error:
                 if port >= last or error.errno != errno.EADDRINUSE:
-                    raise
+                    where = f"rank {peer.rank()}'s monitor cannot answer at {self._host()}:{port}"
+                    raise OSError(error.errno, f"{where}: {error.strerror}") from error
                 port += 1
             else:
                 if port != mine:

@@ -73,8 +73,8 @@ class Monitor:
 
     Raises:
         LibraryError: On entering, if TensorBoard or prometheus-client is missing and needed.
-        InvalidArgumentError: With `port`, if `address` is not this host's own, and there is no
-            token.
+        InvalidArgumentError: If `port` is none; with it, if `address` is not this host's own, and
+            there is no token.
         OSError: On entering, if the port is taken; where peers come and go, if the next ones are,
             too.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kungfu_tf import peer
 from kungfu_tf._size_plan import SizePlan
+from kungfu_tf._warn import warn
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
 
@@ -10,7 +12,8 @@ from kungfu_tf.policy.training import Training
 class ScheduledClusterSizePolicy(BasePolicy):
     """Asks for as many peers as a schedule says.
 
-    They come some steps later, when they are ready: see `kungfu_tf.elastic.fit`.
+    They come some steps later, when they are ready: see `kungfu_tf.elastic.fit`. In a job whose
+    peers do not change it warns, and asks for none.
 
     Args:
         schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on.
@@ -31,6 +34,11 @@ class ScheduledClusterSizePolicy(BasePolicy):
 
     def before_train(self, training: Training) -> None:
         """Asks for the first size."""
+        if not peer.elastic() and peer.rank() == 0:
+            warn(
+                "ScheduledClusterSizePolicy: the peers of this job do not change; kungfu-run -w "
+                "does that"
+            )
         self._plan.begin()
         self._look(training)
 
@@ -39,6 +47,5 @@ class ScheduledClusterSizePolicy(BasePolicy):
         self._look(training)
 
     def _look(self, training: Training) -> None:
-        size = self._plan.due(training.step)
-        if size is not None:
+        if peer.elastic() and (size := self._plan.due(training.step)) is not None:
             training.resize_cluster(size)

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _endpoint
+from kungfu_tf import _endpoint, errors, peer
 from kungfu_tf.ops import noise_scale
 from tests import ports
 
@@ -143,7 +143,21 @@ def test_a_port_that_is_taken_is_passed_over_where_peers_come_and_go(flags: list
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert f"at {port}\n" in ended.stdout, ended.stderr
     assert (f"at {after}\n" in ended.stdout) == bool(flags)
-    assert ("Address already in use" in ended.stderr) == (not flags)
+    taken = f"rank 0's monitor cannot answer at 127.0.0.1:{port}: Address already in use"
+    assert (taken in ended.stderr) == (not flags)
+
+
+@pytest.mark.parametrize("port", [-5, 65536])
+def test_a_port_that_cannot_be(port: int) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=f"from 0 to 65535, not {port}"):
+        kf.Monitor(port=port)
+
+
+def test_a_port_beyond_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(peer, "local_rank", lambda: 1)
+    with pytest.raises(errors.InvalidArgumentError, match="local rank 1 gets port 65536"):
+        _endpoint.Endpoint(65535, "127.0.0.1", None).open()
 
 
 def has_ipv6() -> bool:

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _measured
+from kungfu_tf import _measured, peer
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.policy.policies import Policies
 
@@ -311,13 +311,30 @@ def test_a_throughput_that_nobody_reads_is_not_measured(monkeypatch: pytest.Monk
     assert training.throughput == 300
 
 
-def test_the_number_of_peers_follows_a_schedule() -> None:
-    class Asked(Told):
-        asked: list[tuple[int, int]] = []
+class Asked(Told):
+    """Told, and asked for peers."""
 
-        def propose_size(self, size: int) -> None:
-            self.asked.append((self.step, size))
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, int]] = []
 
+    def propose_size(self, size: int) -> None:
+        self.asked.append((self.step, size))
+
+
+def test_in_a_job_that_stays_as_it_is_a_schedule_of_peers_warns() -> None:
+    training = Asked()
+    policies = Policies([kf.policy.ScheduledClusterSizePolicy("1:2,4:3")], "stop")
+    with pytest.warns(UserWarning, match="kungfu-run -w"):
+        policies.call("before_train", training)
+    policies.agree(training)
+    for _ in range(4):
+        training.go(policies)
+    assert training.asked == []
+
+
+def test_the_number_of_peers_follows_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "elastic", lambda: True)
     training = Asked()
     policies = Policies([kf.policy.ScheduledClusterSizePolicy("1:2,4:3,2:1")], "stop")
     policies.call("before_train", training)
