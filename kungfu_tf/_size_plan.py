@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kungfu_tf import _ordinals, config, peer
 from kungfu_tf._schedule import Schedule
+from kungfu_tf._warn import warn
 
 _log = logging.getLogger(__name__)
 
@@ -62,3 +63,9 @@ class SizePlan:
         size = self.due(step)
         if size is not None and peer.is_root():
             peer.propose_new_size(size)
+
+
+def warn_that_peers_stay(who: str) -> None:
+    """Of a class that would ask for other numbers, in a job that has one. Rank 0 says it."""
+    if peer.rank() == 0:
+        warn(f"{who}: the peers of this job do not change; kungfu-run -w does that")

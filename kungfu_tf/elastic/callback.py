@@ -7,8 +7,7 @@ from typing import Any
 
 from kungfu_tf import errors, peer
 from kungfu_tf._callback import Callback as Base
-from kungfu_tf._size_plan import SizePlan
-from kungfu_tf._warn import warn
+from kungfu_tf._size_plan import SizePlan, warn_that_peers_stay
 from kungfu_tf.fit.running import current
 
 
@@ -49,10 +48,7 @@ class ElasticCallback(Base):
         """Asks for the first number."""
         del logs
         if peer.alone() or not peer.elastic():
-            if peer.rank() == 0:
-                warn(
-                    "ElasticCallback: the peers of this job do not change; kungfu-run -w does that"
-                )
+            warn_that_peers_stay("ElasticCallback")
             return
         self._plan.begin()
         self._look()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kungfu_tf import peer
-from kungfu_tf._size_plan import SizePlan
-from kungfu_tf._warn import warn
+from kungfu_tf._size_plan import SizePlan, warn_that_peers_stay
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
 
@@ -34,11 +33,8 @@ class ScheduledClusterSizePolicy(BasePolicy):
 
     def before_train(self, training: Training) -> None:
         """Asks for the first size."""
-        if not peer.elastic() and peer.rank() == 0:
-            warn(
-                "ScheduledClusterSizePolicy: the peers of this job do not change; kungfu-run -w "
-                "does that"
-            )
+        if not peer.elastic():
+            warn_that_peers_stay("ScheduledClusterSizePolicy")
         self._plan.begin()
         self._look(training)
 

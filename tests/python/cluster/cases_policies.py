@@ -10,6 +10,7 @@ from support import logged, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf.callbacks import PolicyCallback
+from kungfu_tf.policy import BasePolicy
 
 JOBS = [{"np": 2}, {"np": 1, "cases": ["batch_size"]}]
 TOLERANCE = 1e-12
@@ -31,7 +32,7 @@ class Watches(keras.callbacks.Callback):
         self.digests.append(training.digest(training.values_of(self.model.weights)))
 
 
-class Tells(kf.policy.BasePolicy):
+class Tells(BasePolicy):
     """Notes what is called, and what it sees; asks for what it is told to ask for after a step."""
 
     def __init__(self, wishes=()):
@@ -159,7 +160,7 @@ def case_a_schedule():
         np.testing.assert_allclose(rate, rates[size])
 
 
-class Fails(kf.policy.BasePolicy):
+class Fails(BasePolicy):
     """On one peer, after its second step."""
 
     def __init__(self, rank):
@@ -194,32 +195,28 @@ def case_training_goes_on_without_one_that_raises(rank):
     assert len(told) == (kf.rank() == rank), lines
 
 
-class Calm(kf.policy.BasePolicy):
-    """Does nothing."""
-
-
 @each(what=["number", "kinds", "order", "none"])
 def case_policies_that_differ_are_named_before_they_are_called(what):
     theirs = {
-        "number": [Calm],
-        "kinds": [Calm, kf.policy.LatencyTreePolicy],
-        "order": [Tells, Calm],
+        "number": [BasePolicy],
+        "kinds": [BasePolicy, kf.policy.LatencyTreePolicy],
+        "order": [Tells, BasePolicy],
         "none": [],
     }[what]
-    kinds = [Calm, Tells] if kf.is_root() else theirs
+    kinds = [BasePolicy, Tells] if kf.is_root() else theirs
     policies = [kind() for kind in kinds]
     text = raised_by(ValueError, fit, policies)
     names = [kind.__name__ for kind in kinds]
     assert f"here, on rank {kf.rank()}: {names}" in text, text
     assert f"something else on rank {1 - kf.rank()}" in text, text
     assert not any(policy.calls for policy in policies if isinstance(policy, Tells))
-    fit([Calm()])
+    fit([BasePolicy()])
 
 
 def case_a_callback_that_one_peer_lacks():
     model = training.dense_model()
     model.compile(kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(RATE)), "mse")
-    callbacks = [PolicyCallback([Calm()])] if kf.is_root() else []
+    callbacks = [PolicyCallback([BasePolicy()])] if kf.is_root() else []
     text = raised_by(ValueError, lambda: model.fit(*mine(), 8, verbose=0, callbacks=callbacks))
     assert "None on rank 1" in text if kf.is_root() else "something else on rank 0" in text, text
 
