@@ -121,6 +121,12 @@ void DirectGroup::FinishOnLoop(int slot) {
   }
 }
 
+void DirectGroup::TakeBackOnLoop(int slot) {
+  KF_DCHECK(loop_->InLoop());
+  my_slots_[slot].finished.fetch_sub(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
 bool DirectGroup::SleepOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (waiters_.empty()) return true;

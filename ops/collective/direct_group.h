@@ -91,6 +91,10 @@ class DirectGroup : private FdHandler, private Pollable {
   void ReturnSlotOnLoop(int slot);
   // Counts one more, and wakes who sleeps.
   void FinishOnLoop(int slot);
+  // Counts one less: the operation has ended badly after all. Who sees the count as it was has seen nothing that was
+  // done to this peer's memory later.
+  // REQUIRES: FinishOnLoop was called for it; the slot is not used again.
+  void TakeBackOnLoop(int slot);
 
   // From now on `waiter` is asked until it is ready, and then told once to go on.
   void WaitOnLoop(DirectWaiter* waiter) {

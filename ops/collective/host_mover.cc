@@ -58,7 +58,12 @@ HostMover::HostMover(EventLoop* loop, DirectGroup* group, Movement movement, Con
 
 HostMover::~HostMover() {
   group_->ForgetOnLoop(this);
-  if (slot_ >= 0 && !buffers_) group_->ReturnSlotOnLoop(slot_);
+  if (slot_ < 0) return;
+  if (!buffers_) {
+    group_->ReturnSlotOnLoop(slot_);
+  } else if (finished_) {
+    group_->TakeBackOnLoop(slot_);  // before the memory is withdrawn
+  }
 }
 
 void HostMover::StartOnLoop(StatusCallback done) {

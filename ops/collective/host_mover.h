@@ -6,7 +6,8 @@
 //
 // Peers write to each other's memory. They write only where it was allowed for this operation; a peer whose operation
 // ends in any other way than by the word of all others withdraws the memory before it gives it back, so that nothing
-// that another one may still do reaches whoever uses it next.
+// that another one may still do reaches whoever uses it next. And before that it takes back what it has said on its
+// board, so that nobody who has read there later believes to be done: the others end when they are told of the failure.
 //
 // Cost: l - 1 messages of 40 bytes per peer, if the host has l.
 

@@ -161,5 +161,63 @@ KF_TEST(Direct, WhatFailsIsOutOfReach) {
   EXPECT_EQ(cluster.peer(0)->counters().direct(), 2u);
 }
 
+// Who gives up after its share, and takes its memory back, has not finished: another one that still reads there believes
+// nothing of it, though it does not know of the failure yet.
+KF_TEST(Direct, WhoGivesUpHasNotFinished) {
+  ClusterOptions options = Direct();
+  options.chunk_bytes = 64 << 10;
+  Cluster cluster(2, options);
+  constexpr uint64_t kBytes = 64 << 10, kMuch = 64 << 20;
+  const auto reduce = [&](const Buffer& tensor) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "x", DType::kUint8);
+    operation.spans = {{tensor.data(), tensor.data(), kBytes}};
+    return operation;
+  };
+  std::vector<Buffer> tensors;
+  for (int rank = 0; rank < 2; ++rank) {
+    tensors.emplace_back(cluster.arena(rank), Place::kShared, std::vector<char>(kBytes, 1));
+  }
+  ExpectAllOk(cluster.Run([&](int rank) { return reduce(tensors[rank]); }));
+  StatusOr<SharedMemory> seen = SharedMemory::Open(cluster.arena(0)->address());
+  ASSERT_TRUE(seen.ok());
+  std::vector<std::vector<char>> much(2, std::vector<char>(kMuch));
+  const auto broadcast = [&](int rank) {
+    Operation operation = MakeOperation(Kind::kBroadcast, "much", DType::kUint8);
+    operation.spans = {{much[rank].data(), much[rank].data(), kMuch}};
+    return operation;
+  };
+  const volatile char* const withdrawn = seen->data() + *cluster.arena(0)->Find(tensors[0].data(), 1);
+  const volatile char* const reduced = tensors[1].data();  // by rank 0, which has the first share
+
+  const auto received = [&] { return cluster.peer(1)->TrafficByRank()[0].total.received; };
+  const auto sent = [&] { return cluster.peer(0)->TrafficByRank()[1].total.sent; };
+  const uint64_t received_before = received(), sent_before = sent();
+  uint64_t handle;
+  std::future<Status> first = cluster.Start(0, reduce(tensors[0]), &handle);
+  EXPECT_TRUE(Becomes([&] { return received() > received_before; }));
+  // Rank 1 begins, and then its loop stands still.
+  std::promise<void> called, given_up;
+  const auto pause = [&](std::future<void> until) {
+    Operation nameless = MakeOperation(Kind::kBarrier, "");
+    nameless.done = [until = until.share()](const Status&) { until.wait(); };
+    cluster.session(1)->Start(std::move(nameless));
+  };
+  pause(called.get_future());
+  std::future<Status> second = cluster.Start(1, reduce(tensors[1]));
+  pause(given_up.get_future());
+  called.set_value();
+  EXPECT_TRUE(Becomes([&] { return *reduced == 4; }));
+  // What tells of the failure is behind all this.
+  std::vector<std::future<Status>> broadcasts;
+  for (int rank = 0; rank < 2; ++rank) broadcasts.push_back(cluster.Start(rank, broadcast(rank)));
+  EXPECT_TRUE(Becomes([&] { return sent() > sent_before + kBytes; }));
+  cluster.session(0)->Cancel(handle, OkStatus());
+  EXPECT_EQ(Wait(&first).code(), Code::kCancelled);
+  EXPECT_TRUE(Becomes([&] { return *withdrawn == 0; }));
+  given_up.set_value();
+  EXPECT_EQ(Wait(&second).code(), Code::kCancelled);
+  for (std::future<Status>& one : broadcasts) EXPECT_OK(Wait(&one));
+}
+
 }  // namespace
 }  // namespace kungfu::testing
