@@ -38,7 +38,7 @@ class StoreChoice {
   int until_try_ = kFewest;
   int between_ = kFewest;
   // Seconds per byte of the last two timed copies, by Stores. The lower counts: a thread that is interrupted is slow
-  // with any stores. They begin at 0, so each is tried twice before the first choice.
+  // with any stores. They begin at 0: what was not tried twice counts as free.
   std::array<std::array<double, 2>, 2> costs_ = {};
 };
 

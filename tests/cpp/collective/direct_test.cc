@@ -161,8 +161,8 @@ KF_TEST(Direct, WhatFailsIsOutOfReach) {
   EXPECT_EQ(cluster.peer(0)->counters().direct(), 2u);
 }
 
-// Who gives up after its share, and takes its memory back, has not finished: another one that still reads there believes
-// nothing of it, though it does not know of the failure yet.
+// Who gives up after its share, and takes its memory back, has not finished: another one that still reads there
+// believes nothing of it, though it does not know of the failure yet.
 KF_TEST(Direct, WhoGivesUpHasNotFinished) {
   ClusterOptions options = Direct();
   options.chunk_bytes = 64 << 10;
