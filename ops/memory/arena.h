@@ -5,7 +5,8 @@
 // What another process may still write to can be withdrawn (Withdraw): it stays usable memory, but is not shared any
 // more, so that whatever that process does has no effect on who gets it.
 //
-// A child after fork has a copy of what lies here, as of all other memory, and cannot allocate here.
+// A child after fork cannot allocate here, and what it writes it alone sees. It is no copy as of other memory: what the
+// child has not written may change when the parent writes there, and what was withdrawn is zeros in the child.
 
 #pragma once
 
