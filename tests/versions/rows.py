@@ -83,5 +83,8 @@ MATRIX = (
     Row(NIGHTLY, NIGHTLY),
 )
 
+# Is refused, in one sentence, before anything is trained.
+TOO_OLD = Row("3.2.1", numpy=OLD_NUMPY)
+
 # What is run with each change: the oldest, a middle one, Python 3.10's newest, and the newest.
 SLICE = tuple(map(with_newest_tensorflow, ("3.3.3", "3.8.0", "3.12.4", NEWEST_KERAS)))
