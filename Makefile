@@ -75,7 +75,7 @@ setup: $(TF_2_21)/.ready $(if $(PYTHON_TF_2_15),$(TF_2_15)/.ready) $(LINT)/.read
 LIB := kungfu_tf/lib
 # Ninja runs its jobs by itself, not as many as a make around it has left.
 cmake := MAKEFLAGS= PATH="$(CURDIR)/$(TF_2_21)/bin:$$PATH" cmake
-KERNELS = $(wildcard ops/tensorflow/*) $(wildcard ops/c_api/*.h) kungfu_tf/_build.py
+KERNELS = $(wildcard ops/tensorflow/*) $(wildcard ops/c_api/*.h) kungfu_tf/native/build.py
 
 .PHONY: build core
 build: $(LIB)/libkungfu_ops-2.21.so $(if $(PYTHON_TF_2_15),$(LIB)/libkungfu_ops-2.15.so)

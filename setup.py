@@ -1,8 +1,8 @@
-"""Builds what is not Python. All of it lands in kungfu_tf/lib, where kungfu_tf/_lib.py opens it:
+"""Builds what is not Python. All of it lands in kungfu_tf/lib, which kungfu_tf/native/ opens:
 
 libkungfu.so.1          the core, without TensorFlow
 libkungfu_ops-2.21.so   the kernels for the user's TensorFlow; none if none is installed
-src/ops/                what kungfu_tf/_build.py compiles at an op's first use with another one
+src/ops/                what kungfu_tf/native/ compiles at an op's first use with another one
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ def has_tensorflow(python: str) -> bool:
 
 
 def load_build_module() -> ModuleType:
-    """kungfu_tf/_build.py by its path: importing the package would need what is built here."""
-    spec = importlib.util.spec_from_file_location("_build", ROOT / "kungfu_tf" / "_build.py")
+    """The module by its path: importing the package would need what is built here."""
+    path = ROOT / "kungfu_tf" / "native" / "build.py"
+    spec = importlib.util.spec_from_file_location("build", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

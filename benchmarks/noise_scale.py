@@ -98,7 +98,7 @@ def table(courses: Courses) -> list[str]:
         *rows,
         "",
         *compared(courses),
-        *following(courses["policy"]),
+        *elastic_run(courses["policy"]),
     ]
 
 
@@ -119,7 +119,7 @@ def compared(courses: Courses) -> list[str]:
     ]
 
 
-def following(courses: Sequence[Course]) -> list[str]:
+def elastic_run(courses: Sequence[Course]) -> list[str]:
     """Markdown: how near the batch is to what was measured."""
     points = [point for course in courses for point in course.points]
     near = statistics.mean(0.5 <= noise_scale / batch <= 2 for _, batch, noise_scale in points)

@@ -21,9 +21,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kungfu_tf import _sharing, errors
-from kungfu_tf._progress import change_cluster, init_progress
+from kungfu_tf import errors
 from kungfu_tf._version import __version__ as __version__
+from kungfu_tf.membership.progress import change_cluster, init_progress
+from kungfu_tf.native import sharing
 from kungfu_tf.peer import (
     all_reduce_int_max,
     barrier,
@@ -48,6 +49,7 @@ from kungfu_tf.peer import local_rank as current_local_rank
 from kungfu_tf.peer import local_size as current_local_size
 from kungfu_tf.peer import rank as current_rank
 from kungfu_tf.peer import size as current_cluster_size
+from kungfu_tf.upstream import activation
 
 if TYPE_CHECKING:
     from kungfu_tf import (
@@ -62,16 +64,16 @@ if TYPE_CHECKING:
         policy,
         variables,
     )
-    from kungfu_tf._average import average_variables
-    from kungfu_tf._monitor import Monitor
+    from kungfu_tf.exchange.tape import DistributedGradientTape
     from kungfu_tf.launching import launch
-    from kungfu_tf.monitoring import (
+    from kungfu_tf.monitor.monitor import Monitor
+    from kungfu_tf.monitor.statistics import (
         calc_stats,
         check_interference,
         log_stats,
         print_strategy_stats,
     )
-    from kungfu_tf.optimizers.tape import DistributedGradientTape
+    from kungfu_tf.replicas.average import average_variables
 
 __all__ = [
     "DistributedGradientTape",
@@ -121,14 +123,14 @@ __all__ = [
 
 # What comes when it is asked for: modules, and these out of modules.
 _MODULE_OF = {
-    "DistributedGradientTape": "optimizers.tape",
-    "Monitor": "_monitor",
-    "average_variables": "_average",
-    "calc_stats": "monitoring",
-    "check_interference": "monitoring",
+    "DistributedGradientTape": "exchange.tape",
+    "Monitor": "monitor.monitor",
+    "average_variables": "replicas.average",
+    "calc_stats": "monitor.statistics",
+    "check_interference": "monitor.statistics",
     "launch": "launching",
-    "log_stats": "monitoring",
-    "print_strategy_stats": "monitoring",
+    "log_stats": "monitor.statistics",
+    "print_strategy_stats": "monitor.statistics",
 }
 
 
@@ -145,4 +147,19 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-_sharing.begin()
+def _use_keras() -> None:
+    from kungfu_tf.keras import patches
+
+    patches.install()
+
+
+def _use_sessions(*, with_estimators: bool) -> None:
+    from kungfu_tf.tf1 import patches
+
+    patches.install(with_estimators=with_estimators)
+
+
+activation.register(activation.KERAS, _use_keras)
+activation.register(activation.SESSIONS, lambda: _use_sessions(with_estimators=False))
+activation.register(activation.ESTIMATORS, lambda: _use_sessions(with_estimators=True))
+sharing.begin()

@@ -1,7 +1,7 @@
 """The settings of the Python side: each declared once, with its meaning.
 
 A setting's value is the environment's, else the default. Where a function takes the same as an
-argument, that goes before. The core declares its own in ops/base/config.h; _environment.py
+argument, that goes before. The core declares its own in ops/base/config.h; native/environment.py
 has both.
 """
 

@@ -15,8 +15,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-from kungfu_tf import __version__, _build, _environment, _lib, config, errors
-from kungfu_tf._environment import Variable
+from kungfu_tf import __version__, config, errors
+from kungfu_tf.native import build, environment
+from kungfu_tf.native import libraries as native
+from kungfu_tf.native.environment import Variable
 
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
 _KERAS_PACKAGES = ("keras", "keras-nightly")
@@ -63,19 +65,19 @@ def _version_of(packages: tuple[str, ...]) -> str | None:
 
 
 def _libraries() -> Iterator[tuple[str, str]]:
-    path = _lib.LIBRARY_DIR / _build.CORE_NAME
+    path = native.LIBRARY_DIR / build.CORE_NAME
     try:
-        core = _lib.core()
+        core = native.core()
         core_version = core.kungfu_version().decode()
         yield "core", f"{core_version}, interface {core.kungfu_abi_version()}: {path}"
     except errors.LibraryError as error:
         yield "core", str(error)
-    libraries = _lib.op_libraries()
+    libraries = native.op_libraries()
     for library, built_for in libraries.items():
         yield "ops", f"for TensorFlow {built_for}: {library}"
-    minors = {_build.minor_version(built_for) for built_for in libraries.values()}
+    minors = {build.minor_version(built_for) for built_for in libraries.values()}
     version = tensorflow_version()
-    if version and _build.minor_version(version) not in minors:
+    if version and build.minor_version(version) not in minors:
         cache = _or_why_not(lambda: str(config.CACHE_DIR.get()))
         yield "ops", f"for TensorFlow {version}: compiled at first use, in {cache}"
 
@@ -85,7 +87,7 @@ def _limits() -> Iterator[tuple[str, str]]:
     yield "transports", "shared memory between peers of a host, or Unix sockets"
     yield "", "TCP over IPv4 or IPv6 between hosts"
     try:
-        longest = _lib.core().kungfu_longest_name()
+        longest = native.core().kungfu_longest_name()
         yield "limits", f"{longest} bytes of an operation's name"
     except errors.LibraryError:
         yield "limits", "that of names is known to the core only, which is missing"
@@ -95,8 +97,8 @@ def _limits() -> Iterator[tuple[str, str]]:
 
 def _variables() -> list[Variable]:
     with contextlib.suppress(errors.LibraryError):
-        return _environment.variables()
-    return _environment.python_variables()
+        return environment.variables()
+    return environment.python_variables()
 
 
 def _in_force(variable: Variable) -> str:
@@ -123,7 +125,7 @@ def _or_why_not(default: Callable[[], str]) -> str:
 def _others() -> list[str]:
     """What is to be said of other variables that are called as ours are."""
     try:
-        return _environment.unknown(os.environ)
+        return environment.unknown(os.environ)
     except errors.LibraryError:
         return ["KUNGFU_*: the core's are known to the core only, which is missing"]
 

@@ -21,11 +21,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf import _lib, config, errors
+from kungfu_tf import config, errors
+from kungfu_tf.native import libraries
 
 __all__ = [
     "all_reduce_int_max",
-    "alone",
     "barrier",
     "detached",
     "elastic",
@@ -33,6 +33,7 @@ __all__ = [
     "host_count",
     "init",
     "is_root",
+    "is_single_process",
     "joining",
     "launched",
     "local_rank",
@@ -60,7 +61,7 @@ def launched() -> bool:
     return config.identity().peer != ""
 
 
-def alone() -> bool:
+def is_single_process() -> bool:
     """Whether this process is one of one for ever, so that programs can leave out all exchange."""
     return not launched() or (size() == 1 and not elastic())
 
@@ -76,7 +77,7 @@ def init() -> None:
             there are several peers and no secret.
         KungfuError: If the peer cannot start for another reason, such as a port that is taken.
     """
-    _lib.check(_lib.core().kungfu_init())
+    libraries.check(libraries.core().kungfu_init())
 
 
 def shutdown() -> None:
@@ -85,7 +86,7 @@ def shutdown() -> None:
     What is pending fails with CancelledError, what comes later with FailedPreconditionError. Waits
     up to 3 seconds for the other peers to take leave.
     """
-    _lib.check(_lib.core().kungfu_shutdown())
+    libraries.check(libraries.core().kungfu_shutdown())
 
 
 def elastic() -> bool:
@@ -130,7 +131,7 @@ def propose_new_size(n: int) -> None:
         UnavailableError: If the launcher is gone.
         DeadlineExceededError: If it does not answer.
     """
-    start = _lib.core().kungfu_propose_size
+    start = libraries.core().kungfu_propose_size
     _Call().run(lambda done, number: start(n, done, number))
 
 
@@ -146,7 +147,7 @@ def propose_from_url() -> None:
         UnavailableError: If the launcher is gone.
         DeadlineExceededError: If it does not answer.
     """
-    start = _lib.core().kungfu_propose_from_url
+    start = libraries.core().kungfu_propose_from_url
     _Call().run(lambda done, number: start(done, number))
 
 
@@ -177,11 +178,11 @@ def resize(*, n: int | None = None) -> bool:
     refusal = None
     if n is not None:
         try:
-            _Call().run(lambda done, number: _lib.core().kungfu_want_size(n, done, number))
+            _Call().run(lambda done, number: libraries.core().kungfu_want_size(n, done, number))
         except errors.KungfuError as error:  # the others are on their way
             refusal = error
     before = epoch()
-    _Call().run(lambda done, number: _lib.core().kungfu_advance(done, number))
+    _Call().run(lambda done, number: libraries.core().kungfu_advance(done, number))
     if refusal is not None:
         raise refusal
     return epoch() != before
@@ -220,7 +221,7 @@ def epoch() -> int:
 def name_of(rank: int) -> str:
     """Where the peer of a rank is, "10.0.0.1:10000"; empty if there is no such rank."""
     init()
-    return _lib.core().kungfu_peer_name(rank).decode()
+    return libraries.core().kungfu_peer_name(rank).decode()
 
 
 def names_of(ranks: Sequence[int]) -> str:
@@ -236,7 +237,7 @@ def uid() -> int:
     init()
     me = config.identity()
     data = f"{me.job}/{me.epoch}/{me.peer or f'pid {os.getpid()}'}".encode()
-    return _lib.core().kungfu_digest(data, len(data)) >> 1
+    return libraries.core().kungfu_digest(data, len(data)) >> 1
 
 
 def is_root() -> bool:
@@ -272,8 +273,8 @@ def barrier(*, name: str = "barrier") -> None:
         CancelledError: If the peer is shut down in the middle.
         FailedPreconditionError: As from `init`.
     """
-    options = _lib.Options(name=name.encode())
-    start = _lib.core().kungfu_barrier
+    options = libraries.Options(name=name.encode())
+    start = libraries.core().kungfu_barrier
     _Call().run(lambda done, number: start(ctypes.byref(options), done, number))
 
 
@@ -291,9 +292,9 @@ def all_reduce_int_max(x: int) -> int:
     """
     value = ctypes.c_int64(x)
     here = ctypes.addressof(value)
-    spans = _lib.Span(here, here, 1)
-    options = _lib.Options(name=b"all_reduce_int_max", dtype=_lib.INT64, op=_lib.MAX)
-    start = _lib.core().kungfu_all_reduce
+    spans = libraries.Span(here, here, 1)
+    options = libraries.Options(name=b"all_reduce_int_max", dtype=libraries.INT64, op=libraries.MAX)
+    start = libraries.core().kungfu_all_reduce
     refs = ctypes.byref(spans), 1, ctypes.byref(options)
     _Call(memory=value).run(lambda done, number: start(*refs, done, number))
     return value.value
@@ -308,7 +309,7 @@ def interrupt(code: int, reason: str) -> None:
         code: With which status code.
         reason: What they are told; they learn the rank by themselves.
     """
-    _lib.core().kungfu_interrupt(code, reason.encode())
+    libraries.core().kungfu_interrupt(code, reason.encode())
 
 
 def interrupted() -> bool:
@@ -326,7 +327,7 @@ def begin_epoch() -> None:
         UnavailableError: If a peer is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
-    start = _lib.core().kungfu_begin_epoch
+    start = libraries.core().kungfu_begin_epoch
     try:
         _Call().run(lambda done, number: start(None, done, number))
     except errors.KungfuError:
@@ -360,13 +361,13 @@ class _Call:
             self._done.wait()  # the core has the deadline
         except BaseException:  # of a signal's handler
             if operation is not None:
-                _lib.core().kungfu_cancel(operation, 0, b"")
+                libraries.core().kungfu_cancel(operation, 0, b"")
             raise
         if self._code != 0:
             raise errors.from_code(self._code, self._message)
 
     @staticmethod
-    @_lib.Done
+    @libraries.Done
     def _on_done(number: int, code: int, message: bytes | None) -> None:
         call = _Call._pending.pop(number)
         call._code, call._message = code, (message or b"").decode(errors="replace")
@@ -374,7 +375,7 @@ class _Call:
 
 
 def _number(function: str) -> int:
-    value: int = getattr(_lib.core(), function)()
+    value: int = getattr(libraries.core(), function)()
     if value < 0:
-        _lib.check(_lib.core().kungfu_init())  # says why there is no peer
+        libraries.check(libraries.core().kungfu_init())  # says why there is no peer
     return value

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _state
+from kungfu_tf.context import graph_state
 
 __all__ = [
     "GraphKeys",
@@ -33,7 +33,7 @@ class GraphKeys:
     BATCH_SIZE = "batch_size"
     LEARNING_RATE = "learning_rate"
     TRAINED_SAMPLES = "trained_samples"
-    GRADIENT_NOISE_SCALE = _state.NOISE_SCALE
+    GRADIENT_NOISE_SCALE = graph_state.NOISE_SCALE
 
 
 def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -> Any:
@@ -60,7 +60,7 @@ def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -
     if key in known:
         raise ValueError(f"there is a global variable '{key}' already")
     with tf.init_scope():
-        known[key] = _state.variable(value, tf.as_dtype(dtype), key)
+        known[key] = graph_state.variable(value, tf.as_dtype(dtype), key)
     return known[key]
 
 
@@ -215,4 +215,4 @@ def create_setter(variable: Any) -> Callable[..., None]:
 
 
 def _known() -> dict[str, Any]:
-    return _state.shared_by_key()
+    return graph_state.shared_by_key()

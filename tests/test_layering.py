@@ -29,38 +29,26 @@ CPP_LAYERS: Layers = (
     {"base"},
 )
 
+# A module, a folder, or a folder in one; what lies deeper in `compat` belongs to it.
 PYTHON_LAYERS: Layers = (
     {"compat"},
     {"info"},
     {"__init__"},
-    {"callbacks", "hooks", "layers"},
-    {"elastic", "optimizers"},
-    {"session"},
-    {"fit"},
-    {"_average", "data", "policy"},
-    {"_monitor", "initializer", "variables"},
-    {"_callback", "_endpoint", "_gate", "_hook", "_weight", "monitoring"},
-    {"_progress", "_size_plan", "launching", "ops"},
-    {"_measured", "_sharing", "peer"},
-    {"launcher"},
-    {"_environment"},
-    {"_lib"},
-    {"_build"},
+    {"callbacks", "elastic", "hooks", "initializer", "layers"},
+    {"keras/elastic"},
+    {"keras", "optimizers", "tf1"},
+    {"keras/fit", "tf1/session"},
+    {"keras/callbacks", "keras/layers", "tf1/hooks"},
+    {"exchange", "policy"},
+    {"data", "membership", "monitor", "replicas", "variables"},
+    {"launching"},
+    {"launcher", "ops"},
+    {"peer"},
+    {"native"},
     {"config"},
-    {"_keras"},
-    {"upstream"},
-    {"errors"},
-    {"_batch"},
-    {"_ordinals", "_said", "_schedule", "_state", "_trained", "_version", "_warn"},
+    {"context", "upstream"},
+    {"_version", "errors"},
 )
-# The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or
-# sessions in the place of Keras' or TensorFlow's: the edges that lead up, and the callbacks and
-# hooks that these know need none of their own.
-PYTHON_EXCEPTIONS = {
-    "launcher": {"_environment", "config", "errors", "_version"},
-    "_callback": {"fit"},
-    "_hook": {"session"},
-}
 
 # ops/tensorflow becomes a library of its own: between it and the core lies the C interface.
 CPP_BOUNDARY = "ops/c_api/kungfu*.h"
@@ -72,16 +60,7 @@ CPP_PRIVATE = {
 
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
-PYTHON_WITHOUT_TENSORFLOW = {
-    "_build",
-    "_progress",
-    "_version",
-    "config",
-    "errors",
-    "launcher",
-    "launching",
-    "peer",
-}
+PYTHON_WITHOUT_TENSORFLOW = {"_version", "config", "errors", "launcher", "launching", "peer"}
 
 
 def right_of(layers: Layers) -> dict[str, set[str]]:
@@ -145,13 +124,22 @@ def python_problems(root: Path) -> list[str]:
         f"{file.relative_to(root)}:{line}: {problem}"
         for file in sorted(package.rglob("*.py"))
         for line, module in imports_of(package, file)
-        if (problem := python_problem(member_of(package, file), module, package))
+        if (problem := python_problem(room_of(parts_of(package, file)), module, package))
     ]
 
 
-def member_of(package: Path, file: Path) -> str:
-    """The module or subpackage of `package` that `file` belongs to, as the table names it."""
-    return file.relative_to(package).parts[0].removesuffix(".py")
+def parts_of(package: Path, file: Path) -> list[str]:
+    """The path of `file` in `package`, without its ending."""
+    return list(file.relative_to(package).with_suffix("").parts)
+
+
+def room_of(parts: Sequence[str]) -> str:
+    """What the table has of the path of a module in the package: the longest part that it has."""
+    rooms = set().union(*PYTHON_LAYERS)
+    if parts[:1] == ["compat"]:
+        return "compat"
+    folder = "/".join(parts[:-1]) or parts[0]
+    return folder if folder in rooms or len(parts) > 1 else parts[0]
 
 
 def imports_of(package: Path, file: Path) -> Iterator[tuple[int, str]]:
@@ -170,8 +158,8 @@ def imports_of(package: Path, file: Path) -> Iterator[tuple[int, str]]:
 
 
 def python_problem(source: str, imported: str, package: Path) -> str | None:
-    """What is wrong with member `source` of `package` importing `imported`."""
-    known = right_of(PYTHON_LAYERS) | PYTHON_EXCEPTIONS
+    """What is wrong with room `source` of `package` importing `imported`."""
+    known = right_of(PYTHON_LAYERS)
     if source not in known:
         return f"{source} has no place in the table of layers"
     top, *rest = imported.split(".")
@@ -179,9 +167,19 @@ def python_problem(source: str, imported: str, package: Path) -> str | None:
         return f"{source} imports {top}"
     if top != package.name:
         return None
-    is_member = bool(rest) and any((package / f"{rest[0]}{end}").exists() for end in (".py", ""))
-    target = rest[0] if is_member else "__init__"
+    target = room_of(path_of(package, rest))
     return None if target in known[source] | {source} else f"{source} imports {target}"
+
+
+def path_of(package: Path, names: list[str]) -> list[str]:
+    """The path of the module that dotted names lead to: what is no module is a name in one."""
+    for length in range(len(names), 0, -1):
+        path = package.joinpath(*names[:length])
+        if path.with_suffix(".py").is_file():
+            return names[:length]
+        if path.is_dir():
+            return [*names[:length], "__init__"]
+    return ["__init__"]
 
 
 def test_cpp_layers() -> None:
@@ -264,16 +262,23 @@ def test_cpp_rejects(tmp_path: Path, file: str, include: str, problem: str) -> N
 PYTHON_FILES = dict.fromkeys(
     (
         "kungfu_tf/__init__.py",
-        "kungfu_tf/_lib.py",
         "kungfu_tf/callbacks/__init__.py",
         "kungfu_tf/compat/__init__.py",
         "kungfu_tf/errors.py",
+        "kungfu_tf/exchange/wrap.py",
+        "kungfu_tf/keras/__init__.py",
+        "kungfu_tf/keras/patches.py",
+        "kungfu_tf/keras/fit/__init__.py",
+        "kungfu_tf/keras/fit/run.py",
         "kungfu_tf/launcher/__init__.py",
         "kungfu_tf/launcher/main.py",
+        "kungfu_tf/native/__init__.py",
+        "kungfu_tf/native/libraries.py",
         "kungfu_tf/ops/__init__.py",
         "kungfu_tf/ops/collective.py",
         "kungfu_tf/optimizers/__init__.py",
         "kungfu_tf/peer.py",
+        "kungfu_tf/upstream/__init__.py",
     ),
     "",
 )
@@ -282,7 +287,9 @@ PYTHON_FILES = dict.fromkeys(
 @pytest.mark.parametrize(
     ("file", "statement"),
     [
-        ("kungfu_tf/ops/group.py", "from kungfu_tf import _lib, errors, peer"),
+        ("kungfu_tf/ops/group.py", "from kungfu_tf import errors, peer"),
+        ("kungfu_tf/ops/group.py", "from kungfu_tf.native import libraries"),
+        ("kungfu_tf/ops/group.py", "from kungfu_tf.native.libraries import core"),
         ("kungfu_tf/ops/group.py", "from kungfu_tf.ops import collective"),
         ("kungfu_tf/ops/group.py", "from . import collective"),
         ("kungfu_tf/ops/group.py", "from .. import peer"),
@@ -290,7 +297,9 @@ PYTHON_FILES = dict.fromkeys(
         ("kungfu_tf/launcher/main.py", "import kungfu_tf.errors"),
         ("kungfu_tf/launcher/main.py", "from os import errors, ops"),
         ("kungfu_tf/compat/ops.py", "import kungfu_tf as kf"),
-        ("kungfu_tf/callbacks/average.py", "from kungfu_tf.optimizers import wrap"),
+        ("kungfu_tf/compat/kungfu/deep/ops.py", "import kungfu_tf as kf"),
+        ("kungfu_tf/keras/patches.py", "from kungfu_tf.keras.fit import run"),
+        ("kungfu_tf/optimizers/sgd.py", "from kungfu_tf.exchange.wrap import wrap"),
     ],
 )
 def test_python_allows(tmp_path: Path, file: str, statement: str) -> None:
@@ -309,12 +318,15 @@ def test_python_allows(tmp_path: Path, file: str, statement: str) -> None:
         ("kungfu_tf/ops/group.py", "from kungfu_tf import rank", "ops imports __init__"),
         ("kungfu_tf/ops/group.py", "import kungfu_tf", "ops imports __init__"),
         ("kungfu_tf/data/shard.py", "from kungfu_tf import callbacks", "data imports callbacks"),
-        ("kungfu_tf/_callback.py", "from kungfu_tf import optimizers", "_callback imports optim"),
+        ("kungfu_tf/upstream/hook.py", "from kungfu_tf import keras", "upstream imports keras"),
+        ("kungfu_tf/keras/fit/run.py", "from kungfu_tf.keras import patches", "imports keras"),
+        ("kungfu_tf/tf1/session/a.py", "from kungfu_tf.keras.fit import run", "imports keras/fit"),
         ("kungfu_tf/__init__.py", "from kungfu_tf import compat", "__init__ imports compat"),
-        ("kungfu_tf/launcher/main.py", "from kungfu_tf import peer", "launcher imports peer"),
+        ("kungfu_tf/launcher/main.py", "from kungfu_tf import ops", "launcher imports ops"),
         ("kungfu_tf/launcher/main.py", "import tensorflow.compat.v1", "imports tensorflow"),
         ("kungfu_tf/errors.py", "from keras import layers", "errors imports keras"),
         ("kungfu_tf/magic.py", "import os", "magic has no place"),
+        ("kungfu_tf/keras/magic/wand.py", "import os", "keras/magic has no place"),
     ],
 )
 def test_python_rejects(tmp_path: Path, file: str, statement: str, problem: str) -> None:

@@ -21,8 +21,8 @@ import tensorflow as tf
 
 import kungfu_tf as kf
 from kungfu_tf import peer
-from kungfu_tf.initializer import first_step
-from kungfu_tf.initializer.equality import check_equal
+from kungfu_tf.replicas import first_step
+from kungfu_tf.replicas.equality import check_equal
 
 SAMPLES, FEATURES, BATCH, STEPS = 523, 256, 8, 12
 SIZES = (4, 2, 3, 1)

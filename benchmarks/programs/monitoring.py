@@ -21,7 +21,7 @@ import tensorflow as tf
 from gradient_sets import resnet50
 
 import kungfu_tf as kf
-from kungfu_tf.optimizers.buckets import Norms, mean_gradients
+from kungfu_tf.exchange.buckets import Norms, mean_gradients
 
 keras = tf.keras
 

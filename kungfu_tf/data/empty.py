@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.data.util.structure import NoneTensorSpec
 from tensorflow.python.util import nest
 
-from kungfu_tf import _keras
+from kungfu_tf.upstream import generations
 
 
 def check_dataset(dataset: Any) -> None:
@@ -223,7 +223,7 @@ def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dic
             variable.assign(value)
         for metric in model.metrics:
             # The first step creates variables of metrics.
-            if any(id(_keras.native(v)) not in before for v in metric.variables):
+            if any(id(generations.native(v)) not in before for v in metric.variables):
                 metric.reset_state()
         metrics = model.get_metrics_result()
         return {name: _as(metrics.get(name, log), log) for name, log in logs.items()}
@@ -234,8 +234,8 @@ def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dic
 
 def _own_variables(model: Any) -> Iterator[Any]:
     for metric in model.metrics:
-        yield from map(_keras.native, metric.variables)
-    yield from (variable for _, variable in _keras.moved_variables(model))
+        yield from map(generations.native, metric.variables)
+    yield from (variable for _, variable in generations.moved_variables(model))
 
 
 def _as(value: Any, like: Any) -> Any:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import _ordinals, ops, peer
+from kungfu_tf import ops, peer
+from kungfu_tf.context import ordinals
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
 from kungfu_tf.data.position import batches_of
 from kungfu_tf.data.threads import one_may_wait
@@ -73,7 +74,7 @@ def even(
     ```
     """
     check_dataset(dataset)
-    if not peer.alone():
+    if not peer.is_single_process():
         plan = agree(dataset, cardinality=cardinality, name=name)
         dataset = prolong(dataset, plan)
     return counted(dataset)
@@ -156,12 +157,12 @@ def agree(
         sizes = [-1, -1] if batch_size is None or samples is None else [batch_size, samples]
     else:
         sizes = [static, static * cardinality]
-    mine = np.array([_ordinals.plans.next, cardinality, *sizes], dtype=np.int64)
+    mine = np.array([ordinals.plans.next, cardinality, *sizes], dtype=np.int64)
     rows = ops.all_gather(mine, name=f"{name}/agree").numpy()
     # The same on all, also if somebody did not come as far as the others the last time.
-    _ordinals.plans.next = int(rows[:, 0].max())
+    ordinals.plans.next = int(rows[:, 0].max())
     same_sizes = bool((rows[:, 2:] == rows[0, 2:]).all() and rows[0, 2] >= 0)
-    return Plan(f"{name}/{_ordinals.plans.take()}", tuple(map(int, rows[:, 1])), same_sizes)
+    return Plan(f"{name}/{ordinals.plans.take()}", tuple(map(int, rows[:, 1])), same_sizes)
 
 
 def _static_batch_size(element_spec: Any) -> int | None:

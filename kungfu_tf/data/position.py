@@ -101,7 +101,7 @@ class Position:
 
     def synchronize(self) -> None:
         """Gives all peers rank 0's. All call it, after a change of the peers."""
-        if peer.alone():
+        if peer.is_single_process():
             return
         mine = [self.epoch, self.sample, *self.gaps] if peer.rank() == 0 else []
         with eager.eager_mode():

@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, peer
+from kungfu_tf import peer
 from kungfu_tf.data.empty import check_dataset
 from kungfu_tf.data.position import Position, followed
+from kungfu_tf.upstream import activation, generations
 
 _log = logging.getLogger(__name__)
 
@@ -87,18 +88,17 @@ def shard(
         return followed(dataset, position or Position(), shuffle, seed)
     if shuffle:
         dataset = dataset.shuffle(shuffle, seed=seed)
-    if peer.alone():
+    if peer.is_single_process():
         return dataset
-    if _keras.packages():
+    if generations.packages():
         _watch_fit()
     return deal(dataset, peer.rank(), peer.size(), remainder)
 
 
 def _watch_fit() -> None:
     """Who deals out data and then trains a plain optimizer on them is warned."""
-    from kungfu_tf._callback import install
 
-    install()
+    activation.use(activation.KERAS)
 
 
 def deal(dataset: tf.data.Dataset, rank: int, size: int, remainder: str) -> tf.data.Dataset:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kungfu_tf import _environment, config, errors
+from kungfu_tf import config, errors
 from kungfu_tf.launcher import placement, threads
 from kungfu_tf.launcher.cluster import Cluster, Peer
 from kungfu_tf.launcher.credentials import Credentials
@@ -16,6 +16,7 @@ from kungfu_tf.launcher.flags import Options
 from kungfu_tf.launcher.given_secrets import Secret
 from kungfu_tf.launcher.placement import Placement
 from kungfu_tf.launcher.rundir import RunDirectory
+from kungfu_tf.native import environment
 
 # Where Python finds a sitecustomize.py, which runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[1] / "compat" / "start")
@@ -121,7 +122,7 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     ignored = (*_SAID, "KUNGFU_STRATEGY") if options.strategy else _SAID
     given = {name: text for name, text in environ.items() if text and name not in ignored}
     try:
-        for variable in _environment.variables():
+        for variable in environment.variables():
             if variable.name in given:
                 variable.check(given[variable.name])
     except errors.KungfuError as error:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kungfu_tf import _environment
 from kungfu_tf.launcher import cluster as clusters
 from kungfu_tf.launcher import (
     credentials,
@@ -32,6 +31,7 @@ from kungfu_tf.launcher.job import JobLoop
 from kungfu_tf.launcher.output import Output
 from kungfu_tf.launcher.signals import SignalPipe
 from kungfu_tf.launcher.summary import Outcome
+from kungfu_tf.native import environment as core_environment
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -156,7 +156,7 @@ def _prepare(
     else:
         identity = credentials.one_host()
     gpus = placement.place(cluster.local_peers, placement.visible_gpus(environ))
-    for warning in (identity.warning, gpus.warning, *_environment.unknown(environ)):
+    for warning in (identity.warning, gpus.warning, *core_environment.unknown(environ)):
         if warning is not None and not restarts:
             output.say(f"warning: {warning}")
     number = len(cluster.local_peers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kungfu_tf import _keras
+from kungfu_tf.upstream import generations
 
 
 def reduced(value: Any) -> Any:
@@ -18,14 +18,14 @@ def reduced(value: Any) -> Any:
     Raises:
         TypeError: If wrapping would be lost on the way.
     """
-    if any(isinstance(value, package.module.Model) for package in _keras.packages()):
+    if any(isinstance(value, package.module.Model) for package in generations.packages()):
         return _model(value)
     wrap = _wrap_of(value)
     return NotImplemented if wrap is None else (_optimizer_again, (wrap, *value.__reduce__()))
 
 
 def _model(model: Any) -> Any:
-    wrapped = [o for o in _keras.optimizers_of(model) if _keras.is_wrapped(o)]
+    wrapped = [o for o in generations.optimizers_of(model) if generations.is_wrapped(o)]
     if not wrapped:
         return NotImplemented
     recipe = model.__reduce__()

@@ -1,5 +1,5 @@
 """Layers whose result depends on the samples of all peers."""
 
-from kungfu_tf.layers.batch_norm import SyncBatchNormalization, synchronize
+from kungfu_tf.keras.layers.batch_norm import SyncBatchNormalization, synchronize
 
 __all__ = ["SyncBatchNormalization", "synchronize"]

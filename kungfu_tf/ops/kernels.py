@@ -9,7 +9,8 @@ import tensorflow as tf
 from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 
 _LOOPS = (
     control_flow_v2_func_graphs.WhileBodyFuncGraph,
@@ -37,7 +38,7 @@ def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
         Its outputs: a tensor, or a tuple of several.
     """
     check_graph(f"{kernel.removeprefix('kungfu_')} '{tag}'")
-    outputs = getattr(_lib.load_ops(), kernel)(*inputs, tag=tag, **attributes)
+    outputs = getattr(libraries.load_ops(), kernel)(*inputs, tag=tag, **attributes)
     if not tf.executing_eagerly():
         _run_independently(tf.nest.flatten(outputs)[0].op)
     return outputs

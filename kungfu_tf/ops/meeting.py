@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
 
 
@@ -39,7 +39,7 @@ def barrier(*, name: str | None = None) -> Any:
     ```
     """
     kernels.check_graph(naming.title("barrier", name))
-    return _lib.load_ops().kungfu_barrier(tag=naming.make_tag("barrier", name))
+    return libraries.load_ops().kungfu_barrier(tag=naming.make_tag("barrier", name))
 
 
 @kernels.operation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import collective, kernels, naming, strategy
 
 
@@ -60,7 +60,7 @@ def ingress_rates(*, name: str | None = None) -> Any:
 
 def _rates(name: str | None) -> tuple[Any, Any]:
     kernels.check_graph("rates")
-    rates = _lib.load_ops().kungfu_traffic_rates(name=name)
+    rates = libraries.load_ops().kungfu_traffic_rates(name=name)
     return rates.egress, rates.ingress
 
 
@@ -91,7 +91,7 @@ def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
     if not timeout > 0:
         raise ValueError(f"get_peer_latencies: timeout must be positive, not {timeout}")
     kernels.check_graph("get_peer_latencies")
-    return _lib.load_ops().kungfu_peer_latencies(timeout=timeout, name=name)
+    return libraries.load_ops().kungfu_peer_latencies(timeout=timeout, name=name)
 
 
 @kernels.operation
@@ -152,4 +152,4 @@ def calc_stats(*, name: str | None = None) -> Any:
     ```
     """
     kernels.check_graph("calc_stats")
-    return _lib.load_ops().kungfu_calc_stats(name=name)
+    return libraries.load_ops().kungfu_calc_stats(name=name)

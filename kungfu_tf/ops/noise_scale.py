@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _state, peer
+from kungfu_tf import peer
+from kungfu_tf.context import graph_state
 from kungfu_tf.ops import kernels, norms
 from kungfu_tf.ops.smoothing import check_alpha
 
@@ -71,10 +72,10 @@ def global_noise_scale(
     check_alpha(alpha, "global_noise_scale")
     sizes = [tf.cast(size, tf.float64) for size in (batch_small, batch_big)]
     known = [tf.get_static_value(size) for size in sizes]
-    if known[0] == known[1] and (known[1] is not None or peer.alone()):
+    if known[0] == known[1] and (known[1] is not None or peer.is_single_process()):
         warn_alone("global_noise_scale")
     small, big = (norms.squared_norm(tf.nest.flatten(t)) for t in (tensor, avg_tensor))
-    smoothed = _state.of_call("global_noise_scale", name, make_state)
+    smoothed = graph_state.of_call("global_noise_scale", name, make_state)
     return update(smoothed, small, big, *sizes, alpha=alpha)
 
 
@@ -90,7 +91,7 @@ _warned: list[str] = []
 
 def make_state() -> Any:
     """For `update`: S̄, Ḡ², and how much weight they have of what was measured."""
-    return _state.variable([0.0, 0.0, 0.0], tf.float64, "noise_scale/smoothed")
+    return graph_state.variable([0.0, 0.0, 0.0], tf.float64, "noise_scale/smoothed")
 
 
 def update(smoothed: Any, small: Any, big: Any, b_small: Any, b_big: Any, *, alpha: float) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _state, errors
+from kungfu_tf import errors
+from kungfu_tf.context import graph_state
 from kungfu_tf.ops import kernels
 
 
@@ -29,7 +30,9 @@ def counter(*, init: int = 0, incr: int = 1, name: str | None = None) -> Any:
     step = kf.ops.counter(name="step")   # 0, 1, 2, ...
     ```
     """
-    count = _state.of_call("counter", name, lambda: _state.variable(init, tf.int64, "counter"))
+    count = graph_state.of_call(
+        "counter", name, lambda: graph_state.variable(init, tf.int64, "counter")
+    )
     return tf.convert_to_tensor(count.assign_add(incr)) - incr
 
 
@@ -72,10 +75,10 @@ def exponential_moving_average(x: Any, *, alpha: float = 0.9, name: str | None =
         )
 
     def make() -> tuple[Any, Any]:
-        total = _state.variable(tf.zeros(x.shape, x.dtype), x.dtype, "average/total")
-        return total, _state.variable(0.0, x.dtype, "average/weight")
+        total = graph_state.variable(tf.zeros(x.shape, x.dtype), x.dtype, "average/total")
+        return total, graph_state.variable(0.0, x.dtype, "average/weight")
 
-    total, weight = _state.of_call("exponential_moving_average", name, make)
+    total, weight = graph_state.of_call("exponential_moving_average", name, make)
     if total.shape != x.shape or total.dtype != x.dtype:
         raise errors.InvalidArgumentError(
             f"{what}: {x.dtype.name} {x.shape}, after {total.dtype.name} {total.shape} before: "

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _state, errors
+from kungfu_tf import errors
+from kungfu_tf.context import graph_state
 from kungfu_tf.ops import collective, kernels, topology
 
 
@@ -117,7 +118,9 @@ def round_robin(mask: Any, *, name: str | None = None) -> Any:
     ```
     """
     mask = tf.cast(mask, tf.bool)
-    last = _state.of_call("round_robin", name, lambda: _state.variable(-1, tf.int64, "round_robin"))
+    last = graph_state.of_call(
+        "round_robin", name, lambda: graph_state.variable(-1, tf.int64, "round_robin")
+    )
     indices = tf.range(tf.size(mask, out_type=tf.int64))
     # Those behind the last one come first; among them, and among the others, the lowest.
     order = tf.where(indices > last, indices, indices + tf.size(mask, out_type=tf.int64))

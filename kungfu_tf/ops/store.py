@@ -11,8 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
+from kungfu_tf.upstream import generations
 
 _NEXT_OR_NEWEST = -1
 
@@ -175,7 +177,7 @@ def request_variable_with_template(
 def save_group(values: Sequence[Any], tag: str, version: Any = None, *, keep: int = 0) -> Any:
     """Saves tensors of one dtype together, and keeps so many versions; returns the version."""
     kernels.check_graph(f"save '{tag}'")
-    return _lib.load_ops().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
+    return libraries.load_ops().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
 
 
 def request_group(
@@ -189,7 +191,7 @@ def request_group(
 ) -> tuple[list[Any], Any]:
     """What was saved together, and its version."""
     kernels.check_graph(f"request '{tag}'")
-    outputs, saved = _lib.load_ops().kungfu_request(
+    outputs, saved = libraries.load_ops().kungfu_request(
         tf.cast(target, tf.int32),
         _version(version),
         N=len(specs),
@@ -204,7 +206,7 @@ def prefetch(
 ) -> Any:
     """Begins a request of what was saved together, and goes on. One of a tag is under way."""
     kernels.check_graph(f"prefetch '{tag}'")
-    return _lib.load_ops().kungfu_prefetch(
+    return libraries.load_ops().kungfu_prefetch(
         tf.cast(target, tf.int32), _version(version), **_expected(specs, tag, None), wait=wait
     )
 
@@ -218,7 +220,7 @@ def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
         tag: Of the `prefetch`.
     """
     kernels.check_graph(f"prefetched '{tag}'")
-    outputs, saved = _lib.load_ops().kungfu_prefetched(list(otherwise), tag=tag)
+    outputs, saved = libraries.load_ops().kungfu_prefetched(list(otherwise), tag=tag)
     return list(outputs), saved
 
 
@@ -227,7 +229,7 @@ def forget(prefix: str) -> None:
 
     Eager. Versions begin at 0 again.
     """
-    _lib.load_ops().kungfu_forget(prefix=prefix)
+    libraries.load_ops().kungfu_forget(prefix=prefix)
 
 
 def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:
@@ -272,8 +274,8 @@ def _version(version: Any) -> Any:
 def _name_of(value: Any, name: str | None, op: str) -> str:
     if name:
         return name
-    if isinstance(_keras.native(value) if hasattr(value, "value") else value, tf.Variable):
-        return _keras.name_of(value)
+    if isinstance(generations.native(value) if hasattr(value, "value") else value, tf.Variable):
+        return generations.name_of(value)
     raise errors.InvalidArgumentError(
         f"{naming.title(op, None)}: a tensor has no name that others could ask for; give name="
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
 
 
@@ -44,7 +44,7 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
     ```
     """
     with after_what_is_pending("set_strategy"):
-        return _lib.load_ops().kungfu_set_strategy(strategy, name=name)
+        return libraries.load_ops().kungfu_set_strategy(strategy, name=name)
 
 
 @kernels.operation
@@ -75,7 +75,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
     ```
     """
     with after_what_is_pending("set_tree"):
-        return _lib.load_ops().kungfu_set_tree(tf.cast(tree, tf.int32), name=name)
+        return libraries.load_ops().kungfu_set_tree(tf.cast(tree, tf.int32), name=name)
 
 
 @kernels.operation

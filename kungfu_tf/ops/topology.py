@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels
 
 
@@ -28,7 +28,7 @@ def rank(*, name: str | None = None) -> Any:
     ```
     """
     kernels.check_graph("rank")
-    return _lib.load_ops().kungfu_rank(name=name)
+    return libraries.load_ops().kungfu_rank(name=name)
 
 
 @kernels.operation
@@ -51,7 +51,7 @@ def cluster_size(*, name: str | None = None) -> Any:
     ```
     """
     kernels.check_graph("cluster_size")
-    return _lib.load_ops().kungfu_cluster_size(name=name)
+    return libraries.load_ops().kungfu_cluster_size(name=name)
 
 
 @kernels.operation
@@ -74,5 +74,5 @@ def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
     ```
     """
     kernels.check_graph("peer_info")
-    info = _lib.load_ops().kungfu_peer_info(name=name)
+    info = libraries.load_ops().kungfu_peer_info(name=name)
     return info.rank, info.size

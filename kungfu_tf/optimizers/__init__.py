@@ -3,14 +3,14 @@
 `Algorithm` and `wrap` are the extension point for methods of one's own.
 """
 
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.adaptive_sgd import AdaptiveSGDOptimizer
-from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimizer
 from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveragingOptimizer
-from kungfu_tf.optimizers.wrap import wrap
 
 __all__ = [
     "AdaptiveSGDOptimizer",

@@ -7,15 +7,16 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import _keras, errors, ops, peer
-from kungfu_tf.optimizers.algorithm import Algorithm
+from kungfu_tf import errors, ops, peer
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 from kungfu_tf.optimizers.synchronous_averaging import (
     SynchronousAveraging,
     assign,
     check_factor,
 )
-from kungfu_tf.optimizers.wrap import wrap
+from kungfu_tf.upstream import generations
 
 Optimizer = TypeVar("Optimizer")
 
@@ -52,7 +53,7 @@ class AdaptiveSGD(Algorithm):
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Averages the models, in the first part."""
-        if peer.alone():
+        if peer.is_single_process():
             return []
         self._tell_parts()
         self._step = _number_of(self.optimizer_step())
@@ -64,9 +65,9 @@ class AdaptiveSGD(Algorithm):
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Makes all peers equal when the first part ends, the optimizer's variables included."""
-        if peer.alone():
+        if peer.is_single_process():
             return []
-        shared = [*variables, *map(_keras.native, self.optimizer_variables())]
+        shared = [*variables, *map(generations.native, self.optimizer_variables())]
 
         def of_root() -> list[Any]:
             values = [v.read_value() for v in shared]

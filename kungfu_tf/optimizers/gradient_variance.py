@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.monitored import MonitoredSGD
-from kungfu_tf.optimizers.wrap import wrap
 
 Optimizer = TypeVar("Optimizer")
 

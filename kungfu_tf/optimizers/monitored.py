@@ -7,11 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _state, _weight, ops, peer
+from kungfu_tf import ops, peer
+from kungfu_tf.context import graph_state, loss_scale
+from kungfu_tf.exchange.buckets import Norms, mean_gradients
 from kungfu_tf.ops.noise_scale import warn_alone
-from kungfu_tf.optimizers import _scale
-from kungfu_tf.optimizers.buckets import Norms, mean_gradients
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
+from kungfu_tf.replicas import sample_weights
 
 
 class MonitoredSGD(SynchronousSGD):
@@ -34,8 +35,8 @@ class MonitoredSGD(SynchronousSGD):
             raise ValueError(f"monitor_interval must be positive, not {interval}")
         self.what = what
         self.interval = interval
-        self._published = _state.State(lambda: _published(what))
-        self._steps = _state.State(lambda: _state.variable(-1, tf.int64, f"{what}/steps"))
+        self._published = graph_state.State(lambda: _published(what))
+        self._steps = graph_state.State(lambda: graph_state.variable(-1, tf.int64, f"{what}/steps"))
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -51,9 +52,9 @@ class MonitoredSGD(SynchronousSGD):
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
         """Returns the means, as S-SGD does."""
-        if peer.alone() or (peer.size() == 1 and not peer.joining()):
+        if peer.is_single_process() or (peer.size() == 1 and not peer.joining()):
             warn_alone(self.what)
-        if peer.alone() or all(g is None for g in gradients):
+        if peer.is_single_process() or all(g is None for g in gradients):
             return super().gradients(gradients, variables, step=step)
         norms = Norms(self._is_due())
         means = mean_gradients(
@@ -65,7 +66,7 @@ class MonitoredSGD(SynchronousSGD):
             measured=norms,
             sums_rows=self.sums_rows,
         )
-        own, mean = (norm / tf.square(_scale.current()) for norm in norms.totals())
+        own, mean = (norm / tf.square(loss_scale.current()) for norm in norms.totals())
         published = self._published.get()
         value = self.measure(own, mean)
         is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)
@@ -83,7 +84,7 @@ class MonitoredSGD(SynchronousSGD):
 
     def _is_due(self) -> Any:
         """Whether this step is measured, a bool scalar."""
-        weight = _weight.current()
+        weight = sample_weights.current()
         can_be = ops.cluster_size() > 1
         if weight is not None:
             can_be &= tf.equal(weight, 1.0)
@@ -95,8 +96,8 @@ class MonitoredSGD(SynchronousSGD):
 
 def _published(what: str) -> Any:
     """Programs find it by its name; of several optimizers, that of the last."""
-    variable = _state.variable(float("nan"), tf.float32, what)
-    _state.shared_by_key()[what] = variable
+    variable = graph_state.variable(float("nan"), tf.float32, what)
+    graph_state.shared_by_key()[what] = variable
     return variable
 
 

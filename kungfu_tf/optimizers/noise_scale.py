@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import _batch, _state, ops
+from kungfu_tf import ops
+from kungfu_tf.context import batch_factor, graph_state
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.ops import noise_scale
 from kungfu_tf.ops.smoothing import check_alpha
 from kungfu_tf.optimizers.monitored import MonitoredSGD
-from kungfu_tf.optimizers.wrap import wrap
 
 Optimizer = TypeVar("Optimizer")
 
@@ -24,7 +25,7 @@ class GradientNoiseScale(MonitoredSGD):
         super().__init__("noise_scale", interval)
         self.device_batch_size = device_batch_size
         self.alpha = alpha
-        self._smoothed = _state.State(noise_scale.make_state)
+        self._smoothed = graph_state.State(noise_scale.make_state)
 
     @property
     def variables(self) -> Sequence[Any]:
@@ -33,7 +34,7 @@ class GradientNoiseScale(MonitoredSGD):
 
     def measure(self, own: Any, mean: Any) -> Any:
         """The smoothed noise scale after this step."""
-        small = tf.cast(self.device_batch_size, tf.float64) * _batch.factor.get()
+        small = tf.cast(self.device_batch_size, tf.float64) * batch_factor.factor.get()
         big = small * tf.cast(ops.cluster_size(), tf.float64)
         smoothed = self._smoothed.get()
         return noise_scale.update(smoothed, own, mean, small, big, alpha=self.alpha)

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.ops import store
-from kungfu_tf.optimizers.algorithm import Algorithm
-from kungfu_tf.optimizers.wrap import wrap
 
 Optimizer = TypeVar("Optimizer")
 
@@ -50,12 +50,12 @@ class PairAveraging(Algorithm):
 
     def before_training(self) -> None:
         """Forgets the models of an earlier training: this peer's, and what it has asked for."""
-        if "ordinal" in vars(self) and not peer.alone():
+        if "ordinal" in vars(self) and not peer.is_single_process():
             store.forget(f"{self.name}/model/")
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Averages with what came while the gradients were computed."""
-        if peer.alone():
+        if peer.is_single_process():
             return []
         assigned = []
         for tag, group in self._blobs(variables):
@@ -68,7 +68,7 @@ class PairAveraging(Algorithm):
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Publishes the model, and asks for that of the next partner without waiting."""
-        if peer.alone():
+        if peer.is_single_process():
             return []
         asked = []
         partner = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.ops import naming
-from kungfu_tf.optimizers.algorithm import Algorithm
-from kungfu_tf.optimizers.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
-from kungfu_tf.optimizers.wrap import wrap
 
 Optimizer = TypeVar("Optimizer")
 

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import _weight, ops, peer
-from kungfu_tf.optimizers.algorithm import Algorithm
-from kungfu_tf.optimizers.buckets import mean_gradients
-from kungfu_tf.optimizers.wrap import wrap
+from kungfu_tf import ops, peer
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.buckets import mean_gradients
+from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.replicas import sample_weights
 
 Optimizer = TypeVar("Optimizer")
 
@@ -33,11 +34,11 @@ class SynchronousAveraging(Algorithm):
     ) -> list[Any]:
         """Returns this peer's own; zeros if it has run out of samples and others have not."""
         del variables, step
-        return _weight.of_samples(gradients)
+        return sample_weights.of_samples(gradients)
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Moves the variables towards the center."""
-        if peer.alone():
+        if peer.is_single_process():
             return []
         if not self.momentum:
             return assign(variables, self.drawn_to_the_mean(variables))
@@ -52,7 +53,7 @@ class SynchronousAveraging(Algorithm):
         return self._towards(values, self._means(values, variables))
 
     def _means(self, values: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        with _weight.unweighted():
+        with sample_weights.unweighted():
             return mean_gradients(values, variables, name=f"{self.name}/model")
 
     def _towards(self, values: Sequence[Any], centers: Sequence[Any]) -> list[Any]:
@@ -87,12 +88,12 @@ class _Center:
 
         def move(alpha: float, momentum: float) -> list[Any]:
             pull = alpha * tf.cast(ops.cluster_size(), tf.float64)
-            following = [
+            elastic_run = [
                 z + tf.cast(pull, z.dtype) * (mean - z) + momentum * (z - z_before)
                 for z, z_before, mean in zip(now, last, means, strict=True)
             ]
             return [
-                *assign([*self._before, *self._now], [*now, *following]),
+                *assign([*self._before, *self._now], [*now, *elastic_run]),
                 *assign([self._started], [tf.logical_or(started, True)]),
             ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kungfu_tf import _measured, monitoring
+from kungfu_tf.monitor import measurements, statistics
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training, strategy_named
 
@@ -57,9 +57,9 @@ class InterferenceStrategyPolicy(BasePolicy):
         """Measures, and asks the others, if it is time."""
         if not training.has_made(self.interval):
             return
-        monitoring.calc_stats()
-        if not monitoring.check_interference(threshold=self.threshold):
+        statistics.calc_stats()
+        if not statistics.check_interference(threshold=self.threshold):
             return
-        used = _measured.strategy()
+        used = measurements.strategy()
         place = self.strategies.index(used) if used in self.strategies else -1
         training.set_strategy(self.strategies[(place + 1) % len(self.strategies)])

@@ -155,7 +155,7 @@ def _wishes(training: Training) -> list[float]:
 
 def _change(change: Callable[[Any], Any], wanted: _Array, read: Callable[[_Array], Any]) -> None:
     """Does what rank 0 wants."""
-    if peer.alone():
+    if peer.is_single_process():
         return
     with context.eager_mode():
         change(read(np.asarray(ops.broadcast(wanted, name="policies/topology"))))
@@ -164,7 +164,7 @@ def _change(change: Callable[[Any], Any], wanted: _Array, read: Callable[[_Array
 def _of_all(numbers: list[float]) -> _Array:
     """A row of each peer."""
     mine = np.array(numbers, np.float64)
-    if peer.alone():
+    if peer.is_single_process():
         return mine[np.newaxis]
     with context.eager_mode():
         return np.asarray(ops.all_gather(mine, name="policies"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kungfu_tf._schedule import Schedule
+from kungfu_tf.ops.schedule import Schedule
 from kungfu_tf.policy.batch_size import BatchSizePolicy
 from kungfu_tf.policy.training import Training
 

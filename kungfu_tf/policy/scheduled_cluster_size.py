@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kungfu_tf import peer
-from kungfu_tf._size_plan import SizePlan, warn_that_peers_stay
+from kungfu_tf.membership.size_plan import SizePlan, warn_that_peers_stay
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.training import Training
 

@@ -8,8 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kungfu_tf import _measured, peer
+from kungfu_tf import peer
 from kungfu_tf.launcher.flags import STRATEGIES
+from kungfu_tf.monitor import measurements
 
 
 class Training:
@@ -42,7 +43,7 @@ class Training:
         self._began = 0.0
         self._is_watched = False  # its throughput
         self._throughput = 0.0
-        self._moved = _measured.moved()
+        self._moved = measurements.moved()
 
     @property
     def size(self) -> int:
@@ -82,13 +83,13 @@ class Training:
         """
         if not self._is_watched:
             self._is_watched = True
-            self._throughput = _measured.throughput_since(self._moved)
+            self._throughput = measurements.throughput_since(self._moved)
         return self._throughput
 
     @property
     def egress_rates(self) -> list[float]:
         """Bytes per second to each peer, by rank."""
-        return [one.egress_rate for one in _measured.traffic()]
+        return [one.egress_rate for one in measurements.traffic()]
 
     def has_made(self, interval: int) -> bool:
         """Whether the last step, or one of those made with it, was a multiple of `interval`.
@@ -174,14 +175,14 @@ class Training:
     def begin_step(self) -> None:
         """A step begins now."""
         if self._is_watched:
-            self._moved = _measured.moved()
+            self._moved = measurements.moved()
         self._began = time.perf_counter()
 
     def end_step(self) -> None:
         """It has ended."""
         self.step_time = time.perf_counter() - self._began
         if self._is_watched:
-            self._throughput = _measured.throughput_since(self._moved)
+            self._throughput = measurements.throughput_since(self._moved)
 
     def measured(self) -> dict[str, Any]:
         """What the optimizers have measured, by name; NaN is no value."""

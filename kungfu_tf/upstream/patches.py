@@ -15,8 +15,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from kungfu_tf._warn import warn
 from kungfu_tf.upstream import versions
+from kungfu_tf.upstream.warn import warn
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import ctypes
 import threading
 
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 SUM = 0
 FLOAT32 = 10
@@ -17,24 +17,26 @@ class AllReduce:
 
     def __init__(self, name: str, count: int, timeout: float = 180, shared: bool = False) -> None:
         if shared:
-            allocate = _lib.core().kungfu_shared_allocate
+            allocate = libraries.core().kungfu_shared_allocate
             allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
             self.values = (ctypes.c_float * count).from_address(allocate(4 * count))
             self.values[:16] = [1.0] * 16
         else:
             self.values = (ctypes.c_float * count)(*([1.0] * min(count, 16)))
         address = ctypes.addressof(self.values)
-        self._span = _lib.Span(address, address, count)
-        self._options = _lib.Options(name=name.encode(), dtype=FLOAT32, op=SUM, timeout=timeout)
-        self._done = _lib.Done(self._end)
+        self._span = libraries.Span(address, address, count)
+        self._options = libraries.Options(
+            name=name.encode(), dtype=FLOAT32, op=SUM, timeout=timeout
+        )
+        self._done = libraries.Done(self._end)
         self.start()
 
     def start(self) -> "AllReduce":
         """Starts it once more, with what the one before has left. REQUIRES: that has ended."""
         self._ended = threading.Event()
         self._code, self._message = 0, ""
-        spans = (_lib.Span * 1)(self._span)
-        _lib.core().kungfu_all_reduce(spans, 1, ctypes.byref(self._options), self._done, None)
+        spans = (libraries.Span * 1)(self._span)
+        libraries.core().kungfu_all_reduce(spans, 1, ctypes.byref(self._options), self._done, None)
         return self
 
     def _end(self, _: object, code: int, message: bytes) -> None:
@@ -53,4 +55,4 @@ class AllReduce:
 
 def sent() -> int:
     """Bytes that this peer has sent."""
-    return _lib.statistics()["bytes_sent"]
+    return libraries.statistics()["bytes_sent"]

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import os, signal, sys, threading
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce, sent
-core = _lib.core()
-_lib.check(core.kungfu_init())
+core = libraries.core()
+libraries.check(core.kungfu_init())
 rank = core.kungfu_rank()
 def killer():
     before = sent()
@@ -30,7 +31,7 @@ try:
             threading.Thread(target=killer, daemon=True).start()
         assert AllReduce("conv1", 4 << 20, shared=True).wait()[0] == 4
         if step == 0:
-            print("direct", _lib.statistics()["direct"], flush=True)
+            print("direct", libraries.statistics()["direct"], flush=True)
 except errors.UnavailableError as error:
     print(f"error: {error}", flush=True)
     sys.exit(1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Of two peers, in memory that both could reach. Floats have these numbers exactly.
 SUMS = """
 try:
-    _lib.check(core.kungfu_init())
+    libraries.check(core.kungfu_init())
     shared = os.environ.get("KUNGFU_TRANSPORT") != "tcp"
     array = AllReduce("x", 100_000, shared=shared)
     array.wait()
@@ -32,15 +32,16 @@ try:
         array.values[:] = [step * core.kungfu_rank() + i for i in range(100_000)]
         array.start().wait()
         assert array.values[:] == [step + 2 * i for i in range(100_000)]
-    print("direct", _lib.statistics()["direct"], flush=True)
+    print("direct", libraries.statistics()["direct"], flush=True)
 except errors.KungfuError as error:
     sys.exit(f"{type(error).__name__}: {error}")
 """
 START = """
 import os, sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
-core = _lib.core()
+core = libraries.core()
 rank = os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"])
 """
 # Its arguments: which ranks are called through which command.

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import os, signal, sys, threading, time
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce, sent
-core = _lib.core()
-_lib.check(core.kungfu_init())
+core = libraries.core()
+libraries.check(core.kungfu_init())
 rank, size = core.kungfu_rank(), core.kungfu_size()
 assert AllReduce("together", 10).wait()[0] == size
 """
@@ -79,7 +80,8 @@ def test_nothing_is_left_of_a_peer_killed_at_any_moment(
     """
     program = """
 import os, random, signal, sys, threading, time
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
 job, victim, memory, since = sys.argv[1:]
 me = os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"])
@@ -91,7 +93,7 @@ if is_victim and since == "start":
     if job == "0":
         death.join()
 try:
-    _lib.check(_lib.core().kungfu_init())
+    libraries.check(libraries.core().kungfu_init())
     AllReduce("together", 10).wait()
     with open("/proc/self/maps") as maps:
         print("rings:", "/memfd:kungfu (deleted)" in maps.read(), flush=True)
@@ -99,7 +101,7 @@ try:
         death.start()
     work = AllReduce("conv1", 2 << 20, shared=memory == "shared")
     work.wait()
-    print("direct:", _lib.statistics()["direct"], flush=True)
+    print("direct:", libraries.statistics()["direct"], flush=True)
     open(f"works-{me}", "w").close()
     if is_victim and since == "together":
         while sum(name.startswith("works-") for name in os.listdir()) < 2:
@@ -136,11 +138,12 @@ except errors.KungfuError:
 def test_ended_well_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
 if os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"]) == 1:
     sys.exit(0)
-_lib.check(_lib.core().kungfu_init())
+libraries.check(libraries.core().kungfu_init())
 try:
     AllReduce("x", 10).wait()
 except errors.UnavailableError as error:
@@ -179,11 +182,12 @@ except errors.UnavailableError as error:
 def test_dead_before_it_was_ever_connected(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
 if os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"]) == 1:
     sys.exit(9)
-_lib.check(_lib.core().kungfu_init())
+libraries.check(libraries.core().kungfu_init())
 try:
     AllReduce("x", 10).wait()
 except errors.UnavailableError as error:
@@ -202,11 +206,12 @@ def test_a_peer_that_never_starts_is_named(kungfu_run: "Jobs") -> None:
     """It lives, and uses no peer: nobody has heard of it when the operation's time is over."""
     program = """
 import os, signal, sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
 if os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"]) == 1:
     signal.pause()
-_lib.check(_lib.core().kungfu_init())
+libraries.check(libraries.core().kungfu_init())
 try:
     AllReduce("x", 10, timeout=2).wait()
 except errors.DeadlineExceededError as error:
@@ -286,9 +291,10 @@ def test_a_port_in_use_is_named(kungfu_run: "Jobs") -> None:
         port = taken.getsockname()[1]
         program = """
 import sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 try:
-    _lib.check(_lib.core().kungfu_init())
+    libraries.check(libraries.core().kungfu_init())
 except errors.KungfuError as error:
     print(f"error: {error}", flush=True)
     sys.exit(1)

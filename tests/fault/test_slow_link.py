@@ -25,7 +25,7 @@ import os
 import numpy as np
 import tensorflow as tf
 import kungfu_tf as kf
-from kungfu_tf import _measured
+from kungfu_tf.monitor import measurements
 from tests.waiting import until
 keras = tf.keras
 INTERVAL = 10
@@ -38,7 +38,7 @@ class Watches(kf.policy.BasePolicy):
             kf.barrier()
             self.slow = training.step
     def after_step(self, training):
-        before, self.used = self.used, _measured.strategy()
+        before, self.used = self.used, measurements.strategy()
         if self.used != before:
             self.changed = training.step - 1
         if self.changed > self.slow:
@@ -56,7 +56,7 @@ watches = Watches()
 policies = kf.callbacks.PolicyCallback([policy, watches])
 model.fit(x, x, batch_size=4, epochs=10**6, verbose=0, callbacks=[policies])
 assert kf.ops.consensus(np.concatenate([w.ravel() for w in model.get_weights()]))
-assert _measured.throughputs()[watches.used].bytes >= 4 * 256 * 256
+assert measurements.throughputs()[watches.used].bytes >= 4 * 256 * 256
 print("switched to", watches.used, "after step", watches.changed, flush=True)
 """
 

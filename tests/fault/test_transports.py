@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from tests.fault.conftest import Jobs
 
 PROGRAM = """
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
 try:
-    _lib.check(_lib.core().kungfu_init())
+    libraries.check(libraries.core().kungfu_init())
     print("sum:", AllReduce("together", 10).wait()[0])
 except errors.KungfuError as error:
     print(f"{type(error).__name__}: {error}")
@@ -78,7 +79,7 @@ def test_what_leads_to_each_other_need_not_be_the_same(
 def test_a_job_of_which_one_peer_was_told_something_else(kungfu_run: "Jobs") -> None:
     program = """
 import os, sys
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 if os.environ["KUNGFU_SELF"] == os.environ["KUNGFU_PEERS"].split(",")[1]:
     os.environ["KUNGFU_TRANSPORT"] = "tcp"
 """ + PROGRAM.replace("print(f", "sys.exit(f")

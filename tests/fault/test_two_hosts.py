@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
-core = _lib.core()
+core = libraries.core()
 try:
-    _lib.check(core.kungfu_init())
+    libraries.check(core.kungfu_init())
     values = AllReduce("x", 1 << 20).wait()
 except errors.KungfuError as error:
     print(f"error: {type(error).__name__}: {error}", flush=True)
@@ -48,10 +49,11 @@ def test_a_wrong_secret_is_refused_on_both(kungfu_run: Jobs, hosts: Hosts) -> No
 def test_the_cable_is_cut(kungfu_run: Jobs, hosts: Hosts) -> None:
     program = """
 import sys
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
 from tests.fault.peers import AllReduce
-core = _lib.core()
-_lib.check(core.kungfu_init())
+core = libraries.core()
+libraries.check(core.kungfu_init())
 AllReduce("x", 10).wait()
 print("ready", flush=True)
 try:

@@ -13,8 +13,10 @@ import training
 from harness import Skip, each
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, _lib, ops, optimizers
+from kungfu_tf import ops, optimizers
+from kungfu_tf.native import libraries
 from kungfu_tf.optimizers.pair_averaging import PairAveraging, random_partner
+from kungfu_tf.upstream import generations
 
 # All versions stay: in lockstep a peer may be ahead of another.
 JOBS = [
@@ -214,8 +216,8 @@ def case_pairs_average_variables_that_are_updated_apart():
 
 def exchanges(optimizer, method):
     """How often the models were averaged, where that has a name of its own."""
-    [algorithm] = _keras.algorithms_of(optimizer)
-    return [_lib.completed(f"{algorithm.name}/model/0")] if method == "sma" else []
+    [algorithm] = generations.algorithms_of(optimizer)
+    return [libraries.completed(f"{algorithm.name}/model/0")] if method == "sma" else []
 
 
 @each(method=NAMES, resource=[True, False])
@@ -294,7 +296,7 @@ def case_a_pull_is_begun_when_a_step_ends():
     kf.barrier()
     algorithm.before_update([variable])
     np.testing.assert_array_equal(variable, [(kf.rank() + other) / 2])
-    assert _lib.completed(tag) == 2
+    assert libraries.completed(tag) == 2
 
 
 @each(method=["sma", "pair"])

@@ -15,9 +15,9 @@ from harness import each
 from support import operations_done
 
 import kungfu_tf as kf
-from kungfu_tf import _weight
-from kungfu_tf.layers.moments import moments
+from kungfu_tf.keras.layers.moments import moments
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.replicas import sample_weights
 
 JOBS = [{"np": 4}]
 TOLERANCE = 1e-12
@@ -252,7 +252,7 @@ def case_batches_of_different_sizes(by):
 
         @tf.function(input_signature=step.input_signature)
         def own(x, y):
-            with _weight.samples(tf.shape(x)[0]):
+            with sample_weights.samples(tf.shape(x)[0]):
                 step.python_function(x, y)
 
     ends = np.cumsum([sum(rows) for rows in DEALS])

@@ -10,8 +10,9 @@ from harness import Skip, each
 from support import operations_done
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
-from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
+from kungfu_tf.exchange import wrap
+from kungfu_tf.native import libraries
+from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
 
 # These models are small: only when told so do their peers work in each other's memory.
 JOBS = [
@@ -43,7 +44,7 @@ def assert_every_bucket_travelled(optimizer, times):
 
 
 def reduced_directly():
-    return _lib.statistics()["direct"]
+    return libraries.statistics()["direct"]
 
 
 @each(name=OPTIMIZERS)

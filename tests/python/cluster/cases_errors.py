@@ -10,7 +10,7 @@ from harness import each
 from support import raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 JOBS = [{"np": 3}]
 NEEDS_KERAS = False
@@ -262,11 +262,11 @@ def case_another_op_of_the_step_fails():
         text = raised_by(tf.errors.InvalidArgumentError, run, tf.constant(0))
         assert "the reason" in text
     kf.barrier()
-    assert _lib.completed("cancelled") == 0
+    assert libraries.completed("cancelled") == 0
 
 
 def until_something_waits():
-    while not _lib.statistics()["pending"]:
+    while not libraries.statistics()["pending"]:
         time.sleep(0.001)
 
 

@@ -15,8 +15,8 @@ from harness import Skip, each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 2}]
 
@@ -40,7 +40,7 @@ def mine(count=16):
 
 
 def rate_of(model):
-    return float(np.asarray(_keras.native(model.optimizer.learning_rate)))
+    return float(np.asarray(generations.native(model.optimizer.learning_rate)))
 
 
 def same_on_all(model) -> bool:

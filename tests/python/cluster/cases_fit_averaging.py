@@ -15,12 +15,12 @@ from harness import each
 from support import raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
 from kungfu_tf.optimizers import (
     AdaptiveSGDOptimizer,
     PairAveragingOptimizer,
     SynchronousAveragingOptimizer,
 )
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 3}]
 
@@ -95,7 +95,7 @@ def case_callbacks_see_the_average_and_the_peers_go_on_from_their_own(method):
     np.testing.assert_array_equal(watch.seen[-1], watch.weights())  # it stays when fit has ended
     steps = 3 * (3 + 2 * kf.rank()) if method == "pair" else 3 * 7
     assert len(watch.in_steps) == steps
-    assert int(_keras.native(model.optimizer.iterations)) == steps
+    assert int(generations.native(model.optimizer.iterations)) == steps
 
 
 @each(method=["sma", "alone"])

@@ -14,7 +14,7 @@ from harness import each
 from support import logged, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 3}]
 Callback = keras.callbacks.Callback
@@ -131,7 +131,7 @@ class Orbax(getattr(keras.callbacks, "OrbaxCheckpoint", keras.callbacks.ModelChe
 
 
 def case_files_are_written_by_rank_0():
-    package = _keras.package_of(model_of("sgd"))
+    package = generations.package_of(model_of("sgd"))
     with tempfile.TemporaryDirectory() as folder:
         suffix = "m.keras" if package.generation == 3 else "m.h5"
         callbacks = [

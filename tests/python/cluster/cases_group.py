@@ -8,7 +8,7 @@ from harness import each
 from support import arrays, check, operations_done, raised_by, reduced
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 JOBS = [{"np": 3}]
 NEEDS_KERAS = False
@@ -40,8 +40,8 @@ def case_mixed_group(mode):
     before = operations_done()
     results = run()
     assert operations_done() - before == 2  # one for each dtype
-    assert _lib.completed(f"mixed-{mode}") == 1
-    assert _lib.completed(f"mixed-{mode}[2]") == 1
+    assert libraries.completed(f"mixed-{mode}") == 1
+    assert libraries.completed(f"mixed-{mode}[2]") == 1
     assert results[1] is None
     np.testing.assert_array_equal(results[0], reduced("mean", small))
     np.testing.assert_array_equal(results[2], reduced("mean", whole))

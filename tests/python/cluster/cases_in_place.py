@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [{"np": 2}]
@@ -45,7 +45,7 @@ def case_a_group():
 
     before, after = run()
     assert before == after and len(set(map(int, before))) == len(SIZES)
-    assert _lib.completed("in place") == 1
+    assert libraries.completed("in place") == 1
 
 
 class Watched(tf.keras.optimizers.SGD):

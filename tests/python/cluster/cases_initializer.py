@@ -11,8 +11,9 @@ import training
 from harness import Skip, each
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, peer
+from kungfu_tf import peer
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 3}]
 TOLERANCE = 1e-12
@@ -101,7 +102,7 @@ def case_callback_starts_from_rank_0s_weights_and_slots():
         optimizer = SynchronousSGDOptimizer(optimizer)  # keeps its state
         run = training.fit(model, optimizer, training.mine(data), epochs=1)
         assert training.differences(run, expected, TOLERANCE) == []
-        assert int(_keras.native(optimizer.iterations)) == 1 + training.STEPS_PER_EPOCH
+        assert int(generations.native(optimizer.iterations)) == 1 + training.STEPS_PER_EPOCH
 
 
 class Subclassed(tf.keras.Model):
@@ -187,7 +188,7 @@ def case_weights_that_drift_apart_are_seen_at_the_end_of_the_epoch():
     class Tamper(tf.keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             if kf.rank() == 1 and batch == 3:
-                bias = _keras.native(self.model.layers[1].bias)
+                bias = generations.native(self.model.layers[1].bias)
                 bias.assign_add(tf.ones_like(bias) * 1e-12)
 
     def train(check_every):

@@ -22,7 +22,7 @@ from matrix import (
     updates_with,
 )
 
-from kungfu_tf import _keras
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 2}]
 
@@ -98,7 +98,7 @@ class HalvesTheRate(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         rate = self.model.optimizer.learning_rate
-        self.model.optimizer.learning_rate = float(_keras.native(rate)) / 2
+        self.model.optimizer.learning_rate = float(generations.native(rate)) / 2
 
 
 def case_the_learning_rate_is_changed_through_the_wrapper():

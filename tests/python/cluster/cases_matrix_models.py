@@ -30,8 +30,9 @@ from matrix import (
 )
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, errors
+from kungfu_tf import errors
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 2, "alone": True}]  # devices are set
 
@@ -96,7 +97,7 @@ def case_several_optimizers(wrapped):
     counts = [training.completed(part) for part in optimizer.optimizers]
     assert sorted(counts) == [[STEPS // 2], [STEPS]]
     again = type(optimizer).from_config(optimizer.get_config())
-    assert _keras.is_wrapped(again) == (wrapped == "whole")
+    assert generations.is_wrapped(again) == (wrapped == "whole")
 
 
 @each(option=["plain", "accumulation"])
@@ -193,7 +194,7 @@ def loss_scaled(optimizer):
 
 def scale_of(optimizer):
     scale = optimizer.dynamic_scale if IS_KERAS_3 else optimizer.loss_scale
-    return float(_keras.native(scale) if IS_KERAS_3 else scale)
+    return float(generations.native(scale) if IS_KERAS_3 else scale)
 
 
 @each(wrapped=["outside", "inside"], option=["plain", "clipnorm", "accumulation, ema"])
@@ -212,7 +213,9 @@ def case_loss_scale(wrapped, option):
         assert_equal(model, single)
         assert scale_of(optimizer) == 8.0
         assert not kf.is_root() or scale_of(single.optimizer) == 8.0
-        [inner] = [part for part in _keras.parts_of(optimizer) if hasattr(part, "kungfu_algorithm")]
+        [inner] = [
+            part for part in generations.parts_of(optimizer) if hasattr(part, "kungfu_algorithm")
+        ]
         # Five of six steps make two updates of two.
         assert training.completed(inner) == [STEPS if updates_with(options) == STEPS else 2]
 

@@ -17,7 +17,7 @@ import training
 from monitors import ask, steps_in
 
 import kungfu_tf as kf
-from kungfu_tf import _measured
+from kungfu_tf.monitor import measurements
 
 JOBS = [{"np": 2, "env": {"KUNGFU_DIRECT": "off"}}]
 BATCH = 8
@@ -97,10 +97,10 @@ class Totals(tf.keras.callbacks.Callback):
         self.seen = []
 
     def on_train_begin(self, logs=None):
-        self.seen.append(_measured.moved())
+        self.seen.append(measurements.moved())
 
     def on_epoch_end(self, epoch, logs=None):
-        self.seen.append(_measured.moved())
+        self.seen.append(measurements.moved())
 
 
 def case_throughput_and_latency():
@@ -113,7 +113,7 @@ def case_throughput_and_latency():
         for before, after in itertools.pairwise(totals.seen)
     ]
     [name] = [name for name in history if name.startswith("throughput_")]
-    assert name == f"throughput_{_measured.strategy()}"
+    assert name == f"throughput_{measurements.strategy()}"
     np.testing.assert_allclose(history[name], seen, rtol=1e-9)
     assert len(history["peer_latency"]) == 2
     assert all(0 < latency < math.inf for latency in history["peer_latency"])
@@ -133,7 +133,7 @@ def case_tensorboard():
         written = steps_in(directory)
     assert len(written["noise_scale"]) == 2 * STEPS and len(written["step_time"]) == 4
     assert len(written["peer_latency"]) == 2
-    assert len(written[f"throughput_{_measured.strategy()}"]) == 2
+    assert len(written[f"throughput_{measurements.strategy()}"]) == 2
 
 
 def case_prometheus():
@@ -154,8 +154,8 @@ def case_prometheus():
     assert metrics[f'ingress_total_bytes{{peer="{other}"}}'] > 0
     assert f'egress_rate_bytes_per_sec{{peer="{other}"}}' in metrics
     assert 0 < metrics[f'kungfu_peer_latency_seconds{{peer="{other}"}}'] < math.inf
-    name = _measured.strategy()
-    moved = _measured.throughputs()[name]
+    name = measurements.strategy()
+    moved = measurements.throughputs()[name]
     assert metrics[f'kungfu_strategy_bytes_total{{strategy="{name}"}}'] == moved.bytes
     assert metrics[f'kungfu_strategy_seconds_total{{strategy="{name}"}}'] == moved.seconds
     assert metrics["kungfu_step_seconds_count"] == STEPS

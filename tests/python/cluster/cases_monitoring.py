@@ -13,7 +13,9 @@ import tensorflow as tf
 from harness import each
 
 import kungfu_tf as kf
-from kungfu_tf import _lib, _measured, monitoring
+from kungfu_tf.monitor import measurements
+from kungfu_tf.monitor import statistics as monitoring
+from kungfu_tf.native import libraries
 
 JOBS = [{"np": 3, "env": {"KUNGFU_DIRECT": "off"}}]
 NEEDS_KERAS = False
@@ -31,17 +33,17 @@ def in_each_mode(function):
 
 
 def case_traffic():
-    before = _measured.traffic()
+    before = measurements.traffic()
     total = kf.ops.all_reduce(tf.fill([MEGABYTE], 1.0), name="traffic")
     assert total[0] == kf.size()
-    after = _measured.traffic()
+    after = measurements.traffic()
     for rank in range(kf.size()):
         sent = after[rank].egress_bytes - before[rank].egress_bytes
         received = after[rank].ingress_bytes - before[rank].ingress_bytes
         is_other = rank != kf.rank()
         assert (sent > MEGABYTE) == is_other and (received > MEGABYTE) == is_other, (rank, sent)
         assert (after[rank].egress_rate > 0) == is_other, after
-    statistics = _lib.statistics()
+    statistics = libraries.statistics()
     assert statistics["bytes_sent"] >= sum(one.egress_bytes for one in after)
     kf.barrier()
 
@@ -93,14 +95,14 @@ def case_monitored_all_reduce():
         return kf.ops.monitored_all_reduce(x, op="mean")
 
     arrays = support.arrays("float32")
-    before = _measured.throughputs()
+    before = measurements.throughputs()
     support.check(function, arrays[kf.rank()], support.reduced("mean", arrays))
-    [after] = _measured.throughputs().values()
-    assert _measured.strategy() in _measured.throughputs()
+    [after] = measurements.throughputs().values()
+    assert measurements.strategy() in measurements.throughputs()
     moved = after.bytes - sum(one.bytes for one in before.values())
     assert moved == 3 * arrays[0].nbytes and after.seconds > 0
     kf.ops.all_reduce(arrays[0])
-    assert _measured.throughputs()[_measured.strategy()].bytes == after.bytes
+    assert measurements.throughputs()[measurements.strategy()].bytes == after.bytes
 
 
 def case_statistics():
@@ -113,7 +115,7 @@ def case_statistics():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         kf.print_strategy_stats()
-    assert f"rank {kf.rank()}: strategy {_measured.strategy()}: " in printed.getvalue()
+    assert f"rank {kf.rank()}: strategy {measurements.strategy()}: " in printed.getvalue()
     with_log = io.StringIO()
     handler = logging.StreamHandler(with_log)
     monitoring._log.addHandler(handler)
@@ -124,14 +126,14 @@ def case_statistics():
 
 
 def case_without_a_window_there_are_no_rates():
-    seen = {"RING": _measured.Throughput(2_000_000, 0.5, 0.0, 0.0)}
-    original, _measured.throughputs = _measured.throughputs, lambda: seen
+    seen = {"RING": measurements.Throughput(2_000_000, 0.5, 0.0, 0.0)}
+    original, measurements.throughputs = measurements.throughputs, lambda: seen
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
             kf.print_strategy_stats()
     finally:
-        _measured.throughputs = original
+        measurements.throughputs = original
     assert printed.getvalue() == f"rank {kf.rank()}: strategy RING: 2.0 MB in 0.500 s\n"
 
 
@@ -139,31 +141,31 @@ def case_without_a_window_there_are_no_rates():
 def case_interference_is_what_most_see(slow):
     """The first `slow` peers have seen better times."""
     newest = 70.0 if kf.rank() < slow else 90.0
-    seen = {_measured.strategy(): _measured.Throughput(1000, 1.0, newest, 100.0)}
-    original, _measured.throughputs = _measured.throughputs, lambda: seen
+    seen = {measurements.strategy(): measurements.Throughput(1000, 1.0, newest, 100.0)}
+    original, measurements.throughputs = measurements.throughputs, lambda: seen
     try:
         assert kf.check_interference() == (slow >= 2)
         assert not kf.check_interference(threshold=0.5)
     finally:
-        _measured.throughputs = original
+        measurements.throughputs = original
 
 
 def case_without_measurements_there_is_no_interference():
-    original, _measured.throughputs = _measured.throughputs, dict
+    original, measurements.throughputs = measurements.throughputs, dict
     try:
         assert not kf.check_interference()
     finally:
-        _measured.throughputs = original
+        measurements.throughputs = original
     message = support.raised_by(ValueError, lambda: kf.check_interference(threshold=1))
     assert "between 0 and 1" in message
 
 
 def case_latency_histogram():
-    before = _measured.latencies()
+    before = measurements.latencies()
     for _ in range(5):
         kf.ops.all_reduce(np.zeros(10, np.float32))
     kf.ops.barrier()
-    after = _measured.latencies()
+    after = measurements.latencies()
     assert sum(after.counts.values()) - sum(before.counts.values()) == 6
     assert after.bytes - before.bytes == 5 * 40 and after.seconds > before.seconds
     assert list(after.counts) == sorted(after.counts)

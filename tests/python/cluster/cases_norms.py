@@ -8,9 +8,9 @@ from harness import each
 from support import numpy_dtype, operations_done, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.exchange.buckets import Norms, mean_gradients
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import norms
-from kungfu_tf.optimizers.buckets import Norms, mean_gradients
 
 JOBS = [{"np": 3}]
 NEEDS_KERAS = False
@@ -48,10 +48,10 @@ def case_group_mean(dtype, form):
     run = tf.function(run) if form == "function" else run
     # Products lie in TensorFlow's own memory; a constant may lie in NumPy's.
     mine = [tf.constant(array, dtype) * 1 for array in values_of(kf.rank(), dtype)]
-    before = operations_done(), _lib.statistics()["direct"]
+    before = operations_done(), libraries.statistics()["direct"]
     means, own, mean = run(*mine)
-    assert operations_done() == before[0] + 1 and _lib.completed(name) == 1
-    assert _lib.statistics()["direct"] == before[1] + 1
+    assert operations_done() == before[0] + 1 and libraries.completed(name) == 1
+    assert libraries.statistics()["direct"] == before[1] + 1
     assert own.dtype == mean.dtype == tf.float64
     plain = kf.ops.group_all_reduce(mine, op="mean", name=f"{name}/plain")
     means = [tensor.numpy() for tensor in means]

@@ -10,9 +10,10 @@ import training
 from harness import each
 
 import kungfu_tf as kf
-from kungfu_tf import _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.exchange.buckets import mean_gradients
+from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import AdaptiveSGDOptimizer, SynchronousSGDOptimizer
-from kungfu_tf.optimizers.buckets import mean_gradients
 
 JOBS = [{"np": 2}]
 TOLERANCE = 1e-12
@@ -96,7 +97,7 @@ def case_rows_of_a_table(rows, form):
     )
     everywhere = np.unique(kf.ops.all_gather(indices, concat=True))
     assert sorted(found.indices.numpy()) == everywhere.tolist()
-    done = {part for part in ("table", "values") if _lib.completed(f"{name}/0/{part}")}
+    done = {part for part in ("table", "values") if libraries.completed(f"{name}/0/{part}")}
     assert done == ({"table"} if rows == 3 else {"values"})
 
 
@@ -130,7 +131,7 @@ def case_rows_of_a_table_in_a_graph(rows, method):
     single = trained(make(), [step.reshape(-1) for step in steps])
     assert np.linalg.norm(ours - single) <= 1e-12 * np.linalg.norm(single)
     name = f"{optimizer.kungfu_algorithm.name}/gradients/0"
-    done = [_lib.completed(f"{name}/{part}") for part in ("table", "values")]
+    done = [libraries.completed(f"{name}/{part}") for part in ("table", "values")]
     is_most = [sum(len(np.unique(mine)) for mine in step) >= 2 * rows for step in steps]
     assert done == [sum(is_most), len(steps) - sum(is_most)], done
 

@@ -8,7 +8,7 @@ from harness import each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 # With one thread for all operations, one that waited in it would stop everything.
 JOBS = [{"np": 3, "env": {"TF_NUM_INTEROP_THREADS": "1"}}]
@@ -42,7 +42,7 @@ def case_many_at_once_in_different_orders():
     for i, result in enumerate(results):
         expected = sum(range(kf.size())) + i * kf.size()
         np.testing.assert_array_equal(result, np.full(10 + i, expected))
-        assert _lib.completed(f"many/{i}") == 1
+        assert libraries.completed(f"many/{i}") == 1
 
 
 def case_operations_of_a_function_do_not_wait_for_each_other():
@@ -83,7 +83,7 @@ def case_concurrent_here_and_in_order_there():
     for names in (("x", "y"), ("y", "x")):
         x, y = run(*names)
         assert (x, y) == (kf.size(), 2 * kf.size())
-    assert _lib.completed("x") == _lib.completed("y") == 2
+    assert libraries.completed("x") == libraries.completed("y") == 2
 
 
 def case_retraced_once_more_on_one_peer():
@@ -97,7 +97,7 @@ def case_retraced_once_more_on_one_peer():
     for factor in (1, 2):
         result = retraced(tf.ones([4]), factor)
         np.testing.assert_array_equal(result, np.full(4, factor * kf.size()))
-    assert _lib.completed("all_reduce/retraced/0") == 2
+    assert libraries.completed("all_reduce/retraced/0") == 2
 
 
 def case_one_peer_builds_more_than_the_others():
@@ -122,8 +122,8 @@ def case_one_peer_builds_more_than_the_others():
             kf.ops.all_reduce(tf.ones([]))
     result = function_of(tf.constant(1.0))(tf.ones([]))
     np.testing.assert_array_equal(result, 3 * kf.size() ** 4)
-    assert _lib.completed("all_reduce/of_a_model/0") == 1
-    assert _lib.completed("all_reduce/of_a_model/1") == 1
+    assert libraries.completed("all_reduce/of_a_model/0") == 1
+    assert libraries.completed("all_reduce/of_a_model/1") == 1
 
 
 def case_tf1_graphs_have_counts_of_their_own():
@@ -142,7 +142,7 @@ def case_a_name_used_twice_in_a_function():
     for _ in range(10):
         first, second = twice(tf.constant(1))
         assert (first, second) == (kf.size(), 2 * kf.size())
-    assert _lib.completed("twice") == _lib.completed("twice/1") == 10
+    assert libraries.completed("twice") == libraries.completed("twice/1") == 10
 
 
 @each(parallel=[1, 10])
@@ -161,7 +161,7 @@ def case_loop_of_a_function(parallel):
 
     n = kf.size()
     np.testing.assert_array_equal(run(), np.arange(20) * n + sum(range(n)))
-    assert _lib.completed(f"loop/{parallel}") == 20
+    assert libraries.completed(f"loop/{parallel}") == 20
 
 
 def tf1_loop(parallel):
@@ -187,7 +187,7 @@ def case_loop_of_a_tf1_graph():
             assert "loop of TF1" in text
     finally:
         tf.compat.v1.enable_control_flow_v2()
-    assert _lib.completed("loop of TF1") == 10
+    assert libraries.completed("loop of TF1") == 10
 
 
 def case_loop_of_a_tf1_graph_with_tf2_control_flow():
@@ -211,7 +211,7 @@ def case_several_steps_in_one_call():
         return total
 
     assert steps() == 3 * 10 * kf.size()
-    assert _lib.completed("of a step") == 5
+    assert libraries.completed("of a step") == 5
 
 
 def case_barrier_keeps_its_place():

@@ -8,10 +8,10 @@ import tensorflow as tf
 import training
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
-from kungfu_tf.optimizers.wrap import wrap
 
 JOBS = [{"np": 2}]
 
@@ -66,7 +66,7 @@ def case_the_first_bucket_is_reduced_before_the_last_gradient_is_there():
     class Watched(SynchronousSGD):
         def gradients(self, gradients, variables, *, step=None):
             def note(array):
-                order.append([_lib.completed(f"{self.exchange}/{i}") for i in (0, LAYERS - 1)])
+                order.append([libraries.completed(f"{self.exchange}/{i}") for i in (0, LAYERS - 1)])
                 reduced.set()
                 return array
 

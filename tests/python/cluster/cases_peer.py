@@ -9,7 +9,8 @@ import threading
 from harness import Skip, each
 
 import kungfu_tf as kf
-from kungfu_tf import _lib, peer
+from kungfu_tf import peer
+from kungfu_tf.native import libraries
 
 JOBS = [{"np": 1, "alone": True}, {"np": 3, "alone": True}]  # before TensorFlow is imported
 NEEDS_KERAS = False
@@ -41,10 +42,10 @@ def case_root():
 
 
 def case_many_barriers():
-    before = _lib.statistics()["operations"]
+    before = libraries.statistics()["operations"]
     for _ in range(100):
         kf.barrier()
-    assert _lib.statistics()["operations"] - before == 100
+    assert libraries.statistics()["operations"] - before == 100
 
 
 def case_the_largest_of_all_peers():

@@ -131,9 +131,9 @@ def case_when_they_are_called():
     tells = Tells({23: {"stop": []}})
     fit([tells], epochs=3)
     steps = ["before_step", "after_step"]
-    following = [*tells.calls[1:], None]
+    elastic_run = [*tells.calls[1:], None]
     is_last = lambda call, then: call == "before_step" and then != "after_step"  # noqa: E731
-    calls = zip(tells.calls, following, strict=True)
+    calls = zip(tells.calls, elastic_run, strict=True)
     assert [call for call, then in calls if not is_last(call, then)] == [
         *["before_train", "before_epoch 0", *steps * 20, "after_epoch 0"],
         *["before_epoch 1", *steps * 3, "after_epoch 1", "after_train"],

@@ -10,9 +10,9 @@ import training
 from harness import each
 
 import kungfu_tf as kf
-from kungfu_tf import _measured
 from kungfu_tf.callbacks import PolicyCallback
 from kungfu_tf.hooks import PolicyHook
+from kungfu_tf.monitor import measurements
 
 JOBS = [{"np": 4}]
 
@@ -27,7 +27,7 @@ class Asks(kf.policy.BasePolicy):
         self.used = {}
 
     def after_step(self, training):
-        self.used[training.step] = _measured.strategy()
+        self.used[training.step] = measurements.strategy()
         if training.step in self.wishes:
             action, argument = self.wishes[training.step]
             getattr(training, action)(argument)
@@ -95,11 +95,11 @@ def case_the_strategy_changes_where_most_see_interference(where):
 
     def throughputs():
         newest = 0.6 if kf.rank() in slow.get(len(asks.used), ()) else 0.8
-        return {_measured.strategy(): _measured.Throughput(1, 1.0, newest, best=1.0)}
+        return {measurements.strategy(): measurements.Throughput(1, 1.0, newest, best=1.0)}
 
     kf.ops.set_strategy("STAR")
     try:
-        with mock.patch.object(_measured, "throughputs", throughputs):
+        with mock.patch.object(measurements, "throughputs", throughputs):
             WHERE[where]([asks, policy])
     finally:
         kf.ops.set_strategy("AUTO")

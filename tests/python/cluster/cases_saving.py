@@ -20,8 +20,8 @@ import training
 from harness import Skip, each
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 3, "env": {"KUNGFU_COLLECTIVE_TIMEOUT": "180"}}]
 TIMEOUT = 200
@@ -113,7 +113,7 @@ def case_training_goes_on_with_more_peers(kind, who):
     assert optimizer is model.optimizer
     saves.fit(model, kf.data.shard(data), saves.BATCH)
     steps = 4 if kind == "weights" else 10  # 6 were made by the two
-    assert int(_keras.native(optimizer.iterations)) == steps
+    assert int(generations.native(optimizer.iterations)) == steps
     for value, expected in zip(saves.values_of(model), saves.values_of(single), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
 

@@ -19,9 +19,11 @@ from sessions import Network, assert_equal, batches_of, distributed, monitored, 
 from support import logged, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _lib, peer
-from kungfu_tf.optimizers import Algorithm, wrap
-from kungfu_tf.session import agreement
+from kungfu_tf import peer
+from kungfu_tf.exchange import wrap
+from kungfu_tf.native import libraries
+from kungfu_tf.optimizers import Algorithm
+from kungfu_tf.tf1.session import ending_agreement
 
 JOBS = [{"np": 3}]
 TIMEOUT = 150
@@ -211,12 +213,12 @@ def case_runs_that_do_not_train_are_one_peers_own():
 
 def case_nobody_tires_of_a_long_hook():
     """However long one takes on rank 0: the others are told again and again that it is busy."""
-    met, pulse = agreement._meet, agreement.PULSE
+    met, pulse = ending_agreement._meet, ending_agreement.PULSE
     several, count = threading.Event(), []
 
     def meet(answer):
         count.append(answer)
-        if count.count(agreement._BUSY) >= 3:
+        if count.count(ending_agreement._BUSY) >= 3:
             several.set()
         return met(answer)
 
@@ -224,11 +226,11 @@ def case_nobody_tires_of_a_long_hook():
         if runs == 2 and kf.is_root():
             assert several.wait(60)
 
-    agreement._meet, agreement.PULSE = meet, 0.01
+    ending_agreement._meet, ending_agreement.PULSE = meet, 0.01
     try:
         values = train(Network(batches_of(3, kf.rank()), distributed()), Plain(evaluate))
     finally:
-        agreement._meet, agreement.PULSE = met, pulse
+        ending_agreement._meet, ending_agreement.PULSE = met, pulse
     assert step_of(values) == 3
     assert_equal(values)
     assert several.is_set() or not kf.is_root()
@@ -239,7 +241,7 @@ def case_an_epoch_that_is_interrupted_while_others_wait_for_the_next():
     """They go over all the same."""
 
     def tell():
-        while _lib.statistics()["pending"] == 0:
+        while libraries.statistics()["pending"] == 0:
             time.sleep(0.01)
         kf.ops.save_variable(tf.constant(0), name="waits")
 

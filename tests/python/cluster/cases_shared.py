@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 JOBS = [{"np": 2}]
 NEEDS_KERAS = False
@@ -17,18 +17,18 @@ LITTLE = BYTES // 16  # more than other threads take, or give back, at the same 
 
 
 def reduced_directly() -> int:
-    return _lib.statistics()["direct"]
+    return libraries.statistics()["direct"]
 
 
 def case_large_tensors_are_shared():
-    before = _lib.statistics()
+    before = libraries.statistics()
     x = tf.fill([COUNT], float(kf.rank() + 1))
-    assert _lib.statistics()["shared_bytes"] >= before["shared_bytes"] + BYTES
+    assert libraries.statistics()["shared_bytes"] >= before["shared_bytes"] + BYTES
     np.testing.assert_array_equal(kf.ops.all_reduce(x, name="shared"), np.full(COUNT, 3.0))
     assert reduced_directly() == before["direct"] + 1
-    in_use = _lib.statistics()["shared_bytes"]
+    in_use = libraries.statistics()["shared_bytes"]
     del x
-    assert _lib.statistics()["shared_bytes"] <= in_use - BYTES
+    assert libraries.statistics()["shared_bytes"] <= in_use - BYTES
 
 
 def case_the_output_is_the_input():
@@ -61,10 +61,10 @@ def case_a_group_is_one_exchange():
 
 
 def case_pages_are_used_again():
-    before = _lib.statistics()["shared_bytes"]
+    before = libraries.statistics()["shared_bytes"]
     for i in range(200):
         x = kf.ops.all_reduce(tf.fill([COUNT], float(i)), name="again")
-        assert _lib.statistics()["shared_bytes"] <= before + 4 * BYTES
+        assert libraries.statistics()["shared_bytes"] <= before + 4 * BYTES
     np.testing.assert_array_equal(x, np.full(COUNT, 398.0))
 
 

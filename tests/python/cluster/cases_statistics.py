@@ -12,8 +12,8 @@ from harness import each
 from support import operations_done
 
 import kungfu_tf as kf
-from kungfu_tf.fit.statistics import average_statistics
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.replicas.moving_statistics import average_statistics
 
 JOBS = [{"np": 4}]
 

@@ -8,7 +8,8 @@ from harness import each
 from support import arrays, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _lib, errors, ops
+from kungfu_tf import errors, ops
+from kungfu_tf.native import libraries
 from kungfu_tf.ops import store
 
 JOBS = [{"np": 3}]
@@ -54,7 +55,7 @@ def case_everywhere(mode):
     version, got = run[mode]() if mode in run else in_graph(save_and_request)
     assert version == 7
     np.testing.assert_array_equal(got, np.full([2, 3], neighbour()))
-    assert _lib.completed(name) == 1
+    assert libraries.completed(name) == 1
 
 
 def case_a_template_says_what_is_expected():

@@ -10,7 +10,7 @@ from harness import each
 from support import check, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _measured
+from kungfu_tf.monitor import measurements
 
 JOBS = [{"np": 4}]
 NEEDS_KERAS = False
@@ -74,7 +74,7 @@ def case_switched_every_ten_steps():
         found = sum_of(step)
         np.testing.assert_array_equal(found, expected[step])
         assert kf.ops.consensus(found)
-        assert _measured.strategy() == STRATEGIES[step // 10]
+        assert measurements.strategy() == STRATEGIES[step // 10]
 
 
 @each(mode=["eager", "function", "session"])
@@ -82,10 +82,10 @@ def case_switched_every_ten_steps():
 def case_modes(mode):
     MODES[mode](kf.ops.set_strategy, "RING")
     expected = sum_of(0)
-    assert _measured.strategy() == "RING"
+    assert measurements.strategy() == "RING"
     MODES[mode](kf.ops.set_tree, [2, 0, 2, 0])
     np.testing.assert_array_equal(sum_of(0), expected)
-    assert _measured.strategy() == "TREE"
+    assert measurements.strategy() == "TREE"
 
 
 @as_before
@@ -117,7 +117,7 @@ def case_what_is_no_tree(tree):
     """Two roots, none, a cycle, too few, a rank that is none: nothing changes."""
     text = raised_by(InvalidArgument, kf.ops.set_tree, tree)
     assert "tree: " in text
-    assert _measured.strategy() not in ("TREE", "AUTO")
+    assert measurements.strategy() not in ("TREE", "AUTO")
     sum_of(0)
 
 

@@ -10,10 +10,12 @@ from harness import Skip, each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, _lib, _weight
 from kungfu_tf.data import empty
 from kungfu_tf.data.even import agree
+from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.replicas import sample_weights
+from kungfu_tf.upstream import generations
 
 JOBS = [
     {
@@ -119,7 +121,7 @@ def counted(step):
     """The step, its gradients weighed by samples."""
 
     def counted_step(samples, x, y):
-        with _weight.samples(samples):
+        with sample_weights.samples(samples):
             step(samples, x, y)
 
     return counted_step
@@ -127,7 +129,7 @@ def counted(step):
 
 def built(model, optimizer):
     """Both, ready for a step that creates no variables."""
-    _keras.build(optimizer, model.trainable_variables)
+    generations.build(optimizer, model.trainable_variables)
     return model, optimizer
 
 
@@ -167,11 +169,11 @@ def case_optimizer():
         expected = single(training.dense_model, make)
         optimizer = SynchronousSGDOptimizer(make(), bucket_bytes=1200)
         model, _ = built(training.dense_model(), optimizer)
-        before = _lib.completed("samples")
+        before = libraries.completed("samples")
         run = train(model, lambda: dataset, counted(step_of(model, optimizer)))
         assert training.differences(run, expected, TOLERANCE) == []
         steps = EPOCHS * steps_of_an_epoch()
-        assert _lib.completed("samples") - before == steps
+        assert libraries.completed("samples") - before == steps
         assert training.completed(optimizer) == [steps] * 3
 
 
@@ -227,7 +229,7 @@ def case_of_what_is_not_there_nothing_counts(dtype):
         variables = [tf.Variable(tf.zeros([2], dtype)), tf.Variable(tf.zeros([4, 2], dtype))]
         dense = tf.cast(tf.fill([2], values[rank]), dtype)
         slices = tf.IndexedSlices(dense[None][:n], tf.constant([rank])[:n], tf.constant([4, 2]))
-        with _weight.samples(tf.constant(n)):
+        with sample_weights.samples(tf.constant(n)):
             means = kf.optimizers.buckets.mean_gradients([dense, slices], variables)
         mean = (3 * 1.0 + 1 * 2.0) / 4 if total else 0.0
         np.testing.assert_array_equal(tf.cast(means[0], tf.complex64), [mean, mean])
@@ -284,7 +286,7 @@ def case_a_stand_in_leaves_no_trace(mode):
     model = normalising_model()
 
     def step(samples, batch):
-        with _weight.samples(samples):
+        with sample_weights.samples(samples):
             return empty.step_on(model, samples, lambda: model.train_step(batch))
 
     real = 2 - kf.rank()

@@ -16,7 +16,7 @@ import tensorflow as tf
 from elastic_server import Server, wait_for_change
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 PLAN = {3: 3, 6: 2, 9: 3}  # peers, after so many steps
 LAST = 12  # then rank 0 leaves
@@ -54,9 +54,11 @@ def follow_server() -> tuple[tf.Tensor, tf.Tensor]:
 
 def refuses_while_something_is_pending() -> None:
     ended = threading.Event()
-    done = _lib.Done(lambda arg, code, message: ended.set())
+    done = libraries.Done(lambda arg, code, message: ended.set())
     if kf.rank() == 1:
-        _lib.core().kungfu_barrier(ctypes.byref(_lib.Options(name=b"pending")), done, None)
+        libraries.core().kungfu_barrier(
+            ctypes.byref(libraries.Options(name=b"pending")), done, None
+        )
     try:
         kf.ops.resize_cluster(0)
     except tf.errors.FailedPreconditionError as error:
@@ -84,10 +86,10 @@ def refuses_more_than_the_slots() -> None:
 
 def reduces_directly() -> None:
     """Large tensors are reduced where they lie, in each epoch and by newcomers, too."""
-    before = _lib.statistics()["direct"]
+    before = libraries.statistics()["direct"]
     total = kf.ops.all_reduce(tf.fill([1 << 18], float(kf.rank() + 1)), name="large")
     np.testing.assert_array_equal(total, np.full(1 << 18, kf.size() * (kf.size() + 1) / 2))
-    assert _lib.statistics()["direct"] == before + (1 if kf.size() > 1 else 0)
+    assert libraries.statistics()["direct"] == before + (1 if kf.size() > 1 else 0)
 
 
 def propose(size: int) -> None:

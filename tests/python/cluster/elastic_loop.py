@@ -10,7 +10,7 @@ import tensorflow as tf
 from elastic_server import wait_for_change
 
 import kungfu_tf as kf
-from kungfu_tf._schedule import Schedule
+from kungfu_tf.ops.schedule import Schedule
 
 PLAN = "1:2,4:3,2:1"
 NEXT_CALL, STEPS = 5, 8

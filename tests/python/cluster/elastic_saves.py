@@ -18,7 +18,7 @@ from elastic_server import Server, wait_for_change, wait_until
 from support import logged
 
 import kungfu_tf as kf
-from kungfu_tf.session import agreement
+from kungfu_tf.tf1.session import ending_agreement
 
 v1 = tf.compat.v1
 STEPS, EVERY, KEPT = 20, 2, 5
@@ -43,19 +43,19 @@ class Saves(v1.train.CheckpointSaverListener):
 
     @contextlib.contextmanager
     def listening(self):
-        met, pulse = agreement._meet, agreement.PULSE
+        met, pulse = ending_agreement._meet, ending_agreement.PULSE
 
         def meet(answer):
-            self.told += answer == agreement._BUSY and kf.is_root()
+            self.told += answer == ending_agreement._BUSY and kf.is_root()
             if self.told >= 3:
                 self.is_known.set()
             return met(answer)
 
-        agreement._meet, agreement.PULSE = meet, 0.01
+        ending_agreement._meet, ending_agreement.PULSE = meet, 0.01
         try:
             yield
         finally:
-            agreement._meet, agreement.PULSE = met, pulse
+            ending_agreement._meet, ending_agreement.PULSE = met, pulse
 
 
 class Evaluations(v1.train.SessionRunHook):

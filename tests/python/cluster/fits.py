@@ -7,8 +7,8 @@ import tensorflow as tf
 import training
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 tf.keras.backend.set_floatx("float64")
 keras = tf.keras
@@ -56,4 +56,6 @@ class Seen(keras.callbacks.Callback):
         self.batches += 1
 
     def on_epoch_end(self, epoch, logs=None):
-        self.logs.append({**logs, "rate": float(_keras.native(self.model.optimizer.learning_rate))})
+        self.logs.append(
+            {**logs, "rate": float(generations.native(self.model.optimizer.learning_rate))}
+        )

@@ -10,8 +10,8 @@ import training
 from harness import Skip
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 FEATURES = 3
 BATCH = 4  # of one peer
@@ -58,7 +58,7 @@ def fitted(make_model, optimizer, data, is_whole, seed=11, callbacks=(), is_fixe
     if model.built and is_whole:
         # As all optimizers of several peers are, before the first step. Keras 3.15 lets some
         # (ScheduleFreeAdamW) begin elsewhere if they are built while the step is traced.
-        _keras.build(optimizer, model.trainable_variables)
+        generations.build(optimizer, model.trainable_variables)
     model.compile(optimizer, "mse", **options)
     dataset = batches(data, is_whole, is_fixed)
     train = functools.partial(model.fit, dataset, verbose=0, callbacks=[c() for c in callbacks])

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 keras = tf.keras
 FEATURES = 6
@@ -41,11 +41,11 @@ def values_of(model):
     """Its weights and the state of its optimizer, without the learning rate on Keras 2."""
     state = model.optimizer.variables
     variables = [*model.weights, *(state() if callable(state) else state)]
-    return [_keras.native(v).numpy() for v in variables]
+    return [generations.native(v).numpy() for v in variables]
 
 
 def checkpoint_of(model):
-    _keras.build(model.optimizer, model.trainable_variables)
+    generations.build(model.optimizer, model.trainable_variables)
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 
 # However much later one has imported TensorFlow: that is no matter of the job's own deadlines.
 kf.ops.save_variable(tf.constant(0), name="here")
@@ -53,7 +53,7 @@ def reduced(op: str, all_arrays: list[Any]) -> Any:
 
 def operations_done() -> int:
     """How many operations of this peer have been completed without error."""
-    return _lib.statistics()["operations"]
+    return libraries.statistics()["operations"]
 
 
 def in_all_modes(function, *values) -> list[Any]:

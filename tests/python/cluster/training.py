@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, _lib
+from kungfu_tf.native import libraries
+from kungfu_tf.upstream import generations
 
 STEPS_PER_EPOCH = 10
 EPOCHS = 5
@@ -77,7 +78,7 @@ def digest(values: Sequence[Any]) -> int:
 
 
 def values_of(variables: Sequence[Any]) -> list[Any]:
-    return [_keras.native(v).numpy() for v in variables]
+    return [generations.native(v).numpy() for v in variables]
 
 
 def differences(run: Run, single: Run, tolerance: float) -> list[str]:
@@ -101,9 +102,9 @@ def differences(run: Run, single: Run, tolerance: float) -> list[str]:
 
 def completed(optimizer: Any) -> list[int]:
     """How often each bucket of a wrapped optimizer was reduced."""
-    [algorithm] = _keras.algorithms_of(optimizer)
+    [algorithm] = generations.algorithms_of(optimizer)
     counts: list[int] = []
-    while count := _lib.completed(f"{algorithm.name}/gradients/{len(counts)}"):
+    while count := libraries.completed(f"{algorithm.name}/gradients/{len(counts)}"):
         counts.append(count)
     return counts
 
@@ -156,7 +157,7 @@ class Recorder(tf.keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.weights.append(digest(values_of(self.model.trainable_variables)))
-        self.states.append(digest(values_of(_keras.shared_variables_of(self.model.optimizer))))
+        self.states.append(digest(values_of(generations.shared_variables_of(self.model.optimizer))))
 
 
 def fit(
@@ -214,7 +215,9 @@ def keras_optimizers(name: str) -> list[Callable[[], Any]]:
 
 def is_keras_3() -> bool:
     """Whether `tf.keras` is."""
-    return any(p.generation == 3 and p.module.Model is tf.keras.Model for p in _keras.packages())
+    return any(
+        p.generation == 3 and p.module.Model is tf.keras.Model for p in generations.packages()
+    )
 
 
 # -- GradientTape
@@ -236,7 +239,7 @@ def tape_loop(
     for x, y in steps(dataset):
         step(x, y)
         run.weights.append(digest(values_of(variables)))
-        run.states.append(digest(values_of(_keras.variables_of(optimizer))))
+        run.states.append(digest(values_of(generations.variables_of(optimizer))))
     run.after = values_of(variables)
     return run
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kungfu_tf import _build, info
+from kungfu_tf import info
+from kungfu_tf.native import build
 
 pytestmark = pytest.mark.timeout(900)  # the core is compiled, beside whatever else there is to do
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.timeout(900)  # the core is compiled, beside whatever e
 def test_it_brings_the_op_library_of_the_tensorflow_that_is_there(environment) -> None:
     environment.show_tensorflow()
     before = environment.files()
-    ops = _build.library_name(info.tensorflow_version())
+    ops = build.library_name(info.tensorflow_version())
     assert environment.install() == {"libkungfu.so.1", ops}
     assert "compiling the ops" not in environment.sums(2)
     assert not environment.cache.exists()

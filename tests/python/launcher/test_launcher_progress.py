@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kungfu_tf import _progress, config, peer
+from kungfu_tf import config, peer
+from kungfu_tf.membership import progress
 
 
 @pytest.mark.parametrize(("joining", "written"), [(False, "7"), (True, None)])
@@ -23,6 +24,6 @@ def test_a_newcomer_does_not_know_how_far_the_others_are(
     monkeypatch.setattr(peer, "joining", lambda: now[0])
     monkeypatch.setattr(peer, "resize", resize)
     monkeypatch.setattr(peer, "detached", lambda: False)
-    assert _progress.change_cluster(7) == (True, False)
+    assert progress.change_cluster(7) == (True, False)
     file = tmp_path / config.PROGRESS_FILE
     assert (file.read_text() if file.exists() else None) == written

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kungfu_tf import _environment, config, errors
+from kungfu_tf import config, errors
+from kungfu_tf.native import environment
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,7 +41,7 @@ def test_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_variable_is_declared_once_with_its_meaning() -> None:
-    declared = _environment.variables()
+    declared = environment.variables()
     names = [variable.name for variable in declared]
     assert len(names) == len(set(names))
     assert all(variable.meaning for variable in declared)
@@ -55,8 +56,8 @@ def test_every_variable_is_declared_once_with_its_meaning() -> None:
 
 def test_a_default_is_what_could_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUNGFU_CACHE_DIR", raising=False)
-    defaults = {v.name: v.default() for v in _environment.variables()}
-    for variable in _environment.variables():
+    defaults = {v.name: v.default() for v in environment.variables()}
+    for variable in environment.variables():
         if defaults[variable.name]:
             variable.check(defaults[variable.name])
     named = ("KUNGFU_TRANSPORT", "KUNGFU_SPIN", "KUNGFU_STALL_WARNING", "KUNGFU_GRACE")
@@ -68,15 +69,15 @@ def test_a_default_is_what_could_be_set(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_name_that_nobody_reads_is_told_with_the_nearest() -> None:
     environ = {"KUNGFU_TRANSPROT": "shm", "KUNGFU_XYZZY": "1", "TRANSPROT": "shm"}
-    known = {variable.name: "" for variable in _environment.variables()}
-    assert _environment.unknown(known | environ) == [
+    known = {variable.name: "" for variable in environment.variables()}
+    assert environment.unknown(known | environ) == [
         "there is no variable KUNGFU_TRANSPROT; did you mean KUNGFU_TRANSPORT?",
         "there is no variable KUNGFU_XYZZY",
     ]
 
 
 def test_what_is_read_by_another_name_is_not_ours() -> None:
-    assert _environment.unknown({"KUNGFU_CXX": "g++", "KUNGFU_CX": "g++"}) == [
+    assert environment.unknown({"KUNGFU_CXX": "g++", "KUNGFU_CX": "g++"}) == [
         "there is no variable KUNGFU_CX",
         "there is no variable KUNGFU_CXX",
     ]

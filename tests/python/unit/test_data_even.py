@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _weight
 from kungfu_tf.data.empty import empty_batch, samples_of, stand_in
 from kungfu_tf.data.even import Plan, prolong
+from kungfu_tf.replicas import sample_weights
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 INFINITE = tf.data.INFINITE_CARDINALITY
@@ -175,8 +175,8 @@ def test_a_process_that_is_alone_has_what_it_has() -> None:
     for _ in range(2):
         pairs = [(int(n), x.tolist()) for n, x in kf.data.even(dataset).as_numpy_iterator()]
         assert pairs == [(3, [0, 1, 2]), (2, [3, 4])]
-    with _weight.samples(tf.constant(3)):
-        assert _weight.current() is None
+    with sample_weights.samples(tf.constant(3)):
+        assert sample_weights.current() is None
 
 
 def test_only_datasets_can_be_prolonged() -> None:

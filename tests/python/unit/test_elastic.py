@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _batch
+from kungfu_tf.context import batch_factor
 from kungfu_tf.data.position import dealt_of, of_arrays
-from kungfu_tf.elastic import training
-from kungfu_tf.elastic.backup import Backup
-from kungfu_tf.elastic.continued import Continued
-from kungfu_tf.fit.asynchronous import AsynchronousFollowing
-from kungfu_tf.fit.following import Following
+from kungfu_tf.keras.elastic import training
+from kungfu_tf.keras.elastic.backup import Backup
+from kungfu_tf.keras.elastic.callback_lifetime import Continued
+from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun
+from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from tests.python.unit.small_fit import Interrupted, X, model_of
 
 
@@ -172,7 +172,7 @@ def test_what_measures_by_batches_begins_with_that_of_the_callback() -> None:
             self.seen: list[float] = []
 
         def after_step(self, training):
-            self.seen.append(float(_batch.factor.get()))
+            self.seen.append(float(batch_factor.factor.get()))
 
     factors = Factors()
     callback = kf.callbacks.PolicyCallback([factors], batch_size=3)
@@ -225,13 +225,13 @@ def test_what_cannot_be_trained_is_an_error() -> None:
 
 def test_where_peers_do_not_meet_backups_are_made_at_the_end_of_epochs(tmp_path: Path) -> None:
     data = of_arrays((X,), kf.data.Position(), 2, shuffle=False, seed=0)
-    following, model = AsynchronousFollowing(dealt_of(data)), model_of("sgd")
+    elastic_run, model = AsynchronousElasticRun(dealt_of(data)), model_of("sgd")
     keras_backup = tf.keras.callbacks.BackupAndRestore
-    Backup(keras_backup(str(tmp_path)), model, following)
+    Backup(keras_backup(str(tmp_path)), model, elastic_run)
     often = keras_backup(str(tmp_path), save_freq=3)
-    Backup(often, model, Following(dealt_of(data)))
+    Backup(often, model, ElasticRun(dealt_of(data)))
     with pytest.raises(ValueError, match=r"save_freq=3 cannot be: the peers do not meet"):
-        Backup(often, model, following)
+        Backup(often, model, elastic_run)
 
 
 def test_callbacks_see_one_training() -> None:

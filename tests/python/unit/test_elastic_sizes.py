@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _ordinals, peer
-from kungfu_tf._size_plan import SizePlan
+from kungfu_tf import peer
+from kungfu_tf.context import ordinals
+from kungfu_tf.membership.size_plan import SizePlan
 from kungfu_tf.policy.training import Training
 from tests.python.unit.small_fit import Interrupted, X, model_of
 
@@ -95,7 +96,7 @@ def test_who_was_started_anew_has_asked_before(
 ) -> None:
     plan = SizePlan("1:10,2:10")
     monkeypatch.setenv("KUNGFU_RESTARTS", "1")
-    monkeypatch.setattr(_ordinals.size_plans, "next", 0)
+    monkeypatch.setattr(ordinals.size_plans, "next", 0)
     plan.begin()
     for step in (5, 6, 10):
         plan.ask(step)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from kungfu_tf.fit import in_step
+from kungfu_tf.membership import failing_together
 
 
 def told(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> str:
     reasons: list[str] = []
     monkeypatch.setattr("kungfu_tf.peer.interrupt", lambda code, reason: reasons.append(reason))
     monkeypatch.setattr("kungfu_tf.peer.begin_epoch", lambda: None)
-    with pytest.raises(type(error)), in_step.together():
+    with pytest.raises(type(error)), failing_together.together():
         raise error
     [reason] = reasons
     return reason
@@ -64,5 +64,5 @@ def test_an_interrupt_that_comes_with_an_error_of_tensorflow() -> None:
         "pybind11::error_already_set: MISMATCH of original and normalized active exception types: "
         "ORIGINAL AbortedError REPLACED BY KeyboardInterrupt: "
     )
-    with pytest.raises(KeyboardInterrupt), in_step.together():
+    with pytest.raises(KeyboardInterrupt), failing_together.together():
         raise RuntimeError(text)

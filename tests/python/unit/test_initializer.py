@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import kungfu_tf as kf
 from kungfu_tf import peer
-from kungfu_tf.initializer import equality
+from kungfu_tf.replicas import equality
 
 keras, v1 = tf.keras, tf.compat.v1
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import _keras
+from kungfu_tf.upstream import generations
 
-[PACKAGE] = [p for p in _keras.packages() if p.module.Model is tf.keras.Model]
+[PACKAGE] = [p for p in generations.packages() if p.module.Model is tf.keras.Model]
 OPTIMIZERS = Path(PACKAGE.private("optimizers").__file__).parent
 
 

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
 
-from kungfu_tf import _lib, ops
+from kungfu_tf import ops
+from kungfu_tf.native import libraries
 
 OPS = [
     "KungfuAllGather",
@@ -45,7 +46,7 @@ PURE = {"KungfuSquaredNorm"}  # a function of its input, computed where that is:
 
 @pytest.fixture(autouse=True)
 def loaded() -> None:
-    _lib.load_ops()
+    libraries.load_ops()
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -65,7 +66,7 @@ def test_stateful(op: str) -> None:
 
 
 def test_no_op_is_forgotten_here() -> None:
-    names = [name for name in dir(_lib.load_ops()) if name.startswith("kungfu_")]
+    names = [name for name in dir(libraries.load_ops()) if name.startswith("kungfu_")]
     camel = {"".join(word.title() for word in name.split("_")) for name in names}
     assert {name for name in camel if op_def_registry.get(name)} == {*OPS, *PURE}
 
@@ -77,7 +78,7 @@ def test_other_types_are_not_registered(dtype: tf.DType) -> None:
 
 
 def test_loading_again_is_the_same() -> None:
-    assert _lib.load_ops() is _lib.load_ops()
+    assert libraries.load_ops() is libraries.load_ops()
 
 
 def test_a_call_of_a_function_is_over_when_its_operations_are() -> None:

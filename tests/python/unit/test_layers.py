@@ -9,9 +9,12 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras, peer
+from kungfu_tf import peer
+from kungfu_tf.upstream import generations
 
-IS_KERAS_3 = any(p.generation == 3 and p.module.Model is tf.keras.Model for p in _keras.packages())
+IS_KERAS_3 = any(
+    p.generation == 3 and p.module.Model is tf.keras.Model for p in generations.packages()
+)
 PACKAGES = [name for name in ("keras", "tf_keras") if importlib.util.find_spec(name)]
 layers = tf.keras.layers
 
@@ -23,7 +26,7 @@ def is_synchronized(layer: object) -> bool:
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are other peers. Nothing is computed, so nobody waits for them."""
-    monkeypatch.setattr(peer, "alone", lambda: False)
+    monkeypatch.setattr(peer, "is_single_process", lambda: False)
 
 
 def test_alone_it_is_the_layer_of_keras() -> None:

@@ -7,14 +7,16 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
+from kungfu_tf.upstream import generations
 
 keras = tf.keras
 schedules = keras.optimizers.schedules
 Warmup = kf.callbacks.LearningRateWarmupCallback
 Schedule = kf.callbacks.LearningRateScheduleCallback
 
-IS_KERAS_3 = any(p.generation == 3 and p.module.Model is keras.Model for p in _keras.packages())
+IS_KERAS_3 = any(
+    p.generation == 3 and p.module.Model is keras.Model for p in generations.packages()
+)
 NAME = "learning_rate" if IS_KERAS_3 else "lr"
 
 CALLBACKS = {

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from kungfu_tf import _build, _lib, errors
+from kungfu_tf import errors
+from kungfu_tf.native import build, libraries
 
-MINOR = _build.minor_version(tf.__version__)
+MINOR = build.minor_version(tf.__version__)
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def library_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder in the place of kungfu_tf/lib."""
     directory = tmp_path / "lib"
     directory.mkdir()
-    monkeypatch.setattr(_lib, "LIBRARY_DIR", directory)
+    monkeypatch.setattr(libraries, "LIBRARY_DIR", directory)
     return directory
 
 
@@ -44,29 +45,29 @@ def shown(library: Path) -> list[str]:
 
 
 def packaged() -> Path:
-    path = _lib._packaged_library(tf.__version__)
-    assert path is not None, f"no op library for TensorFlow {MINOR} in {_lib.LIBRARY_DIR}"
+    path = libraries._packaged_library(tf.__version__)
+    assert path is not None, f"no op library for TensorFlow {MINOR} in {libraries.LIBRARY_DIR}"
     return path
 
 
 def test_the_missing_core_is_named(library_dir: Path) -> None:
     with pytest.raises(errors.LibraryError, match=str(library_dir / "libkungfu.so.1")):
-        _lib._load_core()
+        libraries._load_core()
 
 
 def test_a_core_of_another_version_is_refused(library_dir: Path, tmp_path: Path) -> None:
     source = tmp_path / "core.cc"
     source.write_text('extern "C" int kungfu_abi_version() { return 77; }')
-    command = [*_build.find_compiler(), "-shared", "-fPIC", str(source), "-o"]
+    command = [*build.find_compiler(), "-shared", "-fPIC", str(source), "-o"]
     subprocess.run([*command, str(library_dir / "libkungfu.so.1")], check=True, timeout=60)
     with pytest.raises(errors.LibraryError, match="interface 77"):
-        _lib._load_core()
+        libraries._load_core()
 
 
 def test_the_packaged_library_of_this_tensorflow_is_chosen() -> None:
-    marker = _build.read_marker(packaged())
+    marker = build.read_marker(packaged())
     assert marker is not None
-    assert _build.minor_version(marker.tensorflow) == MINOR
+    assert build.minor_version(marker.tensorflow) == MINOR
 
 
 def test_a_library_for_another_tensorflow_is_not_loaded(
@@ -75,26 +76,26 @@ def test_a_library_for_another_tensorflow_is_not_loaded(
     """What the file says counts, not its name. Another is compiled, or the error says why not."""
     path = library_dir / f"libkungfu_ops-{MINOR}.so"
     path.write_bytes(b"kungfu_ops_build:tensorflow=1.15.0 key=00;")
-    assert _lib.op_libraries() == {path: "1.15.0"}
-    assert _lib._packaged_library(tf.__version__) is None
+    assert libraries.op_libraries() == {path: "1.15.0"}
+    assert libraries._packaged_library(tf.__version__) is None
 
     (library_dir / "src" / "ops" / "tensorflow").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(errors.LibraryError, match=r"no C\+\+ compiler"):
-        _lib._load_ops()
+        libraries._load_ops()
 
 
 def test_missing_sources_are_named(library_dir: Path) -> None:
     with pytest.raises(errors.LibraryError, match=str(library_dir / "src")):
-        _lib._load_ops()
+        libraries._load_ops()
 
 
 def test_a_library_that_tensorflow_cannot_load_is_named(library_dir: Path) -> None:
     path = library_dir / f"libkungfu_ops-{MINOR}.so"
     path.write_bytes(f"kungfu_ops_build:tensorflow={tf.__version__} key=00;".encode())
     with pytest.raises(errors.LibraryError, match=str(path)):
-        _lib._load_ops()
+        libraries._load_ops()
 
 
 def test_the_op_library_shows_its_build_and_what_python_calls_only() -> None:
@@ -102,17 +103,17 @@ def test_the_op_library_shows_its_build_and_what_python_calls_only() -> None:
 
 
 def test_the_core_shows_its_c_interface_only() -> None:
-    symbols = shown(_lib.LIBRARY_DIR / "libkungfu.so.1")
-    assert set(_lib._FUNCTIONS) <= set(symbols)
+    symbols = shown(libraries.LIBRARY_DIR / "libkungfu.so.1")
+    assert set(libraries._FUNCTIONS) <= set(symbols)
     assert [symbol for symbol in symbols if not symbol.startswith("kungfu_")] == []
 
 
 @pytest.mark.parametrize("word", ["ssl", "crypto", "absl", "protobuf", "grpc", "RUNPATH", "RPATH"])
 def test_nothing_is_linked_that_tensorflow_has_a_copy_of(word: str) -> None:
-    for library in (packaged(), _lib.LIBRARY_DIR / "libkungfu.so.1"):
+    for library in (packaged(), libraries.LIBRARY_DIR / "libkungfu.so.1"):
         assert word not in needed(library)
 
 
 def test_the_core_is_found_by_its_name() -> None:
     assert "[libkungfu.so.1]" in needed(packaged())
-    assert "soname: [libkungfu.so.1]" in needed(_lib.LIBRARY_DIR / "libkungfu.so.1")
+    assert "soname: [libkungfu.so.1]" in needed(libraries.LIBRARY_DIR / "libkungfu.so.1")

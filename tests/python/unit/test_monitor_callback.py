@@ -16,7 +16,8 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _endpoint, errors, peer
+from kungfu_tf import errors, peer
+from kungfu_tf.monitor import endpoint
 from kungfu_tf.ops import noise_scale
 from tests import ports
 
@@ -126,8 +127,8 @@ def test_a_fit_that_fails_leaves_a_callback_that_works() -> None:
 
 
 TWO_ENDPOINTS = """
-from kungfu_tf import _endpoint
-served = [_endpoint.Endpoint({port}, "127.0.0.1", None) for _ in range(2)]
+from kungfu_tf.monitor import endpoint
+served = [endpoint.Endpoint({port}, "127.0.0.1", None) for _ in range(2)]
 for one in served:
     one.open()
     print("at", one.port)
@@ -157,7 +158,7 @@ def test_a_port_beyond_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("prometheus_client")
     monkeypatch.setattr(peer, "local_rank", lambda: 1)
     with pytest.raises(errors.InvalidArgumentError, match="local rank 1 gets port 65536"):
-        _endpoint.Endpoint(65535, "127.0.0.1", None).open()
+        endpoint.Endpoint(65535, "127.0.0.1", None).open()
 
 
 def has_ipv6() -> bool:
@@ -179,7 +180,7 @@ def test_an_address_may_be_of_ipv6() -> None:
 
 def test_connections_that_ask_nothing_hold_up_no_other() -> None:
     pytest.importorskip("prometheus_client")
-    served = _endpoint.Endpoint(0, "127.0.0.1", None)
+    served = endpoint.Endpoint(0, "127.0.0.1", None)
     served.open()
     with contextlib.ExitStack() as stack:
         stack.callback(served.close)
@@ -187,7 +188,7 @@ def test_connections_that_ask_nothing_hold_up_no_other() -> None:
         def connect() -> socket.socket:
             return stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
 
-        for _ in range(_endpoint._MOST_CONNECTIONS - 1):
+        for _ in range(endpoint._MOST_CONNECTIONS - 1):
             connect()
         url = f"http://127.0.0.1:{served.port}"
         with urllib.request.urlopen(url, timeout=20) as answer:  # each has 5 seconds to ask
@@ -199,8 +200,8 @@ def test_connections_that_ask_nothing_hold_up_no_other() -> None:
 
 def test_who_asks_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     pytest.importorskip("prometheus_client")
-    monkeypatch.setattr(_endpoint._Handler, "timeout", 1.0)  # seconds, many times a byte's
-    served = _endpoint.Endpoint(0, "127.0.0.1", None)
+    monkeypatch.setattr(endpoint._Handler, "timeout", 1.0)  # seconds, many times a byte's
+    served = endpoint.Endpoint(0, "127.0.0.1", None)
     served.open()
     with contextlib.ExitStack() as stack:
         stack.callback(served.close)

@@ -95,7 +95,7 @@ def test_an_optimizer_of_one_peer_measures_nothing(
     is_elastic: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And says so, also where others may come."""
-    monkeypatch.setattr(peer, "alone", lambda: not is_elastic)
+    monkeypatch.setattr(peer, "is_single_process", lambda: not is_elastic)
     module._warned.clear()
     optimizer = kf.optimizers.MonitorGradientVarianceOptimizer(tf.keras.optimizers.SGD(0.1))
     variable = tf.Variable([1.0])

@@ -14,12 +14,15 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _keras
-from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
+from kungfu_tf.exchange import wrap
+from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 keras = tf.keras
 v1 = tf.compat.v1
-IS_KERAS_3 = any(p.generation == 3 and p.module.Model is keras.Model for p in _keras.packages())
+IS_KERAS_3 = any(
+    p.generation == 3 and p.module.Model is keras.Model for p in generations.packages()
+)
 
 FAMILIES = [keras.optimizers] if IS_KERAS_3 else [keras.optimizers, keras.optimizers.legacy]
 LossScaleOptimizer = (keras.optimizers if IS_KERAS_3 else keras.mixed_precision).LossScaleOptimizer
@@ -71,7 +74,7 @@ def train(optimizer: Any, **options: Any) -> list[Any]:
     model.compile(optimizer, "mse", **options)
     x = np.random.default_rng(1).normal(size=(64, 4)).astype("float32")
     model.fit(x, x.sum(1, keepdims=True), batch_size=16, epochs=2, shuffle=False, verbose=0)
-    states = [np.asarray(_keras.native(v)) for v in _keras.variables_of(model.optimizer)]
+    states = [np.asarray(generations.native(v)) for v in generations.variables_of(model.optimizer)]
     return [*model.get_weights(), *states]
 
 
@@ -109,7 +112,7 @@ def test_one_that_is_made_from_its_config_is_distributed_too(make):
 
 
 def assert_wrapped_apart(other, wrapped):
-    [mine], [its] = _keras.algorithms_of(wrapped), _keras.algorithms_of(other)
+    [mine], [its] = generations.algorithms_of(wrapped), generations.algorithms_of(other)
     assert isinstance(its, Probe)
     assert its is not mine
 
@@ -142,7 +145,10 @@ def test_a_built_optimizer_keeps_its_state(make):
         if wrap_between:
             SynchronousSGDOptimizer(optimizer)
         optimizer.apply_gradients([(tf.constant([0.25, 1.0]), weight)])
-        return [np.asarray(_keras.native(v)) for v in [weight, *_keras.variables_of(optimizer)]]
+        return [
+            np.asarray(generations.native(v))
+            for v in [weight, *generations.variables_of(optimizer)]
+        ]
 
     for expected, found in zip(apply_twice(False), apply_twice(True), strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -151,7 +157,7 @@ def test_a_built_optimizer_keeps_its_state(make):
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_algorithm_is_called_once_per_update(make):
     optimizer, used, unused = wrap(make(), Probe), variable([0.0, 0.0]), variable([[1.0]])
-    [probe] = _keras.algorithms_of(optimizer)
+    [probe] = generations.algorithms_of(optimizer)
     for _ in range(2):
         optimizer.apply_gradients([(tf.ones([2]), used), (None, unused)])
     assert sorted(probe.calls[:3]) == ["after [(2,)]", "before [(2,)]", "gradients"]
@@ -163,7 +169,7 @@ def test_the_algorithm_is_called_once_per_update(make):
 def test_its_gradients_are_what_is_clipped():
     optimizer, weight = wrap(keras.optimizers.SGD(1.0, clipvalue=3.0), Probe), variable([0.0, 0.0])
     optimizer.apply_gradients([(tf.constant([1.0, 5.0]), weight)])
-    np.testing.assert_array_equal(_keras.native(weight), [-2.0, -3.0])
+    np.testing.assert_array_equal(generations.native(weight), [-2.0, -3.0])
 
 
 def test_clip_in_v1_comes_after_the_exchange():
@@ -239,15 +245,15 @@ def test_what_is_no_optimizer_is_refused(thing, advice):
 def test_what_compile_makes_an_optimizer_of_is_wrapped(identifier):
     wrapped = SynchronousSGDOptimizer(identifier)
     assert isinstance(wrapped, keras.optimizers.SGD)
-    assert _keras.is_wrapped(wrapped)
+    assert generations.is_wrapped(wrapped)
 
 
 def test_a_config_is_of_the_plain_optimizer():
     """What `compile` makes of it is plain, as what is made of a file; it can be wrapped."""
     wrapped = SynchronousSGDOptimizer(keras.optimizers.SGD(0.25))
-    assert not _keras.is_wrapped(keras.optimizers.get(keras.optimizers.serialize(wrapped)))
+    assert not generations.is_wrapped(keras.optimizers.get(keras.optimizers.serialize(wrapped)))
     again = SynchronousSGDOptimizer(keras.optimizers.serialize(wrapped))
-    assert _keras.is_wrapped(again)
+    assert generations.is_wrapped(again)
     assert again.get_config() == wrapped.get_config()
 
 
@@ -333,8 +339,8 @@ def test_a_loaded_optimizer_can_be_wrapped_again(tmp_path):
     optimizer = SynchronousSGDOptimizer(keras.optimizers.Adam(0.1))
     save_trained(optimizer, path)
     again = SynchronousSGDOptimizer(keras.models.load_model(path).optimizer)
-    assert _keras.is_wrapped(again)
+    assert generations.is_wrapped(again)
     for expected, found in zip(
-        _keras.variables_of(optimizer), _keras.variables_of(again), strict=True
+        generations.variables_of(optimizer), generations.variables_of(again), strict=True
     ):
-        np.testing.assert_array_equal(_keras.native(found), _keras.native(expected))
+        np.testing.assert_array_equal(generations.native(found), generations.native(expected))

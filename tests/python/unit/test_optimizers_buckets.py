@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kungfu_tf.optimizers.buckets import mean_gradients, plan
+from kungfu_tf.exchange.buckets import mean_gradients, plan
 
 
 def gradients(*sizes: int | None, dtype: str = "float32") -> list[tf.Tensor | None]:

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kungfu_tf import _keras, peer
+from kungfu_tf import peer
 from kungfu_tf.callbacks import BroadcastGlobalVariablesCallback
-from kungfu_tf.fit.running import Fit, running
-from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer, wrap
+from kungfu_tf.context.running_fit import Fit, running
+from kungfu_tf.exchange import wrap
+from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 keras = tf.keras
-KERAS_3 = any(p.generation == 3 and p.module.Model is keras.Model for p in _keras.packages())
+KERAS_3 = any(p.generation == 3 and p.module.Model is keras.Model for p in generations.packages())
 
 
 class Count(Algorithm):
@@ -33,7 +35,7 @@ def apply(optimizer: Any, *gradients: float) -> Any:
     variable = keras.Variable([1.0]) if KERAS_3 else tf.Variable([1.0])
     for gradient in gradients:
         optimizer.apply_gradients([(tf.constant([gradient]), variable)])
-    return _keras.native(variable).numpy()
+    return generations.native(variable).numpy()
 
 
 def auto_jit_compile(optimizer: Any) -> bool:
@@ -56,7 +58,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
     @pytest.fixture
     def company(monkeypatch):
         """There are other peers."""
-        monkeypatch.setattr(peer, "alone", lambda: False)
+        monkeypatch.setattr(peer, "is_single_process", lambda: False)
 
     def test_auto_compiles_nothing_that_exchanges_gradients(gpu, company):
         assert auto_jit_compile(keras.optimizers.SGD(0.1))
@@ -147,7 +149,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
             step(tf.constant([gradient]))
         np.testing.assert_array_equal(variable, [-2.0])
         # Before 3.5 Keras clips each gradient, and so each is exchanged; a function is traced once.
-        [package] = [p for p in _keras.packages() if p.module.Model is keras.Model]
+        [package] = [p for p in generations.packages() if p.module.Model is keras.Model]
         each = mode == "eager" and package.version < (3, 5)
         assert optimizer.kungfu_algorithm.given == ([1, 1, 1, 1] if each else [1])
 
@@ -177,7 +179,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
             optimizer = wrap(keras.optimizers.LossScaleOptimizer(plain), Count)
         else:
             optimizer = keras.optimizers.LossScaleOptimizer(wrap(plain, Count))
-        [algorithm] = _keras.algorithms_of(optimizer)
+        [algorithm] = generations.algorithms_of(optimizer)
         scale = optimizer.initial_scale
         assert apply(optimizer, 1.0 * scale, np.inf, 1.0 * scale / 2) == -1.0
         assert algorithm.given == [1, 1, 1]
@@ -194,7 +196,9 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         model.compile(optimizer, "mse", run_eagerly=True)
         assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
         model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, epochs=3, verbose=0)
-        assert 0 < int(_keras.native(optimizer.iterations)) <= 6  # it begins with too large a scale
+        assert (
+            0 < int(generations.native(optimizer.iterations)) <= 6
+        )  # it begins with too large a scale
         assert optimizer.kungfu_algorithm.given == [2] * 6
 
 else:
@@ -208,6 +212,6 @@ else:
             optimizer = wrap(keras.mixed_precision.LossScaleOptimizer(plain), Count)
         else:
             optimizer = keras.mixed_precision.LossScaleOptimizer(wrap(plain, Count))
-        [algorithm] = _keras.algorithms_of(optimizer)
+        [algorithm] = generations.algorithms_of(optimizer)
         assert apply(optimizer, 1.0, np.inf, 1.0) == -1.0
         assert algorithm.given == [1, 1, 1]

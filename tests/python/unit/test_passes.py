@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.fit.passes import Passes
+from kungfu_tf.keras.fit.background_iterators import Passes
 
 SECONDS = 60
 HERE = threading.get_ident

@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _measured, peer
+from kungfu_tf import peer
 from kungfu_tf.data.rebatch import Sizes, rebatched
+from kungfu_tf.monitor import measurements
 from kungfu_tf.policy.policies import Policies
 
 keras = tf.keras
@@ -279,11 +280,11 @@ def test_the_throughput_is_that_of_the_last_step(monkeypatch: pytest.MonkeyPatch
     """However often it is read, and whatever else looks at the throughput."""
     seen = {"RING": (100, 1.0), "STAR": (10, 1.0)}
     monkeypatch.setattr(
-        _measured,
+        measurements,
         "throughputs",
-        lambda: {name: _measured.Throughput(*one, 0.0, 0.0) for name, one in seen.items()},
+        lambda: {name: measurements.Throughput(*one, 0.0, 0.0) for name, one in seen.items()},
     )
-    monkeypatch.setattr(_measured, "end_window", lambda: pytest.fail("it ends a window"))
+    monkeypatch.setattr(measurements, "end_window", lambda: pytest.fail("it ends a window"))
     training = Told()
     assert training.throughput == 0
     for after, throughput in (((500, 2.0), 400), ((500, 2.0), 0), ((800, 4.0), 150)):
@@ -295,18 +296,18 @@ def test_the_throughput_is_that_of_the_last_step(monkeypatch: pytest.MonkeyPatch
 
 def test_a_throughput_that_nobody_reads_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first who does gets that of all steps until then."""
-    moved = _measured.Moved(100, 1.0)
+    moved = measurements.Moved(100, 1.0)
     training = Told()
     training._moved = moved
-    monkeypatch.setattr(_measured, "moved", lambda: pytest.fail("it is measured"))
+    monkeypatch.setattr(measurements, "moved", lambda: pytest.fail("it is measured"))
     for _ in range(2):
         training.begin_step()
         training.end_step()
-    monkeypatch.setattr(_measured, "moved", lambda: moved)
-    moved = _measured.Moved(500, 3.0)
+    monkeypatch.setattr(measurements, "moved", lambda: moved)
+    moved = measurements.Moved(500, 3.0)
     assert [training.throughput, training.throughput] == [200] * 2
     training.begin_step()
-    moved = _measured.Moved(800, 4.0)
+    moved = measurements.Moved(800, 4.0)
     training.end_step()
     assert training.throughput == 300
 

@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _batch, _keras
+from kungfu_tf.context import batch_factor
+from kungfu_tf.upstream import generations
 
 keras = tf.keras
 
@@ -51,7 +52,7 @@ def test_the_logs_tell_the_size_that_was_used() -> None:
 class BreaksWithLargerBatches(kf.policy.BasePolicy):
     def after_step(self, training: Any) -> None:
         training.set_batch_size(8)
-        if float(_batch.factor.get()) == 2:
+        if float(batch_factor.factor.get()) == 2:
             raise OSError("no thermometer")
 
 
@@ -61,7 +62,7 @@ def test_a_fit_that_failed_leaves_no_larger_batches_behind() -> None:
     callback = kf.callbacks.PolicyCallback([BreaksWithLargerBatches()])
     with pytest.raises(kf.errors.PolicyError, match="no thermometer"):
         model.fit(np.ones((400, 2)), np.ones((400, 1)), 4, verbose=0, callbacks=[callback])
-    assert float(_batch.factor.get()) == 1
+    assert float(batch_factor.factor.get()) == 1
 
 
 def steps_shown(text: str) -> list[tuple[str, str]]:
@@ -110,7 +111,7 @@ def test_executions_whose_number_nobody_knows() -> None:
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", steps_per_execution=4)
     policy, data = DoublesAfterEachEpoch(), (np.ones((24, 2)), np.ones((24, 1)))
-    is_told = _keras.package_of(model).generation == 2
+    is_told = generations.package_of(model).generation == 2
     match = "steps_per_execution is 1 in this fit, not 4"
     for epochs in (2, 1):
         callback = kf.callbacks.PolicyCallback([policy])

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf import _measured, monitoring, ops, peer
+from kungfu_tf import ops, peer
+from kungfu_tf.monitor import measurements, statistics
 from kungfu_tf.policy.training import Training
 
 
@@ -16,8 +17,8 @@ def test_the_strategy_changes_where_most_see_interference(monkeypatch: pytest.Mo
     """Which peers see it is no affair of the policy: here it is told."""
     told = iter([False, True, True, True])
     used = "STAR"
-    monkeypatch.setattr(monitoring, "check_interference", lambda threshold: next(told))
-    monkeypatch.setattr(_measured, "strategy", lambda: used)
+    monkeypatch.setattr(statistics, "check_interference", lambda threshold: next(told))
+    monkeypatch.setattr(measurements, "strategy", lambda: used)
     policy = kf.policy.InterferenceStrategyPolicy(["RING", "CLIQUE"], interval=5, threshold=0.7)
     training, wanted = Training(), []
     training.last_steps = 2

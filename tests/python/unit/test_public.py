@@ -337,10 +337,10 @@ def test_a_forked_child_is_told_that_it_is_no_peer() -> None:
 
 
 def test_info_prints_every_variable() -> None:
-    from kungfu_tf import _environment
+    from kungfu_tf.native import environment
 
     text = run("import sys, kungfu_tf.info as i; i.main(); assert 'tensorflow' not in sys.modules")
-    for variable in _environment.variables():
+    for variable in environment.variables():
         assert f"  {variable.name} " in text
     assert kf.__version__ in text
     assert "until it is said who is missing  [default: 10]\n" in text
@@ -380,10 +380,11 @@ def test_info_says_what_is_in_force_and_what_is_not_understood() -> None:
 def test_info_says_where_there_is_no_home() -> None:
     program = """
 from pathlib import Path
-from kungfu_tf import _lib, info
+from kungfu_tf import info
+from kungfu_tf.native import libraries
 def no_home():
     raise RuntimeError("there is no home")
-Path.home, _lib.op_libraries = no_home, dict
+Path.home, libraries.op_libraries = no_home, dict
 raise SystemExit(info.main())
 """
     text = run(program)
@@ -393,9 +394,10 @@ raise SystemExit(info.main())
 
 
 def test_info_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kungfu_tf import _environment, config
+    from kungfu_tf import config
+    from kungfu_tf.native import environment
 
-    names = [variable.name for variable in _environment.variables()]
+    names = [variable.name for variable in environment.variables()]
     assert {name for name in names if name.endswith(("SECRET", "TOKEN"))} == config.SECRETS
     for name in config.SECRETS:
         monkeypatch.setenv(name, "hidden")

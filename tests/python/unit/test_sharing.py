@@ -19,9 +19,9 @@ AFTER = "import tensorflow as tf\nimport kungfu_tf\n"
 FOUND_BEFORE = "import importlib.util, kungfu_tf\nimportlib.util.find_spec('tensorflow')\n" + BEFORE
 TOO_LATE = "import tensorflow as tf\ntf.ones([1])\nimport kungfu_tf\n"
 SHARED = """
-from kungfu_tf import _lib
+from kungfu_tf.native import libraries
 tensors = [tf.ones([100000]) for _ in range(10)]
-print("shared:", _lib.statistics()["shared_bytes"] // 400000)
+print("shared:", libraries.statistics()["shared_bytes"] // 400000)
 assert all(float(tf.reduce_sum(tensor)) == 100000 for tensor in tensors)
 """
 
@@ -56,12 +56,13 @@ def test_where_tensors_lie(imports: str, environment: dict[str, str], shared: in
 def test_a_library_that_cannot_be_loaded_is_no_error_of_the_import() -> None:
     broken = """
 import kungfu_tf
-from kungfu_tf import _lib, _sharing, errors
+from kungfu_tf import errors
+from kungfu_tf.native import libraries, sharing
 def share_tensors():
     raise errors.LibraryError("it is broken")
-_lib.share_tensors = share_tensors
+libraries.share_tensors = share_tensors
 import tensorflow as tf
-_sharing.begin()  # as where TensorFlow has been imported before
+sharing.begin()  # as where TensorFlow has been imported before
 print(tf.__version__)
 """
     result = subprocess.run(

@@ -15,10 +15,10 @@ from typing import Any
 
 import keras
 
-from kungfu_tf import _keras
+from kungfu_tf.exchange.keras3 import Keras3Optimizer
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
-from kungfu_tf.optimizers.keras3 import Keras3Optimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
+from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.patches import replace
 
 WHOLE = os.environ["KUNGFU_TEST_WRAP"] == "whole"
@@ -31,10 +31,10 @@ def wrap(optimizer: Any) -> None:
     """As a program does that has just made `optimizer`."""
     report["made"] += 1
     if WHOLE:
-        for part in _keras.parts_of(optimizer):
+        for part in generations.parts_of(optimizer):
             if isinstance(part, Keras3Optimizer):
                 part.__class__ = type(part).__bases__[1]
-    if not any(isinstance(part, Keras3Optimizer) for part in _keras.parts_of(optimizer)):
+    if not any(isinstance(part, Keras3Optimizer) for part in generations.parts_of(optimizer)):
         SynchronousSGDOptimizer(optimizer)
 
 

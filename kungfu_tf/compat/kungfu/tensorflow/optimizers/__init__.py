@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import kungfu_tf as kf
-from kungfu_tf import _warn
+from kungfu_tf.upstream import warn
 
 __all__ = [
     "AdaptiveSGDOptimizer",
@@ -33,7 +33,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (KungFu's, like those below)
     """Applies the mean of all peers' gradients."""
     del nccl_fusion, name, use_locking, with_keras
     if nccl or hierarchical_nccl:
-        _warn.warn("nccl: kungfu_tf uses none; gradients travel through the host's memory")
+        warn.warn("nccl: kungfu_tf uses none; gradients travel through the host's memory")
     return _with_callable_variables(kf.optimizers.SynchronousSGDOptimizer(optimizer))
 
 

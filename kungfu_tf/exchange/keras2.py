@@ -1,0 +1,42 @@
+"""Optimizers of Keras 2 and tf-keras, the new ones and `keras.optimizers.legacy`.
+
+Keras 2 has a place of its own for what several replicas do to gradients, `aggregate_gradients`. It
+comes before clipping, and its LossScaleOptimizer calls the inner optimizer's before it looks for
+infinities: on an overflow all peers skip the step or none does. What Keras itself does there, be it
+with one replica, waits for all gradients: the peers' exchange comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf.exchange.wrapped import Wrapped
+
+
+class Keras2Optimizer(Wrapped):
+    """What `wrap` adds to a `keras.optimizers.Optimizer` of Keras 2."""
+
+    def aggregate_gradients(self, grads_and_vars: Any) -> Any:
+        """Keras' method: the gradients to go on with."""
+        return super().aggregate_gradients(self._kungfu_aggregate(grads_and_vars))
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Keras' method, with the algorithm around it."""
+        pairs = list(grads_and_vars)
+        gradients = [g for g, _ in pairs if g is not None]
+        variables = [v for g, v in pairs if g is not None]
+        update = super().apply_gradients
+        return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
+
+    def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
+        pairs = list(grads_and_vars)
+        variables = [v for _, v in pairs]
+        gradients = self._kungfu_exchange([g for g, _ in pairs], variables, self._kungfu_step())
+        return list(zip(gradients, variables, strict=True))
+
+
+class Keras2LegacyOptimizer(Keras2Optimizer):
+    """What `wrap` adds to a `keras.optimizers.legacy.Optimizer`."""
+
+    def _aggregate_gradients(self, grads_and_vars: Any) -> list[Any]:
+        return super()._aggregate_gradients(self._kungfu_aggregate(grads_and_vars))

@@ -1,0 +1,73 @@
+"""The LossScaleOptimizer of Keras 3 around ours: all peers skip a step, or none does.
+
+It looks for infinities in the gradients of this peer and then calls the optimizer inside or does
+not. `compile` under `mixed_float16` puts it around any optimizer. Other peers would wait in vain,
+so two of its methods are replaced; around a plain optimizer they do what they did.
+
+- Where every step is an update, the gradients are exchanged before it looks: what it finds in the
+  means is the same on all peers, and costs nothing.
+- Where several steps make an update, or there are several optimizers, the peers agree on what they
+  have found, one byte in each step, and the gradients are exchanged where they always are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.context import loss_scale
+from kungfu_tf.exchange.keras3 import Keras3Optimizer, weighted
+from kungfu_tf.replicas import sample_weights
+from kungfu_tf.upstream import generations, patches
+from kungfu_tf.upstream.patches import Owner, Patch
+
+
+def install(package: generations.Package) -> None:
+    """Patches the LossScaleOptimizer of a Keras 3, once.
+
+    Raises:
+        UnsupportedVersionError: It lacks what is needed.
+    """
+    patches.install(_PATCHES, package, package.title, is_single_process=peer.is_single_process)
+
+
+def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
+    """Exchanges the gradients before they are looked at, where each step is an update."""
+    inner = self.inner_optimizer
+    if not generations.is_wrapped(inner):
+        return original(self, grads, trainable_variables)
+    variables = self._trainable_variables if trainable_variables is None else trainable_variables
+    grads, variables = list(grads), list(variables)
+    if isinstance(inner, Keras3Optimizer) and not inner.kungfu_accumulates():
+        scale = generations.native(self.dynamic_scale) if self.built else self.initial_scale
+        with loss_scale.within(scale):
+            grads = inner.kungfu_gradients(grads, variables)
+        with inner.kungfu_exchanged():
+            return original(self, grads, trainable_variables)
+    grads = weighted(grads, variables)
+    with sample_weights.unweighted():
+        original(self, grads, trainable_variables)
+
+
+def check_finite(original: Any, self: Any, grads: Any) -> Any:
+    """Whether the gradients of all peers are finite."""
+    finite = original(self, grads)
+    inner = self.inner_optimizer
+    algorithms = generations.algorithms_of(inner)
+    if not algorithms or peer.is_single_process():
+        return finite
+    if isinstance(inner, Keras3Optimizer) and inner.kungfu_is_given_exchanged():
+        return finite
+    name = f"{algorithms[0].name}/finite"
+    return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)
+
+
+_OPTIMIZER = Owner(
+    "LossScaleOptimizer", lambda package, name: package.module.optimizers.LossScaleOptimizer
+)
+_PATCHES = (
+    Patch(_OPTIMIZER, "apply", apply, "all peers skip a step or none"),
+    Patch(_OPTIMIZER, "check_finite", check_finite, "all peers skip a step or none"),
+)

@@ -1,0 +1,104 @@
+"""A gradient tape whose gradients are means over the peers."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
+from kungfu_tf.replicas import sample_weights
+
+
+class DistributedGradientTape:
+    """A `tf.GradientTape` whose `gradient` returns the mean over the peers.
+
+    For training loops of one's own; the optimizer that applies the gradients is a plain one. Every
+    peer must call `gradient` in the same steps, with sources of the same shapes. All other methods
+    are the tape's.
+
+    Args:
+        tape: The tape, before, while or after it records.
+        bucket_bytes: As for `SynchronousSGDOptimizer`.
+        samples: How many samples this peer's batch has, an integer scalar. Then the gradients are
+            means over the samples of all peers, if each peer's is the mean over its own, and a peer
+            without samples counts nothing. Default: peers count alike.
+
+    Raises:
+        TypeError: If `tape` is no `tf.GradientTape`, or `bucket_bytes` not an integer.
+        ValueError: If `bucket_bytes` is not positive.
+
+    Example:
+
+    ```python
+    @tf.function
+    def step(x, y):
+        with kf.DistributedGradientTape(tf.GradientTape()) as tape:
+            loss = loss_of(model(x), y)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    ```
+    """
+
+    def __init__(
+        self,
+        tape: tf.GradientTape,
+        *,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+        samples: Any = None,
+    ) -> None:
+        if not isinstance(tape, tf.GradientTape):
+            raise TypeError(f"not a tf.GradientTape: {tape!r}")
+        check_bucket_bytes(bucket_bytes)
+        self._tape = tape
+        self._bucket_bytes = bucket_bytes
+        self._samples = samples
+        self._weight: Any = None
+        self._recording = contextlib.ExitStack()
+
+    @tf.autograph.experimental.do_not_convert
+    def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the means of the peers' gradients.
+
+        Args:
+            target: What is derived, as `tf.GradientTape.gradient` takes it.
+            sources: Variables or tensors, or any nesting of them.
+            *args: `output_gradients` and `unconnected_gradients`.
+            **kwargs: The same by name.
+
+        Returns:
+            The means in the structure of `sources`; None where there is no gradient.
+
+        Raises:
+            tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
+                does not come.
+        """
+        variables = tf.nest.flatten(sources)
+        with self._counting():
+            gradients = self._tape.gradient(target, variables, *args, **kwargs)
+            # A tape lives for a step. A name of its own would be a new one in each: the operations'
+            # default names repeat.
+            means = mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
+        return tf.nest.pack_sequence_as(sources, means)
+
+    def _counting(self) -> Any:
+        """Within it, what averages over peers counts samples: layers may do so, too, both ways."""
+        if self._samples is None or peer.is_single_process():
+            return contextlib.nullcontext()
+        if self._weight is None:
+            self._weight = sample_weights.weight_of(self._samples)
+        return sample_weights.within(self._weight)
+
+    def __enter__(self) -> DistributedGradientTape:
+        self._recording.enter_context(self._counting())
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._tape.__exit__(*exception)
+        self._recording.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tape, name)

@@ -1,0 +1,47 @@
+"""Optimizers of `tf.compat.v1.train`, in graphs, functions and eager code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf.exchange.wrapped import Wrapped
+
+
+class V1Optimizer(Wrapped):
+    """What `wrap` adds to a `tf.compat.v1.train.Optimizer`.
+
+    Programs of this age clip between `compute_gradients` and `apply_gradients`, so the gradients
+    are exchanged in the first of the two. A program that gets them elsewhere (`tf.gradients`) and
+    calls only the second has them exchanged there. One that calls the first for other ends, as
+    summaries, must apply what it has returned: gradients of the same variables count as exchanged.
+    """
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """TensorFlow's method; the gradients that it returns have been exchanged."""
+        pairs = super().compute_gradients(*args, **kwargs)
+        self._kungfu_computed().update(v.ref() for _, v in pairs)
+        return self._kungfu_exchange_pairs(pairs)
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """TensorFlow's method, with the algorithm around it."""
+        pairs = list(grads_and_vars)
+        computed = self._kungfu_computed()
+        others = [i for i, (_, v) in enumerate(pairs) if v.ref() not in computed]
+        exchanged = self._kungfu_exchange_pairs([pairs[i] for i in others])
+        for i, pair in zip(others, exchanged, strict=True):
+            pairs[i] = pair
+        computed.difference_update(v.ref() for _, v in pairs)
+        gradients = [g for g, _ in pairs if g is not None]
+        variables = [v for g, v in pairs if g is not None]
+        update = super().apply_gradients
+        return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
+
+    def _kungfu_exchange_pairs(self, pairs: list[Any]) -> list[Any]:
+        variables = [v for _, v in pairs]
+        gradients = self._kungfu_exchange([g for g, _ in pairs], variables)
+        return list(zip(gradients, variables, strict=True))
+
+    def _kungfu_computed(self) -> set[Any]:
+        """Variables whose gradients `compute_gradients` has returned and nobody has applied yet."""
+        computed: set[Any] = self.__dict__.setdefault("_kungfu_computed_variables", set())
+        return computed

@@ -1,0 +1,99 @@
+"""Makes an optimizer of any generation a distributed one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf.exchange import loss_scale
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
+from kungfu_tf.exchange.keras3 import Keras3Optimizer, Keras3WrappedInside
+from kungfu_tf.exchange.v1 import V1Optimizer
+from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside, refuse_replicas
+from kungfu_tf.upstream import activation, generations
+
+Optimizer = TypeVar("Optimizer")
+
+
+def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optimizer:
+    """Changes `optimizer` so that an algorithm works around its updates, and returns it.
+
+    The object keeps its state. Its class becomes a subclass of what it was, with the same name and
+    module: files and configs that are made of it are those of the plain optimizer. What is made of
+    them is plain, and wrapped again if it shall be.
+
+    Args:
+        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
+            `tf.compat.v1.train`; or a name or config that `tf.keras.optimizers.get` makes one of.
+            One that delegates (loss scale, several optimizers) is given whole: wrap the outermost.
+            The algorithm works inside a loss scale, in the steps that are not skipped; and, if one
+            of several optimizers gathers gradients over steps, in each of them, when it updates.
+        make_algorithm: Called once for each optimizer of the new class.
+
+    Raises:
+        TypeError: If `optimizer` is none of these.
+        ValueError: If it is wrapped already, or delegates to one that is.
+        UnimplementedError: In the scope of a `tf.distribute.Strategy` with several replicas.
+    """
+    if isinstance(optimizer, (str, dict)):
+        optimizer = tf.keras.optimizers.get(optimizer)
+    mixin = _mixin_for(optimizer)
+    refuse_replicas()
+    activation.use(activation.KERAS)
+    activation.use(activation.ESTIMATORS if mixin is V1Optimizer else activation.SESSIONS)
+    if generations.is_wrapped(optimizer):
+        raise ValueError(
+            f"this {type(optimizer).__name__} is wrapped already: its gradients would be averaged "
+            "twice. Wrap an optimizer once, and of nested ones the outermost only"
+        )
+    if inner := getattr(optimizer, "inner_optimizer", None):
+        wrap(inner, make_algorithm)
+        for part in generations.parts_of(inner):
+            vars(part)["_kungfu_scaled"] = True
+        mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
+    parts = getattr(optimizer, "optimizers", [])
+    if any(getattr(part, "gradient_accumulation_steps", None) for part in parts):
+        for part in parts:
+            wrap(part, make_algorithm)
+        mixin = Keras3WrappedInside
+    if isinstance(optimizer, mixin):
+        return optimizer  # made of the class of a wrapped one, around a plain one
+    cls = generations.subclass(
+        mixin,
+        type(optimizer),
+        kungfu_make_algorithm=staticmethod(make_algorithm),
+        kungfu_wrap=staticmethod(lambda other: wrap(other, make_algorithm)),
+    )
+    object.__setattr__(optimizer, "__class__", cls)
+    return optimizer
+
+
+def _mixin_for(optimizer: Any) -> type[Wrapped]:
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return V1Optimizer
+    for package in generations.packages():
+        optimizers = package.module.optimizers
+        if package.generation == 3 and isinstance(optimizer, optimizers.Optimizer):
+            loss_scale.install(package)
+            return Keras3Optimizer
+        if package.generation == 2:
+            if isinstance(optimizer, optimizers.Optimizer):
+                return Keras2Optimizer
+            if isinstance(optimizer, optimizers.legacy.Optimizer):
+                return Keras2LegacyOptimizer
+    what = f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
+    raise TypeError(
+        f"not an optimizer of Keras or tf.compat.v1.train: {what}: {_advice(optimizer)}"
+    )
+
+
+def _advice(given: Any) -> str:
+    """What who gave this meant to give."""
+    if isinstance(given, type):
+        return f"give an instance, {given.__name__}(...)"
+    if hasattr(given, "fit"):
+        return "wrap its optimizer, before it is compiled"
+    return "give an instance such as keras.optimizers.Adam()"

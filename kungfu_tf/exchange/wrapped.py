@@ -1,0 +1,165 @@
+"""What the wrappers of all generations of optimizers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
+
+import tensorflow as tf
+
+from kungfu_tf import errors, ops, peer
+from kungfu_tf.context import private_work, trained_variables
+from kungfu_tf.context.running_fit import current
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.replicas import gates, sample_weights
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.warn import warn
+
+
+class Wrapped(generations.Base):
+    """Mixed in, before the user's class, into the class of a wrapped optimizer.
+
+    The instance and its state are the user's. What we add lies in the instance's `__dict__`, past
+    the tracking of TensorFlow and Keras: it is not saved. An optimizer that is made anew from the
+    class (`from_config`) gets an algorithm of its own.
+    """
+
+    kungfu_make_algorithm: ClassVar[Callable[[], Algorithm]]
+    kungfu_sums_rows: ClassVar[bool] = True
+
+    @property
+    def kungfu_algorithm(self) -> Algorithm:
+        """What is done around the update."""
+        state = self.__dict__
+        if "_kungfu_algorithm" not in state:
+            algorithm = type(self).kungfu_make_algorithm()
+            vars(algorithm)["optimizer_variables"] = lambda: generations.shared_variables_of(self)
+            vars(algorithm)["optimizer_step"] = self._kungfu_step
+            vars(algorithm)["_sums_rows"] = self.kungfu_sums_rows
+            state["_kungfu_algorithm"] = algorithm
+        return cast(Algorithm, state["_kungfu_algorithm"])
+
+    def _kungfu_step(self) -> Any:
+        with tf.init_scope():  # a legacy optimizer may have to create it
+            return getattr(self, "iterations", None)
+
+    def _kungfu_exchange(
+        self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
+    ) -> list[Any]:
+        """The algorithm's gradients in place of these."""
+        refuse_replicas()
+        if private_work.is_private():
+            return list(gradients)
+        algorithm = self.kungfu_algorithm
+        if type(algorithm).gradients is Algorithm.gradients:
+            return self._kungfu_finite(sample_weights.of_samples(gradients))
+        self._kungfu_warn_if_unknown()
+        with gates.before(gradients):
+            return self._kungfu_finite(algorithm.gradients(gradients, variables, step=step))
+
+    def _kungfu_finite(self, gradients: list[Any]) -> list[Any]:
+        """Where a loss scale looks at them: its decision on a step must be that of all peers.
+
+        Gradients that were exchanged are the same everywhere, and so is what it finds in them.
+        """
+        algorithm = self.kungfu_algorithm
+        is_own = algorithm.is_synchronous and not algorithm.keeps_equal
+        if not self.__dict__.get("_kungfu_scaled") or not is_own or peer.is_single_process():
+            return gradients
+        return _all_finite_or_none(gradients, f"{algorithm.name}/all_finite")
+
+    def _kungfu_warn_if_unknown(self) -> None:
+        """Warns, once, in a `fit` that has not found this optimizer."""
+        fit = current()
+        if fit is None or fit.is_shared or "_kungfu_is_unknown" in self.__dict__:
+            return
+        self.__dict__["_kungfu_is_unknown"] = True
+        if peer.is_root():
+            warn(
+                f"fit does not know that {type(fit.model).__name__} is trained by a wrapped "
+                f"optimizer ({type(self).__name__}): the peers do not start from equal weights, "
+                "and nobody compares them. Make the optimizer an attribute of the model, also in a "
+                "list or a dict, or give fit a "
+                "kungfu_tf.callbacks.BroadcastGlobalVariablesCallback()"
+            )
+
+    def _kungfu_update(
+        self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]
+    ) -> Any:
+        """Returns `update()`, which applies `gradients`, with the algorithm's part around it."""
+        if private_work.is_private():
+            return update()
+        algorithm = self.kungfu_algorithm
+        if tf.compat.v1.executing_eagerly_outside_functions():
+            algorithm.before_update(variables)
+            result = update()
+            algorithm.after_update(variables)
+            return result
+        trained_variables.add(tf.compat.v1.get_default_graph(), algorithm, variables)
+        # In a TF1 graph the order of the program says nothing.
+        with tf.control_dependencies([_operation(g) for g in gradients if g is not None]):
+            before = algorithm.before_update(variables)
+        with tf.control_dependencies([_operation(b) for b in before]):
+            result = update()
+        with tf.control_dependencies([_operation(result)]):
+            after = algorithm.after_update(variables)
+        return tf.group(result, *map(_operation, after)) if after else result
+
+
+class WrappedInside(generations.Base):
+    """Mixed into the class of an optimizer that leaves the update to wrapped ones inside it.
+
+    One that is made anew from the class (`from_config`) has a wrapped one inside, too.
+    """
+
+    kungfu_wrap: ClassVar[Callable[[Any], Any]]
+
+    @classmethod
+    def from_config(cls, *args: Any, **kwargs: Any) -> Any:
+        """Keras' method, which makes the optimizer inside out of its name."""
+        optimizer = super().from_config(*args, **kwargs)
+        return optimizer if generations.is_wrapped(optimizer) else cls.kungfu_wrap(optimizer)
+
+
+def refuse_replicas() -> None:
+    """Raises where `tf.distribute` runs a program several times in this process.
+
+    Each of the replicas would take part under this one peer's name. With one replica, as
+    `MirroredStrategy` has on one device, a strategy changes nothing.
+
+    Raises:
+        UnimplementedError: names the strategy and says what to do.
+    """
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and not peer.is_single_process():
+        raise errors.UnimplementedError(
+            f"{type(strategy).__name__} runs {strategy.num_replicas_in_sync} replicas in this "
+            "process, and a wrapped optimizer averages over processes: leave tf.distribute away "
+            "and start one process for each device, as kungfu-run -np does"
+        )
+
+
+def _all_finite_or_none(gradients: list[Any], name: str) -> list[Any]:
+    """The gradients, which are NaN if those of some peer are not all finite."""
+    given = [i for i, g in enumerate(gradients) if g is not None]
+    values = [tf.convert_to_tensor(getattr(gradients[i], "values", gradients[i])) for i in given]
+    finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in values])
+    everywhere = ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name)
+    factors = tf.where(tf.equal(everywhere, 1), 1.0, float("nan"))
+    result = list(gradients)
+    for i, value in zip(given, values, strict=True):
+        scaled = value * tf.cast(factors, value.dtype)
+        result[i] = (
+            tf.IndexedSlices(scaled, gradients[i].indices, gradients[i].dense_shape)
+            if isinstance(gradients[i], tf.IndexedSlices)
+            else scaled
+        )
+    return result
+
+
+def _operation(node: Any) -> Any:
+    """The operation behind a tensor, IndexedSlices, or what `assign` returned.
+
+    `tf.control_dependencies` takes a variable for its handle: it would not wait for the assignment.
+    """
+    return node if isinstance(node, tf.Operation) else node.op

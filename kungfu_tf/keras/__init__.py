@@ -1,0 +1,1 @@
+"""The frontend of Keras: what `fit` does on several peers."""

@@ -1,0 +1,1 @@
+"""Callbacks that work in Keras 3 and Keras 2."""

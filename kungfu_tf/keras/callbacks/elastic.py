@@ -1,0 +1,69 @@
+"""How many peers there should be, by how far a training is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kungfu_tf import errors, peer
+from kungfu_tf.context.running_fit import current
+from kungfu_tf.membership.size_plan import SizePlan, warn_that_peers_stay
+from kungfu_tf.upstream.callback import Callback as Base
+
+
+class ElasticCallback(Base):
+    """Asks for other numbers of peers while `kungfu_tf.elastic.fit` trains.
+
+    Newcomers are started and get ready while the others train, so the peers change some steps
+    later. Whatever anybody else asks for is followed as well: what was asked last counts.
+
+    A training that goes on where another run has ended, by a `BackupAndRestore` or a `Position`,
+    has made the steps of that run, too: those of the backup, or of the optimizer. In a job that was
+    started anew (`-auto-recover`, `-elastic-mode reload`) there are as many peers as were asked for
+    last; it asks again when the schedule comes to another number.
+
+    In a job that was not started with `kungfu-run -w` it warns, and does nothing.
+
+    Args:
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on; or a
+            function that returns the number of peers for a number of steps that were made.
+
+    Raises:
+        ValueError: If the schedule cannot be understood: where, and why.
+        FailedPreconditionError: From `fit`, if it is not `kungfu_tf.elastic.fit`; or if there
+            cannot be as many peers: there are less slots.
+
+    Example:
+
+    ```python
+    kf.elastic.fit(model, dataset, callbacks=[kf.callbacks.ElasticCallback("1:100,4:200")])
+    ```
+    """
+
+    def __init__(self, schedule: str | Callable[[int], int]) -> None:
+        super().__init__()
+        self._plan = SizePlan(schedule)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Asks for the first number."""
+        del logs
+        if peer.is_single_process() or not peer.elastic():
+            warn_that_peers_stay("ElasticCallback")
+            return
+        self._plan.begin()
+        self._look()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Asks if another number is due."""
+        del batch, logs
+        if not peer.is_single_process() and peer.elastic():
+            self._look()
+
+    def _look(self) -> None:
+        fit = current()
+        if fit is None or fit.elastic_run is None:
+            raise errors.FailedPreconditionError(
+                "ElasticCallback: this fit does not follow changes of the peers. Train with "
+                "kungfu_tf.elastic.fit(model, ...)"
+            )
+        self._plan.ask(fit.elastic_run.all_steps)

@@ -1,0 +1,101 @@
+"""What is measured while `fit` runs, for Keras' logs, TensorBoard and Prometheus."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kungfu_tf.context.running_fit import current
+from kungfu_tf.monitor.monitor import Monitor, values_of
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.callback import Callback
+
+
+class MonitorCallback(Callback):
+    """Shows what is measured while a model trains.
+
+    What `kungfu_tf.Monitor` measures of steps is put into Keras' `logs`, for all other callbacks,
+    after each batch and each epoch: `noise_scale`, `gradient_variance`. What it measures of an
+    interval, as `step_time` and `egress_rate`, after each epoch. It says what there is, and under
+    which names Prometheus gets it, while `fit` runs.
+
+    TensorBoard shows a next `fit` from the last step of the one before on; `elastic.fit` by the
+    steps of the training, also of a newcomer, and after a backup.
+
+    Args:
+        log_dir: As for `kungfu_tf.Monitor`, like the rest.
+        port: Where the first peer of this host answers Prometheus.
+        address: Where to listen.
+        token: What who asks must send.
+        latencies: Whether the other peers are asked how long they take to answer.
+
+    Raises:
+        LibraryError: In `fit`, if TensorBoard or prometheus-client is missing and needed.
+        InvalidArgumentError: If `address` is not this host's own, and there is no token.
+        OSError: In `fit`, if the port is taken.
+
+    Example:
+
+    ```python
+    model.fit(dataset, callbacks=[kf.callbacks.MonitorCallback(port=9100)])
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        log_dir: str | None = None,
+        port: int | None = None,
+        address: str = "127.0.0.1",
+        token: str | None = None,
+        latencies: bool = False,
+    ) -> None:
+        super().__init__()
+        self._monitor = Monitor(
+            log_dir=log_dir, port=port, address=address, token=token, latencies=latencies
+        )
+        self._began = 0.0
+        self._first = 0
+        self._newest: dict[str, float] = {}  # of the optimizers
+
+    @property
+    def port(self) -> int | None:
+        """Where this peer answers Prometheus, while `fit` runs."""
+        return self._monitor.port
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Opens what it writes to."""
+        del logs
+        self._monitor.open()
+        fit = current()
+        if (
+            fit is not None and fit.elastic_run is not None
+        ):  # which calls this once for all its parts
+            self._monitor.steps = fit.elastic_run.all_steps
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Closes it."""
+        del logs
+        self._monitor.close()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+        self._monitor.begin_interval()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        del logs
+        self._first, self._began = batch, time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """`batch` is the last of an execution, which may have several steps."""
+        seconds, steps = time.perf_counter() - self._began, batch + 1 - self._first
+        measured = values_of(generations.algorithms_of_model(self.model))
+        self._newest = self._monitor.add(steps, seconds, measured)
+        if logs is not None:
+            logs.update(self._newest)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch
+        values = self._monitor.end_interval()
+        if logs is not None:
+            logs.update({**values, **self._newest})

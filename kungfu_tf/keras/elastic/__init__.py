@@ -1,0 +1,1 @@
+"""`elastic.fit`: a training that goes on while peers come and go."""

@@ -1,0 +1,113 @@
+"""Where in the data a backup of `BackupAndRestore` was made, and going on from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf.keras.fit.elastic_run import ElasticRun
+from kungfu_tf.upstream import generations
+
+gfile = tf.io.gfile  # as Keras: the folder may be anywhere
+
+_FILE = "kungfu_position.json"
+
+
+class Backup:
+    """One `BackupAndRestore`, on rank 0.
+
+    The backup knows an epoch; a file beside it knows the sample, how many steps were made, with how
+    many samples, and how large batches are, if policies may change that. It is believed if the
+    backup is of the same step: both are written one after the other.
+
+    Args:
+        callback: Of Keras.
+        model: Which it belongs to.
+        elastic_run: The training.
+
+    Raises:
+        ValueError: If backups would be made where nobody knows which samples are left.
+    """
+
+    def __init__(self, callback: Any, model: Any, elastic_run: ElasticRun) -> None:
+        if not elastic_run.is_synchronous and callback.save_freq != "epoch":
+            raise ValueError(
+                f"elastic.fit: BackupAndRestore with save_freq={callback.save_freq!r} cannot be: "
+                "the peers do not meet in each step, so in the middle of an epoch rank 0 does not "
+                "know which samples the others have trained on. Take save_freq='epoch', or an "
+                "optimizer whose peers meet, as SynchronousSGDOptimizer"
+            )
+        self._callback = callback
+        self._model = model
+        self._following = elastic_run
+        self._is_of_keras_3 = generations.package_of(model).generation == 3
+
+    def restore(self) -> None:
+        """Takes what there is into the model, and its place into the training."""
+        callback, model, elastic_run = self._callback, self._model, self._following
+        callback.set_model(model)
+        callback.on_train_begin()
+        epoch = self._epoch()
+        if epoch is None:
+            return
+        elastic_run.position.begin(epoch)
+        elastic_run.before = generations.steps_of(model)
+        try:
+            with gfile.GFile(self._path()) as file:
+                noted = json.loads(file.read())
+        except (tf.errors.NotFoundError, ValueError):
+            return
+        if noted["step"] == generations.steps_of(model):
+            elastic_run.position.epoch, elastic_run.position.sample = (
+                noted["epoch"],
+                noted["sample"],
+            )
+            elastic_run.before, elastic_run.trained = noted["steps"], noted["trained"]
+            if elastic_run.batch_size is not None:  # there are policies
+                elastic_run.batch_size = noted.get("batch_size") or elastic_run.batch_size
+
+    def noting(self) -> None:
+        """From now on the place of each backup is noted."""
+        name = "_save_model" if self._is_of_keras_3 else "_backup"
+        vars(self._callback)[name] = self._and_note(getattr(self._callback, name))
+
+    def forget(self) -> None:
+        """Undoes `noting`."""
+        for name in ("_save_model", "_backup"):
+            vars(self._callback).pop(name, None)
+
+    def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any, **kwargs: Any) -> None:
+            save(*args, **kwargs)
+            elastic_run, path = self._following, self._path()
+            noted = {
+                "epoch": elastic_run.position.epoch,
+                "sample": elastic_run.position.sample,
+                "step": generations.steps_of(self._model),
+                "steps": elastic_run.all_steps,
+                "trained": elastic_run.trained,
+                "batch_size": elastic_run.sizes and elastic_run.sizes.newest,
+            }
+            with gfile.GFile(path + ".new", "w") as file:
+                file.write(json.dumps(noted))
+            gfile.rename(path + ".new", path, overwrite=True)
+
+        return call
+
+    def _epoch(self) -> int | None:
+        """Which one the backup says is next; None: there is no backup."""
+        if self._is_of_keras_3:
+            epoch: int | None = self._model._initial_epoch
+            return epoch
+        saved = int(self._callback._training_state._ckpt_saved_epoch.numpy())
+        if saved < 0:
+            return None
+        return saved + 1 if self._callback.save_freq == "epoch" else saved
+
+    def _path(self) -> str:
+        # Where Keras removes it with the backup.
+        folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
+        return "/".join([*map(str, folders), _FILE])

@@ -1,0 +1,132 @@
+"""What all peers must have in common before `fit` may begin."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.context import ordinals
+from kungfu_tf.keras.fit import executions
+from kungfu_tf.membership import failing_together
+from kungfu_tf.upstream import generations, plain_message
+
+
+def check(
+    model: Any,
+    arguments: Mapping[str, Any],
+    *,
+    check_every: Any,
+    policies: Any,
+    may_stop_early: bool,
+) -> bool:
+    """Compares what decides how often the peers meet in `fit`.
+
+    Args:
+        model: What is trained.
+        arguments: Those of `fit`, by name.
+        check_every: That of this peer's `BroadcastGlobalVariablesCallback`.
+        policies: The kinds of this peer's policies; None if it has no `PolicyCallback`.
+        may_stop_early: Whether this peer's training may stop after any batch.
+
+    Returns:
+        Whether that of some peer may.
+
+    Raises:
+        ValueError: On every peer, if the arguments differ: names argument, values and ranks.
+    """
+    mine = {**_meetings(arguments), **_options(model)}
+    mine.update(check_every=check_every, policies=policies)
+    algorithms = generations.algorithms_of_model(model)
+    places = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
+    more = [may_stop_early, ordinals.algorithms.next, places]
+    codes = np.array([*map(_code, mine.values()), *more], np.int64)
+    try:
+        gathered = failing_together.meet(
+            lambda: ops.all_gather(codes, name="fit/arguments").numpy()
+        )
+    except (tf.errors.UnavailableError, tf.errors.DeadlineExceededError) as error:
+        message = f"not all peers call fit, as all must: {plain_message.message_of(error)}"
+        raise type(error)(None, None, message) from None
+    for i, argument in enumerate(mine):
+        column = gathered[:, i]
+        if np.any(column != column[0]):
+            raise ValueError(_difference(argument, column, mine[argument]))
+    stops, next_ordinals, named = gathered[:, len(mine) :].T
+    ordinals.algorithms.next = int(next_ordinals.max())
+    if np.any(named != named[0]):
+        for algorithm in algorithms:
+            vars(algorithm).pop("ordinal", None)
+        model.train_function = None
+    return bool(stops.any())
+
+
+def of_root(values: Sequence[int]) -> list[int]:
+    """Rank 0's integers, on every peer."""
+    return [int(v) for v in ops.broadcast(np.array(values, np.int64), name="fit/of_root").numpy()]
+
+
+def joined(values: Sequence[int]) -> list[int]:
+    """The integers of all peers, in rank order; they may have different numbers of them."""
+    mine = np.array(values, np.int64)
+    return [int(v) for v in ops.all_gather(mine, concat=True, name="fit/joined").numpy()]
+
+
+def all_say(yes: bool) -> bool:
+    """Whether every peer does."""
+    return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_say"))
+
+
+def _options(model: Any) -> dict[str, Any]:
+    """Those of `compile`."""
+    return {"steps_per_execution": executions.wanted(model), "run_eagerly": bool(model.run_eagerly)}
+
+
+def _meetings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    validates = arguments["validation_data"] is not None or bool(arguments["validation_split"])
+    return {
+        "epochs": arguments["epochs"],
+        "initial_epoch": arguments["initial_epoch"],
+        "steps_per_epoch": arguments["steps_per_epoch"],
+        "validation": validates,
+        "validation_freq": arguments["validation_freq"] if validates else None,
+    }
+
+
+def _code(value: Any) -> int:
+    """A number below 2^31 for itself, None for -1, anything else for its digest."""
+    if value is None:
+        return -1
+    if isinstance(value, (bool, int, np.integer)):
+        return int(value)
+    return (1 << 31) + zlib.crc32(repr(value).encode())
+
+
+def _difference(argument: str, codes: Any, mine: Any) -> str:
+    def shown(code: int) -> str:
+        if argument == "validation":
+            return "given" if code else "not given"
+        if code == _code(mine):
+            return str(mine)
+        return "None" if code == -1 else str(code) if code < 1 << 31 else "something else"
+
+    ranks_of: dict[str, list[int]] = {}
+    for rank, code in enumerate(codes.tolist()):
+        ranks_of.setdefault(shown(code), []).append(rank)
+    name = _SHOWN.get(argument, argument)
+    found = "; ".join(f"{value} on {peer.names_of(ranks)}" for value, ranks in ranks_of.items())
+    return (
+        f"fit: {name} must be the same on all peers, and is {found} (here, on rank "
+        f"{peer.rank()}: {mine!r}). Peers that train, validate, compare or measure more often than "
+        "others would wait"
+    )
+
+
+_SHOWN = {
+    "validation": "validation_data or validation_split",
+    "policies": "the list of policies",
+}

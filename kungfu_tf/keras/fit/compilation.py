@@ -1,0 +1,61 @@
+"""Keras 3 compiles steps by XLA, and a collective cannot be compiled.
+
+"auto" of `jit_compile`, which means yes where Keras sees a GPU, means no for a model that all peers
+train; whoever asks for True gets it, and an error that says what to do. What a model is trained by
+may be known later than `compile` is called (a GAN has optimizers of its own; the optimizer of a
+model that was loaded is wrapped afterwards), so it is asked again when the step is made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from kungfu_tf import peer
+from kungfu_tf.context.running_fit import current
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.patches import original
+
+
+def compile_model(keras: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+    """Notes whether the program asked for XLA."""
+    call = inspect.signature(keras).bind(model, *args, **kwargs)
+    keras(model, *args, **kwargs)
+    vars(model)["_kungfu_asked_to_compile"] = call.arguments.get("jit_compile") is True
+
+
+def compile_from_config(keras: Any, model: Any, config: Any) -> None:
+    """What was saved is what "auto" came to: nobody has asked in this program."""
+    keras(model, config)
+    vars(model)["_kungfu_asked_to_compile"] = False
+
+
+def auto(keras: Any, model: Any) -> bool:
+    """What "auto" means for `model`."""
+    return bool(keras(model)) and not _exchanges(model)
+
+
+def make_train_function(keras: Any, model: Any, force: bool = False) -> Any:
+    """Makes a function that XLA does not compile, unless the program asked for XLA."""
+    asked = vars(model).get("_kungfu_asked_to_compile")
+    if asked is None:  # compiled before there was a wrapped optimizer: what "auto" is not was asked
+        asked = model.jit_compile and not _keras_auto(model)
+    if not asked and not model.run_eagerly and model.jit_compile and _exchanges(model):
+        model.jit_compile = False
+        force = True
+    return keras(model, force)
+
+
+def _keras_auto(model: Any) -> bool:
+    """What Keras takes "auto" for, without us."""
+    resolve = "_resolve_auto_jit_compile"
+    return hasattr(model, resolve) and bool(original(type(model), resolve)(model))
+
+
+def _exchanges(model: Any) -> bool:
+    """Whether collectives are in its train step: its optimizer's, or those of a tape of its own."""
+    fit = current()
+    is_shared = fit is not None and fit.is_shared and fit.model is model
+    return not peer.is_single_process() and (
+        is_shared or bool(generations.algorithms_of_model(model))
+    )

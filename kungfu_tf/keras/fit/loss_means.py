@@ -1,0 +1,79 @@
+"""Means of numbers that are one for each batch, such as its loss, where batches differ in size.
+
+In one process Keras gives each batch the weight 1 in a `Mean` that is told no other (that of an
+output's loss, if the batch's size is not known when the step is traced, or a program's own). There
+a step has one batch; here it has one on each peer, which counts as its gradients do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf.data.empty import samples_of
+from kungfu_tf.replicas import sample_weights
+from kungfu_tf.upstream import generations
+
+
+@contextlib.contextmanager
+def counting(model: Any) -> Iterator[None]:
+    """Within it those of `model` do the same in Keras 2, where each has a method of its own."""
+    package = generations.package_of(model)
+    is_two = package.generation == 2
+    means = [m for m in model.metrics if is_two and type(m) is package.module.metrics.Mean]
+    plain = [mean.update_state for mean in means]
+    for mean, original in zip(means, plain, strict=True):
+        mean.update_state = _weighing(original)
+    try:
+        yield
+    finally:
+        for mean, original in zip(means, plain, strict=True):
+            mean.update_state = original
+
+
+@contextlib.contextmanager
+def validating(model: Any) -> Iterator[None]:
+    """Within it a batch counts as many times as it has samples in the losses of its outputs.
+
+    In Keras 3 that needs a test step of its own, which is traced once for each `compile`.
+    """
+    if not getattr(getattr(model, "_compile_loss", None), "metrics", None):
+        yield
+        return
+    test_step, test_function = model.test_step, model.test_function
+
+    def step(data: Any) -> Any:
+        with sample_weights.within(tf.cast(samples_of(data), tf.float64)):
+            return test_step(data)
+
+    compiled, ours = vars(model).get("_kungfu_test_function", (None, None))
+    own = vars(model).get("test_step")
+    vars(model)["test_step"] = step
+    model.test_function = ours if compiled is model._compile_loss else None
+    try:
+        yield
+    finally:
+        vars(model)["_kungfu_test_function"] = model._compile_loss, model.test_function
+        model.test_function = test_function
+        del vars(model)["test_step"]
+        if own is not None:
+            vars(model)["test_step"] = own
+
+
+def _weighing(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda values, sample_weight=None: original(values, _weight_of(values, sample_weight))
+
+
+def update_mean(
+    original: Callable[..., Any], mean: Any, values: Any, sample_weight: Any = None
+) -> Any:
+    """Keras 3: a `Mean` knows the weight of the step that it is updated in."""
+    return original(mean, values, _weight_of(values, sample_weight))
+
+
+def _weight_of(values: Any, given: Any) -> Any:
+    is_of_batch = given is None and tf.convert_to_tensor(values).shape.rank == 0
+    return sample_weights.current() if is_of_batch else given

@@ -1,0 +1,127 @@
+"""Saves in the middle of an epoch hold what is of all peers: moving statistics, and models."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from kungfu_tf import peer
+from kungfu_tf.context.running_fit import Fit
+from kungfu_tf.keras.fit import agreement
+from kungfu_tf.replicas.average import average_variables
+from kungfu_tf.replicas.moving_statistics import average_statistics
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.callback import Callback
+
+
+class AverageBeforeSaves(Callback):
+    """Averages the moving statistics before rank 0 saves after a batch, and models that differ.
+
+    When it will follows from how often it does, and from the batches, of which all peers have as
+    many. So the peers need to speak about it once.
+    """
+
+    def __init__(self, fit: Fit, rhythms: list[_Rhythm]) -> None:
+        super().__init__()
+        self._fit = fit
+        self._rhythms = rhythms
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        due = [rhythm.saves_after(batch) for rhythm in self._rhythms]
+        if any(due):
+            average_statistics(self.model)
+            if self._fit.differs:
+                self._fit.average.enter_context(average_variables(self.model))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+        for rhythm in self._rhythms:
+            rhythm.end_epoch()
+
+
+class OwnModelAfterSaves(Callback):
+    """Ends the average."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self._fit = fit
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+        self._fit.average.close()
+
+
+def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[Callback]]:
+    """What runs before and after others, if one that was given to rank 0 saves after batches.
+
+    All peers must call it.
+    """
+    mine = list(_rhythms(fit.model, callbacks)) if peer.is_root() else []
+    numbers = iter(agreement.joined([n for rhythm in mine for n in dataclasses.astuple(rhythm)]))
+    fields = [numbers] * len(dataclasses.fields(_Rhythm))
+    rhythms = [_Rhythm(*of_one) for of_one in zip(*fields, strict=True)]
+    if not rhythms:
+        return [], []
+    return [AverageBeforeSaves(fit, rhythms)], [OwnModelAfterSaves(fit)] if fit.differs else []
+
+
+@dataclasses.dataclass
+class _Rhythm:
+    """When one of Keras' callbacks saves: it counts as that does, from where that is.
+
+    Attributes:
+        period: After how many it saves.
+        counts_calls: Whether they are calls and not batches, as in Keras 2's BackupAndRestore.
+        begins_at_0: Whether an epoch begins after batch 0, as in Keras 3's BackupAndRestore: of an
+            execution of several steps, the first in an epoch, it does not count the first one.
+        seen: How many there were since the last save.
+        last: The number of the last batch.
+    """
+
+    period: int
+    counts_calls: int
+    begins_at_0: int
+    seen: int
+    last: int
+
+    def saves_after(self, batch: int) -> bool:
+        is_new_epoch = batch <= self.last
+        batches = batch + 1 if is_new_epoch else batch - self.last
+        self.last = batch
+        self.seen += 1 if self.counts_calls else batches
+        if self.seen < self.period:
+            return False
+        self.seen = 0
+        return True
+
+    def end_epoch(self) -> None:
+        if self.begins_at_0:
+            self.last = 0
+
+
+def _rhythms(model: Any, callbacks: list[Any]) -> Iterator[_Rhythm]:
+    """Those of the callbacks that save after batches."""
+    package = generations.package_of(model)
+    savers = package.module.callbacks
+    count_batches = [savers.ModelCheckpoint]
+    if hasattr(savers, "OrbaxCheckpoint"):
+        count_batches.append(savers.OrbaxCheckpoint)
+    for callback in callbacks:
+        period = getattr(callback, "save_freq", None)
+        if not isinstance(period, int) or isinstance(period, bool):
+            continue
+        is_backup = isinstance(callback, savers.BackupAndRestore)
+        if not is_backup and not isinstance(callback, tuple(count_batches)):
+            continue
+        counts_calls = is_backup and package.generation < 3
+        seen = "_batches_count" if counts_calls else "_batches_seen_since_last_saving"
+        last = getattr(callback, "_last_batch_seen", None)
+        yield _Rhythm(
+            period,
+            counts_calls=int(counts_calls),
+            begins_at_0=int(is_backup and not counts_calls),
+            seen=getattr(callback, seen),
+            last=-1 if last is None else last,
+        )

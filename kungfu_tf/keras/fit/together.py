@@ -1,0 +1,100 @@
+"""Our own callbacks of a `fit` that all peers share: its beginning, its epochs and its end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from kungfu_tf import ops, peer
+from kungfu_tf.context.running_fit import Fit
+from kungfu_tf.keras.fit import agreement
+from kungfu_tf.keras.fit.data import build_metrics
+from kungfu_tf.replicas import first_step
+from kungfu_tf.replicas.average import assign_means, average_variables, averaged_variables
+from kungfu_tf.replicas.moving_statistics import average_statistics
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.callback import Callback
+
+_log = logging.getLogger(__name__)
+
+
+class First(Callback):
+    """The first: what the others see, and save, at an epoch's end is of all peers."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self._fit = fit
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Puts itself around the first step."""
+        del logs
+        model, data = self.model, self._fit.data
+        model.train_function.kungfu_counts = data is not None and data.counts
+
+        def first(train_function: Any, iterator: Any) -> Any:
+            if data and data.counts:
+                build_metrics(model, data.get_dataset().element_spec)
+            logs = train_function(iterator)
+            if data:
+                data.warn_if_all_have_the_same()
+            return logs
+
+        first_step.around(model, first)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+        average_statistics(self.model)
+        if self._fit.differs:
+            self._fit.average.enter_context(average_variables(self.model))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """What each peer has trained becomes one model, before callbacks look for the last time."""
+        del logs
+        if self._fit.differs:
+            assign_means(averaged_variables(self.model), name="fit/average")
+
+
+class StopTogether(Callback):
+    """The last: all peers start in the same epoch, and stop if one does."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self._fit = fit
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """What BackupAndRestore found, on rank 0, holds for all. (Keras 2 asks later.)"""
+        del logs
+        if generations.package_of(self.model).generation == 3:
+            (epoch,) = agreement.of_root([self.model._initial_epoch or 0])
+            self.model._initial_epoch = epoch or None
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Keras looks after the first batch whether a callback has asked to stop here."""
+        del logs
+        self._epoch = epoch
+        self._agree(f"at the beginning of epoch {epoch + 1}")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._fit.average.close()
+        self._agree(f"at the end of epoch {epoch + 1}")
+
+    def _agree(self, when: str) -> None:
+        mine = np.array([bool(self.model.stop_training)], np.uint8)
+        if not ops.all_reduce(mine, op="max", name="fit/stop").numpy().any():
+            return
+        self.model.stop_training = True
+        ranks = np.flatnonzero(ops.all_gather(mine, concat=True, name="fit/who_stops").numpy())
+        if len(ranks) < peer.size() and peer.is_root():
+            who = peer.names_of(ranks.tolist())
+            _log.warning("fit: all peers stop %s, because %s does", when, who)
+
+
+class StopTogetherAtOnce(StopTogether):
+    """Also after a batch, which is called what Keras' callbacks call it: the first is 0."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        self._agree(f"after batch {batch} of epoch {self._epoch + 1}")

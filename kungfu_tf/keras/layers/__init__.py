@@ -1,0 +1,1 @@
+"""Layers whose statistics are those of all peers."""

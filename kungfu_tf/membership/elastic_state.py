@@ -1,0 +1,131 @@
+"""Loops of a program's own that go on while peers come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tensorflow.python.eager import context as eager
+
+from kungfu_tf import ops, peer
+from kungfu_tf.membership.progress import change_cluster
+
+
+class ElasticState:
+    """How far a training is, on all peers alike, and whether it has ended.
+
+    Args:
+        max_progress: Where it ends; None: nowhere.
+        progress: Where it begins, as a checkpoint has it; or `kungfu_tf.init_progress`, where all
+            peers are started anew for another number of them.
+
+    Attributes:
+        progress: How much is done, in what the program counts: steps, or samples.
+        max_progress: As given.
+
+    Raises:
+        ValueError: If a number is negative.
+
+    Example:
+
+    ```python
+    state = kf.elastic.ElasticState(max_progress=10_000)
+    while not state.stopped():
+        with kf.elastic.ElasticContext(state) as should_sync:
+            if should_sync:
+                kf.initializer.broadcast_variables(variables)
+            train_step(next(batches))
+    ```
+    """
+
+    def __init__(self, max_progress: int | None, *, progress: int = 0) -> None:
+        if progress < 0 or (max_progress is not None and max_progress < 0):
+            raise ValueError(f"progress is not negative, as {progress} or {max_progress}")
+        self.progress = progress
+        self.max_progress = max_progress
+        self._epoch: int | None = None  # in which all know the progress
+        self._stop_reason: str | None = None
+        self._look()
+
+    def begin(self) -> bool:
+        """Begins a step. A newcomer waits here until it is taken in.
+
+        Returns:
+            Whether the peers are others than in the last step, or this is the first one: then all
+            get rank 0's progress, and must get its variables from the program.
+
+        Raises:
+            tf.errors.OpError: As any operation of `kungfu_tf.ops`.
+        """
+        if peer.launched() and peer.joining():
+            peer.resize()
+        if self._epoch == peer.epoch() or peer.detached():
+            return False
+        self._epoch = peer.epoch()
+        if not peer.is_single_process():
+            with eager.eager_mode():
+                mine = np.array(self.progress, np.int64)
+                self.progress = int(np.asarray(ops.broadcast(mine, name="elastic/progress")))
+        return True
+
+    def end(self, progress: int = 1) -> None:
+        """Ends a step: all peers go over to others, if others are to take part.
+
+        Where the program has gone over within the step, newcomers are waiting for the next one.
+
+        Args:
+            progress: How much the step did.
+
+        Raises:
+            KungfuError: As from `kungfu_tf.resize`.
+        """
+        self.progress += progress
+        self._look()
+        if not self.stopped() and peer.launched() and self._epoch == peer.epoch():
+            change_cluster(self.progress)
+            self._look()
+
+    def stopped(self) -> bool:
+        """Whether the training has ended, for this peer."""
+        return self._stop_reason is not None
+
+    def stop_reason(self) -> str | None:
+        """Returns "finished", or "detached" if others go on; None if it has not ended."""
+        return self._stop_reason
+
+    def _look(self) -> None:
+        if peer.launched() and peer.detached():
+            self._stop_reason = "detached"
+        elif self.max_progress is not None and self.progress >= self.max_progress:
+            self._stop_reason = "finished"
+
+
+class ElasticContext:
+    """A step of a training: begins it, says whether to synchronize, and ends it.
+
+    An error leaves it as it is.
+
+    Args:
+        state: Of the training.
+        progress: How much the step does.
+
+    Example:
+
+    ```python
+    with kf.elastic.ElasticContext(state) as should_sync:
+        if should_sync:
+            kf.initializer.broadcast_variables(variables)
+        train_step(next(batches))
+    ```
+    """
+
+    def __init__(self, state: ElasticState, *, progress: int = 1) -> None:
+        self._state = state
+        self._progress = progress
+
+    def __enter__(self) -> bool:
+        return self._state.begin()
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None:
+            self._state.end(self._progress)

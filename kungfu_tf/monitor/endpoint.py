@@ -1,0 +1,322 @@
+"""Where a peer answers Prometheus."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import importlib
+import io
+import ipaddress
+import logging
+import socket
+import socketserver
+import threading
+import time
+import wsgiref.simple_server
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import tensorflow as tf
+from tensorflow.python.eager import context as eager
+
+from kungfu_tf import config, errors, ops, peer
+from kungfu_tf.monitor import measurements
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = 5.0  # that there are to ask, and then to take each part of the answer
+_LATENCY_SECONDS = 1.0  # that the other peers have to answer
+_MOST_PASSED = 64  # ports that others of this host may still have when a peer comes
+_LAST_PORT = 65535
+_MOST_CONNECTIONS = 16  # at a time
+
+
+class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """A thread for each connection: one that asks nothing holds up no other."""
+
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Asked(io.RawIOBase):
+    """What comes by a connection until its seconds are over: then reading is a TimeoutError.
+
+    The connection's own timeout is that of each read: who sends a byte now and then keeps it open.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        super().__init__()
+        self._connection = connection
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(self._seconds)  # for the answer
+
+
+class _Handler(wsgiref.simple_server.WSGIRequestHandler):
+    timeout: ClassVar[float] = _SECONDS
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Asked(self.connection, self.timeout))
+
+    def handle(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            super().handle()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are no news."""
+
+
+class Endpoint:
+    """Serves what is measured, while it is open.
+
+    Args:
+        port: As for `Monitor`, like the rest.
+        address: Where to listen.
+        token: What who asks must send.
+        latencies: Whether each answer has the peers' latencies, measured then.
+
+    Raises:
+        InvalidArgumentError: If the port is none, or others than this host can ask, and there is no
+            token.
+    """
+
+    def __init__(self, port: int, address: str, token: str | None, latencies: bool = False) -> None:
+        self._wanted = port
+        self._latencies = latencies
+        self._address = address
+        self._token = config.MONITOR_TOKEN.get() if token is None else token
+        if not 0 <= port <= _LAST_PORT:
+            raise errors.InvalidArgumentError(
+                f"a monitor: a port is a number from 0 to {_LAST_PORT}, not {port}"
+            )
+        if not self._token and not _is_loopback(address):
+            raise errors.InvalidArgumentError(
+                f"a monitor: others than this host can ask {address}, so it needs a token: set "
+                "KUNGFU_MONITOR_TOKEN"
+            )
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._steps = 0
+        self._seconds = 0.0
+        self._metrics: dict[str, float] = {}
+
+    @property
+    def port(self) -> int | None:
+        """Where it listens; None if it is closed."""
+        return self._server.server_port if self._server else None
+
+    def open(self) -> None:
+        """Starts to serve, in a thread; anew, if an error has kept it open.
+
+        Raises:
+            LibraryError: If prometheus-client is missing.
+            InvalidArgumentError: If there is no such port for this peer.
+            OSError: If the port is taken; where peers come and go, if the next ones are, too.
+        """
+        try:
+            prometheus = importlib.import_module("prometheus_client")
+        except ImportError as error:
+            raise errors.LibraryError(
+                "a monitor's port needs prometheus-client: pip install kungfu_tf[monitor]"
+            ) from error
+        self.close()
+        registry = prometheus.CollectorRegistry()
+        registry.register(_Collector(self._families))
+        self._server = self._listen(self._guarded(prometheus.make_wsgi_app(registry)))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="kungfu-monitor", daemon=True
+        )
+        self._thread.start()
+        _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._host(), self.port)
+
+    def close(self) -> None:
+        """Stops to serve."""
+        if self._server and self._thread:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+        self._server = self._thread = None
+
+    def steps(self, steps: int, seconds: float, metrics: dict[str, float]) -> None:
+        """Adds steps, and what the optimizers have measured in them."""
+        with self._lock:
+            self._steps += steps
+            self._seconds += seconds
+            self._metrics.update(metrics)
+
+    def _host(self) -> str:
+        return f"[{self._address}]" if ":" in self._address else self._address
+
+    def _listen(self, app: Callable[..., Any]) -> Any:
+        """On this peer's port; if who had its local rank before still has that, on the next."""
+        port = mine = self._wanted + peer.local_rank() if self._wanted else 0
+        if mine > _LAST_PORT:
+            raise errors.InvalidArgumentError(
+                f"a monitor: of port={self._wanted} the peer of local rank {peer.local_rank()} "
+                f"gets port {mine}, and {_LAST_PORT} is the last"
+            )
+        last = min(mine + _MOST_PASSED, _LAST_PORT) if mine and peer.elastic() else mine
+        kind = _Server6 if ":" in self._address else _Server
+        while True:
+            try:
+                server = wsgiref.simple_server.make_server(
+                    self._address, port, app, server_class=kind, handler_class=_Handler
+                )
+            except OSError as error:
+                if port >= last or error.errno != errno.EADDRINUSE:
+                    where = f"rank {peer.rank()}'s monitor cannot answer at {self._host()}:{port}"
+                    raise OSError(error.errno, f"{where}: {error.strerror}") from error
+                port += 1
+            else:
+                if port != mine:
+                    _log.warning("port %d is taken: Prometheus is answered at %d", mine, port)
+                return server
+
+    def _guarded(self, app: Callable[..., Any]) -> Callable[..., Any]:
+        wanted = f"Bearer {self._token}".encode()
+
+        def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+            given = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
+            if self._token and not hmac.compare_digest(given, wanted):
+                start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer")])
+                return [b"a bearer token is needed\n"]
+            return app(environ, start_response)
+
+        return answer
+
+    def _families(self) -> Iterator[Any]:
+        """What Prometheus is told, read when it asks."""
+        core = importlib.import_module("prometheus_client.core")
+
+        def gauge(name: str, meaning: str, value: float) -> Any:
+            return core.GaugeMetricFamily(name, meaning, value=value)
+
+        yield from _traffic_families(core)
+        yield from _strategy_families(core)
+        if self._latencies:
+            yield _latency_family(core)
+        latencies = measurements.latencies()
+        buckets, total = [], 0
+        for bound, count in latencies.counts.items():
+            total += count
+            buckets.append((f"{bound:g}".replace("inf", "+Inf"), total))
+        yield core.HistogramMetricFamily(
+            "kungfu_collective_seconds",
+            "how long collectives took",
+            buckets=buckets,
+            sum_value=latencies.seconds,
+        )
+        yield core.CounterMetricFamily(
+            "kungfu_collective_bytes", "what this peer gave to collectives", value=latencies.bytes
+        )
+        with self._lock:
+            steps, seconds, metrics = self._steps, self._seconds, dict(self._metrics)
+        yield core.SummaryMetricFamily(
+            "kungfu_step_seconds", "how long steps took", count_value=steps, sum_value=seconds
+        )
+        yield gauge("kungfu_epoch", "how often the cluster has changed", peer.epoch())
+        yield gauge("kungfu_size", "the number of peers", peer.size())
+        yield gauge("kungfu_rank", "the rank of this peer", peer.rank())
+        for name, value in metrics.items():
+            yield gauge(f"kungfu_{name}", f"{name} of the newest step that was measured", value)
+
+
+class _Collector:
+    """What a registry wants."""
+
+    def __init__(self, collect: Callable[[], Iterator[Any]]) -> None:
+        self.collect = collect
+
+    def describe(self) -> list[Any]:
+        """Nothing: what there is, is known when somebody asks."""
+        return []
+
+
+def _traffic_families(core: Any) -> Iterator[Any]:
+    """KungFu's names, which have no suffix that a counter would be given."""
+    traffic = measurements.traffic()
+    for way, meaning in (("egress", "to"), ("ingress", "from")):
+        for field, name, what in (
+            ("bytes", f"{way}_total_bytes", f"bytes {meaning} a peer"),
+            ("rate", f"{way}_rate_bytes_per_sec", f"bytes per second {meaning} a peer"),
+        ):
+            family = core.UntypedMetricFamily(name, what, labels=["peer"])
+            for rank, one in enumerate(traffic):
+                family.add_metric([peer.name_of(rank)], getattr(one, f"{way}_{field}"))
+            yield family
+
+
+def _strategy_families(core: Any) -> Iterator[Any]:
+    of_bytes = core.CounterMetricFamily(
+        "kungfu_strategy_bytes", "what monitored operations moved", labels=["strategy"]
+    )
+    of_seconds = core.CounterMetricFamily(
+        "kungfu_strategy_seconds", "how long there were monitored operations", labels=["strategy"]
+    )
+    for name, one in measurements.throughputs().items():
+        of_bytes.add_metric([name], one.bytes)
+        of_seconds.add_metric([name], one.seconds)
+    yield from (of_bytes, of_seconds)
+
+
+def _latency_family(core: Any) -> Any:
+    """Empty in a process whose peer has been shut down."""
+    family = core.GaugeMetricFamily(
+        "kungfu_peer_latency_seconds", "how long a peer takes to answer", labels=["peer"]
+    )
+    with contextlib.suppress(tf.errors.FailedPreconditionError):
+        for rank, seconds in enumerate(seconds_by_rank()):
+            if rank != peer.rank():
+                family.add_metric([peer.name_of(rank)], seconds)
+    return family
+
+
+def seconds_by_rank() -> list[float]:
+    """How long each peer takes to answer: 0 for this one, infinity for who did not in a second."""
+    with eager.eager_mode():  # also within a session's hook, and where somebody asks
+        seconds: list[float] = ops.get_peer_latencies(timeout=_LATENCY_SECONDS).numpy().tolist()
+    return seconds
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,147 @@
+"""What the core has measured, through kungfu_monitor.h. No TensorFlow."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, NamedTuple
+
+from kungfu_tf.native import libraries
+
+_BUCKETS = 28  # of the histogram
+
+
+class _Traffic(ctypes.Structure):
+    _fields_ = [
+        ("egress_bytes", ctypes.c_uint64),
+        ("ingress_bytes", ctypes.c_uint64),
+        ("egress_rate", ctypes.c_double),
+        ("ingress_rate", ctypes.c_double),
+    ]
+
+
+class _Latencies(ctypes.Structure):
+    _fields_ = [
+        ("upper_bound", ctypes.c_double * _BUCKETS),
+        ("count", ctypes.c_uint64 * _BUCKETS),
+        ("seconds", ctypes.c_double),
+        ("bytes", ctypes.c_uint64),
+    ]
+
+
+class _Throughput(ctypes.Structure):
+    _fields_ = [
+        ("strategy", ctypes.c_char_p),
+        ("bytes", ctypes.c_uint64),
+        ("seconds", ctypes.c_double),
+        ("newest", ctypes.c_double),
+        ("best", ctypes.c_double),
+    ]
+
+
+class Traffic(NamedTuple):
+    """To and from one peer: bytes since the start, and bytes per second over about a second."""
+
+    egress_bytes: int
+    ingress_bytes: int
+    egress_rate: float
+    ingress_rate: float
+
+
+class Latencies(NamedTuple):
+    """Of all operations that this peer has completed.
+
+    Attributes:
+        counts: How many took at most so many seconds, and longer than the bound before; the last
+            bound is infinity.
+        seconds: That all have taken together.
+        bytes: That this peer gave to them.
+    """
+
+    counts: dict[float, int]
+    seconds: float
+    bytes: int
+
+
+class Throughput(NamedTuple):
+    """Of the monitored operations under one strategy; in bytes per second what is no total.
+
+    Attributes:
+        bytes: That this peer gave to them.
+        seconds: In which there was one.
+        newest: In the last window that had some.
+        best: Of all windows with these peers, and this tree.
+    """
+
+    bytes: int
+    seconds: float
+    newest: float
+    best: float
+
+
+class Moved(NamedTuple):
+    """Bytes that this peer gave to monitored operations, and the seconds in which there was one."""
+
+    bytes: int
+    seconds: float
+
+
+@functools.cache
+def _core() -> Any:
+    core = libraries.core()
+    core.kungfu_get_traffic.argtypes = [ctypes.POINTER(_Traffic), ctypes.c_int]
+    core.kungfu_get_latencies.argtypes = [ctypes.POINTER(_Latencies)]
+    core.kungfu_get_latencies.restype = None
+    core.kungfu_get_throughputs.argtypes = [ctypes.POINTER(_Throughput), ctypes.c_int]
+    core.kungfu_end_window.restype = ctypes.c_double
+    core.kungfu_strategy.restype = ctypes.c_char_p
+    return core
+
+
+def traffic() -> list[Traffic]:
+    """With each peer, by rank. Starts the peer."""
+    size = _core().kungfu_get_traffic(None, 0)
+    if size < 0:
+        libraries.check(libraries.core().kungfu_init())  # says why there is no peer
+    result = (_Traffic * size)()
+    _core().kungfu_get_traffic(result, size)
+    return [Traffic(r.egress_bytes, r.ingress_bytes, r.egress_rate, r.ingress_rate) for r in result]
+
+
+def latencies() -> Latencies:
+    """Of this peer's operations."""
+    result = _Latencies()
+    _core().kungfu_get_latencies(ctypes.byref(result))
+    counts = dict(zip(result.upper_bound, result.count, strict=True))
+    return Latencies(counts, result.seconds, result.bytes)
+
+
+def throughputs() -> dict[str, Throughput]:
+    """By the names of the strategies that have moved something."""
+    result = (_Throughput * _core().kungfu_get_throughputs(None, 0))()
+    _core().kungfu_get_throughputs(result, len(result))
+    return {r.strategy.decode(): Throughput(r.bytes, r.seconds, r.newest, r.best) for r in result}
+
+
+def moved() -> Moved:
+    """Since the start, whatever the strategy."""
+    of_all = throughputs().values()
+    return Moved(sum(one.bytes for one in of_all), sum(one.seconds for one in of_all))
+
+
+def throughput_since(before: Moved) -> float:
+    """In bytes per second; 0 if nothing was moved."""
+    now = moved()
+    seconds = now.seconds - before.seconds
+    return (now.bytes - before.bytes) / seconds if seconds > 0 else 0.0
+
+
+def end_window() -> float:
+    """Ends a window, and returns the newest throughput of the strategy in use."""
+    return float(_core().kungfu_end_window())
+
+
+def strategy() -> str:
+    """The name of the strategy in use; "AUTO" before the first operation."""
+    name: bytes = _core().kungfu_strategy()
+    return name.decode()

@@ -1,0 +1,99 @@
+"""How fast the peers exchange, and whether something has become slower.
+
+What is measured is `kungfu_tf.ops.monitored_all_reduce` and optimizers with `monitor=True`, for
+each strategy along which data travel.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from kungfu_tf import peer
+from kungfu_tf.monitor import measurements
+
+__all__ = ["calc_stats", "check_interference", "log_stats", "print_strategy_stats"]
+
+_log = logging.getLogger(__name__)
+
+
+def calc_stats() -> float:
+    """Returns the throughput of the strategy in use since this was called last.
+
+    Returns:
+        Bytes per second: what this peer gave to monitored operations, by the time in which there
+        were any. If there was none since then: that of the last time when there was; 0 before the
+        first.
+
+    Example:
+
+    ```python
+    print(f"{kf.calc_stats() / 1e6:.0f} MB/s")
+    ```
+    """
+    return measurements.end_window()
+
+
+def log_stats() -> None:
+    """Logs what `print_strategy_stats` prints, with Python's `logging` at level INFO."""
+    for line in _lines():
+        _log.info("%s", line)
+
+
+def print_strategy_stats() -> None:
+    """Prints what each strategy has moved, a line each; rates once `calc_stats` was called."""
+    for line in _lines():
+        print(line, flush=True)
+
+
+def check_interference(*, threshold: float = 0.8) -> bool:
+    """Tells whether most peers see the strategy in use move less than it could.
+
+    A peer does if what the last `calc_stats` has found is less than `threshold` times the best that
+    it ever has with these peers. All peers must call it, and get the same answer.
+
+    Args:
+        threshold: Between 0 and 1.
+
+    Returns:
+        Whether more than half of the peers see it.
+
+    Raises:
+        ValueError: If `threshold` is not between 0 and 1.
+        tf.errors.OpError: As any collective.
+
+    Example:
+
+    ```python
+    kf.calc_stats()
+    if kf.check_interference():
+        print("something else uses this network")
+    ```
+    """
+    if not 0 < threshold < 1:
+        raise ValueError(f"check_interference: threshold is between 0 and 1, not {threshold}")
+    from tensorflow.python.eager import context
+
+    from kungfu_tf import ops
+
+    own = measurements.throughputs().get(measurements.strategy())
+    vote = np.int32(own is not None and own.newest < threshold * own.best)
+    with context.eager_mode():  # also within a session's hook
+        votes = int(ops.all_reduce(vote, name="check_interference"))
+    return 2 * votes > peer.size()
+
+
+def _lines() -> list[str]:
+    strategies = measurements.throughputs()
+    return [
+        f"rank {peer.rank()}: strategy {name}: {one.bytes / 1e6:.1f} MB in {one.seconds:.3f} s"
+        + _windows(one)
+        for name, one in strategies.items()
+    ] or [f"rank {peer.rank()}: nothing has been monitored yet"]
+
+
+def _windows(one: measurements.Throughput) -> str:
+    if not one.best:
+        return ""  # `calc_stats` has not ended any
+    return f", newest {one.newest / 1e6:.1f} MB/s, best {one.best / 1e6:.1f} MB/s"

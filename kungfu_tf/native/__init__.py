@@ -1,0 +1,1 @@
+"""The native libraries: compiled, opened, and their variables of the environment."""

@@ -1,0 +1,312 @@
+"""Compiles the op library, libkungfu_ops-<TensorFlow's major.minor>.so.
+
+setup.py calls `build_op_library`; `libraries.py` calls `cached_op_library` where the package has no
+library for the TensorFlow that is running. This module stands alone: setup.py loads it by its path,
+so it imports neither TensorFlow nor the rest of kungfu_tf.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CORE_NAME = "libkungfu.so.1"
+MARKER = re.compile(rb"kungfu_ops_build:tensorflow=([0-9A-Za-z.+-]+) key=([0-9a-f]+);")
+IMPORT_TIMEOUT = 300.0
+
+_QUERY = """
+import json, tensorflow as tf
+print(json.dumps([tf.__version__, tf.sysconfig.get_compile_flags(), tf.sysconfig.get_link_flags()]))
+"""
+
+
+class BuildError(Exception):
+    """The op library cannot be built; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class TensorFlow:
+    """What must be known of a TensorFlow to compile for it."""
+
+    version: str
+    compile_flags: list[str]
+    link_flags: list[str]
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What an op library says about itself."""
+
+    tensorflow: str
+    key: str
+
+
+class Deadline:
+    """So many seconds from now on."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self._end = time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 when it has passed."""
+        return max(0.0, self._end - time.monotonic())
+
+
+def minor_version(version: str) -> str:
+    """ "2.21" of "2.21.0-rc1"."""
+    return ".".join(version.split(".")[:2])
+
+
+def library_name(tensorflow_version: str) -> str:
+    return f"libkungfu_ops-{minor_version(tensorflow_version)}.so"
+
+
+def read_marker(library: Path) -> Marker | None:
+    """What `library` was built for, without loading it; None if it does not say."""
+    try:
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            found = MARKER.search(data)
+            return Marker(found[1].decode(), found[2].decode()) if found else None
+    except (OSError, ValueError):  # no file, an empty file
+        return None
+
+
+def query_tensorflow(python: str) -> TensorFlow:
+    """Asks the TensorFlow that `python` imports, isolated from the caller's environment.
+
+    Raises:
+        BuildError: it imports none.
+    """
+    try:
+        result = subprocess.run(
+            [python, "-I", "-c", _QUERY],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+            timeout=IMPORT_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{python} has not imported tensorflow in {IMPORT_TIMEOUT:g} s") from None
+    if result.returncode != 0:
+        raise BuildError(f"{python} cannot import tensorflow:\n{result.stderr}")
+    return TensorFlow(*json.loads(result.stdout.splitlines()[-1]))
+
+
+def build_op_library(
+    output_dir: Path,
+    *,
+    python: str = sys.executable,
+    core_dir: Path,
+    source_dir: Path,
+    tensorflow: TensorFlow | None = None,
+    compiler: str = "",
+    timeout: float = 600.0,
+) -> Path:
+    """Makes the op library in `output_dir`, unless one of the same sources and flags is there.
+
+    Args:
+        output_dir: Where it goes.
+        python: The interpreter whose TensorFlow it is for.
+        core_dir: The directory of libkungfu.so.1, which it is linked to.
+        source_dir: The directory of `ops/`.
+        tensorflow: What it is for, if known; then `python` is not asked.
+        compiler: A command; default CXX, then the first of g++, c++, clang++.
+        timeout: Seconds for all of it.
+
+    Returns:
+        Its path.
+
+    Raises:
+        BuildError: there is no compiler, no TensorFlow, or it does not compile, or not in time.
+    """
+    deadline = Deadline(timeout)
+    tensorflow = tensorflow or query_tensorflow(python)
+    command = find_compiler(compiler)
+    key = build_key(tensorflow, command, source_dir)
+    library = output_dir / library_name(tensorflow.version)
+    if read_marker(library) != Marker(tensorflow.version, key):
+        output_dir.mkdir(parents=True, exist_ok=True)
+        _build(library, tensorflow, command, key, core_dir, source_dir, deadline)
+    return library
+
+
+def cached_op_library(
+    cache_dir: Path,
+    *,
+    core_dir: Path,
+    source_dir: Path,
+    tensorflow: TensorFlow,
+    compiler: str = "",
+    timeout: float = 600.0,
+) -> Path:
+    """The op library out of the cache, compiled first if it is not there.
+
+    Processes that ask at the same time compile once. Says so on stderr.
+
+    Args:
+        cache_dir: Made if missing, for its owner only.
+        core_dir: As for `build_op_library`, like the rest.
+        source_dir: The directory of `ops/`.
+        tensorflow: What the library is for.
+        compiler: A command, or nothing.
+        timeout: Seconds for all of it, also for waiting while another process compiles.
+
+    Raises:
+        BuildError: as `build_op_library`; or the directory belongs to somebody else.
+    """
+    deadline = Deadline(timeout)
+    command = find_compiler(compiler)
+    key = build_key(tensorflow, command, source_dir)
+    directory = cache_dir / key
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(
+            f"cannot make the cache of op libraries, {directory}: {error}; KUNGFU_CACHE_DIR may "
+            "name another place"
+        ) from error
+    # Code is loaded from here: nobody else may have put it there.
+    if directory.stat().st_uid != os.geteuid():
+        raise BuildError(f"the cache of op libraries, {directory}, belongs to another user")
+    library = directory / library_name(tensorflow.version)
+    wanted = Marker(tensorflow.version, key)
+    if read_marker(library) == wanted:
+        return library
+    with _locked(directory / "lock", deadline):
+        if read_marker(library) != wanted:
+            print(
+                f"kungfu_tf: compiling the ops for TensorFlow {tensorflow.version}, once",
+                file=sys.stderr,
+                flush=True,
+            )
+            _build(library, tensorflow, command, key, core_dir, source_dir, deadline)
+    return library
+
+
+def find_compiler(compiler: str = "") -> list[str]:
+    """The command of the C++ compiler.
+
+    Raises:
+        BuildError: there is none.
+    """
+    command = shlex.split(compiler or os.environ.get("CXX", ""))
+    if command:
+        if shutil.which(command[0]) is None:
+            raise BuildError(f"the C++ compiler '{command[0]}' (CXX) does not exist")
+        return command
+    for name in ("g++", "c++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    raise BuildError(
+        "the ops must be compiled for this TensorFlow, and there is no C++ compiler: install g++ "
+        "(Debian, Ubuntu: apt install g++) or set CXX"
+    )
+
+
+def build_key(tensorflow: TensorFlow, compiler: list[str], source_dir: Path) -> str:
+    """A digest of all that the library depends on."""
+    version = _run([*compiler, "--version"], Deadline(60.0))
+    digest = hashlib.sha256()
+    parts = [tensorflow.version, *_flags(tensorflow), *tensorflow.link_flags, *compiler]
+    for part in [*parts, version]:
+        digest.update(part.encode() + b"\0")
+    for source in _sources(source_dir, "*"):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _sources(source_dir: Path, pattern: str) -> list[Path]:
+    ops = source_dir / "ops"
+    found = sorted([*(ops / "tensorflow").glob(pattern), *(ops / "c_api").glob("*.h")])
+    return [path for path in found if path.is_file() and path.match(pattern)]
+
+
+def _flags(tensorflow: TensorFlow) -> list[str]:
+    # -isystem: TensorFlow's headers would print pages of warnings.
+    return [
+        *(re.sub("^-I", "-isystem", flag) for flag in tensorflow.compile_flags),
+        *("-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"),
+        *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
+    ]
+
+
+def _build(
+    library: Path,
+    tensorflow: TensorFlow,
+    compiler: list[str],
+    key: str,
+    core_dir: Path,
+    source_dir: Path,
+    deadline: Deadline,
+) -> None:
+    # In the same directory, so that the result can be renamed into its place.
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as directory:
+        scratch = Path(directory)
+        # In one piece: TensorFlow's headers take longer to compile than all that includes them.
+        everything = scratch / "ops.cc"
+        sources = _sources(source_dir, "*.cc")
+        everything.write_text("".join(f'#include "{source}"\n' for source in sources))
+        built = scratch / library.name
+        build = f'-DKUNGFU_OPS_BUILD="tensorflow={tensorflow.version} key={key}"'
+        compile_ = [*_flags(tensorflow), build, f"-I{source_dir}", str(everything)]
+        exports = source_dir / "ops" / "tensorflow" / "exports.map"
+        link = ["-shared", "-o", str(built), *tensorflow.link_flags]
+        # The core is found by its name among the libraries that are loaded already: no path to it.
+        core = [f"-L{core_dir}", f"-l:{CORE_NAME}", f"-Wl,--version-script={exports}"]
+        _run([*compiler, *compile_, *link, *core, "-Wl,-z,defs"], deadline)
+        os.replace(built, library)
+
+
+def _run(command: list[str], deadline: Deadline) -> str:
+    """What a command prints, before the deadline; else it is killed."""
+    try:
+        result = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=deadline.left,
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"not ready after {deadline.timeout:g} s: {shlex.join(command)}") from None
+    if result.returncode != 0:
+        raise BuildError(
+            f"{command[0]} failed with code {result.returncode}: {shlex.join(command)}\n"
+            f"{result.stdout[-8000:]}"
+        )
+    return result.stdout
+
+
+@contextlib.contextmanager
+def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
+    """Holds the lock of a file, which the system releases if the process ends."""
+    with path.open("wb") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not deadline.left:
+                    raise BuildError(
+                        f"another process has held {path} for {deadline.timeout:g} s: it should be "
+                        "compiling"
+                    ) from None
+                time.sleep(0.1)  # flock itself knows no deadline
+        yield

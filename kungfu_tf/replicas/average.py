@@ -1,0 +1,115 @@
+"""Models that differ between peers: their average."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import errors, ops, peer
+from kungfu_tf.replicas.equality import digests_of_variables
+from kungfu_tf.upstream import generations
+
+
+@contextlib.contextmanager
+def average_variables(model_or_variables: Any) -> Iterator[None]:
+    """Within it the variables are the average over all peers, bitwise the same on all of them.
+
+    For evaluating and saving what `SynchronousAveragingOptimizer` and `PairAveragingOptimizer`
+    train: a model of each peer's own. Afterwards every peer goes on from its own; what was assigned
+    in between stays, as the best weights that a callback restores.
+
+    ```
+    v ← mean over peers of v        # on entering
+    v ← v of before                 # on leaving, where v is still the mean
+    ```
+
+    Eager; every peer must enter it. `fit` does so by itself around its validation and the callbacks
+    at an epoch's end, and leaves the average in the model when it ends. In a process that is alone
+    it does nothing.
+
+    Args:
+        model_or_variables: A Keras model, of which the trainable variables and moving statistics
+            are averaged; or floating variables, as many of the same shapes on every peer.
+
+    Raises:
+        UnimplementedError: In a TF1 graph.
+        tf.errors.OpError: As any operation of `kungfu_tf.ops`.
+
+    Example:
+
+    ```python
+    with kf.average_variables(model):
+        kf.run_on_root(lambda: model.save("model.keras"))
+    ```
+    """
+    if peer.is_single_process():
+        yield
+        return
+    if not tf.executing_eagerly():
+        raise errors.UnimplementedError(
+            "average_variables is for eager code; in a TF1 graph or a function, "
+            "kungfu_tf.ops.group_all_reduce(variables, op='mean') returns the averages"
+        )
+    variables = _variables_of(model_or_variables)
+    own = [v.numpy() for v in variables]
+    assign_means(variables, name="average_variables")
+    means = digests_of_variables(variables)
+    try:
+        yield
+    finally:
+        unchanged = digests_of_variables(variables) == means
+        for i in np.flatnonzero(unchanged):
+            variables[i].assign(own[i])
+
+
+def averaged_variables(model: Any) -> list[Any]:
+    """What differs between peers in a model that each trains by itself."""
+    trainable = [
+        generations.native(v)
+        for v in model.trainable_variables
+        if not getattr(v, "overwrite_with_gradient", False)
+    ]
+    return [v for v in trainable if v.dtype.is_floating] + list(moving_statistics(model))
+
+
+def moving_statistics(model: Any) -> Iterator[Any]:
+    """The floating variables that layers move themselves, as BatchNormalization does.
+
+    Not what is trained or frozen, nor what is of one peer's samples (metrics, the states of
+    stateful RNNs, seeds), nor those of a synchronised layer, which are the same everywhere.
+    """
+    module = generations.package_of(model).module
+    for layer, variable in generations.moved_variables(model):
+        is_metric = isinstance(layer, module.metrics.Metric)  # in Keras 2 they are layers
+        is_stateful = isinstance(layer, module.layers.RNN) and layer.stateful
+        if variable.dtype.is_floating and not is_metric and not is_stateful:
+            yield variable
+
+
+def assign_means(variables: Sequence[Any], *, name: str) -> None:
+    """Gives all peers the means over peers of their variables, bitwise the same. Eager.
+
+    What is equal on all peers keeps its bits, which a rounded mean might change: the peers compare
+    8 bytes of each variable first. Every peer must call it; where there are none it does nothing.
+    """
+    if not variables or peer.is_single_process():
+        return
+    digests = digests_of_variables(variables)
+    rows = ops.all_gather(digests, name=f"{name}/digests").numpy()
+    different = [variables[int(i)] for i in np.flatnonzero((rows != rows[0]).any(axis=0))]
+    if not different:
+        return
+    means = ops.group_all_reduce([v.read_value() for v in different], op="mean", name=name)
+    for variable, mean in zip(different, means, strict=True):
+        variable.assign(mean)
+
+
+def _variables_of(model_or_variables: Any) -> list[Any]:
+    if hasattr(model_or_variables, "trainable_variables"):
+        return averaged_variables(model_or_variables)
+    variables: Iterable[Any] = model_or_variables
+    return [generations.native(v) for v in variables]

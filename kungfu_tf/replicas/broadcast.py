@@ -1,0 +1,93 @@
+"""One peer's variables for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.upstream import generations
+
+
+def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
+    """Gives all peers the values that peer `root` has.
+
+    Every peer passes as many variables, of the same shapes and dtypes, in the same order; what they
+    are called does not matter. A process that is alone does nothing.
+
+    Args:
+        variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
+            travel (see `kungfu_tf.ops`).
+        root: The rank whose values all get, 0 to size − 1.
+
+    Returns:
+        In a TF1 graph the operation that does it; else None, when it is done or traced.
+
+    Raises:
+        UnsupportedTypeError: If a variable has a dtype that cannot travel.
+        tf.errors.InvalidArgumentError: If number, shapes, dtypes or `root` differ between peers, or
+            `root` is no rank. On every peer; in a graph when it runs.
+        tf.errors.OpError: As any operation of `kungfu_tf.ops`: a peer is gone, or does not come.
+
+    Example:
+
+    ```python
+    kf.initializer.broadcast_variables(model.weights)
+    ```
+    """
+    operation = values_of_root(variables, root)
+    if operation is not None:
+        operation.graph._kungfu_broadcasts = True
+    return operation
+
+
+def values_of_root(variables: Iterable[Any], root: int) -> Any:
+    """`broadcast_variables`, which the program does not do itself."""
+    assignments = [] if peer.is_single_process() else _assignments(variables, root)
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return None
+    return tf.group(*[assignment.op for assignment in assignments])
+
+
+def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
+    targets = [generations.native(v) for v in variables]
+    values = ops.group_broadcast(
+        [target.read_value() for target in targets], root=root, name="broadcast_variables"
+    )
+    return [target.assign(value) for target, value in zip(targets, values, strict=True)]
+
+
+def is_in(graph: Any) -> bool:
+    """Whether the program has put a `broadcast_variables` into a TF1 graph."""
+    return hasattr(graph, "_kungfu_broadcasts")
+
+
+def BroadcastGlobalVariablesOp() -> tf.Operation:  # noqa: N802 (the name that KungFu has)
+    """The operation that gives all peers the global variables of rank 0. For TF1 graphs.
+
+    Build it when all variables exist, the optimizer's included, and run it after they have been
+    initialised.
+
+    Returns:
+        The operation. Running it raises what `broadcast_variables` raises.
+
+    Raises:
+        RuntimeError: In eager code, where there is no collection of global variables.
+
+    Example:
+
+    ```python
+    train_op = kf.optimizers.SynchronousSGDOptimizer(optimizer).minimize(loss)
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(kf.initializer.BroadcastGlobalVariablesOp())
+    ```
+    """
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        raise RuntimeError(
+            "BroadcastGlobalVariablesOp is for TF1 graphs; in eager code and functions call "
+            "kungfu_tf.initializer.broadcast_variables(model.weights)"
+        )
+    return broadcast_variables(tf.compat.v1.global_variables())

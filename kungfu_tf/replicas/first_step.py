@@ -1,0 +1,112 @@
+"""What a Keras model needs to be before its first step: complete, equal, and with its own dice."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf.replicas import randomness
+from kungfu_tf.replicas.broadcast import broadcast_variables
+from kungfu_tf.upstream import generations, plain_message
+from kungfu_tf.upstream.warn import warn
+
+
+def around(model: Any, step: Callable[[Callable[[Any], Any], Any], Any]) -> None:
+    """Makes the model's next train step `step(train_function, iterator)`, and the others as before.
+
+    Args:
+        model: A Keras model whose train function is made.
+        step: Calls the train function, and returns its logs.
+    """
+    train_function = model.train_function
+
+    def first(iterator: Any) -> Any:
+        model.train_function = train_function
+        return step(train_function, iterator)
+
+    first.kungfu_around = train_function  # type: ignore[attr-defined]
+    model.train_function = first
+
+
+def forget(model: Any) -> None:
+    """Takes back what `around` has done, where no step was made."""
+    while hasattr(getattr(model, "train_function", None), "kungfu_around"):
+        model.train_function = model.train_function.kungfu_around
+
+
+def build(model: Any, iterator: Any) -> Any:
+    """Creates all variables of the model and its optimizers, without training.
+
+    Args:
+        model: A compiled Keras model.
+        iterator: Of the batches that it will be trained on.
+
+    Returns:
+        What to train on: `iterator`, as if nobody had looked into it.
+    """
+    if not all(layer.built for layer in model._flatten_layers()):
+        if model.run_eagerly or not hasattr(iterator, "element_spec"):
+            unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
+            batch = next(iterator)
+            model(unpack(batch)[0], training=False)
+            iterator = itertools.chain([batch], iterator)
+        else:
+            trace(model.train_step, iterator.element_spec)
+    for optimizer in generations.optimizers_of(model):
+        generations.build(optimizer, model.trainable_variables)
+    return iterator
+
+
+def make_equal(model: Any) -> None:
+    """Gives all peers rank 0's weights and optimizer state, and each its own random numbers.
+
+    What the algorithms remember is a part of that state.
+
+    Raises:
+        tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
+    """
+    optimizers = generations.optimizers_of(model)
+    states = [v for optimizer in optimizers for v in generations.variables_of(optimizer)]
+    states += [v for a in generations.algorithms_of_model(model) for v in a.variables]
+    try:
+        broadcast_variables([*model.weights, *states])
+    except tf.errors.InvalidArgumentError as error:
+        why = plain_message.message_of(error)
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            "the peers' models are not the same, or their optimizers: of weights and optimizer "
+            f"state all need as many, of the same shapes, in the same order: {why}",
+        ) from None
+    randomness.separate(model)
+
+
+def equal_variables(model: Any) -> list[Any]:
+    """What a method that keeps peers equal keeps equal."""
+    trainable = [
+        v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
+    ]
+    optimizers = generations.optimizers_of(model)
+    return trainable + [v for o in optimizers for v in generations.shared_variables_of(o)]
+
+
+def warn_not_distributed(model: Any) -> None:
+    """Warns that each peer trains for itself."""
+    warn(
+        f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that is not "
+        "distributed: every peer trains a model of its own and nothing will be averaged. Compile "
+        "it with kungfu_tf.optimizers.SynchronousSGDOptimizer(optimizer), or wrap "
+        "model.optimizer of a model that was loaded"
+    )
+
+
+def trace(step: Callable[[Any], Any], element_spec: Any) -> None:
+    """Traces a step and throws the trace away: it has created what it needs."""
+    # Keras packs what a batch lacks into optionals and unpacks them to None.
+    batch = tf.nest.map_structure(
+        lambda spec: None if isinstance(spec, tf.OptionalSpec) else spec, element_spec
+    )
+    tf.function(step, autograph=False).get_concrete_function(batch)

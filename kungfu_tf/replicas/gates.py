@@ -1,0 +1,139 @@
+"""The gate before an exchange of gradients in a TF1 graph: does every peer have a batch?
+
+A peer whose data end does so in the middle of `session.run`, where the others already wait for its
+gradients. So before a graph exchanges any, when its batch is there, the peers wait for each other
+there. Who has none interrupts them (`session.ending`); then the step ends everywhere before it has
+changed anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+
+# Operations that read data, and may find that there are no more.
+_READERS = re.compile(r"IteratorGetNext|Dequeue|ReaderRead|Unstage|PyFunc")
+
+
+class Gate:
+    """One in the graph that is being built.
+
+    Attributes:
+        sources: The operations that read the batch.
+        passed: The operation that is done when all peers have theirs.
+    """
+
+    def __init__(self, number: int, sources: frozenset[Any]) -> None:
+        self.sources = sources
+        with tf.control_dependencies(list(sources)), tf.device("CPU:0"):
+            self.passed = ops.barrier(name=f"session/gate/{number}")
+
+
+@contextlib.contextmanager
+def before(gradients: Sequence[Any]) -> Iterator[None]:
+    """Within it, what is added to a TF1 graph waits until all peers have their batches.
+
+    Elsewhere, in functions and branches, and in a process that is alone, nothing happens.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None: what is computed of the batch.
+    """
+    if peer.is_single_process() or tf.compat.v1.executing_eagerly_outside_functions():
+        yield
+        return
+    operations = [g.op for g in gradients if g is not None]
+    graph = tf.compat.v1.get_default_graph()
+    is_plain = not graph.building_function and graph._get_control_flow_context() is None
+    if not is_plain or not operations:
+        yield
+        return
+    gate = _at(graph, _sources_of(operations))
+    with tf.control_dependencies([gate.passed]):
+        yield
+
+
+def gates_of(graph: Any) -> list[Gate]:
+    """All of them; a graph that has some is trained by all peers."""
+    gates: list[Gate] = getattr(graph, "_kungfu_gates", [])
+    return gates
+
+
+def gates_reached(graph: Any, fetches: Any) -> list[Gate]:
+    """Those that a run of `fetches` passes: if there are none it does not train.
+
+    Args:
+        graph: A TF1 graph.
+        fetches: As for `session.run`.
+    """
+    gates = gates_of(graph)
+    if not gates:
+        return []
+    targets = frozenset(_operations_of(graph, fetches))
+    known: dict[Any, list[Gate]] = graph._kungfu_reached
+    if targets not in known:
+        upstream = set(_upstream(targets))
+        known[targets] = [gate for gate in gates if gate.passed in upstream]
+    return known[targets]
+
+
+def is_step(run_context: Any) -> bool:
+    """Whether a run of a session trains, for its hooks.
+
+    Any may, where no wrapped optimizer tells them apart.
+    """
+    return not gates_of(run_context.session.graph) or trains(run_context)
+
+
+def trains(run_context: Any) -> bool:
+    """Whether it passes a gate: then it is a step of all peers."""
+    fetches = run_context.original_args.fetches
+    return bool(gates_reached(run_context.session.graph, fetches))
+
+
+def _at(graph: Any, sources: frozenset[Any]) -> Gate:
+    """The gate of what reads these; one for all optimizers that train on the same batch."""
+    gates = gates_of(graph)
+    for gate in gates:
+        if gate.sources == sources:
+            return gate
+    graph._kungfu_gates = [*gates, Gate(len(gates), sources)]
+    graph._kungfu_reached = {}  # by sets of operations
+    return gates_of(graph)[-1]
+
+
+def _sources_of(operations: Collection[Any]) -> frozenset[Any]:
+    """What reads the batch; the operations themselves if that lies within a loop or a branch."""
+    sources = frozenset(op for op in _upstream(operations) if _READERS.search(op.type))
+    is_inside = any(op._get_control_flow_context() is not None for op in sources)
+    return frozenset(operations) if is_inside else sources
+
+
+def _upstream(operations: Collection[Any]) -> Iterator[Any]:
+    """The operations, and all that run before them."""
+    waiting, seen = list(operations), set(operations)
+    while waiting:
+        operation = waiting.pop()
+        yield operation
+        for other in [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]:
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+
+
+def _operations_of(graph: Any, fetches: Any) -> Iterator[Any]:
+    if isinstance(fetches, dict):  # its keys need no order, as those of `tf.nest` do
+        fetches = list(fetches.values())
+    if isinstance(fetches, (list, tuple)):
+        for part in fetches:
+            yield from _operations_of(graph, part)
+        return
+    for part in tf.nest.flatten(fetches, expand_composites=True):
+        if part is not None:
+            element = graph.as_graph_element(part)
+            yield element if isinstance(element, tf.Operation) else element.op

@@ -1,0 +1,34 @@
+"""Metrics of all peers' samples, out of each peer's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kungfu_tf import ops
+from kungfu_tf.upstream import generations
+
+
+def sum_states(metrics: Iterable[Any]) -> None:
+    """Gives every metric the sum over the peers of its state. Eager.
+
+    States must add up, as those of Keras' metrics do: totals and counts, confusion matrices, sums
+    of squares. Then the result is the one that a single process has for the samples of all: a mean
+    that is weighted by samples, a true AUC, precision or F1 score.
+    """
+    states = [generations.native(v) for metric in metrics for v in metric.variables]
+    sums = ops.group_all_reduce([v.read_value() for v in states], op="sum", name="fit/metrics")
+    for state, total in zip(states, sums, strict=True):
+        state.assign(total)
+
+
+def averaged(logs: Any) -> Any:
+    """The mean over peers of each number of what a train step of the user's own returned."""
+    if not isinstance(logs, dict):
+        return logs
+    names = sorted(name for name, value in logs.items() if np.ndim(value) == 0)
+    values = np.array([float(logs[name]) for name in names], np.float64)
+    means = ops.all_reduce(values, op="mean", name="fit/logs").numpy()
+    return {**logs, **dict(zip(names, means.tolist(), strict=True))}

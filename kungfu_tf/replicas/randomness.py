@@ -1,0 +1,135 @@
+"""Each peer its own random numbers, out of a seed that all have in common.
+
+Programs that repeat call `set_random_seed(seed)` on every peer. Without more all would drop out the
+same units, flip the same images and draw the same noise. So in `fit` what is random becomes a
+function of what it was and of the rank:
+
+- generators that belong to the model: Keras 3's `SeedGenerator`s, the random layers of Keras 2, and
+  `tf.random.Generator`s that are attributes of layers. Moved once, they stay moved; rank 0 keeps
+  its.
+- what `tf.random.*` and `keras.random.*` draw from without a seed: while `fit` runs. Afterwards all
+  peers go on as if nothing had been drawn, and so draw the same again.
+
+What no seed determines differs anyway. Left alone are NumPy's and Python's generators, and what is
+random in a data set that was made before `fit`: programs shard by them, and must then agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import context as eager
+
+from kungfu_tf import peer
+from kungfu_tf.upstream import generations, patches
+
+_GLOBAL_SEED_GENERATOR = "global_seed_generator"  # what every Keras 3 calls it
+
+
+def separate(model: Any) -> None:
+    """Moves the generators of the model's layers, each once: a second `fit` goes on with them."""
+    if peer.joining():  # its rank is not known yet
+        return
+    for layer in model._flatten_layers():
+        for generator in _generators(layer):
+            if not hasattr(generator, "_kungfu_rank"):
+                generator._kungfu_rank = peer.rank()
+                _move(generator)
+
+
+@contextlib.contextmanager
+def of_this_peer() -> Iterator[None]:
+    """Within it the process' seeds are this peer's own; afterwards they are what they were."""
+    with contextlib.ExitStack() as stack:
+        if peer.joining():  # what would be its own is that of a rank which is not known yet
+            yield
+            return
+        stack.enter_context(_own_seed())
+        for package in generations.packages():
+            if package.generation == 3:
+                stack.enter_context(_own_seed_generator(package))
+        yield
+
+
+def _moved(seed: int, times: int) -> int:
+    # By multiples of an odd number near 2^32 / golden ratio: they lie far apart, and wrap.
+    return (seed + times * 0x9E3779B1) % (1 << 31)
+
+
+def _generators(layer: Any) -> list[Any]:
+    found = list(getattr(layer, "_seed_generators", []))  # Keras 3
+    found += [getattr(layer, "_random_generator", None)]  # Keras 2
+    found += [value for value in vars(layer).values() if isinstance(value, tf.random.Generator)]
+    return [generator for generator in found if generator is not None]
+
+
+def _move(generator: Any) -> None:
+    if hasattr(generator, "_maybe_init"):  # Keras 2's: one of TensorFlow, or a seed for each op
+        generator._maybe_init()
+        if generator._generator is not None:
+            _move(generator._generator)
+        elif generator._seed is not None and peer.rank() > 0:
+            generator._seed = _moved(generator._seed, peer.rank())
+        return
+    state = generations.native(generator.state)
+    # Keras keeps [seed, how many were drawn], TensorFlow [how many were drawn, ..., key].
+    place = -1 if isinstance(generator, tf.random.Generator) else 0
+    values = state.numpy()
+    if peer.rank() > 0:
+        values[place] = _moved(int(values[place]), peer.rank())
+    state.assign(values)
+
+
+@contextlib.contextmanager
+def _own_seed() -> Iterator[None]:
+    """TensorFlow's global seed, and the numbers that eager operations draw from it."""
+    context = eager.context()
+    seed = context._seed
+    if seed is None:
+        yield
+        return
+    theirs = context._rng
+    own_seed = _moved(seed, 1 + peer.rank())
+    mine = vars(theirs).setdefault("kungfu_own", random.Random(own_seed))
+    context._seed, context._rng = own_seed, mine
+    try:
+        yield
+    finally:
+        if context._rng is mine:  # the program has not set another one
+            context._seed, context._rng = seed, theirs
+
+
+@contextlib.contextmanager
+def _own_seed_generator(package: generations.Package) -> Iterator[None]:
+    """What `keras.random.*` draws from."""
+    found = patches.comfort(
+        *(package.title, "random.seed_generator.global_seed_generator"),
+        "keras.random draws other numbers on each peer",
+        lambda: _global_seed_generator(package),
+    )
+    if found is None:
+        yield
+        return
+    theirs, get, put = found
+    if not hasattr(theirs, "kungfu_own"):
+        seed = int(theirs.state.numpy()[0])
+        generator = package.module.random.SeedGenerator
+        theirs.kungfu_own = generator(_moved(seed, 1 + peer.rank()))
+    mine = theirs.kungfu_own
+    put(_GLOBAL_SEED_GENERATOR, mine)
+    try:
+        yield
+    finally:
+        if get(_GLOBAL_SEED_GENERATOR) is mine:
+            put(_GLOBAL_SEED_GENERATOR, theirs)
+
+
+def _global_seed_generator(package: generations.Package) -> tuple[Any, Any, Any]:
+    """It, and the functions that say and change which one it is."""
+    state = package.private("backend.common.global_state")
+    theirs = package.private("random.seed_generator").global_seed_generator()
+    return theirs, state.get_global_attribute, state.set_global_attribute

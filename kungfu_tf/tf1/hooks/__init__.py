@@ -1,0 +1,1 @@
+"""Hooks of MonitoredTrainingSession and Estimator."""

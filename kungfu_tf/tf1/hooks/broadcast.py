@@ -1,0 +1,87 @@
+"""Session and Estimator: equal before the first step, and seen to be equal afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.context import trained_variables
+from kungfu_tf.replicas import gates
+from kungfu_tf.replicas.broadcast import BroadcastGlobalVariablesOp
+from kungfu_tf.replicas.equality import GraphCheck
+from kungfu_tf.upstream.hook import Hook
+
+
+class BroadcastGlobalVariablesHook(Hook):
+    """Starts all peers from rank 0's variables, and stops them if they drift apart.
+
+    When the session is there, initialised or restored, all peers get rank 0's global variables, the
+    optimizer's included. After the first step, every `check_every` steps, and at the end they
+    compare a digest of the trainable variables, which `SynchronousSGDOptimizer` keeps equal.
+
+    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds it by itself if its graph
+    exchanges gradients: give one to say how often is compared. And for Estimators (TF ≤ 2.15):
+    one that is given it evens the peers' data, and weighs their gradients by samples. In a process
+    that is alone it does nothing.
+
+    Args:
+        check_every: Steps (calls of `session.run` that train) between two comparisons; None: never
+            compare.
+
+    Raises:
+        ValueError: If `check_every` is less than 1.
+        DivergenceError: On every peer, from `session.run`, if they differ. It names variables,
+            ranks and hosts.
+        tf.errors.OpError: From `session.run` and when the session is created, as any operation of
+            `kungfu_tf.ops`.
+
+    Example:
+
+    ```python
+    hooks = [kf.initializer.BroadcastGlobalVariablesHook()]
+    with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(train_op)
+    ```
+    """
+
+    def __init__(self, *, check_every: int | None = 1000) -> None:
+        super().__init__()
+        if check_every is not None and check_every < 1:
+            raise ValueError(f"check_every must be at least 1 step, or None, not {check_every}")
+        self._check_every = check_every or 0
+        self._check: GraphCheck | None = None
+        self._steps = 0
+        self._epoch: int | None = None  # of the membership that made them
+
+    def begin(self) -> None:
+        """Adds to the graph, which is finished but for the hooks."""
+        self._steps = 0
+        self._check = None
+        self._broadcast = BroadcastGlobalVariablesOp()
+        differs = bool(trained_variables.differing_of(tf.compat.v1.get_default_graph()))
+        if self._check_every and not differs and not peer.is_single_process():
+            self._check = GraphCheck(tf.compat.v1.trainable_variables())
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Makes the variables equal."""
+        del coord
+        session.run(self._broadcast)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Compares after the first step and every `check_every`."""
+        del run_values
+        if not gates.is_step(run_context):
+            return
+        if self._epoch != peer.epoch():  # those that have come compare with the others
+            self._epoch, self._steps = peer.epoch(), 0
+        self._steps += 1
+        if self._check and (self._steps - 1) % self._check_every == 0:
+            self._check(run_context.session, f"after step {self._steps}")
+
+    def end(self, session: Any) -> None:
+        """Compares a last time."""
+        if self._check and not peer.detached():
+            self._check(session, f"at the end, after {self._steps} steps")

@@ -1,0 +1,136 @@
+"""Sessions and Estimators that go on while peers come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.context import trained_variables
+from kungfu_tf.membership.size_plan import SizePlan
+from kungfu_tf.replicas import broadcast, gates
+from kungfu_tf.replicas.graph_average import assigned_means
+from kungfu_tf.upstream.hook import Hook
+
+v1 = tf.compat.v1
+
+
+class ElasticHook(Hook):
+    """Lets other peers take part between two steps of a session, and ends it after some step.
+
+    For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15), in a job of
+    `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
+    global variables from rank 0, the global step among them. Where each peer trains a model of its
+    own (`SynchronousAveragingOptimizer`), all go on from the average of those of before. Peers that
+    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
+    Whatever anybody else asks for is followed as well: what was asked last counts.
+
+    If rank 0 leaves, the next one saves a checkpoint at once, and writes on in its place. So give
+    all peers the same hooks, and the same `checkpoint_dir`, one that all reach: checkpoints that
+    lie there are taken for those of this training, of which the oldest are removed.
+
+    Where peers do not meet in each step (`PairAveragingOptimizer`) each goes over between two of
+    its own, and waits there for the slowest one. All go on at rank 0's step, also one that was at
+    `max_step`, where it waits for the others. Nothing else may end the training of one peer.
+
+    Otherwise it costs one small exchange in each step. The data are the program's affair: nobody
+    knows which samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
+    `seed=kungfu_tf.uid()`, and repeated.
+
+    In a job that does not change its size it only ends the training.
+
+    Args:
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on, by the
+            global step. None: as many as others ask for.
+        max_step: The global step that the training ends after.
+
+    Raises:
+        ValueError: If the schedule cannot be understood: where, and why; if `max_step` is not
+            positive.
+        FailedPreconditionError: In a run on rank 0, if there cannot be as many.
+
+    Example:
+
+    ```python
+    hooks = [kf.hooks.ElasticHook("1:100,4:200", 1000)]
+    with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(train_op)
+    ```
+    """
+
+    changes_peers = True
+
+    def __init__(self, schedule: str | None, max_step: int) -> None:
+        super().__init__()
+        if max_step < 1:
+            raise ValueError(f"ElasticHook: max_step is a positive integer, not {max_step!r}")
+        self._plan = None if schedule is None else SizePlan(schedule)
+        self._max_step = max_step
+        self._step = 0
+        self._is_trained = False
+
+    def begin(self) -> None:
+        """Adds to the graph, which is finished but for the hooks."""
+        algorithms = trained_variables.algorithms_of(v1.get_default_graph())
+        self._is_synchronous = not algorithms or any(a.is_synchronous for a in algorithms)
+        if self._plan is not None:
+            self._plan.begin()
+        self._global_step = v1.train.get_or_create_global_step()
+        self._means = assigned_means()
+        self._broadcast = broadcast.values_of_root(v1.global_variables(), root=0)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """A session that was restored goes on."""
+        del coord
+        self._step = int(session.run(self._global_step))
+
+    def before_run(self, run_context: Any) -> None:
+        """Goes over to others, all peers before the same step or each before one of its own."""
+        self._is_trained = gates.is_step(run_context)
+        if not self._is_trained or not self._may_change():
+            return
+        if self._plan is not None:
+            self._plan.ask(self._step)
+        if self._is_time():
+            self._go_over(run_context.session)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Ends the training when it is time."""
+        del run_values
+        # Within the run it may be read before it is raised.
+        self._step = int(run_context.session.run(self._global_step))
+        while self._is_trained and self._step >= self._max_step:
+            if self._is_synchronous or not self._may_change() or not _some_go_on(False):
+                run_context.request_stop()
+                return
+            self._go_over(run_context.session)
+
+    @staticmethod
+    def _may_change() -> bool:
+        return peer.launched() and peer.elastic()
+
+    def _is_time(self) -> bool:
+        """Whether all peers are about to go over, or to ask each other whether they do."""
+        if peer.joining():
+            return True
+        if not self._is_synchronous:
+            return peer.outdated() and _some_go_on(True)
+        return self._means is None or bool(peer.all_reduce_int_max(peer.outdated()))
+
+    def _go_over(self, session: Any) -> None:
+        if self._means is not None and not peer.joining():
+            session.run(self._means)  # while those that leave are there
+        if not peer.resize():
+            return
+        if peer.detached():
+            session._kungfu_ended = True
+            raise tf.errors.OutOfRangeError(None, None, "this peer takes no part any more")
+        session.run(self._broadcast)
+        self._step = int(session.run(self._global_step))
+
+
+def _some_go_on(mine: bool) -> bool:
+    """Whether some peer does. All meet here that are at their end, or have heard of others."""
+    return bool(peer.all_reduce_int_max(mine))

@@ -1,0 +1,77 @@
+"""How a step, and with it the session, ends on all peers at once.
+
+Who cannot go on interrupts the epoch: what other peers wait for without it fails, the gate of the
+step that it does not take among it, so that step changes nothing anywhere; what it has taken part
+in is completed. Then all are in a new epoch, and in step.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.membership import failing_together
+from kungfu_tf.tf1.session import ending_agreement
+from kungfu_tf.tf1.session.ending_agreement import Reason
+
+_log = logging.getLogger(__name__)
+
+
+def end(session: Any, reason: Reason) -> str:
+    """Ends the step that comes next, or one that has failed, on all peers.
+
+    All peers call it: those that have a reason to stop by themselves, the others when they find
+    their step interrupted.
+
+    Args:
+        session: What the step belongs to.
+        reason: That of this peer.
+
+    Returns:
+        Which peers stop, and why.
+    """
+    session._kungfu_ended = True
+    if reason != Reason.NONE:
+        peer.interrupt(tf.errors.OUT_OF_RANGE, "not all peers go on")
+    peer.begin_epoch()
+    reasons = ending_agreement.reasons(reason)
+    message = ending_agreement.explained(reasons)
+    if Reason.NONE in reasons and peer.is_root():
+        _log.warning("all peers stop before this step: %s", message)
+    return message
+
+
+def error_of_all(session: Any, error: Any) -> Any:
+    """What all peers learn of a step that has failed on this one.
+
+    Args:
+        session: What the step belongs to.
+        error: Of TensorFlow.
+
+    Returns:
+        What to raise: an OutOfRangeError where the data of some peer have ended.
+    """
+    why = ending_agreement.cause(error) if _is_of_peers(error) else error
+    if isinstance(why, tf.errors.OutOfRangeError):
+        if why is error and not _is_of_peers(error):
+            end(session, Reason.END_OF_DATA)
+            return error
+        message = end(session, Reason.NONE)
+        return tf.errors.OutOfRangeError(None, None, f"all peers stop: {message}")
+    tell(session, why)
+    return why
+
+
+def tell(session: Any, error: BaseException) -> None:
+    """Ends the step, or the session, on all peers because of an error of this one; says it once."""
+    if getattr(session, "_kungfu_told", None) is not error:
+        session._kungfu_told = error
+        failing_together.tell("the session", error)
+
+
+def _is_of_peers(error: Any) -> bool:
+    """Whether it is that of a collective."""
+    return error.op is not None and error.op.type.startswith("Kungfu")

@@ -1,0 +1,189 @@
+"""What Estimator does instead, once it is patched (`patches.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.context import private_work
+from kungfu_tf.replicas import gates, sample_weights
+from kungfu_tf.tf1.session import checkpoint, ending_agreement, results, sharing
+from kungfu_tf.tf1.session.arranging import watch_instead
+from kungfu_tf.tf1.session.data import evened
+from kungfu_tf.upstream.warn import warn
+
+
+@dataclasses.dataclass
+class _Training:
+    """A call of `train` in which the peers' data are made equally long.
+
+    Attributes:
+        samples: How many the batch has; None while unknown, or if that is the same on all peers.
+    """
+
+    samples: Any = None
+
+
+_TRAIN = "train"  # tf.estimator.ModeKeys.TRAIN
+
+_training: contextvars.ContextVar[_Training | None] = contextvars.ContextVar(
+    "training", default=None
+)
+
+
+def first_step(original: Callable[..., Any], directory: Any) -> int:
+    """Where training begins, which may be at its end: what rank 0's checkpoint says.
+
+    The hooks are looked for in the frame of `train` itself. A function in its place would be too
+    late where the first hook is made in the arguments of the call.
+    """
+    step: int = original(directory)
+    call = sys._getframe(2).f_locals
+    is_ours = checkpoint.is_trained(directory) or sharing.has_ours(call.get("hooks"))
+    if "hooks" in call and is_ours and not sharing.is_private():
+        [step] = ending_agreement.of_root([step])
+    return step
+
+
+def train(
+    original: Callable[..., Any], estimator: Any, input_fn: Any, hooks: Any, listeners: Any
+) -> Any:
+    if sharing.is_private() or not sharing.has_ours(hooks):
+        return original(estimator, input_fn, hooks, listeners)
+    warm_start = estimator._warm_start_settings
+    if not peer.is_root():  # from a file that rank 0 may have alone
+        estimator._warm_start_settings = None
+    try:
+        with _within(_Training()):
+            return original(estimator, input_fn, hooks, listeners)
+    finally:
+        estimator._warm_start_settings = warm_start
+
+
+def make_input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
+    """Features, labels and hooks."""
+    training = _training.get()
+    if training is None or mode != _TRAIN:
+        return original(estimator, input_fn, mode)
+    data = estimator._call_input_fn(input_fn, mode)
+    if not isinstance(data, tf.data.Dataset):
+        return original(estimator, lambda: data, mode)
+    data, is_counted = evened(data)
+    first, second, hooks = original(estimator, lambda: data, mode)
+    if not is_counted:
+        return first, second, hooks
+    training.samples, batch = first, second
+    features, labels = batch if isinstance(batch, (list, tuple)) else (batch, None)
+    return features, labels, hooks
+
+
+def call_model(
+    original: Callable[..., Any], estimator: Any, features: Any, labels: Any, mode: str, config: Any
+) -> Any:
+    """Gradients, and the loss that is reported, are means over the samples of all peers."""
+    training = _training.get()
+    if training is None or training.samples is None or mode != _TRAIN:
+        spec = original(estimator, features, labels, mode, config)
+        if training is None and mode == _TRAIN and not sharing.is_private():
+            _warn_of_missing_hook()
+        return spec
+    weight = sample_weights.weight_of(training.samples)
+    with sample_weights.within(weight):
+        spec = original(estimator, features, labels, mode, config)
+    loss = ops.all_reduce(
+        sample_weights.weighted([spec.loss], weight)[0], op="mean", name="session/loss"
+    )
+    watch_instead(loss, tf.where(training.samples > 0, spec.loss, tf.zeros_like(spec.loss)))
+    return spec._replace(loss=loss)
+
+
+def _warn_of_missing_hook() -> None:
+    """Gradients are averaged, and nothing else."""
+    if peer.is_root() and gates.gates_of(tf.compat.v1.get_default_graph()):
+        warn(
+            "an Estimator trains with a distributed optimizer and without "
+            "BroadcastGlobalVariablesHook: give it to train(hooks=[...]) or TrainSpec. "
+            "Without it data of different lengths, losses and metrics are each peer's own"
+        )
+
+
+def evaluate(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    with _alone(original, estimator, args, kwargs):
+        return original(estimator, *args, **kwargs)
+
+
+def predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    predictions = original(estimator, *args, **kwargs)
+    while True:
+        with _alone(original, estimator, args, kwargs):  # not where the caller works
+            try:
+                prediction = next(predictions)
+            except StopIteration:
+                return
+        yield prediction
+
+
+@contextlib.contextmanager
+def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[None]:
+    """Within it this peer works with what was trained."""
+    call = inspect.signature(original).bind(estimator, *args, **kwargs)
+    values = checkpoint.variables(estimator.model_dir)
+    if values is not None and call.arguments.get("checkpoint_path") is not None:
+        values = {}
+    with private_work.private(), checkpoint.restored(values), _within(None):
+        yield
+
+
+def privately(original: Callable[..., Any], *args: Any) -> None:
+    """In a graph of its own, which may have the operation that trains."""
+    with private_work.private():
+        original(*args)
+
+
+def export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Rank 0 alone; the others get None."""
+    if checkpoint.variables(estimator.model_dir) is not None:
+        return None
+    with private_work.private():
+        return original(estimator, *args, **kwargs)
+
+
+def write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """The event files of an evaluation."""
+    if not checkpoint.is_restoring():
+        original(*args, **kwargs)
+
+
+def variable_names(original: Callable[..., Any], estimator: Any) -> Any:
+    values = checkpoint.variables(estimator.model_dir)
+    return original(estimator) if values is None else list(values)
+
+
+def variable_value(original: Callable[..., Any], estimator: Any, name: str) -> Any:
+    values = checkpoint.variables(estimator.model_dir)
+    return original(estimator, name) if values is None else values[name]
+
+
+def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
+    """What rank 0's last evaluation has found, on all peers."""
+    metrics, exports = original(executor)
+    if not sharing.is_private() and checkpoint.is_trained(executor.estimator.model_dir):
+        metrics = results.of_root(metrics)
+    return metrics, exports
+
+
+@contextlib.contextmanager
+def _within(training: _Training | None) -> Iterator[None]:
+    token = _training.set(training)
+    try:
+        yield
+    finally:
+        _training.reset(token)

@@ -1,0 +1,86 @@
+"""A hook that writes for all peers: it runs where rank 0 is, which may be another one later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import config, peer
+from kungfu_tf.tf1.session import needs_no_agreement
+from kungfu_tf.tf1.session.graph import extended
+
+v1 = tf.compat.v1
+
+
+class OfRank0(tf.compat.v1.train.SessionRunHook):
+    """Has a hook run from when on this peer is rank 0.
+
+    One that becomes it while it trains goes on with the files of the one that has left: for the
+    hook the session begins there, so that a saver saves at once.
+
+    Args:
+        hook: Of TensorFlow or of Estimator.
+        meanwhile: What runs until then.
+
+    Attributes:
+        hook: The same.
+    """
+
+    def __init__(self, hook: Any, meanwhile: Any = None) -> None:
+        self.hook = hook
+        self._now = meanwhile or v1.train.SessionRunHook()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the hook runs."""
+        return self._now is self.hook
+
+    def begin(self) -> None:
+        if peer.is_root():
+            self._now = self.hook
+        self._now.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._coord = coord
+        self._now.after_create_session(session, coord)
+
+    def before_run(self, run_context: Any) -> Any:
+        self._look(run_context.session)
+        return self._now.before_run(run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._now.after_run(run_context, run_values)
+
+    def end(self, session: Any) -> None:
+        self._look(session)
+        if not (_is_followed_up(self.hook) and _others_go_on()):
+            self._now.end(session)
+
+    def _look(self, session: Any) -> None:
+        """Begins if this peer has become rank 0."""
+        if self.has_begun or not peer.is_root():
+            return
+        self._now = self.hook
+        with session.graph.as_default(), extended(session.graph):
+            self.hook.begin()
+            if needs_no_agreement.is_saver(self.hook):
+                _adopt_checkpoints(self.hook)
+            self.hook.after_create_session(session, self._coord)
+
+
+def _is_followed_up(hook: Any) -> bool:
+    """Whether what it does at the end the next rank 0 does when it begins, in the same folder."""
+    return needs_no_agreement.is_saver(hook) or needs_no_agreement.is_evaluator(hook)
+
+
+def _others_go_on() -> bool:
+    """Whether this peer has left others, of whom one goes on in its place."""
+    return peer.detached() and not config.RELOADS.get()
+
+
+def _adopt_checkpoints(saver: Any) -> None:
+    """It keeps, and removes, those that are there, as one does that was restored."""
+    known = v1.train.get_checkpoint_state(saver._checkpoint_dir)
+    if known is not None:
+        saver._get_saver().recover_last_checkpoints(known.all_model_checkpoint_paths)

@@ -1,0 +1,25 @@
+"""Which sessions all peers take part in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf import peer
+from kungfu_tf.context import private_work
+from kungfu_tf.replicas import gates
+from kungfu_tf.upstream.hook import Hook
+
+
+def is_private() -> bool:
+    """Whether this peer is on its own."""
+    return peer.is_single_process() or private_work.is_private()
+
+
+def is_shared(graph: Any, hooks: list[Any]) -> bool:
+    """Whether all peers take part in a session of `graph`."""
+    return not is_private() and bool(gates.gates_of(graph) or has_ours(hooks))
+
+
+def has_ours(hooks: Any) -> bool:
+    """Whether one of ours is among the hooks."""
+    return any(isinstance(hook, Hook) for hook in hooks or [])
