@@ -30,7 +30,7 @@ def install(package: generations.Package) -> None:
     Raises:
         UnsupportedVersionError: It lacks what is needed.
     """
-    patches.install(_PATCHES, package, package.title, is_single_process=peer.is_single_process)
+    patches.install(PATCHES, package, package.title, is_single_process=peer.is_single_process)
 
 
 def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
@@ -67,7 +67,7 @@ def check_finite(original: Any, self: Any, grads: Any) -> Any:
 _OPTIMIZER = Owner(
     "LossScaleOptimizer", lambda package, name: package.module.optimizers.LossScaleOptimizer
 )
-_PATCHES = (
+PATCHES = (
     Patch(_OPTIMIZER, "apply", apply, "all peers skip a step or none"),
     Patch(_OPTIMIZER, "check_finite", check_finite, "all peers skip a step or none"),
 )
