@@ -40,20 +40,20 @@ def together() -> Iterator[None]:
     except LeaveTogether:
         raise
     except BaseException as error:
-        tell("fit", error)
+        announce_failure("fit", error)
         if isinstance(error, RuntimeError) and _REPLACED in str(error):
             raise KeyboardInterrupt from error
         raise
 
 
-def tell(what: str, error: BaseException) -> None:
+def announce_failure(what: str, error: BaseException) -> None:
     """Tells the others that this peer leaves what all do together, and why."""
     with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
         peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
         peer.begin_epoch()
 
 
-def meet(first: Callable[[], T]) -> T:
+def enter_new_epoch(first: Callable[[], T]) -> T:
     """Calls what all peers do first, in an epoch that nobody has interrupted."""
     while True:
         if peer.interrupted():
@@ -74,7 +74,7 @@ def _code(error: BaseException) -> int:
 def _reason(error: BaseException) -> str:
     name, text = type(error).__name__, str(error).strip()
     if isinstance(error, tf.errors.OpError):
-        lines = plain_message.message_of(error).strip().splitlines()
+        lines = plain_message.plain_message(error).strip().splitlines()
         said = dict.fromkeys(line for line in lines if not _WHERE.match(line))
         text = "; ".join(said) or text
     if len(text) > _LONGEST_REASON:

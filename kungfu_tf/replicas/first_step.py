@@ -74,7 +74,7 @@ def make_equal(model: Any) -> None:
     try:
         broadcast_variables([*model.weights, *states])
     except tf.errors.InvalidArgumentError as error:
-        why = plain_message.message_of(error)
+        why = plain_message.plain_message(error)
         raise tf.errors.InvalidArgumentError(
             None,
             None,

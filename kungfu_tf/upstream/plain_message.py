@@ -8,6 +8,6 @@ from typing import Any
 _OP = re.compile(r"\{\{function_node \S*?\}\}\s*|\s*\[Op:\S*?\](\s*name:\s*)?$")
 
 
-def message_of(error: Any) -> str:
+def plain_message(error: Any) -> str:
     """The message of a `tf.errors.OpError`."""
     return _OP.sub("", error.message)

@@ -46,7 +46,7 @@ def check(
     more = [may_stop_early, ordinals.algorithms.next, places]
     codes = np.array([*map(_code, mine.values()), *more], np.int64)
     try:
-        gathered = failing_together.meet(
+        gathered = failing_together.enter_new_epoch(
             lambda: ops.all_gather(codes, name="fit/arguments").numpy()
         )
     except (tf.errors.UnavailableError, tf.errors.DeadlineExceededError) as error:
@@ -65,18 +65,18 @@ def check(
     return bool(stops.any())
 
 
-def of_root(values: Sequence[int]) -> list[int]:
+def from_root(values: Sequence[int]) -> list[int]:
     """Rank 0's integers, on every peer."""
     return [int(v) for v in ops.broadcast(np.array(values, np.int64), name="fit/of_root").numpy()]
 
 
-def joined(values: Sequence[int]) -> list[int]:
+def gather_ints(values: Sequence[int]) -> list[int]:
     """The integers of all peers, in rank order; they may have different numbers of them."""
     mine = np.array(values, np.int64)
     return [int(v) for v in ops.all_gather(mine, concat=True, name="fit/joined").numpy()]
 
 
-def all_say(yes: bool) -> bool:
+def all_agree(yes: bool) -> bool:
     """Whether every peer does."""
     return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_say"))
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 _LATER = 0.1  # seconds
 
 
-class Passes:
+class BackgroundIterators:
     """A dataset whose iterators, of which Keras uses one at a time, are dropped elsewhere.
 
     Args:

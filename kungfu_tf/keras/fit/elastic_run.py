@@ -95,7 +95,7 @@ class ElasticRun:
         size = -1 if size is None else size
         place = position.epoch, position.sample, self.step, self.before, self.trained
         mine = [*more, *place, size, *position.gaps]
-        return agreement.joined(mine if peer.is_root() else [])
+        return agreement.gather_ints(mine if peer.is_root() else [])
 
     def be_at(self, told: list[int]) -> None:
         """Is where rank 0 is."""

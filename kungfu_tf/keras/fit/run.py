@@ -19,7 +19,7 @@ from kungfu_tf.context.running_fit import Fit, current, followed, running
 from kungfu_tf.keras.callbacks.metric_average import MetricAverageCallback
 from kungfu_tf.keras.fit import agreement, callbacks, executions, loss_means, misuse_warnings
 from kungfu_tf.keras.fit.asynchronous import is_synchronous
-from kungfu_tf.keras.fit.background_iterators import Passes
+from kungfu_tf.keras.fit.background_iterators import BackgroundIterators
 from kungfu_tf.keras.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.membership import failing_together
 from kungfu_tf.replicas import first_step, metrics, randomness
@@ -115,7 +115,7 @@ def results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     if not logs:  # no batches here; those of others count
         logs = model.get_metrics_result()
     results = original(model, logs)
-    return metrics.averaged(logs) if agreement.all_say(results is logs) else results
+    return metrics.averaged(logs) if agreement.all_agree(results is logs) else results
 
 
 def first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
@@ -125,7 +125,7 @@ def first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -
         return args[1], 0
     counters = original(model, *args)
     is_shared = fit is not None and fit.is_shared
-    return tuple(agreement.of_root(counters)) if is_shared else counters
+    return tuple(agreement.from_root(counters)) if is_shared else counters
 
 
 def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
@@ -185,9 +185,9 @@ def _in_passes(dataset: Any, data: EvenAdapter | None) -> Any:
     if fit is None or not fit.is_shared:
         return dataset
     if data is not None and dataset is data.get_dataset():  # not what tf.distribute made of it
-        passes = Passes(dataset, data.looking_at_the_first_batch)
+        passes = BackgroundIterators(dataset, data.looking_at_the_first_batch)
     else:
-        passes = Passes(dataset)
+        passes = BackgroundIterators(dataset)
     fit.passes.callback(passes.close)
     return passes
 

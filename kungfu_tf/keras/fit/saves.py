@@ -59,7 +59,9 @@ def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[C
     All peers must call it.
     """
     mine = list(_rhythms(fit.model, callbacks)) if peer.is_root() else []
-    numbers = iter(agreement.joined([n for rhythm in mine for n in dataclasses.astuple(rhythm)]))
+    numbers = iter(
+        agreement.gather_ints([n for rhythm in mine for n in dataclasses.astuple(rhythm)])
+    )
     fields = [numbers] * len(dataclasses.fields(_Rhythm))
     rhythms = [_Rhythm(*of_one) for of_one in zip(*fields, strict=True)]
     if not rhythms:

@@ -67,7 +67,7 @@ class StopTogether(Callback):
         """What BackupAndRestore found, on rank 0, holds for all. (Keras 2 asks later.)"""
         del logs
         if generations.package_of(self.model).generation == 3:
-            (epoch,) = agreement.of_root([self.model._initial_epoch or 0])
+            (epoch,) = agreement.from_root([self.model._initial_epoch or 0])
             self.model._initial_epoch = epoch or None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

@@ -12,9 +12,9 @@ from kungfu_tf import config, peer
 from kungfu_tf.replicas import gates
 from kungfu_tf.replicas.graph_average import AverageAtEnd
 from kungfu_tf.tf1.hooks.broadcast import BroadcastGlobalVariablesHook
-from kungfu_tf.tf1.session import ending_agreement, needs_no_agreement, saves
+from kungfu_tf.tf1.session import ending_agreement, hook_kinds, saves
 from kungfu_tf.tf1.session.ending_agreement import Reason
-from kungfu_tf.tf1.session.rank0 import OfRank0
+from kungfu_tf.tf1.session.rank0 import RunsOnRank0
 from kungfu_tf.upstream.hook import Hook
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
     ours = sorted((h for h in ours if h not in equal), key=lambda hook: not hook.changes_peers)
     ours = [*(equal or [BroadcastGlobalVariablesHook()]), *ours]
-    last = _Last(nans, stop, is_calm=all(map(needs_no_agreement.is_calm, others)))
+    last = _Last(nans, stop, needs_no_agreement=all(map(hook_kinds.needs_no_agreement, others)))
     average: list[Any] = []
     if saves.can_average():
         savers = [hook for hook in watched if _is_plain_saver(hook)]
@@ -72,10 +72,10 @@ def _as_here(hook: Any) -> Any:
     if isinstance(hook, v1.train.LoggingTensorHook) and prints:
         return hook
     if isinstance(hook, v1.train.StepCounterHook) and prints:
-        return OfRank0(hook, meanwhile=_without_files(hook))
-    if needs_no_agreement.stops_by_files(hook):
+        return RunsOnRank0(hook, meanwhile=_without_files(hook))
+    if hook_kinds.stops_by_files(hook):
         return _by_files_of_rank_0(hook)
-    return OfRank0(hook) if needs_no_agreement.writes(hook) else hook
+    return RunsOnRank0(hook) if hook_kinds.writes(hook) else hook
 
 
 def _without_files(counter: Any) -> Any:
@@ -93,7 +93,7 @@ def _by_files_of_rank_0(hook: Any) -> Any:
 
 
 def _is_plain_saver(hook: Any) -> bool:
-    return isinstance(hook, OfRank0) and type(hook.hook) is v1.train.CheckpointSaverHook
+    return isinstance(hook, RunsOnRank0) and type(hook.hook) is v1.train.CheckpointSaverHook
 
 
 class _First(tf.compat.v1.train.SessionRunHook):
@@ -127,10 +127,10 @@ class _Last(tf.compat.v1.train.SessionRunHook):
     stops, until it closes the session.
     """
 
-    def __init__(self, nans: list[_Nan], stop: Stop, is_calm: bool) -> None:
+    def __init__(self, nans: list[_Nan], stop: Stop, needs_no_agreement: bool) -> None:
         self._nans = nans
         self._stop = stop
-        self._is_calm_here = is_calm
+        self._needs_none_here = needs_no_agreement
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         del session, coord
@@ -146,7 +146,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
-        return not self._is_calm and gates.trains(run_context)
+        return not self._needs_no_agreement and gates.trains(run_context)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stops all peers if a hook of one has asked for it."""
@@ -168,8 +168,8 @@ class _Last(tf.compat.v1.train.SessionRunHook):
     def _agree(self) -> None:
         """Whether they meet after each step."""
         self._peers = None if peer.joining() else peer.epoch()
-        reason = Reason.NONE if self._is_calm_here else Reason.STOP
-        self._is_calm = ending_agreement.all_go_on(reason)
+        reason = Reason.NONE if self._needs_none_here else Reason.STOP
+        self._needs_no_agreement = ending_agreement.all_go_on(reason)
 
     def end(self, session: Any) -> None:
         """What rank 0 writes at the end is there when others go on."""

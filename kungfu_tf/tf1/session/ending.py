@@ -69,7 +69,7 @@ def tell(session: Any, error: BaseException) -> None:
     """Ends the step, or the session, on all peers because of an error of this one; says it once."""
     if getattr(session, "_kungfu_told", None) is not error:
         session._kungfu_told = error
-        failing_together.tell("the session", error)
+        failing_together.announce_failure("the session", error)
 
 
 def _is_of_peers(error: Any) -> bool:

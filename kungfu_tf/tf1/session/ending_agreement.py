@@ -92,7 +92,7 @@ def reasons(mine: Reason) -> list[Reason]:
     return [Reason(reason) for reason in gathered]
 
 
-def of_root(values: Iterable[int]) -> list[int]:
+def from_root(values: Iterable[int]) -> list[int]:
     """Rank 0's integers, on every peer."""
     with eager.eager_mode():
         sent = ops.broadcast(np.array(list(values), np.int64), name="session/of_root")

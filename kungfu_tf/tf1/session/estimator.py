@@ -49,7 +49,7 @@ def first_step(original: Callable[..., Any], directory: Any) -> int:
     call = sys._getframe(2).f_locals
     is_ours = checkpoint.is_trained(directory) or sharing.has_ours(call.get("hooks"))
     if "hooks" in call and is_ours and not sharing.is_private():
-        [step] = ending_agreement.of_root([step])
+        [step] = ending_agreement.from_root([step])
     return step
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import config, peer
-from kungfu_tf.tf1.session import needs_no_agreement
+from kungfu_tf.tf1.session import hook_kinds
 from kungfu_tf.tf1.session.graph import extended
 
 v1 = tf.compat.v1
 
 
-class OfRank0(tf.compat.v1.train.SessionRunHook):
+class RunsOnRank0(tf.compat.v1.train.SessionRunHook):
     """Has a hook run from when on this peer is rank 0.
 
     One that becomes it while it trains goes on with the files of the one that has left: for the
@@ -64,14 +64,14 @@ class OfRank0(tf.compat.v1.train.SessionRunHook):
         self._now = self.hook
         with session.graph.as_default(), extended(session.graph):
             self.hook.begin()
-            if needs_no_agreement.is_saver(self.hook):
+            if hook_kinds.is_saver(self.hook):
                 _adopt_checkpoints(self.hook)
             self.hook.after_create_session(session, self._coord)
 
 
 def _is_followed_up(hook: Any) -> bool:
     """Whether what it does at the end the next rank 0 does when it begins, in the same folder."""
-    return needs_no_agreement.is_saver(hook) or needs_no_agreement.is_evaluator(hook)
+    return hook_kinds.is_saver(hook) or hook_kinds.is_evaluator(hook)
 
 
 def _others_go_on() -> bool:

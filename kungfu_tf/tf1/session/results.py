@@ -20,7 +20,7 @@ def of_root(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
         arrays: dict[str, Any] = {name: np.asarray(value) for name, value in metrics.items()}
         np.savez(file, **arrays)
         mine = file.getvalue()
-    [length] = ending_agreement.of_root([len(mine)])
+    [length] = ending_agreement.from_root([len(mine)])
     if length == 0:
         return None
     sent = np.frombuffer(mine if is_root else bytes(length), np.uint8)

@@ -11,7 +11,7 @@ from kungfu_tf import peer
 from kungfu_tf.context import trained_variables
 from kungfu_tf.replicas import gates
 from kungfu_tf.replicas.graph_average import assigned_means
-from kungfu_tf.tf1.session.rank0 import OfRank0
+from kungfu_tf.tf1.session.rank0 import RunsOnRank0
 
 v1 = tf.compat.v1
 
@@ -32,7 +32,7 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
         savers: `OfRank0`s around `CheckpointSaverHook`s, which it calls in their place.
     """
 
-    def __init__(self, savers: Sequence[OfRank0]) -> None:
+    def __init__(self, savers: Sequence[RunsOnRank0]) -> None:
         self._savers = savers
 
     def begin(self) -> None:

@@ -10,7 +10,7 @@ from harness import Skip, each
 from support import operations_done
 
 import kungfu_tf as kf
-from kungfu_tf.exchange import wrap
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
 

@@ -20,7 +20,7 @@ from support import logged, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf import peer
-from kungfu_tf.exchange import wrap
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import Algorithm
 from kungfu_tf.tf1.session import ending_agreement

@@ -25,7 +25,7 @@ FOLDER = Path(sys.argv[2]).parent
 keras = tf.keras
 
 
-class Passes(keras.callbacks.Callback):
+class BackgroundIterators(keras.callbacks.Callback):
     """Counts the executions of this peer since there are so many peers, in each epoch."""
 
     def __init__(self):
@@ -42,7 +42,7 @@ class Passes(keras.callbacks.Callback):
         self.after(self.epoch, kf.size(), kf.rank(), self.made)
 
 
-class Changes(Passes):
+class Changes(BackgroundIterators):
     """Changes the peers when all but the last one are through, and notes every model before."""
 
     def __init__(self, server):
@@ -96,7 +96,7 @@ class Changes(Passes):
         return weights_of(self.model)
 
 
-class InTheMiddle(Passes):
+class InTheMiddle(BackgroundIterators):
     """Rank 0 asks for less peers when it is ahead of rank 1; later the last one stops all."""
 
     def __init__(self):

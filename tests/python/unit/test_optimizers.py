@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf.exchange import wrap
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations
 

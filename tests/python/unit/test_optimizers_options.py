@@ -12,7 +12,7 @@ import tensorflow as tf
 from kungfu_tf import peer
 from kungfu_tf.callbacks import BroadcastGlobalVariablesCallback
 from kungfu_tf.context.running_fit import Fit, running
-from kungfu_tf.exchange import wrap
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations
 

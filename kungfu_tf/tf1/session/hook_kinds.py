@@ -17,7 +17,7 @@ _WRITERS = (
 )
 # What these do needs no agreement in each step. (If of several StopAtSteps one is the first, those
 # that go on learn it before their next step.)
-_CALM = (
+_NEED_NO_AGREEMENT = (
     *_WRITERS,
     v1.train.FeedFnHook,
     v1.train.FinalOpsHook,
@@ -46,9 +46,9 @@ def stops_by_files(hook: Any) -> bool:
     return _is_estimators(hook, "_StopOnPredicateHook")
 
 
-def is_calm(hook: Any) -> bool:
+def needs_no_agreement(hook: Any) -> bool:
     """Whether it neither stops the training on this peer alone nor takes long."""
-    return type(hook) in _CALM and not getattr(hook, "_listeners", [])
+    return type(hook) in _NEED_NO_AGREEMENT and not getattr(hook, "_listeners", [])
 
 
 def _is_estimators(hook: Any, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.keras.fit.background_iterators import Passes
+from kungfu_tf.keras.fit.background_iterators import BackgroundIterators
 
 SECONDS = 60
 HERE = threading.get_ident
@@ -24,7 +24,7 @@ def noting(iterator: Any) -> queue.SimpleQueue[int]:
 
 
 def test_the_next_pass_ends_the_last_one_elsewhere() -> None:
-    passes = Passes(tf.data.Dataset.range(3))
+    passes = BackgroundIterators(tf.data.Dataset.range(3))
     over = iter(passes)
     threads = noting(over)
     del over
@@ -33,7 +33,7 @@ def test_the_next_pass_ends_the_last_one_elsewhere() -> None:
 
 
 def test_the_last_pass_ends_elsewhere() -> None:
-    passes = Passes(tf.data.Dataset.range(3))
+    passes = BackgroundIterators(tf.data.Dataset.range(3))
     threads = noting(iter(passes))
     passes.close()
     assert threads.get(timeout=SECONDS) != HERE()
@@ -42,7 +42,7 @@ def test_the_last_pass_ends_elsewhere() -> None:
 def test_what_caches_in_a_file_ends_a_pass_before_the_next(tmp_path: Path) -> None:
     """Two must not write the file at a time."""
     numbers = tf.data.Dataset.range(3).cache(str(tmp_path / "cache"))
-    passes = Passes(tf.data.Dataset.zip((numbers, numbers)).map(lambda a, b: a + b))
+    passes = BackgroundIterators(tf.data.Dataset.zip((numbers, numbers)).map(lambda a, b: a + b))
     threads = noting(iter(passes))
     assert threads.get(timeout=0) == HERE()
 
@@ -59,7 +59,7 @@ def test_a_pass_through_another_dataset() -> None:
         return tf.numpy_function(lambda n: looked.append(int(n)) or n, [number], tf.int64)
 
     dataset = shuffled()
-    passes = Passes(dataset, lambda: None if looked else dataset.map(look))
+    passes = BackgroundIterators(dataset, lambda: None if looked else dataset.map(look))
     seen = [[int(number) for number in passes] for _ in range(3)]
     expected = shuffled()
     assert seen == [[int(number) for number in expected] for _ in range(3)]
@@ -67,13 +67,13 @@ def test_a_pass_through_another_dataset() -> None:
 
 
 def test_what_caches_in_memory_need_not() -> None:
-    passes = Passes(tf.data.Dataset.range(3).cache())
+    passes = BackgroundIterators(tf.data.Dataset.range(3).cache())
     threads = noting(iter(passes))
     assert threads.empty()
 
 
 def test_it_looks_like_the_dataset() -> None:
     dataset = tf.data.Dataset.range(3)
-    passes = Passes(dataset)
+    passes = BackgroundIterators(dataset)
     assert passes.element_spec == dataset.element_spec
     assert int(tf.data.experimental.cardinality(passes)) == 3
