@@ -15,7 +15,7 @@ from typing import TypeVar
 import tensorflow as tf
 
 from kungfu_tf import errors, peer
-from kungfu_tf.upstream import plain_message
+from kungfu_tf.upstream.plain_message import plain_message
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def _code(error: BaseException) -> int:
 def _reason(error: BaseException) -> str:
     name, text = type(error).__name__, str(error).strip()
     if isinstance(error, tf.errors.OpError):
-        lines = plain_message.plain_message(error).strip().splitlines()
+        lines = plain_message(error).strip().splitlines()
         said = dict.fromkeys(line for line in lines if not _WHERE.match(line))
         text = "; ".join(said) or text
     if len(text) > _LONGEST_REASON:

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from kungfu_tf.replicas import randomness
 from kungfu_tf.replicas.broadcast import broadcast_variables
-from kungfu_tf.upstream import generations, plain_message
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.plain_message import plain_message
 from kungfu_tf.upstream.warn import warn
 
 
@@ -74,7 +75,7 @@ def make_equal(model: Any) -> None:
     try:
         broadcast_variables([*model.weights, *states])
     except tf.errors.InvalidArgumentError as error:
-        why = plain_message.plain_message(error)
+        why = plain_message(error)
         raise tf.errors.InvalidArgumentError(
             None,
             None,

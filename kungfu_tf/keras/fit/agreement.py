@@ -13,7 +13,8 @@ from kungfu_tf import ops, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.keras.fit import executions
 from kungfu_tf.membership import failing_together
-from kungfu_tf.upstream import generations, plain_message
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.plain_message import plain_message
 
 
 def check(
@@ -50,7 +51,7 @@ def check(
             lambda: ops.all_gather(codes, name="fit/arguments").numpy()
         )
     except (tf.errors.UnavailableError, tf.errors.DeadlineExceededError) as error:
-        message = f"not all peers call fit, as all must: {plain_message.message_of(error)}"
+        message = f"not all peers call fit, as all must: {plain_message(error)}"
         raise type(error)(None, None, message) from None
     for i, argument in enumerate(mine):
         column = gathered[:, i]

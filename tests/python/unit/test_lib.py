@@ -1,4 +1,4 @@
-"""_lib: the right libraries, or a clear error."""
+"""The native libraries: the right libraries, or a clear error."""
 
 from __future__ import annotations
 
