@@ -18,6 +18,7 @@ import kungfu_tf as kf
 from kungfu_tf.keras.layers.moments import moments
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.replicas import sample_weights
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 4}]
 TOLERANCE = 1e-12
@@ -57,7 +58,7 @@ def outputs_and_gradients(layer, x, factors, mask=None):
         tape.watch(x)
         y = layer(x, training=True, **({} if mask is None else {"mask": mask}))
         loss = tf.reduce_sum(tf.cast(tf.sin(y), x.dtype) * factors)
-    sources = [x, *map(kf._keras.native, layer.trainable_variables)]
+    sources = [x, *map(generations.native, layer.trainable_variables)]
     return y, *tape.gradient(loss, sources)
 
 

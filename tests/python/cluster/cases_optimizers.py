@@ -14,6 +14,7 @@ from kungfu_tf import errors
 from kungfu_tf.exchange.buckets import mean_gradients
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import AdaptiveSGDOptimizer, SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 2}]
 TOLERANCE = 1e-12
@@ -272,7 +273,7 @@ def training_step(optimizer, variable):
 
 
 def _state(optimizer):
-    return [v for part in kf._keras.parts_of(optimizer) for v in kf._keras.variables_of(part)]
+    return [v for part in generations.parts_of(optimizer) for v in generations.variables_of(part)]
 
 
 def case_peers_at_different_steps_are_told():
