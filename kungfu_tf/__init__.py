@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     )
     from kungfu_tf._average import average_variables
     from kungfu_tf._monitor import Monitor
-    from kungfu_tf.launching import launch
+    from kungfu_tf.function_launch import launch
     from kungfu_tf.monitoring import (
         calc_stats,
         check_interference,
@@ -126,7 +126,7 @@ _MODULE_OF = {
     "average_variables": "_average",
     "calc_stats": "monitoring",
     "check_interference": "monitoring",
-    "launch": "launching",
+    "launch": "function_launch",
     "log_stats": "monitoring",
     "print_strategy_stats": "monitoring",
 }

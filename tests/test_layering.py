@@ -40,7 +40,7 @@ PYTHON_LAYERS: Layers = (
     {"_average", "data", "policy"},
     {"_monitor", "initializer", "variables"},
     {"_callback", "_endpoint", "_gate", "_hook", "_weight", "monitoring"},
-    {"_progress", "_size_plan", "launching", "ops"},
+    {"_progress", "_size_plan", "function_launch", "ops"},
     {"_measured", "_sharing", "peer"},
     {"launcher"},
     {"_environment"},
@@ -78,8 +78,8 @@ PYTHON_WITHOUT_TENSORFLOW = {
     "_version",
     "config",
     "errors",
+    "function_launch",
     "launcher",
-    "launching",
     "peer",
 }
 

@@ -315,7 +315,7 @@ def test_two_hosts_without_a_secret_are_refused(kungfu_run: "Jobs") -> None:
 
 def test_the_launcher_needs_the_standard_library_only(kungfu_run: "Jobs") -> None:
     script = """
-import sys, kungfu_tf.launcher.main
+import sys, kungfu_tf.launcher.command.kungfu_run
 names = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(sorted(names - {'__main__'}))
 """

@@ -1,0 +1,1 @@
+"""How the parts of a job speak to each other: sockets, their protocols and secrets, signals."""

@@ -1,0 +1,1 @@
+"""The command line, and what else the user gives."""
