@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kungfu_tf.function_launch import channel, programs
 from kungfu_tf.function_launch.report import Report
 from kungfu_tf.launcher.command import kungfu_run as launcher
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.output import summary
 from kungfu_tf.launcher.processes import peer_process

@@ -104,7 +104,7 @@ except kf.errors.FailedPreconditionError as error:
 
 @contextlib.contextmanager
 def config_server(port: int, *words: str) -> Iterator[Client]:
-    module = "kungfu_tf.launcher.document.config_server"
+    module = "kungfu_tf.launcher.command.kungfu_config_server"
     command = [sys.executable, "-m", module, "-port", str(port), *words]
     environ = {**os.environ, "KUNGFU_CONFIG_TOKEN": TOKEN}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:

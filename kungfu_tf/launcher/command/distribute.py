@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kungfu_tf.launcher.channels.signals import SignalPipe
-from kungfu_tf.launcher.options import flags, given_secrets
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options import command_line, given_secrets
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.output.job_output import STREAMS, Output
 from kungfu_tf.launcher.output.output_wait import Patience
@@ -73,9 +73,9 @@ def _main(
 ) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        options = flags.parse(words)
+        options = command_line.parse(words)
         return call_all(plan(words, options), options)
-    except flags.HelpRequested:
+    except command_line.HelpRequested:
         print(usage, end="")
         return 0
     except LaunchError as error:

@@ -13,9 +13,11 @@ from kungfu_tf.launcher.channels.control import EARLIER, ControlServer
 from kungfu_tf.launcher.channels.debug_server import DebugServer
 from kungfu_tf.launcher.channels.heartbeat import Silence
 from kungfu_tf.launcher.channels.signals import SignalPipe
-from kungfu_tf.launcher.deciding.director import Director, Leader, Rules
+from kungfu_tf.launcher.deciding.director import Director, Rules
 from kungfu_tf.launcher.deciding.follower import Follower
-from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers, Link
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
+from kungfu_tf.launcher.deciding.runner_link import Link
 from kungfu_tf.launcher.document import config_source
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.launch_error import LaunchError

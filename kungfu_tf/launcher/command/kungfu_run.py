@@ -15,8 +15,8 @@ from kungfu_tf.launcher.channels.signals import SignalPipe
 from kungfu_tf.launcher.command import resizing
 from kungfu_tf.launcher.command.job_loop import JobLoop
 from kungfu_tf.launcher.document import first_document
-from kungfu_tf.launcher.options import flags, given_secrets
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options import command_line, flags, given_secrets
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.given_secrets import Given
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import counted
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _open_standard_descriptors()
     try:
-        options = flags.parse(sys.argv[1:] if arguments is None else arguments)
+        options = command_line.parse(sys.argv[1:] if arguments is None else arguments)
         if options.resize is not None:
             print(resizing.run(options, os.environ))
             return 0
         return run(options, os.environ).code
-    except flags.HelpRequested:
+    except command_line.HelpRequested:
         print(flags.help_text(), end="")
         return 0
     except LaunchError as error:

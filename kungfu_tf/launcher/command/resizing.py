@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kungfu_tf.launcher.document.config_client import Client, Conflict, Problem
 from kungfu_tf.launcher.options import given_secrets
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import counted
 from kungfu_tf.launcher.processes import run_directory

@@ -1,6 +1,6 @@
 """What the runner of a host that does not lead is told, and tells.
 
-The other side of leader_of_others.py.
+The other side of leader_of_others.py; runner_link.py has the lines.
 """
 
 import collections
@@ -14,7 +14,8 @@ from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
 from kungfu_tf.launcher.channels.handshake import Asking
 from kungfu_tf.launcher.deciding.director import LOST, Host
-from kungfu_tf.launcher.deciding.leader_of_others import (
+from kungfu_tf.launcher.deciding.runner_link import (
+    BEAT,
     COMING_DEADLINE,
     HANDSHAKE_DEADLINE,
     SILENT,
@@ -23,7 +24,6 @@ from kungfu_tf.launcher.deciding.leader_of_others import (
 )
 from kungfu_tf.launcher.placing.cluster import Cluster
 
-_BEAT = 1.0
 _AGAIN = 0.3
 _LEAVING = 5.0
 
@@ -122,7 +122,7 @@ class Follower:
             return
         if self._connection is not None:
             if now >= self._beat:
-                self._beat = now + _BEAT
+                self._beat = now + BEAT
                 self._tell("alive")
                 if now - self._connection.heard > SILENT:
                     self._connections.close(self._connection)

@@ -1,58 +1,34 @@
-"""The first host's runner and the others, over TCP.
+"""The runner of the first host, which decides for those of the others (runner_link.py)."""
 
-After the handshake (handshake.py): UTF-8 lines that end in a newline and have at most 64 KiB before
-it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side's host.
-
-  other -> first   alive                                 every second
-                   started <number> <peer>               a newcomer has a name
-                   ready <number>                        it asks to be taken in
-                   entered <number> <version>            a peer has gone over to a membership
-                   propose <number> [<size>]             it asks for another number of peers
-                   ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
-                   end <signal> <code>                   all shall end
-  first -> other   alive                                 every second
-                   start <number> <version>              start a newcomer
-                   dismiss <number> | forgive <number>   end it | how it ended concerns nobody
-                   publish <version> <since> <peers> <numbers>
-                                                         tell them who takes part (control.py)
-                   proposed <number>                     the answer to the oldest question
-                   refused <number> <text>
-                   failed <peer> <text> | left <peer>    tell all
-                   end <signal> <code>                   stop all
-                   over <code> <again> <failure>         nothing of the job lives; it is started
-                                                         anew with so many peers, 0: it is not;
-                                                         failure: because of one, 0 or 1
-
-Whatever else arrives costs its sender the connection.
-"""
-
-import dataclasses
 import errno
 import math
 import os
 import re
-import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
-from kungfu_tf.launcher.channels.credentials import Credentials
 from kungfu_tf.launcher.channels.handshake import Asked
-from kungfu_tf.launcher.deciding.director import Host, Leader, Rules
+from kungfu_tf.launcher.deciding.director import Host, Rules
+from kungfu_tf.launcher.deciding.far_host import FarHost
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.runner_link import (
+    BEAT,
+    COMING_DEADLINE,
+    HANDSHAKE_DEADLINE,
+    SILENT,
+    Link,
+    keep_alive,
+)
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing.cluster import Cluster
 from kungfu_tf.launcher.placing.hosts import IPAddress
 
-HANDSHAKE_DEADLINE = 5.0
-COMING_DEADLINE = 300.0
-SILENT = 60.0  # seconds after which a runner is given up
 MOST_STRANGERS = 64
 
-_BEAT = 1.0
 _LEAVING = 5.0
-_UNACKNOWLEDGED = 5000  # milliseconds
 
 _NUMBER = "([0-9]{1,7})"
 _LINES = {
@@ -63,75 +39,6 @@ _LINES = {
     "ended": re.compile(f"{_NUMBER} (-?[0-9]{{1,3}}) ([01])"),
     "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Link:
-    """How the runners of a job reach each other.
-
-    Attributes:
-        credentials: What they prove to each other.
-        port: Where that of the first host listens.
-        selector: Of this runner's event loop.
-    """
-
-    credentials: Credentials
-    port: int
-    selector: selectors.BaseSelector
-
-
-def keep_alive(connected: socket.socket) -> None:
-    """Lets the kernel notice within some seconds that the other host is gone."""
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)
-
-
-class _Far:
-    """A Host that is told by lines; those of before it has come wait for it."""
-
-    def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
-        self._send = send
-        self._waiting: list[str] = []
-        self.connection: Connection | None = None
-        self.gone = False
-
-    def connect(self, connection: Connection) -> None:
-        self.connection = connection
-        waiting, self._waiting = self._waiting, []
-        for line in waiting:
-            self.say(line)
-
-    def say(self, line: str) -> None:
-        if self.connection is not None:
-            self._send(self.connection, line.encode()[:LONGEST_LINE] + b"\n")
-        elif not self.gone:
-            self._waiting.append(line)
-
-    def start(self, number: int, version: int) -> None:
-        self.say(f"start {number} {version}")
-
-    def dismiss(self, number: int) -> None:
-        self.say(f"dismiss {number}")
-
-    def forgive(self, number: int) -> None:
-        self.say(f"forgive {number}")
-
-    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        numbers = ",".join(map(str, told))
-        self.say(f"publish {version} {since} {','.join(peers) or '-'} {numbers}")
-
-    def failed(self, peer: str, text: str) -> None:
-        self.say(f"failed {peer} {one_line(text)}")
-
-    def left(self, peer: str) -> None:
-        self.say(f"left {peer}")
-
-    def end(self, first: int, code: int) -> None:
-        self.say(f"end {first} {code}")
 
 
 class LeaderOfOthers(Leader):
@@ -157,7 +64,9 @@ class LeaderOfOthers(Leader):
         say: Callable[[str], None],
     ) -> None:
         self._others = {
-            host.address: _Far(self._send) for host in cluster.hosts if host.address != cluster.here
+            host.address: FarHost(self._send)
+            for host in cluster.hosts
+            if host.address != cluster.here
         }
         super().__init__(cluster, {cluster.here: own, **self._others}, rules, say=say)
         self._credentials = link.credentials
@@ -191,7 +100,7 @@ class LeaderOfOthers(Leader):
             for far in self._others.values():
                 far.say(f"over {self.code} {self.again or 0} {int(self.recovering)}")
         if now >= self._beat:
-            self._beat = now + _BEAT
+            self._beat = now + BEAT
             for connection in list(self._addresses):
                 self._send(connection, b"alive\n")
                 if now - connection.heard > SILENT:
@@ -260,7 +169,7 @@ class LeaderOfOthers(Leader):
             self.ended(number, int(str(more[0])), stopped=more[1] == "1")
         return True
 
-    def _answer(self, far: _Far, number: int) -> Callable[[str | None], None]:
+    def _answer(self, far: FarHost, number: int) -> Callable[[str | None], None]:
         def answer(refusal: str | None) -> None:
             far.say(
                 f"proposed {number}" if refusal is None else f"refused {number} {one_line(refusal)}"

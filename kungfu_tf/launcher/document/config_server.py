@@ -1,4 +1,4 @@
-"""`kungfu-config-server`: keeps the cluster document of a job, and tells of its changes.
+"""Keeps the cluster document of a job, and tells of its changes.
 
 GET  /get                  the document; 404 if there is none
 GET  /get?unless=3&wait=20 the same as soon as its version is not 3, or after 20 s
@@ -9,43 +9,19 @@ POST /stop                 ends the server
 """
 
 import math
-import os
 import selectors
-import signal
 import socket
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
-from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.json_http import HttpServer, Reply, Request
 from kungfu_tf.launcher.document import cluster_store
 from kungfu_tf.launcher.document.cluster_store import ClusterStore, Conflict
-from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
 LONGEST_WAIT = 60.0
-DEFAULT_PORT = 9100
-
-_TICK = 0.5
-_USAGE = "usage: kungfu-config-server [-host IP] [-port PORT] [-file FILE] [-init FILE]"
-_HELP = f"""\
-{_USAGE}
-
-Keeps the cluster document of a job that changes its size: kungfu-run -w -config-server URL.
-
-  -host IP     where it listens (default 127.0.0.1)
-  -port PORT   (default {DEFAULT_PORT}; 0: any that is free)
-  -file FILE   keeps the document there, so that it survives the server
-  -init FILE   the document to begin with, where there is none
-
-Environment: KUNGFU_CONFIG_TOKEN, or KUNGFU_CONFIG_TOKEN_FILE names a file whose first line it is;
-each request must bring it: Authorization: Bearer TOKEN.
-
-{__doc__.partition(chr(10))[2]}"""
 
 
 class ConfigServer:
@@ -147,52 +123,6 @@ def _error(text: str) -> dict[str, Any]:
     return {"error": text}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Runs until it is told to end."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if any(word.lstrip("-") in ("h", "help") for word in words):
-        print(_HELP, end="")
-        return 0
-    try:
-        return _serve(_options(words), os.environ)
-    except LaunchError as error:
-        print(f"kungfu-config-server: {error}", file=sys.stderr)
-        return error.exit_code
-
-
-def _options(words: list[str]) -> dict[str, str]:
-    options = {"host": "127.0.0.1", "port": str(DEFAULT_PORT), "file": "", "init": ""}
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or name not in options:
-            raise LaunchError(f"there is no '{word}'\n{_USAGE}")
-        if not equals and not words:
-            raise LaunchError(f"-{name} needs a value\n{_USAGE}")
-        options[name] = value if equals else words.pop(0)
-    if not options["port"].isdecimal() or int(options["port"]) > 65535:
-        raise LaunchError(f"-port: '{options['port']}' is not a port")
-    return options
-
-
-def _serve(options: Mapping[str, str], environ: Mapping[str, str]) -> int:
-    token = given_secrets.needed(given_secrets.config_token(environ))
-    kept = _open_store(options["file"], options["init"])
-    listener = listen(options["host"], int(options["port"]))
-    stopped: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: stopped.append(128 + number))
-    with selectors.DefaultSelector() as selector:
-        server = ConfigServer(kept, listener, token, selector, lambda: stopped.append(0))
-        host, port = listener.getsockname()[:2]
-        print(f"kungfu-config-server: http://{host}:{port}", flush=True)
-        while not stopped:
-            event_turn.take(selector, selector.select(_TICK))
-            server.advance()
-        server.close()
-    return stopped[0]
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Raises LaunchError if the port cannot be had."""
     try:
@@ -200,22 +130,3 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         raise LaunchError(f"cannot listen on {host} port {port}: {error.strerror}") from None
-
-
-def _open_store(file: str, init: str) -> ClusterStore:
-    if file and not os.access(folder := Path(file).absolute().parent, os.W_OK | os.X_OK):
-        raise LaunchError(f"-file: '{file}' cannot be kept: nothing can be written to '{folder}'")
-    try:
-        kept = ClusterStore(Path(file) if file else None)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LaunchError(f"-file: '{file}' has no document: {error}") from None
-    if init and kept.document is None:
-        try:
-            kept.reset(cluster_store.parse(Request("", "", {}, Path(init).read_bytes()).json()))
-        except (OSError, ValueError) as error:
-            raise LaunchError(f"-init: '{init}': {error}") from None
-    return kept
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
 from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import HAS_ENDED, OtherServer
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.output.output_wait import TIMED_OUT
 
@@ -32,7 +32,7 @@ def wait(
         LaunchError: The process that follows the server has ended; or nobody wants to wait any
             more, with that exit code.
     """
-    assert options.config_server is not None, "as flags.py checks"
+    assert options.config_server is not None, "as command_line.py checks"
     documents: list[Sequence[str]] = []
     ended: list[int] = []
 

@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Sequence, Set
 
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import counted
 from kungfu_tf.launcher.placing import hosts as hosts_module

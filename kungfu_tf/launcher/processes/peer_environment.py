@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kungfu_tf import _environment, config, errors
 from kungfu_tf.launcher.channels.credentials import Credentials
-from kungfu_tf.launcher.options.flags import Options
+from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.given_secrets import Secret
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import core_shares, gpu_placement

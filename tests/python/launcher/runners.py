@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.credentials import Credentials
-from kungfu_tf.launcher.deciding.director import Director, Leader, Rules
+from kungfu_tf.launcher.deciding.director import Director, Rules
 from kungfu_tf.launcher.deciding.follower import Follower
-from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers, Link
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
+from kungfu_tf.launcher.deciding.runner_link import Link
 from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.placing.cluster import Cluster, Peer

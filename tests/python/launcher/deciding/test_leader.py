@@ -3,7 +3,8 @@
 import pytest
 
 from kungfu_tf.launcher.deciding import membership
-from kungfu_tf.launcher.deciding.director import Leader, Rules
+from kungfu_tf.launcher.deciding.director import Rules
+from kungfu_tf.launcher.deciding.leader import Leader
 from tests.python.launcher.runners import Hands, leader_of, refusals
 
 

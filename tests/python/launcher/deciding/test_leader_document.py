@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from kungfu_tf.launcher.deciding.director import Leader, Rules
+from kungfu_tf.launcher.deciding.director import Rules
+from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import Source
 from tests.python.launcher.runners import Two, leader_of

@@ -19,7 +19,7 @@ import pytest
 from kungfu_tf.launcher.command import resizing
 from kungfu_tf.launcher.document import config_server
 from kungfu_tf.launcher.document.config_client import Client, Problem
-from kungfu_tf.launcher.options import flags
+from kungfu_tf.launcher.options import command_line
 from tests.python.launcher.served import DEADLINE, ONE, TOKEN, TWO, Served
 
 
@@ -116,7 +116,7 @@ def test_the_command_keeps_its_document(tmp_path: Path) -> None:
     init = tmp_path / "init.json"
     init.write_text(json.dumps(TWO.to_json()))
     words = ["-port", "0", "-file", str(tmp_path / "kept.json"), "-init", str(init)]
-    command = [sys.executable, "-m", "kungfu_tf.launcher.document.config_server", *words]
+    command = [sys.executable, "-m", "kungfu_tf.launcher.command.kungfu_config_server", *words]
     environ = {**os.environ, "KUNGFU_CONFIG_TOKEN": TOKEN}
     with contextlib.ExitStack() as ending:
         server = ending.enter_context(
@@ -129,7 +129,7 @@ def test_the_command_keeps_its_document(tmp_path: Path) -> None:
             socket.create_connection(("127.0.0.2", int(url.split(":")[-1])), timeout=DEADLINE)
         assert Client(url, TOKEN).get()[2] == 0
         words = ["-resize", "3", "-config-server", url]
-        options = flags.parse(words)
+        options = command_line.parse(words)
         said = resizing.run(options, {"KUNGFU_CONFIG_TOKEN": TOKEN})
         assert said == "the document has 3 workers now; it had 2"
         Client(url, TOKEN).put("/reset", ONE.to_json())

@@ -13,14 +13,14 @@ from kungfu_tf.launcher.channels.signals import SignalPipe
 from kungfu_tf.launcher.document import config_client, first_document
 from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import Follow
-from kungfu_tf.launcher.options import flags
+from kungfu_tf.launcher.options import command_line
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
 
 def wait(said: list[str]) -> None:
     words = ["-w", "-timeout", "20s", "-config-server", "http://127.0.0.1:1", "-init-version", "-1"]
     with SignalPipe() as signals:
-        first_document.wait(flags.parse([*words, "prog"]), "t" * 32, signals, said.append)
+        first_document.wait(command_line.parse([*words, "prog"]), "t" * 32, signals, said.append)
 
 
 def test_without_the_process_that_follows_the_server_nobody_waits(

@@ -8,32 +8,32 @@ import sys
 import pytest
 
 from kungfu_tf.launcher.command import resizing
-from kungfu_tf.launcher.options import flags
+from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
 
 def test_one_dash_two_dashes_and_equals_mean_the_same() -> None:
-    expected = flags.parse(["-np", "4", "-strategy", "RING", "-q", "prog"])
-    assert flags.parse(["--np", "4", "--strategy", "ring", "--q", "prog"]) == expected
-    assert flags.parse(["-np=4", "--strategy=RING", "-q=true", "prog"]) == expected
+    expected = command_line.parse(["-np", "4", "-strategy", "RING", "-q", "prog"])
+    assert command_line.parse(["--np", "4", "--strategy", "ring", "--q", "prog"]) == expected
+    assert command_line.parse(["-np=4", "--strategy=RING", "-q=true", "prog"]) == expected
     assert expected.np == 4
     assert expected.strategy == "RING"
     assert expected.quiet
 
 
 def test_flags_after_the_program_are_the_programs() -> None:
-    options = flags.parse(["-np", "2", "python", "train.py", "-np", "8", "--verbose"])
+    options = command_line.parse(["-np", "2", "python", "train.py", "-np", "8", "--verbose"])
     assert options.np == 2
     assert options.command == ("python", "train.py", "-np", "8", "--verbose")
 
 
 def test_two_dashes_alone_end_the_flags() -> None:
-    assert flags.parse(["-q", "--", "-odd-program", "-v"]).command == ("-odd-program", "-v")
+    assert command_line.parse(["-q", "--", "-odd-program", "-v"]).command == ("-odd-program", "-v")
 
 
 def test_the_last_of_two_counts() -> None:
-    assert flags.parse(["-v", "-v=false", "-np", "1", "-np", "3", "prog"]).np == 3
-    assert not flags.parse(["-v", "-v=false", "prog"]).verbose
+    assert command_line.parse(["-v", "-v=false", "-np", "1", "-np", "3", "prog"]).np == 3
+    assert not command_line.parse(["-v", "-v=false", "prog"]).verbose
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_last_of_two_counts() -> None:
     [("90", 90.0), ("1.5", 1.5), ("1.5s", 1.5), ("500ms", 0.5), ("1h30m", 5400.0), ("2m1s", 121.0)],
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert flags.parse(["-timeout", text, "prog"]).timeout == seconds
+    assert command_line.parse(["-timeout", text, "prog"]).timeout == seconds
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_durations(text: str, seconds: float) -> None:
 )
 def test_errors_say_what_and_where(arguments: list[str], says: str) -> None:
     with pytest.raises(LaunchError) as caught:
-        flags.parse(arguments)
+        command_line.parse(arguments)
     assert says in str(caught.value)
     assert caught.value.exit_code == 2
 
 
 def test_the_port_of_the_runners_is_before_those_of_the_peers() -> None:
-    assert flags.parse(["-port-range", "500-600", "prog"]).runner_port == 499
-    assert flags.parse(["-port", "77", "prog"]).runner_port == 77
+    assert command_line.parse(["-port-range", "500-600", "prog"]).runner_port == 499
+    assert command_line.parse(["-port", "77", "prog"]).runner_port == 77
 
 
 def test_an_unknown_strategy_lists_those_that_exist() -> None:
     with pytest.raises(LaunchError) as caught:
-        flags.parse(["-strategy", "MESH", "prog"])
+        command_line.parse(["-strategy", "MESH", "prog"])
     assert all(name in str(caught.value) for name in flags.STRATEGIES)
 
 
@@ -101,8 +101,8 @@ def test_the_strategies_are_the_cores() -> None:
 
 @pytest.mark.parametrize("word", ["-h", "-help", "--help"])
 def test_help_names_every_flag_and_strategy(word: str) -> None:
-    with pytest.raises(flags.HelpRequested):
-        flags.parse(["-np", "2", word])
+    with pytest.raises(command_line.HelpRequested):
+        command_line.parse(["-np", "2", word])
     text = flags.help_text()
     assert all(f"  -{flag.name}" in text for flag in flags.FLAGS)
     assert all(name in text for name in flags.STRATEGIES)

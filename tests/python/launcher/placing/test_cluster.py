@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kungfu_tf.launcher.channels import credentials
-from kungfu_tf.launcher.options import flags
+from kungfu_tf.launcher.options import command_line
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import cluster, gpu_placement
 from kungfu_tf.launcher.placing.cluster import Cluster
@@ -23,7 +23,7 @@ TOKEN_FILE = "KUNGFU_CONFIG_TOKEN_FILE"
 
 @contextlib.contextmanager
 def planned(*words: str) -> Iterator[Cluster]:
-    plan = cluster.plan(flags.parse([*words, "prog"]))
+    plan = cluster.plan(command_line.parse([*words, "prog"]))
     try:
         yield plan
     finally:
@@ -87,14 +87,16 @@ def test_peers_in_any_order() -> None:
 )
 def test_what_does_not_fit(words: list[str], says: str) -> None:
     with pytest.raises(LaunchError) as caught:
-        cluster.plan(flags.parse([*words, "prog"]))
+        cluster.plan(command_line.parse([*words, "prog"]))
     assert says in str(caught.value)
 
 
 def test_the_workers_of_a_document_come_first_on_any_hosts() -> None:
     first, second = free_range(2)
     workers = [f"127.0.0.1:{second}", f"127.0.0.2:{first}", f"127.0.0.1:{first}"]
-    options = flags.parse(["-w", "-H", "127.0.0.1:3,127.0.0.2:1", "-self", "127.0.0.1", "prog"])
+    options = command_line.parse(
+        ["-w", "-H", "127.0.0.1:3,127.0.0.2:1", "-self", "127.0.0.1", "prog"]
+    )
     plan = cluster.plan(options, workers)
     plan.reservation.close()
     assert plan.peer_list.split(",") == workers
@@ -111,7 +113,7 @@ def test_a_job_that_starts_anew_keeps_the_places_of_its_document() -> None:
     words = ["-w", "-H", "127.0.0.1:2,127.0.0.2:2", "-port-range", f"{first}-{last}", "prog"]
 
     def peers(size: int, *more: str) -> str:
-        options = flags.parse(["-np", str(size), "-self", "127.0.0.1", *more, *words])
+        options = command_line.parse(["-np", str(size), "-self", "127.0.0.1", *more, *words])
         plan = cluster.plan(options, workers)
         plan.reservation.close()
         return plan.peer_list
@@ -136,13 +138,13 @@ def test_ports_in_use_are_passed_over_on_one_host() -> None:
         with planned("-np", "2", "-port-range", f"{first}-{last}") as plan:
             assert [peer.port for peer in plan.peers] == [first, first + 2]
         with pytest.raises(LaunchError, match="only 3 of 4 ports are free"):
-            cluster.plan(flags.parse(["-np", "4", "-port-range", f"{first}-{last}", "prog"]))
+            cluster.plan(command_line.parse(["-np", "4", "-port-range", f"{first}-{last}", "prog"]))
 
 
 def test_a_port_in_use_is_an_error_where_it_was_asked_for() -> None:
     first, _ = free_range(1)
     with socket.create_server(("127.0.0.1", first)), pytest.raises(LaunchError) as caught:
-        cluster.plan(flags.parse(["-P", f"127.0.0.1:{first}", "prog"]))
+        cluster.plan(command_line.parse(["-P", f"127.0.0.1:{first}", "prog"]))
     assert f"port {first} of 127.0.0.1 is in use" in str(caught.value)
 
 
@@ -185,7 +187,7 @@ def environment_of(*words: str, environ: dict[str, str]) -> dict[str, str]:
             credentials=credentials.one_host(),
             directory=run_directory.choose(),
             placement=gpu_placement.place(plan.peers, gpu_placement.visible_gpus(environ)),
-            options=flags.parse([*words, "prog"]),
+            options=command_line.parse([*words, "prog"]),
         )
         return peer_environment.of_peer(plan.peers[1], job, environ)
 
@@ -249,7 +251,7 @@ def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_variable_that_cannot_be_understood(name: str, text: str, expected: str) -> None:
     with pytest.raises(LaunchError) as caught:
-        peer_environment.check(flags.parse(["program"]), {name: text})
+        peer_environment.check(command_line.parse(["program"]), {name: text})
     assert str(caught.value).startswith(name)
     assert repr(text) in str(caught.value)
     assert f"expected {expected}" in str(caught.value)
@@ -301,4 +303,4 @@ def test_what_does_not_matter_is_not_read(
         raise RuntimeError("could not determine home directory")
 
     monkeypatch.setattr(Path, "home", no_home)
-    peer_environment.check(flags.parse([*words, "program"]), environ)
+    peer_environment.check(command_line.parse([*words, "program"]), environ)
