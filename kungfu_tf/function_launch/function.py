@@ -15,10 +15,10 @@ from kungfu_tf.function_launch import channel, pickling, programs
 from kungfu_tf.function_launch.channel import Channel, Failure
 from kungfu_tf.function_launch.relay import Relay
 from kungfu_tf.function_launch.report import Report
-from kungfu_tf.launcher.command import job_loop
+from kungfu_tf.launcher.deciding import own_host
 from kungfu_tf.launcher.output import summary
+from kungfu_tf.launcher.output.outcome import Outcome
 from kungfu_tf.launcher.output.output_wait import TIMED_OUT
-from kungfu_tf.launcher.output.summary import Outcome
 from kungfu_tf.launcher.processes import peer_process
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
     np = _checked(fn, np, timeout)
     seconds = math.inf if timeout is None else float(timeout)
     # A request to end is followed by two stronger ones; what processes left behind is ended last.
-    patience = 3 * config.GRACE.get() + job_loop.STRAGGLERS_DEADLINE + 1.0
+    patience = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
     with channel.opened(np) as files:
         channel.write(files.function, pickling.dump_function(fn))
         descriptors = [files.report, files.function, *files.results]

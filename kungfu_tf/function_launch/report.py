@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from kungfu_tf.launcher.output.summary import Outcome
+from kungfu_tf.launcher.output.outcome import Outcome
 
 
 @dataclasses.dataclass(frozen=True)

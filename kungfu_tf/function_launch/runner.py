@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from kungfu_tf.function_launch import channel, programs
 from kungfu_tf.function_launch.report import Report
-from kungfu_tf.launcher.command import kungfu_run as launcher
+from kungfu_tf.launcher.command import job_run
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
-from kungfu_tf.launcher.output import summary
+from kungfu_tf.launcher.output.outcome import first_failure
 from kungfu_tf.launcher.processes import peer_process
 
 
@@ -33,10 +33,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(options: Options, inherited: Sequence[int]) -> Report:
     try:
-        end = launcher.run(options, os.environ, inherited=inherited)
+        end = job_run.run(options, os.environ, inherited=inherited)
     except LaunchError as error:
         return Report(error=str(error))
-    first = summary.first_failure(end.outcomes)
+    first = first_failure(end.outcomes)
     return Report(
         code=end.code,
         outcomes=tuple(sorted(end.outcomes, key=lambda outcome: outcome.rank)),

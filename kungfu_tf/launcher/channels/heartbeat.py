@@ -8,7 +8,7 @@ from kungfu_tf.launcher.channels.control import Contact
 SILENT_AFTER = 10.0
 
 
-class Silence:
+class Heartbeat:
     """Tells of them, and gives them up where they are to be. Used by the event loop's thread only.
 
     Attributes:
@@ -17,7 +17,7 @@ class Silence:
     Args:
         contacts: What is known of each peer, by its number.
         say: A line for the user.
-        patience: Seconds after which a peer is given up; None or 0: it is not.
+        give_up_after: Seconds after which a peer is given up; None or 0: it is not.
         give_up: Ends one.
     """
 
@@ -26,12 +26,12 @@ class Silence:
         contacts: Mapping[int, Contact],
         *,
         say: Callable[[str], None],
-        patience: float | None,
+        give_up_after: float | None,
         give_up: Callable[[int], None],
     ) -> None:
         self._contacts = contacts
         self._say = say
-        self._patience = patience
+        self._give_up_after = give_up_after
         self._give_up = give_up
         self._silent: set[int] = set()
         self.given_up: set[int] = set()
@@ -41,9 +41,10 @@ class Silence:
         now = time.monotonic()
         for number, contact in self._contacts.items():
             silent = now - (contact.heard or now) if contact.connected else 0.0
-            if self._patience and silent > self._patience and number not in self.given_up:
+            limit = self._give_up_after
+            if limit and silent > limit and number not in self.given_up:
                 self.given_up.add(number)
-                self._say(f"rank {number} is killed: no sign of life for {self._patience:g} s")
+                self._say(f"rank {number} is killed: no sign of life for {limit:g} s")
                 self._give_up(number)
             quiet = silent > SILENT_AFTER
             if quiet and number not in self._silent:

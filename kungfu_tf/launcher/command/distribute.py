@@ -25,13 +25,13 @@ from kungfu_tf.launcher.options import command_line, given_secrets
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.output.job_output import STREAMS, Output
-from kungfu_tf.launcher.output.output_wait import Patience
+from kungfu_tf.launcher.output.output_wait import OutputWait
 from kungfu_tf.launcher.placing import cluster
 from kungfu_tf.launcher.placing.hosts import Host
 
 _READ_SIZE = 1 << 16
 _GRACE = 10  # seconds between SIGTERM and SIGKILL
-_PATIENCE = 60.0  # seconds that the hosts have when they were told to end
+_LAST_WAIT = 60.0  # seconds that the hosts have when they were told to end
 
 _DISTRIBUTE = """\
 usage: kungfu-distribute [-H hosts | -hostfile FILE] [-u USER] [-timeout T] program [arguments]
@@ -151,12 +151,12 @@ def call_all(calls: Sequence[Call], options: Options) -> int:
         logdir=options.logdir,
     )
     with SignalPipe() as signals, contextlib.ExitStack() as running:
-        patience = Patience(
+        wait = OutputWait(
             0,
             ending=False,
             signals=signals,
             time_limit=time.monotonic() + (options.timeout or math.inf),
-            grace=_PATIENCE,
+            grace=_LAST_WAIT,
             say=lambda line: output.say(line, always=True),
             lost="what has not ended",
         )
@@ -166,31 +166,31 @@ def call_all(calls: Sequence[Call], options: Options) -> int:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(call.said)
-        _follow(processes, output, signals, patience)
+        _follow(processes, output, signals, wait)
         codes = [process.poll() or 0 for process in processes]
-        output.finish(patience.over)
-    return patience.code or next((code if code > 0 else 128 - code for code in codes if code), 0)
+        output.finish(wait.over)
+    return wait.code or next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
 def _follow(
     processes: Sequence[subprocess.Popen[bytes]],
     output: Output,
     signals: SignalPipe,
-    patience: Patience,
+    wait: OutputWait,
 ) -> None:
-    """Shows what they say until all have ended, or patience is over."""
+    """Shows what they say until all have ended, or the wait is over."""
     with selectors.DefaultSelector() as selector:
         selector.register(signals, selectors.EVENT_READ)
         for number, process in enumerate(processes):
             for stream, pipe in zip(STREAMS, (process.stdout, process.stderr), strict=True):
                 assert pipe is not None
                 selector.register(pipe, selectors.EVENT_READ, (number, stream))
-        while not patience.over():
-            if patience.ending:
+        while not wait.over():
+            if wait.ending:
                 _hang_up(processes)
             if len(selector.get_map()) == 1 and all(p.poll() is not None for p in processes):
                 return
-            for key, _ in selector.select(patience.left):
+            for key, _ in selector.select(wait.left):
                 if key.data is None:
                     continue
                 data = os.read(key.fd, _READ_SIZE)

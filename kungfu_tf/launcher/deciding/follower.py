@@ -73,7 +73,7 @@ class Follower:
         self._credentials = link.credentials
         self._say = say
         self._began = self._beat = self._next_try = time.monotonic()
-        self._patience = self._began + COMING_DEADLINE
+        self._deadline = self._began + COMING_DEADLINE
         self._asking: Asking | None = None  # a handshake is under way
         self._helloed = False
         self._connection: Connection | None = None
@@ -109,7 +109,7 @@ class Follower:
             self._own.end(first, code)
             self._tell(f"end {first} {code}")
             # One that has not come yet may never come: it is told only if it does soon.
-            self._patience = min(self._patience, time.monotonic() + _LEAVING)
+            self._deadline = min(self._deadline, time.monotonic() + _LEAVING)
 
     @property
     def due(self) -> float:
@@ -126,7 +126,7 @@ class Follower:
                 self._tell("alive")
                 if now - self._connection.heard > SILENT:
                     self._connections.close(self._connection)
-        elif now > self._patience:
+        elif now > self._deadline:
             self._lost(f"cannot be reached since {now - self._began:.0f} s")
         elif not self._connections.all and now >= self._next_try:
             self._next_try = now + _AGAIN

@@ -22,7 +22,7 @@ from kungfu_tf.launcher.document.cluster_store import ClusterStore, Document, pa
 from kungfu_tf.launcher.document.config_server import ConfigServer
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.placing.cluster import socket_address
-from kungfu_tf.launcher.processes.peer_environment import Job
+from kungfu_tf.launcher.processes.job import Job
 
 LONGEST_LINE = 64 << 10
 

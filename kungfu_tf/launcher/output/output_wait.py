@@ -10,7 +10,7 @@ from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
 TIMED_OUT = 124
 
 
-class Patience:
+class OutputWait:
     """For ever, as any filter does, until somebody wants the end: then for a time of grace.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from kungfu_tf.launcher.placing.cluster import Peer
 from kungfu_tf.launcher.processes import peer_environment, peer_process
 from kungfu_tf.launcher.processes.guard import Guard
-from kungfu_tf.launcher.processes.peer_environment import Job
+from kungfu_tf.launcher.processes.job import Job
 from kungfu_tf.launcher.processes.peer_process import PeerProcess
 
 

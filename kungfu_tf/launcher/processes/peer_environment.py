@@ -1,21 +1,16 @@
 """The environment that each peer starts with."""
 
 import dataclasses
-import json
 import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from kungfu_tf import _environment, config, errors
-from kungfu_tf.launcher.channels.credentials import Credentials
 from kungfu_tf.launcher.options.command_line import Options
-from kungfu_tf.launcher.options.given_secrets import Secret
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import core_shares, gpu_placement
-from kungfu_tf.launcher.placing.cluster import Cluster, Peer
-from kungfu_tf.launcher.placing.gpu_placement import Placement
-from kungfu_tf.launcher.processes.run_directory import RunDirectory
+from kungfu_tf.launcher.placing.cluster import Peer
+from kungfu_tf.launcher.processes.job import Job
 
 # Where Python finds a sitecustomize.py, which runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[2] / "compat" / "start")
@@ -29,35 +24,6 @@ _SAID = (
     config.RELOADS.name,
 )
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """What all peers of this host have in common.
-
-    `config_token`: what the user has given to ask a config server with. `cores`: those that each
-    stays on, by local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`:
-    how often the job was started anew, `recoveries` of which after a failure; `progress`: how far
-    it was then; `began`: when it was first started.
-    """
-
-    cluster: Cluster
-    credentials: Credentials
-    directory: RunDirectory
-    placement: Placement
-    options: Options
-    config_token: Secret | None = None
-    cores: Sequence[frozenset[int]] = ()
-    inherited: Sequence[int] = ()
-    restarts: int = 0
-    recoveries: int = 0
-    progress: int = 0
-    began: float = dataclasses.field(default_factory=time.monotonic)
-
-    def describe(self) -> None:
-        """Writes down for others of this user who runs there what."""
-        content = {"pid": os.getpid(), "command": self.options.command}
-        Path(self.directory.job).write_text(json.dumps(content))
 
 
 def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-class Stop:
+class Shutdown:
     """Signals that are sent to all peers, one after the other, until none is left.
 
     Args:

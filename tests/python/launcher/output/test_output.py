@@ -17,7 +17,7 @@ from kungfu_tf.launcher.channels.signals import SignalPipe
 from kungfu_tf.launcher.output import lines
 from kungfu_tf.launcher.output.job_output import Output, Screen
 from kungfu_tf.launcher.output.lines import LineAssembler, Piece
-from kungfu_tf.launcher.output.output_wait import Patience
+from kungfu_tf.launcher.output.output_wait import OutputWait
 from kungfu_tf.launcher.output.sink import Sink
 
 
@@ -247,11 +247,11 @@ def test_after_the_jobs_time_nobody_waits_for_a_reader(ended_with: int, code: in
     output = Output({0: "[0] "}, descriptors=(writer, writer))
     output.feed(0, "stdout", b"x\n" * 100_000)
     with SignalPipe() as signals:
-        patience = Patience(
+        wait = OutputWait(
             ended_with, ending=False, signals=signals, time_limit=0.0, grace=0.0, say=said.append
         )
-        output.finish(patience.over)
-    assert patience.code == code
+        output.finish(wait.over)
+    assert wait.code == code
     assert said == ["-timeout: what is not read within 0 s is dropped"]
     assert not output.sinks[0].waiting
     os.close(writer)
@@ -263,14 +263,14 @@ def test_a_second_signal_waits_for_no_reader_at_all() -> None:
     output = Output({0: "[0] "}, descriptors=(writer, writer))
     output.feed(0, "stdout", b"x\n" * 100_000)
     with SignalPipe() as signals:
-        patience = Patience(
+        wait = OutputWait(
             0, ending=False, signals=signals, time_limit=math.inf, grace=3600.0, say=str
         )
-        assert not patience.over()
+        assert not wait.over()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert not patience.over()
+        assert not wait.over()
         os.kill(os.getpid(), signal.SIGTERM)
-        output.finish(patience.over)
-    assert patience.code == 143
+        output.finish(wait.over)
+    assert wait.code == 143
     os.close(writer)
     os.close(reader)

@@ -1,14 +1,11 @@
-"""Which failure came first, and what is said of it; how a job is stopped step by step."""
+"""Which failure came first, and what is said of it."""
 
 import dataclasses
-import signal
 
 import pytest
 
 from kungfu_tf.launcher.output import summary
-from kungfu_tf.launcher.output.summary import Outcome
-from kungfu_tf.launcher.processes import peer_process
-from kungfu_tf.launcher.processes.shutdown import Stop
+from kungfu_tf.launcher.output.outcome import Outcome, first_failure
 
 WELL = Outcome(
     rank=0,
@@ -54,16 +51,16 @@ def test_who_killed_it(code: int, given_up: bool, how: str) -> None:
 
 
 def test_who_went_first_failed_first() -> None:
-    assert summary.first_failure([WELL]) is None
-    assert summary.first_failure([ended(0, -15, gone=1, stopped=True)]) is None
+    assert first_failure([WELL]) is None
+    assert first_failure([ended(0, -15, gone=1, stopped=True)]) is None
     outcomes = [ended(0, 1, gone=3.0), ended(1, 1, gone=2.0), ended(2, -15, gone=1, stopped=True)]
-    first = summary.first_failure(outcomes)
+    first = first_failure(outcomes)
     assert first is not None
     assert first.rank == 1
 
 
 def test_of_two_at_the_same_time_the_one_that_was_killed_failed_first() -> None:
-    first = summary.first_failure([ended(0, 1, gone=2.0), ended(3, -9, gone=2.0)])
+    first = first_failure([ended(0, 1, gone=2.0), ended(3, -9, gone=2.0)])
     assert first is not None
     assert first.rank == 3
 
@@ -90,7 +87,7 @@ def test_the_summary_names_rank_host_pid_cause_last_lines_and_what_the_others_sa
 def test_who_has_handled_an_error_may_have_failed_first() -> None:
     failed = dataclasses.replace(ended(1, 1, gone=2.0), earlier=("get 'x': not found",))
     outcomes = [ended(0, 1, gone=5.0), failed]
-    assert summary.first_failure(outcomes) is failed
+    assert first_failure(outcomes) is failed
     assert "  reported long before: get 'x': not found" in summary.describe(outcomes).splitlines()
 
 
@@ -147,28 +144,3 @@ def test_of_a_traceback_that_is_told_twice_only_what_is_new_is_shown() -> None:
         "ZeroDivisionError: by zero",
         "Detected at node",
     ]
-
-
-def test_codes_are_those_of_shells() -> None:
-    assert (peer_process.exit_code(3), peer_process.exit_code(-9)) == (3, 137)
-    assert peer_process.describe(3) == "exit code 3"
-    assert peer_process.describe(-11) == "killed by SIGSEGV"
-    assert peer_process.describe(-63) == "killed by signal 63"
-
-
-def test_requests_grow_stronger() -> None:
-    sent: list[int] = []
-    stop = Stop(signal.SIGINT, 0.0, sent.append)
-    while not stop.exhausted:
-        stop.advance()
-    assert sent == [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
-
-
-def test_there_is_time_before_the_first_signal_and_none_after_kill() -> None:
-    sent: list[int] = []
-    stop = Stop(None, 3600.0, sent.append)
-    stop.advance()
-    assert sent == []
-    stop.kill()
-    assert sent == [signal.SIGKILL]
-    assert not stop.exhausted

@@ -16,6 +16,7 @@ from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import cluster, gpu_placement
 from kungfu_tf.launcher.placing.cluster import Cluster
 from kungfu_tf.launcher.processes import peer_environment, run_directory
+from kungfu_tf.launcher.processes.job import Job
 from tests import ports
 
 TOKEN_FILE = "KUNGFU_CONFIG_TOKEN_FILE"
@@ -182,7 +183,7 @@ def test_gpus_of_the_environment_come_before_those_of_the_machine(tmp_path: Path
 
 def environment_of(*words: str, environ: dict[str, str]) -> dict[str, str]:
     with planned("-np", "2", *words) as plan:
-        job = peer_environment.Job(
+        job = Job(
             cluster=plan,
             credentials=credentials.one_host(),
             directory=run_directory.choose(),
