@@ -159,7 +159,7 @@ print("still connected")
 def test_one_peer_is_one(kungfu_run: "Jobs") -> None:
     launch = kungfu_run("-v", "-np", "1", "true")
     assert launch.wait() == 0
-    assert "kungfu-run: 1 peer ended well after " in launch.err
+    assert "kungfu-run: 1 peer finished after " in launch.err
 
 
 @pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
@@ -200,10 +200,8 @@ signal.signal({int(number)}, end)
     launch.process.send_signal(number)
     assert launch.wait() == 128 + number
     assert launch.out.count("saving") == 2
-    assert f"{number.name}: ending all peers" in launch.err
-    assert (
-        launch.complaints[-1] == f"kungfu-run: ended by {number.name}, and by no failure of a peer"
-    )
+    assert f"{number.name}: stopping all peers" in launch.err
+    assert launch.complaints[-1] == f"kungfu-run: stopped by {number.name}; no peer failed"
 
 
 def test_a_second_sigint_kills(kungfu_run: "Jobs") -> None:

@@ -1,1 +1,1 @@
-"""How the parts of a job speak to each other: sockets, their protocols and secrets, signals."""
+"""Sockets and their protocols, the secrets of a job, and signals."""

@@ -13,8 +13,8 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                    resize <size>               a person asks for another number of peers; the
                                                answer is a line, proposed <text> or refused <text>,
                                                and the end
-  runner -> peer   failed <peer> <text>        that peer's process has failed
-                   left <peer>                 that peer's process has ended well
+  runner -> peer   failed <peer> <text>        that peer has failed
+                   left <peer>                 that peer has finished
                    members <version> <since> <peers>
                                                who takes part from now on; "-": nobody. Instead of
                                                whom it said in versions from <since> on, where
@@ -79,13 +79,13 @@ class Report(NamedTuple):
 class Contact:
     """What the runner knows of a peer from its connection. Times are of time.monotonic().
 
-    `let_go`: it was told last that it does not take part.
+    `leaving`: it was told last that the others go on without it.
     """
 
     connected: bool = False
     heard: float | None = None
     lost: float | None = None
-    let_go: bool = False
+    leaving: bool = False
     reports: list[Report] = dataclasses.field(default_factory=list)
 
     def keep(self, report: Report) -> None:
@@ -151,12 +151,12 @@ class ControlServer:
         self.contacts[rank] = Contact()
         self._names[rank] = name
 
-    def announce(self, peer: str, text: str) -> None:
+    def announce_failed(self, peer: str, text: str) -> None:
         """Tells every other peer, also one that connects later, that `peer` has failed."""
         self._announce(peer, f"failed {peer} {one_line(text)}")
 
-    def announce_left(self, peer: str) -> None:
-        """Tells them that `peer` has ended well: who still waits for it does so in vain."""
+    def announce_finished(self, peer: str) -> None:
+        """Tells them that `peer` has finished: to wait for it is in vain."""
         self._announce(peer, f"left {peer}")
 
     def announce_members(
@@ -166,7 +166,7 @@ class ControlServer:
         line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
         for rank in told:
             self._members[rank] = line
-            self.contacts[rank].let_go = self._names[rank] not in peers
+            self.contacts[rank].leaving = self._names[rank] not in peers
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:
                 self._connections.send(connection, line)

@@ -17,7 +17,7 @@ from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.deciding.own_host import OwnHost
 from kungfu_tf.launcher.document import config_source
 from kungfu_tf.launcher.document.config_source import Source
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.output import verdict
 from kungfu_tf.launcher.output.job_output import Output
 from kungfu_tf.launcher.output.outcome import Outcome
@@ -114,8 +114,8 @@ class JobLoop:
     def _turn(self) -> None:
         self._host.prepare()
         happened = self._selector.select(self._until_due())
-        # Whoever a signal has ended, too, has not failed; and nobody waits for one that is dead
-        # because of what the others say now.
+        # A peer that the same signal has ended has not failed. Ends come before what the others
+        # say, so that nobody waits for a peer that is no more.
         self._take_signals()
         self._host.reap()
         event_turn.take(self._selector, happened)
@@ -180,13 +180,13 @@ class JobLoop:
             self._host.kill_all()
             self._director.close()
             return
-        self._say(f"{name}: ending all peers, within {2 * self._grace:g} s; once more kills them")
+        self._say(f"{name}: stopping all peers, within {2 * self._grace:g} s; once more kills them")
         stopping = self._host.stopping
         if not stopping or self._director.again is not None:
             self._forced_code = 128 + number
-        self._director.end(number, 128 + number)
+        self._director.stop_all(number, 128 + number)
         if stopping:
-            self._host.stop_all(number)
+            self._host.begin_shutdown(number)
 
     def _check_time(self) -> None:
         if self._host.stopping:
@@ -195,7 +195,7 @@ class JobLoop:
             ranks = ", ".join(map(str, self._host.running))
             self._say(f"-timeout: {self._job.options.timeout:g} s are over; running: rank {ranks}")
             self._forced_code = TIMED_OUT
-            self._director.end(signal.SIGTERM, TIMED_OUT)
+            self._director.stop_all(signal.SIGTERM, TIMED_OUT)
 
     def _conclude(self) -> int:
         """Says how the job has ended. Returns its exit code."""
@@ -207,5 +207,5 @@ class JobLoop:
             self._say(reason)
         elif code == 0 and self._job.options.verbose:
             seconds = time.monotonic() - self._job.began
-            self._output.say(f"{counted(len(outcomes), 'peer')} ended well after {seconds:.1f} s")
+            self._output.say(f"{plural(len(outcomes), 'peer')} finished after {seconds:.1f} s")
         return code

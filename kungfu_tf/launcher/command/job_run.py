@@ -13,7 +13,7 @@ from kungfu_tf.launcher.command.job_loop import JobLoop
 from kungfu_tf.launcher.document import first_document
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.options.command_line import Options
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.output.job_output import Output
 from kungfu_tf.launcher.output.outcome import Outcome
 from kungfu_tf.launcher.placing import cluster as clusters
@@ -152,6 +152,6 @@ class _JobRun:
         after = ""
         if recovering:
             self._recoveries += 1
-            most = counted(self._options.restarts, "time")
+            most = plural(self._options.restarts, "time")
             after = f", {self._recoveries} of at most {most} after a failure"
-        output.say(f"starting all anew, {counted(size, 'peer')}{after}", always=True)
+        output.say(f"starting all anew, {plural(size, 'peer')}{after}", always=True)

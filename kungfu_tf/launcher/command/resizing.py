@@ -11,7 +11,7 @@ from kungfu_tf.launcher.document.config_client import Client, Conflict, Problem
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.processes import run_directory
 from kungfu_tf.launcher.processes.run_directory import RunDirectory
 
@@ -30,7 +30,7 @@ class Running(NamedTuple):
     command: str
 
     def __str__(self) -> str:
-        size = counted(self.size, "peer")
+        size = plural(self.size, "peer")
         return f"  -job {self.directory.runner}   {size}, pid {self.pid}: {self.command}"
 
 
@@ -113,7 +113,7 @@ def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
                 raise LaunchError(f"-config-server: {url} changes all the time") from None
         except Problem as problem:
             raise LaunchError(f"-config-server: {url} {problem}") from None
-    return f"the document has {counted(size, 'worker')} now; it had {len(workers)}"
+    return f"the document has {plural(size, 'worker')} now; it had {len(workers)}"
 
 
 def _resized(workers: list[Any], size: int) -> list[str]:

@@ -1,1 +1,1 @@
-"""Who takes part in a job, decided by the first host's runner for all hosts."""
+"""Who takes part in a job, and what each host does for it."""

@@ -23,7 +23,7 @@ class Host(Protocol):
         """One more peer, which is to join a job of which this is the membership's version."""
 
     def dismiss(self, number: int) -> None:
-        """Ends a newcomer that is not needed."""
+        """Stops a newcomer that is not needed."""
 
     def forgive(self, number: int) -> None:
         """How this one has ended concerns nobody."""
@@ -34,10 +34,10 @@ class Host(Protocol):
     def failed(self, peer: str, text: str) -> None:
         """Tells all of its peers that one has failed, which need not be of this host."""
 
-    def left(self, peer: str) -> None:
-        """Tells them that one has ended well."""
+    def finished(self, peer: str) -> None:
+        """Tells them that one has finished."""
 
-    def end(self, first: int, code: int) -> None:
+    def stop_all(self, first: int, code: int) -> None:
         """Stops all of its peers: told of a failure if `first` is 0, else with that signal.
 
         `code`: what the job ends with.
@@ -85,7 +85,7 @@ class Director(Protocol):
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         """A process has ended; `stopped`: after this runner had asked it to."""
 
-    def end(self, first: int, code: int) -> None:
+    def stop_all(self, first: int, code: int) -> None:
         """This runner stops its peers, and so shall all."""
 
     def advance(self) -> None:
@@ -102,7 +102,7 @@ class Rules:
     Attributes:
         watch: The membership may change.
         reload: By starting all peers anew, not by newcomers.
-        keep: The job may be started anew when all peers have ended well.
+        keep: The job may be started anew when all peers have finished.
         recoveries: How often more it is started anew after a failure.
     """
 

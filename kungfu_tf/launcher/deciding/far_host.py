@@ -43,8 +43,8 @@ class FarHost:
     def failed(self, peer: str, text: str) -> None:
         self.say(f"failed {peer} {one_line(text)}")
 
-    def left(self, peer: str) -> None:
+    def finished(self, peer: str) -> None:
         self.say(f"left {peer}")
 
-    def end(self, first: int, code: int) -> None:
+    def stop_all(self, first: int, code: int) -> None:
         self.say(f"end {first} {code}")

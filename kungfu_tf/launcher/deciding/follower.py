@@ -25,7 +25,7 @@ from kungfu_tf.launcher.deciding.runner_link import (
 from kungfu_tf.launcher.placing.cluster import Cluster
 
 _AGAIN = 0.3
-_LEAVING = 5.0
+_GOODBYE = 5.0
 
 _NUMBER = "([0-9]{1,7})"
 _PEER = "([0-9a-f.:\\[\\]]{1,64})"
@@ -104,12 +104,12 @@ class Follower:
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._tell(f"ended {number} {code} {int(stopped)}")
 
-    def end(self, first: int, code: int) -> None:
+    def stop_all(self, first: int, code: int) -> None:
         if not self.over:
-            self._own.end(first, code)
+            self._own.stop_all(first, code)
             self._tell(f"end {first} {code}")
             # One that has not come yet may never come: it is told only if it does soon.
-            self._deadline = min(self._deadline, time.monotonic() + _LEAVING)
+            self._deadline = min(self._deadline, time.monotonic() + _GOODBYE)
 
     @property
     def due(self) -> float:
@@ -190,7 +190,7 @@ class Follower:
         self, command: str, first: str = "", second: str = "", third: str = "", fourth: str = ""
     ) -> bool:
         if command in ("failed", "left"):
-            self._own.left(first) if command == "left" else self._own.failed(first, second)
+            self._own.finished(first) if command == "left" else self._own.failed(first, second)
         elif command == "start":
             self._own.start(int(first), int(second))
         elif command == "dismiss":
@@ -206,7 +206,7 @@ class Follower:
             return self._answer(int(first), None if command == "proposed" else second)
         elif command == "end":
             self.code = int(second)
-            self._own.end(int(first), self.code)
+            self._own.stop_all(int(first), self.code)
         elif command == "over":
             self.code = self.code or int(first)
             self.again = int(second) or None
@@ -245,4 +245,4 @@ class Follower:
         self.over, self.code = True, LOST
         address, port = self._leader
         self._say(f"the job ends: the runner that leads it ({address} port {port}) {how}")
-        self._own.end(0, LOST)
+        self._own.stop_all(0, LOST)

@@ -8,7 +8,7 @@ from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import Actions, Membership
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
-from kungfu_tf.launcher.options.plural import counted, there_are
+from kungfu_tf.launcher.options.plural import plural, there_are
 from kungfu_tf.launcher.placing.cluster import Cluster
 from kungfu_tf.launcher.placing.hosts import IPAddress
 from kungfu_tf.launcher.processes import peer_process
@@ -98,7 +98,7 @@ class Leader:
         if self._rules.keep and not self._living:
             self.again = size if size <= self._cluster.slots else None
             room = there_are(self._cluster.slots, "slot")
-            return None if self.again else f"{counted(size, 'peer')}: {room}"
+            return None if self.again else f"{plural(size, 'peer')}: {room}"
         if not self._rules.reload:
             return self._membership.propose(size)
         refusal = self._membership.dissolve(size)
@@ -154,37 +154,37 @@ class Leader:
             return False, refusal
         instead = f", instead of {target}, which was under way" if target != now else ""
         if size == now and not instead:
-            return True, f"the job has {counted(size, 'peer')} already"
-        return True, f"from {counted(now, 'peer')} to {size}{instead}, as soon as all are ready"
+            return True, f"the job has {plural(size, 'peer')} already"
+        return True, f"from {plural(now, 'peer')} to {size}{instead}, as soon as all are ready"
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._living.discard(number)
         if self._membership is not None and not self._ending:
             if self._membership.awaits(number):
                 self._hosts[self._places[number]].forgive(number)
-            lost = self._leaves(number, well=code == 0, how=peer_process.describe(code))
+            lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
                 return
         if code == 0:
             for host in self._hosts.values() if number in self._names else ():
-                host.left(self._names[number])
+                host.finished(self._names[number])
         elif not stopped:
             self._failed(number, code)
 
-    def _leaves(self, number: int, *, well: bool, how: str) -> bool:
+    def _member_ended(self, number: int, *, finished: bool, how: str) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
         assert self._membership is not None
         awaited = self._membership.awaits(number)
-        lost = self._membership.ended(number, well=well)
-        if not well and awaited and number in self._membership.members:
+        lost = self._membership.ended(number, finished=finished)
+        if not finished and awaited and number in self._membership.members:
             # Somebody may just have gone over to it. Where a membership without it is published
             # instead nobody hears of its failure: that would be the end of those who have.
             self._tell_failed(self._names[number], how)
         return lost
 
-    def end(self, first: int, code: int) -> None:
+    def stop_all(self, first: int, code: int) -> None:
         self.again = None
-        self._end(first, code)
+        self._stop_hosts(first, code)
 
     def advance(self) -> None:
         pass
@@ -210,20 +210,20 @@ class Leader:
             self._say(f"the runner on {address} {why}: the job goes on without that host")
             self._rooms.pop(address)
             for number in numbers:
-                self._leaves(number, well=False, how=f"the runner on {address} {why}")
+                self._member_ended(number, finished=False, how=f"the runner on {address} {why}")
             self._membership.limit(sum(self._rooms.values()))
             return
         self._say(f"the job ends: the runner on {address} {why}")
         for number in numbers:
             if number in self._names:
                 self._tell_failed(self._names[number], f"the runner on {address} {why}")
-        self.end(0, LOST)
+        self.stop_all(0, LOST)
 
-    def _end(self, first: int, code: int) -> None:
+    def _stop_hosts(self, first: int, code: int) -> None:
         if not self._ending:
             self._ending, self.code = True, code
             for host in self._hosts.values():
-                host.end(first, code)
+                host.stop_all(first, code)
 
     def _failed(self, number: int, code: int) -> None:
         how = peer_process.describe(code)
@@ -236,7 +236,7 @@ class Leader:
             self.recovering = self._rules.recoveries > 0 and code not in CANNOT_START
             size = self._membership.target if self._membership else self.size
             self.again = size if self.recovering else None
-        self._end(0, peer_process.exit_code(code))
+        self._stop_hosts(0, peer_process.exit_code(code))
 
     def _tell_failed(self, name: str, how: str) -> None:
         for host in self._hosts.values():

@@ -28,7 +28,7 @@ from kungfu_tf.launcher.placing.hosts import IPAddress
 
 MOST_STRANGERS = 64
 
-_LEAVING = 5.0
+_GOODBYE = 5.0
 
 _NUMBER = "([0-9]{1,7})"
 _LINES = {
@@ -90,7 +90,7 @@ class LeaderOfOthers(Leader):
         """Whether nothing of the job lives, and the other runners know."""
         if self._left is None:
             return False
-        return not self._addresses or time.monotonic() > self._left + _LEAVING
+        return not self._addresses or time.monotonic() > self._left + _GOODBYE
 
     def advance(self) -> None:
         now = time.monotonic()
@@ -147,7 +147,7 @@ class LeaderOfOthers(Leader):
             return False
         address = self._addresses[connection]
         if command == "end":
-            self.end(int(match[1]), int(match[2]))
+            self.stop_all(int(match[1]), int(match[2]))
             return True
         return self._report(address, command, int(match[1]), match.groups()[1:])
 

@@ -14,7 +14,7 @@ Where some leave and others come, those leave first. What was proposed last coun
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from kungfu_tf.launcher.options.plural import counted, there_are
+from kungfu_tf.launcher.options.plural import plural, there_are
 
 # The core counts memberships in 14 bits (ops/elastic/membership.h).
 MOST_VERSIONS = (1 << 14) - 1
@@ -27,7 +27,7 @@ class Actions:
     Attributes:
         start: Starts one more peer, which is to join, and returns its number; at an address that
             somebody wishes, if not None.
-        stop: Ends a newcomer that is not needed.
+        stop: Stops a newcomer that is not needed.
         publish: Tells some peers (the last argument) who takes part from a version on; the second
             argument is the first version whose place it takes, its own if there is none.
         say: A line for the user.
@@ -124,9 +124,9 @@ class Membership:
 
     def _refusal(self, size: int) -> str | None:
         if size < 1:
-            return f"{counted(size, 'peer')}: a job has at least one"
+            return f"{plural(size, 'peer')}: a job has at least one"
         if size > self._slots:
-            return f"{counted(size, 'peer')}: {there_are(self._slots, 'slot')}"
+            return f"{plural(size, 'peer')}: {there_are(self._slots, 'slot')}"
         if self._ending and not self.dissolved:
             return "the job is ending"
         if self.version >= MOST_VERSIONS:
@@ -156,7 +156,7 @@ class Membership:
         """Whether this is a peer that others train with."""
         return rank in self.members and rank not in self._untold
 
-    def ended(self, rank: int, *, well: bool) -> bool:
+    def ended(self, rank: int, *, finished: bool) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
         self._entering.discard(rank)
         unmet = rank in self._untold and not self._ending and self.version < MOST_VERSIONS
@@ -173,12 +173,12 @@ class Membership:
         if rank not in self.members:
             self._advance()
             return False
-        if well and not self._ending:
+        if finished and not self._ending:
             self._ending = True
             self._dismiss(len(self._newcomers))
             for newcomer in self._untold:
                 self._actions.stop(newcomer)
-        return not well
+        return not finished
 
     def _remaining(self) -> list[int]:
         """The members of today that stay."""
@@ -203,7 +203,7 @@ class Membership:
             self._publish([*self.members, *self._newcomers])
 
     def _dismiss(self, surplus: int) -> None:
-        """Ends newcomers: those that are not to stay, and of the others the last ones."""
+        """Stops newcomers: those that are not to stay, and of the others the last ones."""
         unwanted = [n for n in self._newcomers if self._staying and n not in self._staying]
         wanted = [n for n in self._newcomers if n not in unwanted][::-1]
         for rank in unwanted + wanted[: max(0, surplus - len(unwanted))]:
@@ -218,5 +218,5 @@ class Membership:
         self._untold = [rank for rank in members if rank in self._newcomers]
         for rank in self._untold:
             del self._newcomers[rank]
-        self._actions.say(f"from now on {counted(len(members), 'peer')}")
+        self._actions.say(f"from now on {plural(len(members), 'peer')}")
         self._actions.publish(self.version, self._since, members, before)

@@ -174,19 +174,19 @@ class OwnHost:
         assert self._shutdown is not None
         self._shutdown.kill()
 
-    def stop_all(self, first: int) -> None:
-        """Begins to stop all peers, also where that has begun before; `first` as in Host.end."""
+    def begin_shutdown(self, first: int) -> None:
+        """Begins to stop all peers, for the second time, too; `first` as in Host.stop_all."""
         unstarted, self._unstarted = self._unstarted, []
         self._shutdown = Shutdown(first or None, self._grace, self._signal_all)
         for number in unstarted:
             self.director.ended(number, 0, stopped=True)
 
     def close(self) -> None:
-        """Ends what the peers have left behind. REQUIRES: they have ended."""
+        """Stops what the peers have left behind. REQUIRES: they have ended."""
         left = self._guard.left_behind()
         if left:
             names = "; ".join(f"pid {pid} ({command[:100]})" for pid, command in left.items())
-            self._output.say(f"ending processes that the peers left behind: {names}", always=True)
+            self._output.say(f"stopping processes that the peers left behind: {names}", always=True)
             sweeper.sweep(self._guard.left_behind, deadline=STRAGGLERS_DEADLINE)
         self._pipes.drain()
         self._control.close()
@@ -206,14 +206,14 @@ class OwnHost:
         self._control.announce_members(version, since, peers, told)
 
     def failed(self, peer: str, text: str) -> None:
-        self._control.announce(peer, text)
+        self._control.announce_failed(peer, text)
 
-    def left(self, peer: str) -> None:
-        self._control.announce_left(peer)
+    def finished(self, peer: str) -> None:
+        self._control.announce_finished(peer)
 
-    def end(self, first: int, code: int) -> None:
+    def stop_all(self, first: int, code: int) -> None:
         if self._shutdown is None:
-            self.stop_all(first)
+            self.begin_shutdown(first)
 
     def _start_next(self, number: int) -> None:
         if number in self._stopped:

@@ -9,15 +9,15 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                    entered <number> <version>            a peer has gone over to a membership
                    propose <number> [<size>]             it asks for another number of peers
                    ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
-                   end <signal> <code>                   all shall end
+                   end <signal> <code>                   all shall be stopped
   first -> other   alive                                 every second
                    start <number> <version>              start a newcomer
-                   dismiss <number> | forgive <number>   end it | how it ended concerns nobody
+                   dismiss <number> | forgive <number>   stop it | how it ended concerns nobody
                    publish <version> <since> <peers> <numbers>
                                                          tell them who takes part (control.py)
                    proposed <number>                     the answer to the oldest question
                    refused <number> <text>
-                   failed <peer> <text> | left <peer>    tell all
+                   failed <peer> <text> | left <peer>    tell all: it has failed, or finished
                    end <signal> <code>                   stop all
                    over <code> <again> <failure>         nothing of the job lives; it is started
                                                          anew with so many peers, 0: it is not;

@@ -1,1 +1,1 @@
-"""The cluster document: how many peers a job is to have, said and read by others than its peers."""
+"""The cluster document, by which others say how many peers a job is to have."""

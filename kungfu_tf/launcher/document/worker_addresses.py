@@ -4,7 +4,7 @@ import collections
 import ipaddress
 from collections.abc import Mapping, Sequence
 
-from kungfu_tf.launcher.options.plural import counted, there_are
+from kungfu_tf.launcher.options.plural import plural, there_are
 from kungfu_tf.launcher.placing.hosts import IPAddress
 
 
@@ -61,6 +61,6 @@ def refusal(
             ours = ", ".join(map(str, rooms))
             return f"{wish} is on none of this job's hosts, which are {ours}"
         if engaged[host] > rooms[host]:
-            wanted = counted(engaged[host], "peer")
+            wanted = plural(engaged[host], "peer")
             return f"{wanted} on {host}: {there_are(rooms[host], 'slot')}"
     return None

@@ -1,1 +1,1 @@
-"""The command line, and what else the user gives."""
+"""The command line, and the secrets that a user gives."""

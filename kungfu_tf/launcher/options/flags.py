@@ -144,7 +144,7 @@ FLAGS = (
         "keep",
         "",
         flag_values.switch,
-        "with -w: when all peers have ended well, stay, and start the program anew when somebody"
+        "with -w: when all peers have finished, stay, and start the program anew when somebody"
         " asks for another number of peers",
     ),
     Flag(
@@ -176,7 +176,7 @@ FLAGS = (
         "timeout",
         "T",
         flag_values.duration,
-        "end the whole job after 90, 1.5s, 1h30m; code 124",
+        "stop the whole job after 90, 1.5s, 1h30m; code 124",
     ),
     Flag(
         "delay",

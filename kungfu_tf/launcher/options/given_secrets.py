@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from kungfu_tf import config
 from kungfu_tf.launcher.options.launch_error import LaunchError
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 
 SHORTEST, LONGEST = 16, 4096
 DEADLINE = 10.0  # seconds in which somebody must write to a pipe
@@ -120,7 +120,7 @@ def _first_line(path: str) -> tuple[bytes, int]:
 
 def _checked(text: str, source: str) -> str:
     if not SHORTEST <= len(text) <= LONGEST:
-        many = "more characters" if len(text) > LONGEST else counted(len(text), "character")
+        many = "more characters" if len(text) > LONGEST else plural(len(text), "character")
         raise LaunchError(f"{source} has {many}, not {SHORTEST}-{LONGEST}")
     if not text.isprintable():
         raise LaunchError(f"{source} has characters that cannot be printed")

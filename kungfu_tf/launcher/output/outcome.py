@@ -16,7 +16,7 @@ class Outcome:
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
     went first. `stopped`: it ended after the launcher had asked it to. `given_up`: the launcher
-    killed it, since it gave no sign of life. `let_go`: it had been told that the others go on
+    killed it, since it gave no sign of life. `leaving`: it had been told that the others go on
     without it. `reports`: errors that it saw before its end; `earlier`: others, after which it
     lived on.
     """
@@ -29,7 +29,7 @@ class Outcome:
     gone: float
     stopped: bool
     given_up: bool
-    let_go: bool
+    leaving: bool
     reports: Sequence[str]
     earlier: Sequence[str]
     last_lines: Sequence[str]
@@ -59,7 +59,7 @@ def outcome_of(
         gone=_gone(entry.ended, contact.lost),
         stopped=stopped,
         given_up=given_up,
-        let_go=contact.let_go,
+        leaving=contact.leaving,
         reports=[report.text for report in contact.reports[len(earlier) :]],
         earlier=earlier,
         last_lines=last_lines,
@@ -90,7 +90,7 @@ def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
 
 
 def may_be_missed(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
-    """The peers that have ended well, and whose end the first failure may follow from.
+    """The peers that have finished, and whose end the first failure may follow from.
 
     Who reported that an operation failed was waiting for somebody else. Where all that failed have,
     it may be for one that had no more to do, or called os._exit(0) in the middle; but for none that
@@ -104,5 +104,5 @@ def may_be_missed(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Ou
         if outcome.code == 0
         and not (outcome.stopped or outcome.reports)
         and outcome.gone < first.gone + _ONE_TURN
-        and not (outcome.let_go and first.gone - outcome.gone > EARLIER)
+        and not (outcome.leaving and first.gone - outcome.gone > EARLIER)
     ]

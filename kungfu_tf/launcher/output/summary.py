@@ -1,4 +1,4 @@
-"""What is said at the end of a job that did not end well."""
+"""What is said at the end of a job in which a peer failed, or which took too long."""
 
 import signal
 from collections.abc import Sequence

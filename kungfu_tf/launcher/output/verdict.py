@@ -30,7 +30,7 @@ def conclude(outcomes: Sequence[Outcome], *, forced: int | None, others: int) ->
         reason = summary.describe(outcomes)
     elif forced is not None:
         name = signal.Signals(forced - 128).name
-        reason = f"ended by {name}, and by no failure of a peer"
+        reason = f"stopped by {name}; no peer failed"
     if forced is not None:
         return Verdict(forced, reason)
     if first is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.placing import hosts as hosts_module
 from kungfu_tf.launcher.placing import ports
 from kungfu_tf.launcher.placing.hosts import Host, IPAddress, Place
@@ -141,7 +141,7 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
     slots = sum(host.slots for host in hosts)
     if np > slots:
         raise LaunchError(
-            f"-np {np} is more than the {counted(slots, 'slot')} of {_describe(hosts)}"
+            f"-np {np} is more than the {plural(slots, 'slot')} of {_describe(hosts)}"
         )
     used: list[tuple[Host, int]] = []
     left = np
@@ -153,7 +153,7 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
     most = max(count for _, count in used)
     if most > last - first + 1:
         raise LaunchError(
-            f"-port-range {first}-{last} has no room for {counted(most, 'peer')} of one host"
+            f"-port-range {first}-{last} has no room for {plural(most, 'peer')} of one host"
         )
     reservation = ports.Reservation(here)
     alone = len(used) == 1 and not (options.watch and len(hosts) > 1)
@@ -172,7 +172,7 @@ def _plan_places(options: Options, places: list[Place]) -> Cluster:
     slots = len(places)
     np = options.np or slots
     if np > slots:
-        raise LaunchError(f"-np {np} is more than the {counted(slots, 'peer')} of -P")
+        raise LaunchError(f"-np {np} is more than the {plural(slots, 'peer')} of -P")
     room = collections.Counter(place.address for place in places)
     places = places[:np]
     addresses = list(room if options.watch else dict.fromkeys(place.address for place in places))
@@ -193,7 +193,7 @@ def _plan_workers(options: Options, places: list[Place]) -> Cluster:
     for address, count in engaged.items():
         if count > rooms.get(address, 0):
             raise LaunchError(
-                f"the document has {counted(count, 'worker')} on {address}, more than the slots of"
+                f"the document has {plural(count, 'worker')} on {address}, more than the slots of"
                 f" {_describe(hosts)}"
             )
     here = hosts_module.find_self(list(rooms), self_address=options.self_address, nic=options.nic)

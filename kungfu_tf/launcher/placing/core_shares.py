@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kungfu_tf import config
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.placing import quota
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
@@ -108,7 +108,7 @@ def describe(variables: Mapping[str, str], binding: Binding) -> str:
         told.append("each stays on its own, unless KUNGFU_BIND_TO is none")
     else:
         told.append(f"none has its own, for {binding.why_not}")
-    return f"the peers share {counted(number, 'core')}: {'; '.join(told)}"
+    return f"the peers share {plural(number, 'core')}: {'; '.join(told)}"
 
 
 def _threads(share: int) -> dict[str, int]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kungfu_tf.launcher.options.plural import counted
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.placing.cluster import Peer
 
 
@@ -27,7 +27,7 @@ def place(peers: Sequence[Peer], gpus: Sequence[str]) -> Placement:
         return Placement(devices)
     return Placement(
         devices,
-        f"{len(peers)} peers share {counted(len(gpus), 'GPU')}: each takes"
+        f"{len(peers)} peers share {plural(len(gpus), 'GPU')}: each takes"
         " all of its memory unless told otherwise (TF_FORCE_GPU_ALLOW_GROWTH=true)",
     )
 

@@ -141,7 +141,7 @@ def test_an_interrupt_ends_all(start):
     lines = out.splitlines()
     assert sorted(lines[:-1]) == ["[0] cleaned 0", "[1] cleaned 1"]
     assert lines[-1] == "interrupted"
-    assert re.search("^kungfu-run: SIGINT: ending all peers", err, re.M)
+    assert re.search("^kungfu-run: SIGINT: stopping all peers", err, re.M)
     assert "Traceback" not in err
 
 

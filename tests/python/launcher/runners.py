@@ -47,11 +47,11 @@ class Hands:
     def failed(self, peer: str, text: str) -> None:
         self.done.append(f"failed {peer} {text}")
 
-    def left(self, peer: str) -> None:
-        self.done.append(f"left {peer}")
+    def finished(self, peer: str) -> None:
+        self.done.append(f"finished {peer}")
 
-    def end(self, first: int, code: int) -> None:
-        self.done.append(f"end {first} {code}")
+    def stop_all(self, first: int, code: int) -> None:
+        self.done.append(f"stop all {first} {code}")
 
     def take(self) -> list[str]:
         done, self.done = self.done, []

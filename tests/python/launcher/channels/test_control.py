@@ -90,13 +90,13 @@ def test_a_peer_says_who_it_is_that_it_lives_and_what_it_saw(runner: Runner) -> 
 
 def test_a_failure_is_told_to_all_others_also_to_one_that_comes_later(runner: Runner) -> None:
     with runner.hello(4) as failed, runner.hello(5) as other, runner.connect() as stranger:
-        runner.server.announce(NAMES[4], "killed by SIGKILL")
+        runner.server.announce_failed(NAMES[4], "killed by SIGKILL")
         assert other.recv(4096) == b"failed 127.0.0.1:10004 killed by SIGKILL\n"
         for uninformed in (failed, stranger):
             uninformed.setblocking(False)
             with pytest.raises(BlockingIOError):
                 uninformed.recv(4096)
-        runner.server.announce(NAMES[5], "exit code 1")
+        runner.server.announce_failed(NAMES[5], "exit code 1")
         with runner.hello(6) as late:
             told = b""
             while told.count(b"\n") < 2:
@@ -119,20 +119,20 @@ def test_who_takes_part_is_told_to_some_also_to_one_that_comes_later(runner: Run
 
 def test_who_was_told_of_others_only_was_let_go(runner: Runner) -> None:
     contacts = runner.server.contacts
-    assert not any(contact.let_go for contact in contacts.values())
+    assert not any(contact.leaving for contact in contacts.values())
     runner.server.announce_members(1, 1, [NAMES[4]], [4, 5])
-    assert [contacts[rank].let_go for rank in (4, 5, 6)] == [False, True, False]
+    assert [contacts[rank].leaving for rank in (4, 5, 6)] == [False, True, False]
 
 
 def test_the_others_are_told_who_has_ended_well(runner: Runner) -> None:
     with runner.hello(4), runner.hello(5) as other:
-        runner.server.announce_left(NAMES[4])
+        runner.server.announce_finished(NAMES[4])
         assert other.recv(4096) == b"left 127.0.0.1:10004\n"
 
 
 def test_an_announcement_is_one_line_of_bounded_length(runner: Runner) -> None:
     with runner.hello(5) as peer:
-        runner.server.announce(NAMES[4], "one\ntwo " + "é" * 50000)
+        runner.server.announce_failed(NAMES[4], "one\ntwo " + "é" * 50000)
         line = b""
         while not line.endswith(b"\n"):
             line += peer.recv(4096)

@@ -18,7 +18,7 @@ def test_a_job_of_one_host_asks_nobody() -> None:
 def test_after_a_failure_all_start_anew() -> None:
     leader, hands = leader_of(2, Rules(recoveries=1))
     leader.ended(1, -9, stopped=False)
-    assert hands.take()[-1] == "end 0 137"
+    assert hands.take()[-1] == "stop all 0 137"
     leader.ended(0, 1, stopped=False)  # the failure of the first made it fail, too
     assert leader.over
     assert leader.recovering
@@ -38,7 +38,7 @@ def test_recoveries_have_an_end_and_a_person_may_end_one() -> None:
     assert leader.again is None
     leader, _ = leader_of(2, Rules(recoveries=1))
     leader.ended(0, 1, stopped=False)
-    leader.end(2, 130)
+    leader.stop_all(2, 130)
     assert leader.again is None
 
 
@@ -80,7 +80,7 @@ def test_a_newcomer_that_dies_when_it_was_told_ends_the_job() -> None:
     leader.entered(0, 1)
     hands.take()
     leader.ended(1, -9, stopped=False)
-    assert hands.take() == ["failed 127.0.0.1:10001 killed by SIGKILL", "end 0 137"]
+    assert hands.take() == ["failed 127.0.0.1:10001 killed by SIGKILL", "stop all 0 137"]
 
 
 def test_one_that_cannot_be_replaced_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_who_fails_to_leave_ends_the_job() -> None:
     leader, hands = leader_of(2, Rules(watch=True, reload=True))
     leader.change(3)
     leader.ended(1, 1, stopped=False)
-    assert hands.take()[-1] == "end 0 1"
+    assert hands.take()[-1] == "stop all 0 1"
     assert leader.again is None
 
 
@@ -107,5 +107,5 @@ def test_a_job_may_stay_when_its_peers_have_ended() -> None:
     assert (leader.over, leader.again) == (True, 2)
     leader, _ = leader_of(1, Rules(watch=True, keep=True))
     leader.ended(0, 0, stopped=False)
-    leader.end(15, 143)
+    leader.stop_all(15, 143)
     assert leader.over

@@ -73,7 +73,7 @@ def test_a_change_is_over_when_all_have_entered_it() -> None:
     job.all_enter(0, 1)
     job.membership.entered(2, 0)
     assert job.take() == []
-    job.membership.ended(2, well=True)  # as one that has left does
+    job.membership.ended(2, finished=True)  # as one that has left does
     assert job.take() == ["start 3", "start 4"]
 
 
@@ -85,7 +85,7 @@ def test_what_was_proposed_last_counts() -> None:
     assert job.take() == ["stop 3", "stop 2"]
     job.membership.ready(1)
     assert job.take() == ["1: 0,1 to 0"]
-    assert not job.membership.ended(3, well=False)
+    assert not job.membership.ended(3, finished=False)
 
 
 def test_a_proposal_can_be_taken_back() -> None:
@@ -99,7 +99,7 @@ def test_without_a_newcomer_that_dies_the_others_go_on() -> None:
     job = Job(1, slots=4)
     job.membership.propose(3)
     job.membership.ready(1)
-    assert not job.membership.ended(2, well=False)
+    assert not job.membership.ended(2, finished=False)
     assert job.take() == ["start 1", "start 2", "1: 0,1 to 0"]
 
 
@@ -109,14 +109,14 @@ def test_a_newcomer_that_dies_before_anybody_meets_it_is_left_out() -> None:
     job.membership.ready(2)
     job.membership.ready(3)
     assert job.take() == ["start 2", "start 3", "1: 0,1,2,3 to 0,1"]
-    assert not job.membership.ended(2, well=False)
+    assert not job.membership.ended(2, finished=False)
     assert job.take() == ["2 since 1: 0,1,3 to 0,1"]
     assert job.membership.is_settled
     job.membership.entered(0, 1)  # as it had before it heard of that
     assert job.take() == []
     job.membership.entered(0, 2)
     assert job.take() == ["2 since 1: 0,1,3 to 3"]
-    assert job.membership.ended(3, well=False)  # rank 0 may have begun to talk to it
+    assert job.membership.ended(3, finished=False)  # rank 0 may have begun to talk to it
 
 
 def test_who_takes_the_place_of_several_memberships_names_the_first() -> None:
@@ -128,8 +128,8 @@ def test_who_takes_the_place_of_several_memberships_names_the_first() -> None:
     job.membership.ready(2)
     job.membership.ready(3)
     job.take()
-    assert not job.membership.ended(2, well=False)
-    assert not job.membership.ended(3, well=True)
+    assert not job.membership.ended(2, finished=False)
+    assert not job.membership.ended(3, finished=True)
     assert job.take() == ["3 since 2: 0,1,3 to 0,1", "4 since 2: 0,1 to 0,1"]
     job.all_enter(0, 1)
     job.membership.propose(1)
@@ -138,7 +138,7 @@ def test_who_takes_the_place_of_several_memberships_names_the_first() -> None:
 
 def test_a_member_that_dies_is_a_loss() -> None:
     job = Job(2, slots=2)
-    assert job.membership.ended(1, well=False)
+    assert job.membership.ended(1, finished=False)
 
 
 def test_who_is_named_stays_and_the_others_leave_first() -> None:
@@ -162,7 +162,7 @@ def test_newcomers_get_ready_while_others_leave() -> None:
     job.membership.ready(3)
     job.all_enter(0, 1)
     assert job.take() == ["start 4 at c"]
-    assert not job.membership.ended(4, well=False)
+    assert not job.membership.ended(4, finished=False)
     assert job.take() == ["2: 0,3 to 0"]
 
 
@@ -185,7 +185,7 @@ def test_somebody_who_knows_the_model_stays() -> None:
 
 def test_a_job_that_ends_changes_no_more() -> None:
     job = Job(2, slots=4)
-    assert not job.membership.ended(1, well=True)
+    assert not job.membership.ended(1, finished=True)
     assert job.membership.propose(3) == "the job is ending"
     assert job.take() == []
 
@@ -197,7 +197,7 @@ def test_a_job_that_ends_dismisses_its_newcomers(ready: bool) -> None:
     if ready:
         job.membership.ready(1)
     assert job.membership.awaits(1)
-    job.membership.ended(0, well=True)
+    job.membership.ended(0, finished=True)
     assert job.take()[-1] == "stop 1"
 
 

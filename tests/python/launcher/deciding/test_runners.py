@@ -32,7 +32,7 @@ def test_a_job_grows_onto_another_host_and_shrinks(two: Two) -> None:
     two.until(lambda: answers == [None])
     two.until_there("publish 2 2 127.0.0.1:10000 127.0.0.1:10001 to [2]")
     two.follower.ended(2, 0, stopped=False)
-    two.until_there("left 127.0.0.2:10000")
+    two.until_there("finished 127.0.0.2:10000")
 
 
 def test_what_cannot_be_is_refused_on_the_other_host_too(two: Two) -> None:
@@ -53,7 +53,7 @@ def test_a_person_hears_what_comes_of_it(two: Two) -> None:
 
 def test_the_first_failure_ends_all_hosts(two: Two) -> None:
     two.leader.ended(0, -9, stopped=False)
-    failed = ["failed 127.0.0.1:10000 killed by SIGKILL", "end 0 137"]
+    failed = ["failed 127.0.0.1:10000 killed by SIGKILL", "stop all 0 137"]
     assert two.here.take() == failed
     two.until(lambda: two.follower.over and two.leader.over)
     assert two.there.take() == failed
@@ -79,8 +79,8 @@ def test_a_newcomer_that_dies_on_the_other_host_concerns_nobody(two: Two) -> Non
 
 def test_who_is_asked_to_end_asks_all(two: Two) -> None:
     two.until(lambda: two.follower._connection)
-    two.follower.end(2, 130)
-    two.until(lambda: two.here.done == ["end 2 130"])
+    two.follower.stop_all(2, 130)
+    two.until(lambda: two.here.done == ["stop all 2 130"])
     two.leader.ended(0, -2, stopped=True)
     two.until(lambda: two.follower.over and two.leader.over)
     assert two.follower.code == two.leader.code == 130
@@ -105,7 +105,7 @@ def test_a_runner_that_is_gone_is_named(two: Two) -> None:
     two.here.take()
     two.follower.close()
     two.until(lambda: "the job ends: the runner on 127.0.0.2 is gone" in two.said)
-    assert two.here.take() == [FAILED, "end 0 1"]
+    assert two.here.take() == [FAILED, "stop all 0 1"]
 
 
 def test_without_a_runner_whose_peers_nobody_has_met_the_others_go_on(two: Two) -> None:
@@ -131,7 +131,7 @@ def test_without_a_host_that_has_no_peer_the_others_go_on(two: Two) -> None:
 def test_without_the_one_that_leads_the_others_end(two: Two) -> None:
     two.until(lambda: two.follower._connection)
     two.leader.close()
-    two.until(lambda: two.there.done == ["end 0 1"])
+    two.until(lambda: two.there.done == ["stop all 0 1"])
     assert two.follower.over
     assert "leads it (127.0.0.1 port" in two.said[-1]
 
@@ -173,7 +173,9 @@ def test_strangers_are_dropped(two: Two, opening: bytes) -> None:
     assert two.here.take() == []
 
 
-@pytest.mark.parametrize("line", ["ready 0", "ended 7 1 0", "started 0 x", "nonsense", "end 2"])
+@pytest.mark.parametrize(
+    "line", ["ready 0", "ended 7 1 0", "started 0 x", "nonsense", "end 2"]
+)
 def test_what_a_runner_may_not_say_costs_it_the_connection(two: Two, line: str) -> None:
     two.until(lambda: two.follower._connection)
     two.follower._tell(line)

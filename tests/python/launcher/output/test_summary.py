@@ -16,7 +16,7 @@ WELL = Outcome(
     gone=9.0,
     stopped=False,
     given_up=False,
-    let_go=False,
+    leaving=False,
     reports=(),
     earlier=(),
     last_lines=(),
@@ -121,13 +121,13 @@ def test_who_ended_well_is_not_named_where_it_cannot_be_the_cause() -> None:
 def test_who_was_let_go_long_before_is_not_why_the_others_failed() -> None:
     failed = ended(0, 1, gone=100.0, report="all_reduce 'w': rank 1: connection closed by peer")
 
-    def first_line(*, gone: float, let_go: bool) -> str:
-        left = dataclasses.replace(ended(1, 0, gone=gone), let_go=let_go)
+    def first_line(*, gone: float, leaving: bool) -> str:
+        left = dataclasses.replace(ended(1, 0, gone=gone), leaving=leaving)
         return summary.describe([left, failed]).splitlines()[0]
 
-    assert "rank 0 on 10.0.0.1 (pid 100) failed first" in first_line(gone=50.0, let_go=True)
-    assert "may have been waited for" in first_line(gone=99.0, let_go=True)
-    assert "may have been waited for" in first_line(gone=50.0, let_go=False)
+    assert "rank 0 on 10.0.0.1 (pid 100) failed first" in first_line(gone=50.0, leaving=True)
+    assert "may have been waited for" in first_line(gone=99.0, leaving=True)
+    assert "may have been waited for" in first_line(gone=50.0, leaving=False)
 
 
 def test_of_a_traceback_that_is_told_twice_only_what_is_new_is_shown() -> None:
