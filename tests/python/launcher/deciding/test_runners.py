@@ -173,9 +173,7 @@ def test_strangers_are_dropped(two: Two, opening: bytes) -> None:
     assert two.here.take() == []
 
 
-@pytest.mark.parametrize(
-    "line", ["ready 0", "ended 7 1 0", "started 0 x", "nonsense", "end 2"]
-)
+@pytest.mark.parametrize("line", ["ready 0", "ended 7 1 0", "started 0 x", "nonsense", "end 2"])
 def test_what_a_runner_may_not_say_costs_it_the_connection(two: Two, line: str) -> None:
     two.until(lambda: two.follower._connection)
     two.follower._tell(line)
