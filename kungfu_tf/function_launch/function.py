@@ -73,13 +73,13 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
     np = _checked(fn, np, timeout)
     seconds = math.inf if timeout is None else float(timeout)
     # A request to end is followed by two stronger ones; what processes left behind is ended last.
-    patience = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
+    grace = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
     with channel.opened(np) as files:
         channel.write(files.function, pickling.dump_function(fn))
         descriptors = [files.report, files.function, *files.results]
         command = programs.command("runner", [os.getpid(), seconds, *descriptors])
-        deadline = time.monotonic() + seconds + patience
-        in_time = Relay(command, descriptors, patience=patience).run(deadline)
+        deadline = time.monotonic() + seconds + grace
+        in_time = Relay(command, descriptors, grace=grace).run(deadline)
         outcomes = _outcomes(files, seconds, in_time)
         return [_result(files, outcome) for outcome in outcomes]
 

@@ -25,13 +25,11 @@ class Relay:
     Args:
         command: The runner's.
         descriptors: What it inherits.
-        patience: Seconds within which it ends its children when it is asked to.
+        grace: Seconds within which it ends its children when it is asked to.
     """
 
-    def __init__(
-        self, command: Sequence[str], descriptors: Sequence[int], *, patience: float
-    ) -> None:
-        self._patience = patience
+    def __init__(self, command: Sequence[str], descriptors: Sequence[int], *, grace: float) -> None:
+        self._grace = grace
         self._discards = False
         # A session of its own: what a terminal or a notebook sends to a group comes by us, once.
         self._process = subprocess.Popen(
@@ -49,7 +47,7 @@ class Relay:
     def run(self, deadline: float) -> bool:
         """Hands on output until the runner has ended; False: it had to be killed at `deadline`.
 
-        If this is interrupted the job is ended, within `patience` seconds; once more, at once.
+        If this is interrupted the job is ended, within `grace` seconds; once more, at once.
         """
         try:
             return self._until_the_end(deadline)
@@ -68,7 +66,7 @@ class Relay:
 
     def _end(self, number: int) -> None:
         """Asks the runner to end the job, and waits for that."""
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._grace
         while True:
             try:
                 self._process.send_signal(number)
@@ -92,7 +90,7 @@ class Relay:
                     if not self._read(key.data):
                         selector.unregister(key.fileobj)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(self._patience)
+            self._process.wait(self._grace)
         return True
 
     def _read(self, pipe: IO[bytes]) -> bool:

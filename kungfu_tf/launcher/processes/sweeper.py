@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 
-PATIENCE = 1.0  # from SIGTERM to SIGKILL
+GRACE = 1.0  # from SIGTERM to SIGKILL
 DEADLINE = 30.0  # a process that the kernel cannot end by then will not be waited for
 _INTERVAL = 0.02
 
@@ -52,7 +52,7 @@ def is_empty(session: int) -> bool:
 
 
 def sweep(
-    find: Callable[[], Iterable[int]], *, patience: float = PATIENCE, deadline: float = DEADLINE
+    find: Callable[[], Iterable[int]], *, grace: float = GRACE, deadline: float = DEADLINE
 ) -> bool:
     """Ends what `find` finds, and finds again, until there is nothing; False: not in time."""
     began = time.monotonic()
@@ -61,7 +61,7 @@ def sweep(
         elapsed = time.monotonic() - began
         if elapsed > deadline:
             return False
-        if elapsed > patience:
+        if elapsed > grace:
             _signal(alive, signal.SIGKILL)
         else:
             _signal(alive - asked, signal.SIGTERM)
