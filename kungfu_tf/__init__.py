@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         variables,
     )
     from kungfu_tf.exchange.tape import DistributedGradientTape
-    from kungfu_tf.launching import launch
+    from kungfu_tf.function_launch import launch
     from kungfu_tf.monitor.monitor import Monitor
     from kungfu_tf.monitor.statistics import (
         calc_stats,
@@ -128,7 +128,7 @@ _MODULE_OF = {
     "average_variables": "replicas.average",
     "calc_stats": "monitor.statistics",
     "check_interference": "monitor.statistics",
-    "launch": "launching",
+    "launch": "function_launch",
     "log_stats": "monitor.statistics",
     "print_strategy_stats": "monitor.statistics",
 }

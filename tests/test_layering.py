@@ -41,8 +41,16 @@ PYTHON_LAYERS: Layers = (
     {"keras/callbacks", "keras/layers", "tf1/hooks"},
     {"exchange", "policy"},
     {"data", "membership", "monitor", "replicas", "variables"},
-    {"launching"},
-    {"launcher", "ops"},
+    {"function_launch"},
+    {"launcher"},
+    {"launcher/command"},
+    {"launcher/deciding"},
+    {"launcher/document"},
+    {"launcher/output"},
+    {"launcher/processes"},
+    {"launcher/placing"},
+    {"launcher/channels"},
+    {"launcher/options", "ops"},
     {"peer"},
     {"native"},
     {"config"},
@@ -60,7 +68,9 @@ CPP_PRIVATE = {
 
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
-PYTHON_WITHOUT_TENSORFLOW = {"_version", "config", "errors", "launcher", "launching", "peer"}
+PYTHON_WITHOUT_TENSORFLOW = {"_version", "config", "errors", "function_launch", "peer"} | {
+    room for rooms in PYTHON_LAYERS for room in rooms if room.startswith("launcher")
+}
 
 
 def right_of(layers: Layers) -> dict[str, set[str]]:
@@ -271,7 +281,7 @@ PYTHON_FILES = dict.fromkeys(
         "kungfu_tf/keras/fit/__init__.py",
         "kungfu_tf/keras/fit/run.py",
         "kungfu_tf/launcher/__init__.py",
-        "kungfu_tf/launcher/main.py",
+        "kungfu_tf/launcher/command/run.py",
         "kungfu_tf/native/__init__.py",
         "kungfu_tf/native/libraries.py",
         "kungfu_tf/ops/__init__.py",
@@ -294,8 +304,8 @@ PYTHON_FILES = dict.fromkeys(
         ("kungfu_tf/ops/group.py", "from . import collective"),
         ("kungfu_tf/ops/group.py", "from .. import peer"),
         ("kungfu_tf/ops/group.py", "import tensorflow as tf"),
-        ("kungfu_tf/launcher/main.py", "import kungfu_tf.errors"),
-        ("kungfu_tf/launcher/main.py", "from os import errors, ops"),
+        ("kungfu_tf/launcher/command/run.py", "import kungfu_tf.errors"),
+        ("kungfu_tf/launcher/command/run.py", "from os import errors, ops"),
         ("kungfu_tf/compat/ops.py", "import kungfu_tf as kf"),
         ("kungfu_tf/compat/kungfu/deep/ops.py", "import kungfu_tf as kf"),
         ("kungfu_tf/keras/patches.py", "from kungfu_tf.keras.fit import run"),
@@ -322,8 +332,12 @@ def test_python_allows(tmp_path: Path, file: str, statement: str) -> None:
         ("kungfu_tf/keras/fit/run.py", "from kungfu_tf.keras import patches", "imports keras"),
         ("kungfu_tf/tf1/session/a.py", "from kungfu_tf.keras.fit import run", "imports keras/fit"),
         ("kungfu_tf/__init__.py", "from kungfu_tf import compat", "__init__ imports compat"),
-        ("kungfu_tf/launcher/main.py", "from kungfu_tf import ops", "launcher imports ops"),
-        ("kungfu_tf/launcher/main.py", "import tensorflow.compat.v1", "imports tensorflow"),
+        (
+            "kungfu_tf/launcher/options/a.py",
+            "from kungfu_tf import ops",
+            "launcher/options imports",
+        ),
+        ("kungfu_tf/launcher/command/run.py", "import tensorflow.compat.v1", "imports tensorflow"),
         ("kungfu_tf/errors.py", "from keras import layers", "errors imports keras"),
         ("kungfu_tf/magic.py", "import os", "magic has no place"),
         ("kungfu_tf/keras/magic/wand.py", "import os", "keras/magic has no place"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf.compat import _kungfu
-from kungfu_tf.launching import pickling
+from kungfu_tf.function_launch import pickling
 
 
 class Launched:

@@ -2,7 +2,7 @@
 
 import sys
 
-from kungfu_tf.launcher.main import main
+from kungfu_tf.launcher.command.kungfu_run import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kungfu_tf import peer
-from kungfu_tf.launcher.flags import STRATEGIES
+from kungfu_tf.launcher.options.flags import STRATEGIES
 from kungfu_tf.monitor import measurements
 
 

@@ -12,7 +12,7 @@ namespace {
 constexpr char kAdvanceName[] = "kungfu/the next membership";
 constexpr char kMeetName[] = "kungfu/all have gone over";
 // How long a membership that has failed may still be replaced: within that the runner knows that a process, or a host,
-// is gone (kungfu_tf/launcher/leading.py).
+// is gone (kungfu_tf/launcher/deciding/leader_of_others.py).
 constexpr Seconds kVerdict{10};
 
 }  // namespace

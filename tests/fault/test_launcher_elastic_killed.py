@@ -131,4 +131,4 @@ def test_a_peer_that_the_runners_signal_has_ended_too_has_not_failed(kungfu_run:
     program = "die(signal.SIGTERM, afterwards=lambda: os.kill(RUNNER, signal.SIGTERM))"
     launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, DIES + program)
     assert launch.wait() == 128 + signal.SIGTERM, launch.err
-    assert "ended by SIGTERM, and by no failure of a peer" in launch.err
+    assert "stopped by SIGTERM; no peer failed" in launch.err

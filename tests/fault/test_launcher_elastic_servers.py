@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kungfu_tf.launcher.config_client import Client
+from kungfu_tf.launcher.document.config_client import Client
 from tests import ports
 from tests.fault.elastic import PROGRAM, PYTHON, WATCH
 from tests.python.launcher.served import NONSENSE, answering
@@ -104,7 +104,7 @@ except kf.errors.FailedPreconditionError as error:
 
 @contextlib.contextmanager
 def config_server(port: int, *words: str) -> Iterator[Client]:
-    module = "kungfu_tf.launcher.config_server"
+    module = "kungfu_tf.launcher.command.kungfu_config_server"
     command = [sys.executable, "-m", module, "-port", str(port), *words]
     environ = {**os.environ, "KUNGFU_CONFIG_TOKEN": TOKEN}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:

@@ -159,7 +159,7 @@ print("still connected")
 def test_one_peer_is_one(kungfu_run: "Jobs") -> None:
     launch = kungfu_run("-v", "-np", "1", "true")
     assert launch.wait() == 0
-    assert "kungfu-run: 1 peer ended well after " in launch.err
+    assert "kungfu-run: 1 peer finished after " in launch.err
 
 
 @pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
@@ -200,10 +200,8 @@ signal.signal({int(number)}, end)
     launch.process.send_signal(number)
     assert launch.wait() == 128 + number
     assert launch.out.count("saving") == 2
-    assert f"{number.name}: ending all peers" in launch.err
-    assert (
-        launch.complaints[-1] == f"kungfu-run: ended by {number.name}, and by no failure of a peer"
-    )
+    assert f"{number.name}: stopping all peers" in launch.err
+    assert launch.complaints[-1] == f"kungfu-run: stopped by {number.name}; no peer failed"
 
 
 def test_a_second_sigint_kills(kungfu_run: "Jobs") -> None:
@@ -315,7 +313,7 @@ def test_two_hosts_without_a_secret_are_refused(kungfu_run: "Jobs") -> None:
 
 def test_the_launcher_needs_the_standard_library_only(kungfu_run: "Jobs") -> None:
     script = """
-import sys, kungfu_tf.launcher.main
+import sys, kungfu_tf.launcher.command.kungfu_run
 names = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(sorted(names - {'__main__'}))
 """

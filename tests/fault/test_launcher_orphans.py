@@ -102,7 +102,7 @@ def test_when_a_peer_leaves_a_worker_behind_and_ends_well(kungfu_run: "Jobs") ->
     program = "if os.fork() == 0:\n    os.setsid()\n    work()\n"
     launch = kungfu_run("-np", "2", *PYTHON, WORKER + program)
     assert launch.wait() == 0
-    assert "ending processes that the peers left behind: pid " in launch.err
+    assert "stopping processes that the peers left behind: pid " in launch.err
 
 
 def test_when_the_sweeper_is_killed_it_is_replaced(kungfu_run: "Jobs") -> None:

@@ -81,7 +81,7 @@ def test_errors_are_shown_where_standard_output_is_not_read(kungfu_run: Jobs) ->
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_nor_when_its_peers_have_ended(kungfu_run: Jobs, number: signal.Signals) -> None:
-    ended = "2 peers ended well"
+    ended = "2 peers finished"
     with unread_launcher(kungfu_run, MUCH, "-v", ready=ended) as (launch, pid):
         os.kill(pid, number)
         assert launch.wait() == 128 + number

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import kungfu_tf as kf
 from kungfu_tf import peer
-from kungfu_tf.launcher.config_client import Client, Problem
+from kungfu_tf.launcher.document.config_client import Client, Problem
 
 
 class Server:
@@ -24,7 +24,7 @@ class Server:
 
     def start(self) -> None:
         words = ["-port", sys.argv[1], "-file", sys.argv[2]]
-        command = [sys.executable, "-m", "kungfu_tf.launcher.config_server", *words]
+        command = [sys.executable, "-m", "kungfu_tf.launcher.command.kungfu_config_server", *words]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.readline()

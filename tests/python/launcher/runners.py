@@ -7,16 +7,18 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 
-from kungfu_tf.launcher import turn
-from kungfu_tf.launcher.cluster import Cluster, Peer
-from kungfu_tf.launcher.config_source import Source
-from kungfu_tf.launcher.credentials import Credentials
-from kungfu_tf.launcher.director import Director, Leader, Rules
-from kungfu_tf.launcher.following import Follower
-from kungfu_tf.launcher.hosts import Host
-from kungfu_tf.launcher.leading import LeaderOfOthers, Link
-from kungfu_tf.launcher.ports import Reservation
-from kungfu_tf.launcher.store import ClusterStore
+from kungfu_tf.launcher.channels import event_turn
+from kungfu_tf.launcher.channels.credentials import Credentials
+from kungfu_tf.launcher.deciding.director import Director, Rules
+from kungfu_tf.launcher.deciding.follower import Follower
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
+from kungfu_tf.launcher.deciding.runner_link import Link
+from kungfu_tf.launcher.document.cluster_store import ClusterStore
+from kungfu_tf.launcher.document.config_source import Source
+from kungfu_tf.launcher.placing.cluster import Cluster, Peer
+from kungfu_tf.launcher.placing.hosts import Host
+from kungfu_tf.launcher.placing.ports import Reservation
 from tests import ports
 
 A, B = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("127.0.0.2")
@@ -45,11 +47,11 @@ class Hands:
     def failed(self, peer: str, text: str) -> None:
         self.done.append(f"failed {peer} {text}")
 
-    def left(self, peer: str) -> None:
-        self.done.append(f"left {peer}")
+    def finished(self, peer: str) -> None:
+        self.done.append(f"finished {peer}")
 
-    def end(self, first: int, code: int) -> None:
-        self.done.append(f"end {first} {code}")
+    def stop_all(self, first: int, code: int) -> None:
+        self.done.append(f"stop all {first} {code}")
 
     def take(self) -> list[str]:
         done, self.done = self.done, []
@@ -87,7 +89,7 @@ class Two:
             assert time.monotonic() < deadline, (self.here.done, self.there.done, self.said)
             for director in self.directors:
                 director.advance()
-            turn.take(self.selector, self.selector.select(0.05))
+            event_turn.take(self.selector, self.selector.select(0.05))
 
     def until_there(self, *done: str) -> None:
         self.until(lambda: self.there.done == list(done))

@@ -9,9 +9,10 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 
-from kungfu_tf.launcher import config_server, turn
-from kungfu_tf.launcher.config_server import ConfigServer
-from kungfu_tf.launcher.store import ClusterStore, Document
+from kungfu_tf.launcher.channels import event_turn
+from kungfu_tf.launcher.document import config_server
+from kungfu_tf.launcher.document.cluster_store import ClusterStore, Document
+from kungfu_tf.launcher.document.config_server import ConfigServer
 from tests import ports
 
 TOKEN = "a token that is long enough"
@@ -62,7 +63,7 @@ class Served:
         with selectors.PollSelector() as selector:
             server = ConfigServer(self.store, listener, TOKEN, selector, self._ended.set)
             while not self._ended.is_set():
-                turn.take(selector, selector.select(0.05))
+                event_turn.take(selector, selector.select(0.05))
                 server.advance()
             server.close()
 

@@ -290,7 +290,7 @@ def run(program: str) -> str:
 
 def test_importing_does_nothing() -> None:
     program = (
-        "import sys, threading, kungfu_tf, kungfu_tf.launcher.main; "
+        "import sys, threading, kungfu_tf, kungfu_tf.launcher.command.kungfu_run; "
         "print('tensorflow' in sys.modules, threading.active_count(), "
         "'libkungfu' in open('/proc/self/maps').read())"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import kungfu_tf as kf
 from kungfu_tf.compat._launched import Launched
-from kungfu_tf.launcher import main as launcher
+from kungfu_tf.launcher.command import kungfu_run as launcher
 
 __all__ = ["launch_multiprocess", "run"]
 

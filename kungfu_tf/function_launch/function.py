@@ -1,0 +1,163 @@
+"""`launch`, as the caller sees it."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from kungfu_tf import config, errors, peer
+from kungfu_tf.function_launch import channel, pickling, programs
+from kungfu_tf.function_launch.channel import Channel, Failure
+from kungfu_tf.function_launch.relay import Relay
+from kungfu_tf.function_launch.report import Report
+from kungfu_tf.launcher.deciding import own_host
+from kungfu_tf.launcher.output import summary
+from kungfu_tf.launcher.output.outcome import Outcome
+from kungfu_tf.launcher.output.output_wait import TIMED_OUT
+from kungfu_tf.launcher.processes import peer_process
+
+T = TypeVar("T")
+
+
+def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> list[T]:
+    """Runs `fn(rank)` in `np` new processes of this machine, which are the peers of a job.
+
+    For notebooks, and scripts that are not started by `kungfu-run`. The processes have what
+    `kungfu-run -np <np>` gives its own: ranks, ports, a secret, one GPU each. What they print
+    appears here, line by line, with the rank before it. They are new interpreters, in which nothing
+    is imported yet, and end with this process, however it ends.
+
+    `fn` may be a lambda or a closure, or be defined in a notebook or in the program itself, which
+    is not run again: no `if __name__ == "__main__"` is needed. It travels with all that it uses, by
+    cloudpickle, so let it import or build by itself what is large or belongs to one process. What
+    is defined in a module is imported from there.
+
+    The first process that fails ends the others. KeyboardInterrupt (in a notebook: interrupt the
+    kernel) ends all: they have KUNGFU_GRACE seconds to clean up; a second one ends them at once.
+
+    Args:
+        fn: Called with the rank, 0 to np − 1.
+        np: The number of processes.
+        timeout: Seconds for the whole; None: as long as it takes.
+
+    Returns:
+        What `fn` returned, by rank.
+
+    Raises:
+        PeerFailedError: `fn` raised, or a process exited or was killed. The message names rank and
+            host and has the traceback from there; `__cause__` is the exception of `fn`, if it can
+            be pickled.
+        DeadlineExceededError: The processes did not end within `timeout`.
+        InvalidArgumentError: `fn` cannot be pickled. (If what it returned cannot, this is the cause
+            of a PeerFailedError.)
+        FailedPreconditionError: This process is a peer itself, or the job cannot be started.
+        ResourceExhaustedError: There are not enough descriptors for so many processes.
+        TypeError, ValueError: An argument is not what it should be.
+
+    Example:
+
+    ```python
+    def train(rank):
+        model = make_model()
+        model.compile(kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), "mse")
+        return model.fit(kf.data.shard(dataset()).batch(32)).history["loss"]
+
+    losses = kf.launch(train, 4)
+    ```
+    """
+    np = _checked(fn, np, timeout)
+    seconds = math.inf if timeout is None else float(timeout)
+    # A request to end is followed by two stronger ones; what processes left behind is ended last.
+    grace = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
+    with channel.opened(np) as files:
+        channel.write(files.function, pickling.dump_function(fn))
+        descriptors = [files.report, files.function, *files.results]
+        command = programs.command("runner", [os.getpid(), seconds, *descriptors])
+        deadline = time.monotonic() + seconds + grace
+        in_time = Relay(command, descriptors, grace=grace).run(deadline)
+        outcomes = _outcomes(files, seconds, in_time)
+        return [_result(files, outcome) for outcome in outcomes]
+
+
+def _checked(fn: Any, np: Any, timeout: Any) -> int:
+    if not callable(fn):
+        raise TypeError(f"launch: fn must be a function of the rank, not {fn!r}")
+    try:
+        np = operator.index(np)
+    except TypeError:
+        raise TypeError(f"launch: np must be a number of processes, not {np!r}") from None
+    if np < 1:
+        raise ValueError(f"launch: np must be at least 1, not {np}")
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"launch: timeout must be positive seconds, or None, not {timeout}")
+    if np > 1 and peer.launched():
+        raise errors.FailedPreconditionError(
+            "launch: this process is a peer of a job already, and its own would not belong to that "
+            "one. Give the program to kungfu-run, or call launch in it, not both"
+        )
+    return np
+
+
+def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome]:
+    """How each process ended, by rank: all of them well.
+
+    Raises:
+        KungfuError: They did not.
+    """
+    record = channel.read(files.report)
+    if record is None:
+        how = "was killed" if in_time else f"did not end in time, {timeout:g} s,"
+        raise errors.UnavailableError(
+            f"launch: the process that starts and watches the others {how} and left no report"
+        )
+    report = Report.from_json(bytes(record))
+    if report.error is not None:
+        raise errors.FailedPreconditionError(f"launch: {report.error}")
+    if report.first is not None:
+        raise _failed(files, next(o for o in report.outcomes if o.rank == report.first))
+    if report.code == TIMED_OUT:
+        late = ", ".join(str(outcome.rank) for outcome in report.outcomes if outcome.stopped)
+        raise errors.DeadlineExceededError(
+            f"launch: the timeout of {timeout:g} s is over, and rank {late} had not ended"
+        )
+    if report.code != 0:
+        raise errors.CancelledError(
+            f"launch: ended from outside, {peer_process.describe(128 - report.code)}"
+        )
+    return report.outcomes
+
+
+def _result(files: Channel, outcome: Outcome) -> Any:
+    """What `fn` has returned in a process that ended with code 0."""
+    record = channel.read(files.results[outcome.rank])
+    if record is None or record[:1] != channel.RETURNED:
+        raise _failed(files, outcome)
+    try:
+        return pickle.loads(record[1:])
+    except Exception as error:
+        raise errors.InvalidArgumentError(
+            f"launch: what rank {outcome.rank} returned cannot be unpickled here: {error}"
+        ) from error
+
+
+def _failed(files: Channel, outcome: Outcome) -> errors.PeerFailedError:
+    """The error for a process that ended without returning a result."""
+    who = f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid})"
+    record = channel.read(files.results[outcome.rank])
+    if record is not None and record[:1] == channel.RAISED:
+        failure = Failure(*pickle.loads(record[1:]))
+        error = errors.PeerFailedError(f"{who}: {failure.summary}\n\n{failure.traceback}")
+        error.__cause__ = pickling.load_exception(failure.pickled)
+    else:
+        when = "before" if record is None else "after"
+        lines = [f"{who}: {peer_process.describe(outcome.code)} {when} its function returned"]
+        lines += summary.saw(outcome)
+        lines += [f"  | {line}" for line in outcome.last_lines]
+        error = errors.PeerFailedError("\n".join(lines))
+    error.rank, error.host = outcome.rank, outcome.host
+    return error

@@ -1,0 +1,113 @@
+"""What travels between the caller and its children, and what cannot."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import linecache
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from kungfu_tf import errors
+from kungfu_tf.function_launch import wrapping
+
+
+def dump_function(fn: Callable[[int], Any]) -> bytes:
+    """`fn`, and the sources of what was typed into a notebook, which tracebacks are to show.
+
+    Raises:
+        InvalidArgumentError: It cannot be pickled, because of what the message names.
+        ModuleNotFoundError: There is no cloudpickle.
+    """
+    importlib.import_module("cloudpickle")
+    typed = {name: entry for name, entry in linecache.cache.items() if _has_no_file(entry)}
+    try:
+        return _dumps((typed, fn))
+    except Exception as error:
+        raise errors.InvalidArgumentError(
+            f"launch: {name_of(fn)} cannot be sent to other processes: {_culprits(fn) or error}. "
+            "Let the function make or open by itself what belongs to one process"
+        ) from error
+
+
+def load_function(record: memoryview) -> Callable[[int], Any]:
+    """What `dump_function` has made."""
+    typed, fn = pickle.loads(record)
+    linecache.cache.update(typed)
+    function: Callable[[int], Any] = fn
+    return function
+
+
+def dump_result(value: Any, fn: Callable[[int], Any]) -> bytes:
+    """What `fn` has returned.
+
+    Raises:
+        InvalidArgumentError: It cannot be pickled.
+    """
+    try:
+        return _dumps(value)
+    except Exception as error:
+        raise errors.InvalidArgumentError(
+            f"launch: what {name_of(fn)} returned cannot be sent back, {_described(value)}: {error}"
+        ) from error
+
+
+def dump_exception(error: BaseException) -> bytes | None:
+    """None if it cannot be pickled."""
+    try:
+        return _dumps(error)
+    except Exception:
+        return None
+
+
+def load_exception(pickled: bytes | None) -> BaseException | None:
+    """None if there is none that this process can make."""
+    try:
+        error = None if pickled is None else pickle.loads(pickled)
+    except Exception:
+        return None
+    return error if isinstance(error, BaseException) else None
+
+
+def _dumps(value: Any) -> bytes:
+    # Imported with the first launch, not by who only looks at the names of kungfu_tf.
+    import cloudpickle
+
+    class Pickler(cloudpickle.CloudPickler):
+        def reducer_override(self, obj: Any) -> Any:
+            made = wrapping.reduced(obj)
+            return super().reducer_override(obj) if made is NotImplemented else made
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+def name_of(fn: Any) -> str:
+    return str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)
+
+
+def _has_no_file(entry: Any) -> bool:
+    """Of a full entry of linecache: it has no time of modification."""
+    return len(entry) == 4 and entry[1] is None
+
+
+def _culprits(fn: Any) -> str:
+    """Which of the variables that `fn` uses cannot be pickled, and why."""
+    try:
+        used = inspect.getclosurevars(fn)
+    except TypeError:
+        return ""
+    reasons = []
+    for name, value in {**used.globals, **used.nonlocals}.items():
+        try:
+            _dumps(value)
+        except Exception as error:
+            reasons.append(f"it uses '{name}', {_described(value)}: {error}")
+    return "; ".join(reasons)
+
+
+def _described(value: Any) -> str:
+    return f"a {type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,1 @@
+"""Sockets and their protocols, the secrets of a job, and signals."""

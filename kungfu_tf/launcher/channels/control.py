@@ -1,0 +1,304 @@
+"""The control connection between the runner and each of its peers, over a Unix socket.
+
+UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is its KUNGFU_SELF:
+
+  peer -> runner   hello <peer> <pid>          first of all, within 5 s
+                   alive                       every second
+                   report <text>               an error that this peer saw
+                   ready                       a newcomer asks to be taken in
+                   entered <version>           this peer has gone over to a membership
+                   propose [<size>]            asks for another number of peers, or for the one that
+                                               the config server says
+  anybody, first of all
+                   resize <size>               a person asks for another number of peers; the
+                                               answer is a line, proposed <text> or refused <text>,
+                                               and the end
+  runner -> peer   failed <peer> <text>        that peer has failed
+                   left <peer>                 that peer has finished
+                   members <version> <since> <peers>
+                                               who takes part from now on; "-": nobody. Instead of
+                                               whom it said in versions from <since> on, where
+                                               nobody has met; else the same number
+                   proposed | refused <text>   the answer to the oldest question
+
+Before a correct hello nothing is believed. Whatever else arrives costs its sender the connection,
+and nobody else anything.
+"""
+
+import collections
+import dataclasses
+import os
+import re
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kungfu_tf.launcher.channels.connections import Connection, Connections
+
+LONGEST_LINE = 64 << 10
+HELLO_DEADLINE = 5.0
+MOST_STRANGERS = 64
+MOST_REPORTS = 8
+EARLIER = 30.0  # seconds: what a peer has lived on after for so long is not why it ended
+
+_HELLO = re.compile(r"hello ([^ ]{1,64}) ([0-9]{1,10})")
+_RESIZE = re.compile(r"resize ([0-9]{1,7})")
+_NUMBER = re.compile(r"[0-9]{1,7}")
+
+
+Answer = Callable[[str | None], None]
+
+
+class Handler(Protocol):
+    """Who decides on the membership. `rank`: the peer's number in the job."""
+
+    def ready(self, rank: int) -> None:
+        """A newcomer can be taken in."""
+
+    def entered(self, rank: int, version: int) -> None:
+        """A peer has gone over to a membership."""
+
+    def propose(self, rank: int, size: int | None, answer: Answer) -> None:
+        """A peer asks for so many peers, or as many as the config server says.
+
+        `answer` is called once, now or later, with the reason why not, or None.
+        """
+
+
+class Report(NamedTuple):
+    """An error that a peer saw, and when."""
+
+    text: str
+    at: float
+
+
+@dataclasses.dataclass
+class Contact:
+    """What the runner knows of a peer from its connection. Times are of time.monotonic().
+
+    `leaving`: it was told last that the others go on without it.
+    """
+
+    connected: bool = False
+    heard: float | None = None
+    lost: float | None = None
+    leaving: bool = False
+    reports: list[Report] = dataclasses.field(default_factory=list)
+
+    def keep(self, report: Report) -> None:
+        """Keeps the first ones of those that may be why the peer ends."""
+        if len(self.reports) == MOST_REPORTS:
+            self.reports = [one for one in self.reports if report.at - one.at <= EARLIER]
+        if len(self.reports) < MOST_REPORTS:
+            self.reports.append(report)
+
+
+@dataclasses.dataclass
+class _Question:
+    """What a peer has asked; `answer`: the line it gets."""
+
+    answer: bytes | None = None
+
+
+class ControlServer:
+    """The runner's side. Used by the event loop's thread only.
+
+    Args:
+        path: of the socket, in a directory that only this user may enter.
+        peers: their names by their ranks, of this host; a hello of any other is refused.
+        selector: of the event loop; a key's data is called with the events of its file.
+        handler: who decides on the membership; None: it does not change.
+        order: takes up what a person asks for, or not, and says what is to be said.
+        hello_deadline: seconds.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        peers: Mapping[int, str],
+        selector: selectors.BaseSelector,
+        *,
+        handler: Handler | None = None,
+        order: Callable[[int], tuple[bool, str]] | None = None,
+        hello_deadline: float = HELLO_DEADLINE,
+    ) -> None:
+        self.contacts = {rank: Contact() for rank in peers}
+        self._names = dict(peers)
+        self._handler = handler
+        self._order = order
+        self._ranks: dict[Connection, int] = {}
+        self._questions: dict[Connection, collections.deque[_Question]] = {}
+        self._announced: list[tuple[str, bytes]] = []
+        self._members: dict[int, bytes] = {}  # the newest line about them, by who was told
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen(128)
+        self._connections = Connections(
+            listener,
+            selector,
+            most_strangers=MOST_STRANGERS,
+            deadline=hello_deadline,
+            readable=self._read,
+            closed=self._lost,
+            admit=lambda accepted: _user_of(accepted) in (os.geteuid(), 0),
+        )
+
+    def add(self, rank: int, name: str) -> None:
+        """Expects the hello of one more peer."""
+        self.contacts[rank] = Contact()
+        self._names[rank] = name
+
+    def announce_failed(self, peer: str, text: str) -> None:
+        """Tells every other peer, also one that connects later, that `peer` has failed."""
+        self._announce(peer, f"failed {peer} {one_line(text)}")
+
+    def announce_finished(self, peer: str) -> None:
+        """Tells them that `peer` has finished: to wait for it is in vain."""
+        self._announce(peer, f"left {peer}")
+
+    def announce_members(
+        self, version: int, since: int, peers: Sequence[str], told: Iterable[int]
+    ) -> None:
+        """Tells some peers, also where they connect later, who takes part."""
+        line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
+        for rank in told:
+            self._members[rank] = line
+            self.contacts[rank].leaving = self._names[rank] not in peers
+        for connection, rank in list(self._ranks.items()):
+            if self._members.get(rank) == line:
+                self._connections.send(connection, line)
+
+    def _announce(self, peer: str, text: str) -> None:
+        line = text.encode()[:LONGEST_LINE].decode(errors="ignore").encode() + b"\n"
+        self._announced.append((peer, line))
+        for connection in list(self._ranks):
+            self._tell(connection, [(peer, line)])
+
+    def drain(self, rank: int) -> None:
+        """Reads what a peer that has ended still said, though it may have come only just now."""
+        while (newest := self._connections.accept()) is not None:
+            self._read(newest)
+        for connection in list(self._connections.all):
+            if self._ranks.get(connection, rank) == rank:
+                self._read(connection)
+
+    def drop_strangers(self) -> None:
+        """Closes connections that have not said hello in time. To be called now and then."""
+        self._connections.drop_slow()
+
+    def close(self) -> None:
+        self._connections.close_all()
+
+    def _read(self, connection: Connection) -> None:
+        """Takes what has arrived, line by line, until there is no more for now."""
+        while connection in self._connections.all:
+            data = self._connections.receive(connection, LONGEST_LINE)
+            if data is None:
+                return
+            connection.received += data
+            if not data or not self._take_lines(connection):
+                self._connections.close(connection)
+
+    def _take_lines(self, connection: Connection) -> bool:
+        """False if the peer has broken the protocol."""
+        lines = connection.take_lines(LONGEST_LINE)
+        return lines is not None and all(self._handle(connection, line) for line in lines)
+
+    def _handle(self, connection: Connection, line: str) -> bool:
+        if connection not in self._connections.all:
+            return False  # one of the lines before has cost it the connection
+        if connection not in self._ranks:
+            order = _RESIZE.fullmatch(line)
+            return self._resize(connection, order[1]) if order else self._hello(connection, line)
+        rank = self._ranks[connection]
+        contact = self.contacts[rank]
+        contact.heard = time.monotonic()
+        if line == "alive":
+            return True
+        command, space, text = line.partition(" ")
+        if command == "report" and space:
+            contact.keep(Report(one_line(text), contact.heard))
+            return True
+        return self._handler is not None and self._membership(connection, rank, command, text)
+
+    def _membership(self, connection: Connection, rank: int, command: str, text: str) -> bool:
+        """False if it is none of the lines about it."""
+        assert self._handler is not None
+        if command == "ready" and not text:
+            self._handler.ready(rank)
+        elif command == "entered" and _NUMBER.fullmatch(text):
+            self._handler.entered(rank, int(text))
+        elif command == "propose" and _NUMBER.fullmatch(text.removeprefix("-") or "0"):
+            self._ask(connection, rank, int(text) if text else None)
+        else:
+            return False
+        return True
+
+    def _ask(self, connection: Connection, rank: int, size: int | None) -> None:
+        """Answers are given in the order of the questions."""
+        assert self._handler is not None
+        question = _Question()
+        questions = self._questions.setdefault(connection, collections.deque())
+        questions.append(question)
+
+        def answer(refusal: str | None) -> None:
+            text = "proposed" if refusal is None else f"refused {one_line(refusal)}"
+            question.answer = text.encode() + b"\n"
+            while questions and questions[0].answer is not None:
+                line = questions.popleft().answer
+                assert line is not None
+                self._connections.send(connection, line)
+
+        self._handler.propose(rank, size, answer)
+
+    def _hello(self, connection: Connection, line: str) -> bool:
+        match = _HELLO.fullmatch(line)
+        known = [rank for rank, name in self._names.items() if match and name == match[1]]
+        if not known or self.contacts[known[0]].connected:
+            return False
+        rank = known[0]
+        contact = self.contacts[rank]
+        self._ranks[connection] = rank
+        connection.known = True
+        contact.connected, contact.heard, contact.lost = True, time.monotonic(), None
+        self._tell(connection, self._announced)
+        if rank in self._members:
+            self._connections.send(connection, self._members[rank])
+        return True
+
+    def _resize(self, connection: Connection, size: str) -> bool:
+        done, text = False, "this runner does not decide on the job's size"
+        if self._order is not None:
+            done, text = self._order(int(size))
+        line = f"{'proposed' if done else 'refused'} {one_line(text)}\n"
+        self._connections.send(connection, line.encode())
+        return False
+
+    def _tell(self, connection: Connection, news: Sequence[tuple[str, bytes]]) -> None:
+        name = self._names[self._ranks[connection]]
+        lines = [line for peer, line in news if peer != name]
+        if lines:
+            self._connections.send(connection, b"".join(lines))
+
+    def _lost(self, connection: Connection) -> None:
+        self._questions.pop(connection, None)
+        rank = self._ranks.pop(connection, None)
+        if rank is not None:
+            contact = self.contacts[rank]
+            contact.connected, contact.lost = False, time.monotonic()
+
+
+def _user_of(accepted: socket.socket) -> int:
+    size = struct.calcsize("3i")
+    _pid, uid, _gid = struct.unpack(
+        "3i", accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    )
+    return int(uid)
+
+
+def one_line(text: str) -> str:
+    """Without characters that could end a line or steer a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,0 +1,60 @@
+"""What the peers of a job prove to each other: its identity and its secret."""
+
+import dataclasses
+import hashlib
+import hmac
+import os
+import secrets
+
+from kungfu_tf.launcher.options.given_secrets import Secret
+from kungfu_tf.launcher.options.launch_error import LaunchError
+
+_HOW_TO_MAKE_ONE = """\
+several hosts need a secret that all of them know. Make one, copy it to every host, name it there:
+  (umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > ~/.kungfu-secret)
+  export KUNGFU_SECRET_FILE=~/.kungfu-secret
+or give -insecure where nobody else can reach the hosts' ports"""
+
+_INSECURE = Secret(
+    "insecure", "-insecure: whoever reaches a port of a peer can change the training"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    """Never printed, never on a command line: it reaches the peers in their environment."""
+
+    job_id: str
+    secret: str = dataclasses.field(repr=False)
+    warning: str | None = None
+
+
+def one_host() -> Credentials:
+    """Random: nobody outside needs to know."""
+    return Credentials(secrets.token_hex(16), secrets.token_hex(32))
+
+
+def several_hosts(given: Secret | None, description: str, *, insecure: bool = False) -> Credentials:
+    """What all runners of the job arrive at on their own: the given secret, an id made from it.
+
+    Args:
+        given: What the user has given.
+        description: Of the job, the same on all hosts.
+        insecure: A secret need not be.
+
+    Raises:
+        LaunchError: There is none.
+    """
+    if given is None and not insecure:
+        raise LaunchError(_HOW_TO_MAKE_ONE)
+    secret = given or _INSECURE
+    digest = hmac.new(secret.text.encode(), description.encode(), hashlib.sha256).hexdigest()
+    return Credentials(digest[:32], secret.text, secret.doubt)
+
+
+def new_token(path: str) -> str:
+    """A random one, which is also written to a file that only this user can read."""
+    token = secrets.token_hex(16)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(token + "\n")
+    return token

@@ -1,0 +1,56 @@
+"""Peers that should say every second that they live, and do not."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from kungfu_tf.launcher.channels.control import Contact
+
+SILENT_AFTER = 10.0
+
+
+class Heartbeat:
+    """Tells of them, and gives them up where they are to be. Used by the event loop's thread only.
+
+    Attributes:
+        given_up: Which ones were.
+
+    Args:
+        contacts: What is known of each peer, by its number.
+        say: A line for the user.
+        give_up_after: Seconds after which a peer is given up; None or 0: it is not.
+        give_up: Ends one.
+    """
+
+    def __init__(
+        self,
+        contacts: Mapping[int, Contact],
+        *,
+        say: Callable[[str], None],
+        give_up_after: float | None,
+        give_up: Callable[[int], None],
+    ) -> None:
+        self._contacts = contacts
+        self._say = say
+        self._give_up_after = give_up_after
+        self._give_up = give_up
+        self._silent: set[int] = set()
+        self.given_up: set[int] = set()
+
+    def check(self) -> None:
+        """To be called now and then."""
+        now = time.monotonic()
+        for number, contact in self._contacts.items():
+            silent = now - (contact.heard or now) if contact.connected else 0.0
+            limit = self._give_up_after
+            if limit and silent > limit and number not in self.given_up:
+                self.given_up.add(number)
+                self._say(f"rank {number} is killed: no sign of life for {limit:g} s")
+                self._give_up(number)
+            quiet = silent > SILENT_AFTER
+            if quiet and number not in self._silent:
+                self._silent.add(number)
+                self._say(f"rank {number} has given no sign of life for {SILENT_AFTER:g} s")
+            elif not quiet and number in self._silent:
+                self._silent.discard(number)
+                if contact.connected:
+                    self._say(f"rank {number} is heard again")

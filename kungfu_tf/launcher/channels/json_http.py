@@ -1,0 +1,158 @@
+"""JSON over HTTP for people and programs with a token, in an event loop.
+
+Every request brings `Authorization: Bearer TOKEN`, and has 5 s and a limited size; what is too
+slow, too long or too many is dropped. One request to a connection.
+"""
+
+import dataclasses
+import hmac
+import json
+import re
+import selectors
+import socket
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from kungfu_tf.launcher.channels.connections import Connection, Connections
+
+REQUEST_DEADLINE = 5.0
+LONGEST_HEAD = 8 << 10
+LONGEST_BODY = 64 << 10
+MOST_CONNECTIONS = 16  # of which no request has come yet
+MOST_WAITING = 64  # whose answer comes later
+
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,10}) (/[!-~]*) HTTP/1\.[01]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What was asked for; `query`: the first value of each name."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body's value.
+
+        Raises:
+            ValueError: It is no JSON.
+        """
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise ValueError("the body is not JSON") from None
+
+
+# Called once, at once or later, with the status and the content, which becomes JSON.
+Reply = Callable[[HTTPStatus, Any], None]
+
+
+class HttpServer:
+    """Used by the event loop's thread only.
+
+    Args:
+        listener: Listens already, and is closed with this.
+        token: What each request must bring.
+        selector: Of the event loop.
+        handle: Is given each request, and replies to it.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        token: str,
+        selector: selectors.BaseSelector,
+        handle: Callable[[Request, Reply], None],
+    ) -> None:
+        self._authorization = f"Bearer {token}".encode()
+        self._handle = handle
+        self._waiting: set[Connection] = set()
+        self._answered: set[Connection] = set()
+        self._connections = Connections(
+            listener,
+            selector,
+            most_strangers=MOST_CONNECTIONS,
+            deadline=REQUEST_DEADLINE,
+            readable=self._read,
+            closed=self._forget,
+        )
+
+    def drop_slow(self) -> None:
+        """Closes connections that take too long. To be called now and then."""
+        self._connections.drop_slow()
+
+    def close(self) -> None:
+        self._connections.close_all()
+
+    def _read(self, connection: Connection) -> None:
+        data = self._connections.receive(connection, LONGEST_BODY)
+        if data is None or (data and connection in self._answered):
+            return
+        connection.received += data
+        if not data or len(connection.received) > LONGEST_HEAD + LONGEST_BODY:
+            self._connections.close(connection)
+        elif not connection.known:
+            self._take(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._waiting.discard(connection)
+        self._answered.discard(connection)
+
+    def _take(self, connection: Connection) -> None:
+        head, end, body = connection.received.partition(b"\r\n\r\n")
+        if len(head) > LONGEST_HEAD:
+            self._connections.close(connection)
+        if not end or len(head) > LONGEST_HEAD:
+            return
+        request_line, *headers = head.split(b"\r\n")
+        fields = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (header.partition(b":") for header in headers)
+        }
+        line = _REQUEST_LINE.fullmatch(request_line)
+        length = fields.get(b"content-length", b"0")
+        if not hmac.compare_digest(fields.get(b"authorization", b""), self._authorization):
+            self._answer(connection, HTTPStatus.UNAUTHORIZED, None)
+        elif line is None or not re.fullmatch(rb"[0-9]{1,9}", length):
+            self._answer(connection, HTTPStatus.BAD_REQUEST, {"error": "this is not understood"})
+        elif int(length) > LONGEST_BODY:
+            error = {"error": f"the body has more than {LONGEST_BODY} bytes"}
+            self._answer(connection, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error)
+        elif len(body) >= int(length):
+            path, _, words = line[2].decode().partition("?")
+            query = {name: value[0] for name, value in urllib.parse.parse_qs(words).items()}
+            request = Request(line[1].decode(), path, query, body[: int(length)])
+            self._ask(connection, request)
+
+    def _ask(self, connection: Connection, request: Request) -> None:
+        connection.known = True
+        self._waiting.add(connection)
+
+        def reply(status: HTTPStatus, content: Any) -> None:
+            if connection in self._waiting:
+                self._answer(connection, status, content)
+
+        self._handle(request, reply)
+        if connection in self._waiting and len(self._waiting) > MOST_WAITING:
+            reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"{MOST_WAITING} others wait already"})
+
+    def _answer(self, connection: Connection, status: HTTPStatus, content: Any) -> None:
+        """Who is answered closes the connection, or is dropped like a slow one.
+
+        It may have more to say, which nobody listens to: it would not read its answer before.
+        """
+        self._waiting.discard(connection)
+        self._answered.add(connection)
+        connection.known, connection.opened, connection.received = False, time.monotonic(), b""
+        body = b"" if content is None else json.dumps(content, indent=1).encode() + b"\n"
+        extra = "WWW-Authenticate: Bearer\r\n" if status == HTTPStatus.UNAUTHORIZED else ""
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n{extra}\r\n"
+        )
+        self._connections.send(connection, head.encode() + body)

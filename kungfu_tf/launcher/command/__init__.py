@@ -1,0 +1,1 @@
+"""The commands, and the event loop of a runner."""

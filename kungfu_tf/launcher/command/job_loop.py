@@ -1,0 +1,211 @@
+"""The event loop of a runner: sees this host's peers, all of them, to their end."""
+
+import functools
+import math
+import selectors
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kungfu_tf import config
+from kungfu_tf.launcher.channels import event_turn
+from kungfu_tf.launcher.channels.debug_server import DebugServer
+from kungfu_tf.launcher.channels.signals import SignalPipe
+from kungfu_tf.launcher.deciding import choosing
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.own_host import OwnHost
+from kungfu_tf.launcher.document import config_source
+from kungfu_tf.launcher.document.config_source import Source
+from kungfu_tf.launcher.options.plural import plural
+from kungfu_tf.launcher.output import verdict
+from kungfu_tf.launcher.output.job_output import Output
+from kungfu_tf.launcher.output.outcome import Outcome
+from kungfu_tf.launcher.output.output_wait import TIMED_OUT, OutputWait
+from kungfu_tf.launcher.processes.guard import Guard
+from kungfu_tf.launcher.processes.job import Job
+
+_TICK = 1.0
+
+
+class JobLoop:
+    """Runs this host's part of one job. Single-threaded: whatever happens, happens in run().
+
+    Its Director decides what is to be done; its OwnHost does it here.
+
+    Args:
+        environ: the launcher's environment, of which each peer gets a version of its own.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        output: Output,
+        guard: Guard,
+        signals: SignalPipe,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._job = job
+        self._output = output
+        self._say = functools.partial(output.say, always=True)
+        self._signals = signals
+        self._grace = config.GRACE.get(environ=environ)
+        self._selector = selectors.PollSelector()
+        self._host = OwnHost(
+            job,
+            environ,
+            output,
+            guard,
+            self._selector,
+            lambda host: choosing.choose(job, host, self._selector, output),
+        )
+        self._director = self._host.director
+        self._debug = self._start_debug_server()
+        self._source = self._start_source()
+        self._interrupts = 0
+        self._forced_code: int | None = None
+
+    def run(self) -> int:
+        """Returns the exit code of the job.
+
+        Raises:
+            LaunchError: the program cannot be started; what was started before has ended.
+        """
+        self._selector.register(self._signals, selectors.EVENT_READ, lambda _events: None)
+        while self._host.busy or not self._director.over:
+            self._turn()
+        self._close()
+        if self._host.start_error is not None:
+            raise self._host.start_error
+        wait = OutputWait(
+            self._conclude(),
+            ending=self._forced_code is not None,
+            signals=self._signals,
+            time_limit=self._time_limit,
+            grace=self._grace,
+            say=self._say,
+        )
+        self._output.finish(wait.over)
+        if wait.ending and self._forced_code is None:
+            self._forced_code = wait.code
+        return wait.code
+
+    @property
+    def again(self) -> int | None:
+        """As how many peers the job is to be started anew. REQUIRES: run() has returned."""
+        return self._director.again if self._forced_code is None else None
+
+    @property
+    def recovering(self) -> bool:
+        """Whether that is because of a failure."""
+        return self._director.recovering
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How each peer ended. REQUIRES: run() has returned."""
+        return self._host.outcomes
+
+    @property
+    def _time_limit(self) -> float:
+        """When -timeout is over, on the monotonic clock."""
+        timeout = self._job.options.timeout
+        return math.inf if timeout is None else self._job.began + timeout
+
+    def _turn(self) -> None:
+        self._host.prepare()
+        happened = self._selector.select(self._until_due())
+        # A peer that the same signal has ended has not failed. Ends come before what the others
+        # say, so that nobody waits for a peer that is no more.
+        self._take_signals()
+        self._host.reap()
+        event_turn.take(self._selector, happened)
+        self._check_time()
+        self._host.check_contacts()
+        self._director.advance()
+        if self._source is not None:
+            self._source.advance()
+        if self._debug is not None:
+            self._debug.drop_slow()
+
+    def _until_due(self) -> float:
+        """Seconds until something is due by the clock."""
+        now = time.monotonic()
+        due = [now + _TICK, self._director.due, self._host.due]
+        if not self._host.stopping:
+            due.append(self._time_limit)
+        return max(0.0, min(due) - now)
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        self._host.close()
+        self._director.close()
+        if self._debug is not None:
+            self._debug.close()
+        self._selector.close()
+
+    def _start_source(self) -> Source | None:
+        """Where the job, if it may change, also hears of its size."""
+        if not (self._job.options.watch and isinstance(self._director, Leader)):
+            return None
+        self._director.source = config_source.choose(
+            self._job, self._selector, self._director.follow, self._say
+        )
+        return self._director.source
+
+    def _start_debug_server(self) -> DebugServer | None:
+        port = self._job.options.debug_port
+        if port is None:
+            return None
+        token_file = self._job.directory.debug_token
+        server = DebugServer(port, token_file, self._state, self._selector)
+        self._output.say(f"state of the peers: http://127.0.0.1:{port}/, token in {token_file}")
+        return server
+
+    def _state(self) -> dict[str, Any]:
+        """What -debug-port shows."""
+        seconds = time.monotonic() - self._job.began
+        return {"seconds": seconds, "size": self._director.size, "peers": self._host.describe()}
+
+    def _take_signals(self) -> None:
+        for number in self._signals.take():
+            if number != signal.SIGCHLD:
+                self._interrupt(number)
+
+    def _interrupt(self, number: int) -> None:
+        self._interrupts += 1
+        name = signal.Signals(number).name
+        if self._interrupts > 1 and self._host.stopping:
+            self._say(f"{name} again: killing all peers")
+            self._host.kill_all()
+            self._director.close()
+            return
+        self._say(f"{name}: stopping all peers, within {2 * self._grace:g} s; once more kills them")
+        stopping = self._host.stopping
+        if not stopping or self._director.again is not None:
+            self._forced_code = 128 + number
+        self._director.stop_all(number, 128 + number)
+        if stopping:
+            self._host.begin_shutdown(number)
+
+    def _check_time(self) -> None:
+        if self._host.stopping:
+            self._host.advance_shutdown()
+        elif time.monotonic() >= self._time_limit:
+            ranks = ", ".join(map(str, self._host.running))
+            self._say(f"-timeout: {self._job.options.timeout:g} s are over; running: rank {ranks}")
+            self._forced_code = TIMED_OUT
+            self._director.stop_all(signal.SIGTERM, TIMED_OUT)
+
+    def _conclude(self) -> int:
+        """Says how the job has ended. Returns its exit code."""
+        outcomes = self.outcomes
+        code, reason = verdict.conclude(
+            outcomes, forced=self._forced_code, others=self._director.code
+        )
+        if reason is not None:
+            self._say(reason)
+        elif code == 0 and self._job.options.verbose:
+            seconds = time.monotonic() - self._job.began
+            self._output.say(f"{plural(len(outcomes), 'peer')} finished after {seconds:.1f} s")
+        return code

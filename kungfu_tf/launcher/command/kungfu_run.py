@@ -1,0 +1,43 @@
+"""`kungfu-run`: the command."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from kungfu_tf.launcher.command import job_run, resizing
+from kungfu_tf.launcher.options import command_line, flags
+from kungfu_tf.launcher.options.launch_error import LaunchError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a job to its end.
+
+    Args:
+        arguments: the command line without the launcher's name; by default that of the process.
+
+    Returns:
+        The exit code, as `kungfu-run --help` explains it.
+    """
+    _open_standard_descriptors()
+    try:
+        options = command_line.parse(sys.argv[1:] if arguments is None else arguments)
+        if options.resize is not None:
+            print(resizing.run(options, os.environ))
+            return 0
+        return job_run.run(options, os.environ).code
+    except command_line.HelpRequested:
+        print(flags.help_text(), end="")
+        return 0
+    except LaunchError as error:
+        print(f"kungfu-run: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _open_standard_descriptors() -> None:
+    """Where the caller has closed one, so that no file of ours takes its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)

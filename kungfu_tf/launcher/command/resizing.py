@@ -1,0 +1,124 @@
+"""`kungfu-run -resize N`: asks a job that runs for another number of peers."""
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kungfu_tf.launcher.document.config_client import Client, Conflict, Problem
+from kungfu_tf.launcher.options import given_secrets
+from kungfu_tf.launcher.options.command_line import Options
+from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.launcher.options.plural import plural
+from kungfu_tf.launcher.processes import run_directory
+from kungfu_tf.launcher.processes.run_directory import RunDirectory
+
+DEADLINE = 10.0
+LONGEST_ANSWER = 64 << 10
+
+_ATTEMPTS = 5
+
+
+class Running(NamedTuple):
+    """A job of this user that can change its size, and whose first host this is."""
+
+    directory: RunDirectory
+    pid: int
+    size: int
+    command: str
+
+    def __str__(self) -> str:
+        size = plural(self.size, "peer")
+        return f"  -job {self.directory.runner}   {size}, pid {self.pid}: {self.command}"
+
+
+def run(options: Options, environ: Mapping[str, str]) -> str:
+    """Returns what has happened.
+
+    Raises:
+        LaunchError: It cannot be done, and why.
+    """
+    assert options.resize is not None
+    if options.config_server is not None:
+        return _by_server(options.config_server, options.resize, environ)
+    return _ask(_find(options.job), options.resize)
+
+
+def running() -> list[Running]:
+    """The jobs that there are."""
+    return [job for job in map(_look, run_directory.all_here()) if job is not None]
+
+
+def _look(directory: RunDirectory) -> Running | None:
+    try:
+        if os.stat(directory.path).st_uid != os.geteuid():
+            return None
+        job = json.loads(Path(directory.job).read_bytes())
+        size = len(json.loads(Path(directory.cluster).read_bytes())["workers"])
+        os.kill(job["pid"], 0)
+        return Running(directory, job["pid"], size, " ".join(job["command"])[:100])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # one that ends just now
+
+
+def _find(name: str | None) -> Running:
+    jobs = running()
+    listed = "\n".join(map(str, jobs))
+    if name is not None:
+        jobs = [job for job in jobs if name in (job.directory.runner, job.directory.path)]
+        if not jobs:
+            raise LaunchError(f"-job: there is no '{name}' here; there are\n{listed or '  none'}")
+    if not jobs:
+        raise LaunchError(
+            "-resize: no job of this user can change its size here: kungfu-run -w starts one; of"
+            " several hosts the first one is asked"
+        )
+    if len(jobs) > 1:
+        raise LaunchError(f"-resize: there are several jobs; say which one:\n{listed}")
+    return jobs[0]
+
+
+def _ask(job: Running, size: int) -> str:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as runner:
+            runner.settimeout(DEADLINE)
+            runner.connect(job.directory.control)
+            runner.sendall(f"resize {size}\n".encode())
+            answer = b""
+            while not answer.endswith(b"\n") and len(answer) < LONGEST_ANSWER:
+                data = runner.recv(LONGEST_ANSWER)
+                if not data:
+                    break
+                answer += data
+    except OSError as error:
+        raise LaunchError(f"-resize: the runner, pid {job.pid}, does not answer: {error}") from None
+    word, _, text = answer.decode(errors="replace").strip().partition(" ")
+    if word != "proposed":
+        raise LaunchError(f"-resize: {text or 'the job has ended'}")
+    return text
+
+
+def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
+    client = Client(url, given_secrets.needed(given_secrets.config_token(environ)))
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            runners, workers, version = client.get()
+            document = {"runners": runners, "workers": _resized(workers, size), "version": version}
+            client.put("/put", document)
+            break
+        except Conflict:
+            if not attempts_left:  # somebody else was faster each time
+                raise LaunchError(f"-config-server: {url} changes all the time") from None
+        except Problem as problem:
+            raise LaunchError(f"-config-server: {url} {problem}") from None
+    return f"the document has {plural(size, 'worker')} now; it had {len(workers)}"
+
+
+def _resized(workers: list[Any], size: int) -> list[str]:
+    """The first ones, and as many more on whichever host has room."""
+    names = [str(worker) for worker in workers[:size]]
+    ports = (f"0.0.0.0:{port}" for port in range(1, 1 << 16))
+    more = (name for name in ports if name not in names)
+    return names + [next(more) for _ in range(size - len(names))]

@@ -1,0 +1,41 @@
+"""To whom a runner reports: which Director its job needs."""
+
+import functools
+import selectors
+
+from kungfu_tf.launcher.deciding.director import Director, Host, Rules
+from kungfu_tf.launcher.deciding.follower import Follower
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
+from kungfu_tf.launcher.deciding.runner_link import Link
+from kungfu_tf.launcher.output.job_output import Output
+from kungfu_tf.launcher.processes.job import Job
+
+
+def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output) -> Director:
+    """The runners of several hosts need each other only where something may change.
+
+    Args:
+        job: With its flags.
+        own: This host.
+        selector: Of the event loop.
+        output: Says to the user what is decided.
+
+    Raises:
+        LaunchError: The port for the other runners cannot be had.
+    """
+    cluster, options = job.cluster, job.options
+    recovers = options.auto_recover is not None
+    rules = Rules(
+        watch=options.watch,
+        reload=options.elastic_mode == "reload",
+        keep=options.keep,
+        recoveries=options.restarts - job.recoveries if recovers else 0,
+    )
+    if not (cluster.several_hosts and (options.watch or recovers)):
+        return Leader(cluster, {cluster.here: own}, rules, say=output.say)
+    say = functools.partial(output.say, always=True)
+    link = Link(job.credentials, options.runner_port, selector)
+    if cluster.leads:
+        return LeaderOfOthers(cluster, own, link, rules, say=say)
+    return Follower(cluster, own, link, say=say)

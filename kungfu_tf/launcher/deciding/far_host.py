@@ -1,0 +1,50 @@
+"""Another host's runner, seen from the one that leads."""
+
+from collections.abc import Callable, Sequence
+
+from kungfu_tf.launcher.channels.connections import Connection
+from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
+
+
+class FarHost:
+    """A Host that is told by lines; those of before it has come wait for it."""
+
+    def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
+        self._send = send
+        self._waiting: list[str] = []
+        self.connection: Connection | None = None
+        self.gone = False
+
+    def connect(self, connection: Connection) -> None:
+        self.connection = connection
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            self.say(line)
+
+    def say(self, line: str) -> None:
+        if self.connection is not None:
+            self._send(self.connection, line.encode()[:LONGEST_LINE] + b"\n")
+        elif not self.gone:
+            self._waiting.append(line)
+
+    def start(self, number: int, version: int) -> None:
+        self.say(f"start {number} {version}")
+
+    def dismiss(self, number: int) -> None:
+        self.say(f"dismiss {number}")
+
+    def forgive(self, number: int) -> None:
+        self.say(f"forgive {number}")
+
+    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
+        numbers = ",".join(map(str, told))
+        self.say(f"publish {version} {since} {','.join(peers) or '-'} {numbers}")
+
+    def failed(self, peer: str, text: str) -> None:
+        self.say(f"failed {peer} {one_line(text)}")
+
+    def finished(self, peer: str) -> None:
+        self.say(f"left {peer}")
+
+    def stop_all(self, first: int, code: int) -> None:
+        self.say(f"end {first} {code}")

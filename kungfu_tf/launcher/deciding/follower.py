@@ -1,0 +1,248 @@
+"""What the runner of a host that does not lead is told, and tells.
+
+The other side of leader_of_others.py; runner_link.py has the lines.
+"""
+
+import collections
+import math
+import re
+import socket
+import time
+from collections.abc import Callable
+
+from kungfu_tf.launcher.channels.connections import Connection, Connections
+from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
+from kungfu_tf.launcher.channels.handshake import Asking
+from kungfu_tf.launcher.deciding.director import LOST, Host
+from kungfu_tf.launcher.deciding.runner_link import (
+    BEAT,
+    COMING_DEADLINE,
+    HANDSHAKE_DEADLINE,
+    SILENT,
+    Link,
+    keep_alive,
+)
+from kungfu_tf.launcher.placing.cluster import Cluster
+
+_AGAIN = 0.3
+_GOODBYE = 5.0
+
+_NUMBER = "([0-9]{1,7})"
+_PEER = "([0-9a-f.:\\[\\]]{1,64})"
+_LINES = {
+    "alive": re.compile(""),
+    "start": re.compile(f"{_NUMBER} {_NUMBER}"),
+    "dismiss": re.compile(_NUMBER),
+    "forgive": re.compile(_NUMBER),
+    "publish": re.compile(f"{_NUMBER} {_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*)"),
+    "proposed": re.compile(_NUMBER),
+    "refused": re.compile(f"{_NUMBER} (.*)"),
+    "failed": re.compile(f"{_PEER} (.*)"),
+    "left": re.compile(_PEER),
+    "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
+    "over": re.compile(f"([0-9]{{1,3}}) {_NUMBER} ([01])"),
+}
+
+
+class Follower:
+    """The Director of such a host: passes on what its peers say, and does what it is told.
+
+    Args:
+        cluster: What the job starts as.
+        own: This host's runner.
+        link: How it reaches the one that leads.
+        say: A line for the user.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        own: Host,
+        link: Link,
+        *,
+        say: Callable[[str], None],
+    ) -> None:
+        self.code = 0
+        self.again: int | None = None
+        self.recovering = False
+        self.over = False
+        self.size = len(cluster.peers)
+        self._leader = (cluster.hosts[0].address, link.port)
+        self._own = own
+        self._here = cluster.here
+        self._credentials = link.credentials
+        self._say = say
+        self._began = self._beat = self._next_try = time.monotonic()
+        self._deadline = self._began + COMING_DEADLINE
+        self._asking: Asking | None = None  # a handshake is under way
+        self._helloed = False
+        self._connection: Connection | None = None
+        self._waiting: list[str] = []  # lines, until the leader is there
+        self._questions: dict[int, collections.deque[Answer]] = {}
+        self._connections = Connections(
+            None,
+            link.selector,
+            most_strangers=1,
+            deadline=HANDSHAKE_DEADLINE,
+            readable=self._read,
+            closed=self._closed,
+        )
+
+    def started(self, number: int, peer: str) -> None:
+        self._tell(f"started {number} {peer}")
+
+    def ready(self, number: int) -> None:
+        self._tell(f"ready {number}")
+
+    def entered(self, number: int, version: int) -> None:
+        self._tell(f"entered {number} {version}")
+
+    def propose(self, number: int, size: int | None, answer: Answer) -> None:
+        self._questions.setdefault(number, collections.deque()).append(answer)
+        self._tell(f"propose {number}" if size is None else f"propose {number} {size}")
+
+    def ended(self, number: int, code: int, *, stopped: bool) -> None:
+        self._tell(f"ended {number} {code} {int(stopped)}")
+
+    def stop_all(self, first: int, code: int) -> None:
+        if not self.over:
+            self._own.stop_all(first, code)
+            self._tell(f"end {first} {code}")
+            # One that has not come yet may never come: it is told only if it does soon.
+            self._deadline = min(self._deadline, time.monotonic() + _GOODBYE)
+
+    @property
+    def due(self) -> float:
+        return self._next_try if self._connection is None and not self.over else math.inf
+
+    def advance(self) -> None:
+        now = time.monotonic()
+        self._connections.drop_slow()
+        if self.over:
+            return
+        if self._connection is not None:
+            if now >= self._beat:
+                self._beat = now + BEAT
+                self._tell("alive")
+                if now - self._connection.heard > SILENT:
+                    self._connections.close(self._connection)
+        elif now > self._deadline:
+            self._lost(f"cannot be reached since {now - self._began:.0f} s")
+        elif not self._connections.all and now >= self._next_try:
+            self._next_try = now + _AGAIN
+            self._connect()
+
+    def close(self) -> None:
+        self.over = True
+        self._connections.close_all()
+
+    def _connect(self) -> None:
+        address, port = self._leader
+        family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+        connecting = socket.socket(family, socket.SOCK_STREAM)
+        connecting.setblocking(False)
+        keep_alive(connecting)
+        # The other side speaks first; that nobody is there shows when it is read.
+        connecting.connect_ex((str(address), port))
+        self._asking, self._helloed = None, False
+        self._connections.add(connecting)
+
+    def _read(self, connection: Connection) -> None:
+        while connection in self._connections.all:
+            data = self._connections.receive(connection, LONGEST_LINE)
+            if data is None:
+                return
+            connection.received += data
+            lines = connection.take_lines(LONGEST_LINE)
+            if not data or lines is None or not all(self._take(connection, one) for one in lines):
+                self._connections.close(connection)
+
+    def _take(self, connection: Connection, line: str) -> bool:
+        if self.over:
+            return False
+        if self._connection is None:
+            return self._shake_hands(connection, line)
+        command, _, rest = line.partition(" ")
+        match = _LINES[command].fullmatch(rest) if command in _LINES else None
+        return match is not None and self._obey(command, *match.groups())
+
+    def _shake_hands(self, connection: Connection, line: str) -> bool:
+        if self._asking is None:
+            self._asking = Asking(self._credentials, str(self._here))
+            hello = self._asking.hello(line)
+            if hello is None:
+                self._lost("is none, or of another version: what listens there does not greet")
+                return False
+            self._helloed = True
+            self._connections.send(connection, hello.encode() + b"\n")
+            return True
+        if not self._asking.welcomed(line):
+            self._lost("does not know the secret of this one")
+            return False
+        connection.known = True
+        self._connection = connection
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._tell(one)
+        return True
+
+    def _obey(
+        self, command: str, first: str = "", second: str = "", third: str = "", fourth: str = ""
+    ) -> bool:
+        if command in ("failed", "left"):
+            self._own.finished(first) if command == "left" else self._own.failed(first, second)
+        elif command == "start":
+            self._own.start(int(first), int(second))
+        elif command == "dismiss":
+            self._own.dismiss(int(first))
+        elif command == "forgive":
+            self._own.forgive(int(first))
+        elif command == "publish":
+            peers = [] if third == "-" else third.split(",")
+            self.size = len(peers)
+            told = [int(number) for number in fourth.split(",")]
+            self._own.publish(int(first), int(second), peers, told)
+        elif command in ("proposed", "refused"):
+            return self._answer(int(first), None if command == "proposed" else second)
+        elif command == "end":
+            self.code = int(second)
+            self._own.stop_all(int(first), self.code)
+        elif command == "over":
+            self.code = self.code or int(first)
+            self.again = int(second) or None
+            self.recovering = third == "1"
+            self.over = True
+            return False  # the leader waits for the end of the connection
+        return True
+
+    def _answer(self, number: int, refusal: str | None) -> bool:
+        questions = self._questions.get(number)
+        if not questions:
+            return False
+        questions.popleft()(refusal)
+        return True
+
+    def _tell(self, line: str) -> None:
+        if self._connection is None:
+            if not self.over:
+                self._waiting.append(line)
+        else:
+            self._connections.send(self._connection, line.encode() + b"\n")
+
+    def _closed(self, connection: Connection) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._lost("is gone")
+        elif self._helloed:
+            self._lost(
+                "does not take in this one: KUNGFU_SECRET or the command lines differ, or it is"
+                " another job's"
+            )
+
+    def _lost(self, how: str) -> None:
+        if self.over:
+            return
+        self.over, self.code = True, LOST
+        address, port = self._leader
+        self._say(f"the job ends: the runner that leads it ({address} port {port}) {how}")
+        self._own.stop_all(0, LOST)

@@ -1,0 +1,289 @@
+"""Decides for all hosts of a job: who is started, who takes part, and when it is over."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from kungfu_tf.launcher.channels.control import Answer
+from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
+from kungfu_tf.launcher.deciding.membership import Actions, Membership
+from kungfu_tf.launcher.document import worker_addresses
+from kungfu_tf.launcher.document.config_source import Source
+from kungfu_tf.launcher.options.plural import plural, there_are
+from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.hosts import IPAddress
+from kungfu_tf.launcher.processes import peer_process
+
+CANNOT_START = (126, 127)
+
+_STATIC = "the peers of this job do not change: start it with kungfu-run -w"
+
+
+class Leader:
+    """Decides for all hosts.
+
+    Args:
+        cluster: What the job starts as.
+        hosts: The hosts that it decides for, by their addresses.
+        rules: What is to be done when.
+        say: A line for the user.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        hosts: Mapping[IPAddress, Host],
+        rules: Rules,
+        *,
+        say: Callable[[str], None],
+    ) -> None:
+        self.code = 0
+        self.again: int | None = None
+        self.recovering = False
+        self._rules = rules
+        self._cluster = cluster
+        self._hosts = hosts
+        self._say = say
+        peers = [peer for peer in cluster.peers if peer.address in hosts]
+        self._names = {peer.rank: str(peer) for peer in peers}
+        self._places = {peer.rank: peer.address for peer in peers}
+        self._next = len(cluster.peers)
+        self._rooms = {host.address: host.slots for host in cluster.hosts}
+        self._living = set(self._names)
+        self._ending = False
+        self.source: Source | None = None  # besides the peers
+        self._asked_for: dict[str, int] = {}  # who was started for an address of a document
+        self._told: set[str] = set()  # who the source was told of last
+        self._membership = self._start_membership() if rules.watch else None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the job lives, nor waits to be started anew."""
+        waits = self._rules.keep and not self._ending and self.again is None
+        return not self._living and not waits
+
+    @property
+    def due(self) -> float:
+        return math.inf
+
+    @property
+    def size(self) -> int:
+        """How many peers take part."""
+        return len(self._membership.members if self._membership else self._cluster.peers)
+
+    def started(self, number: int, peer: str) -> None:
+        self._names[number] = peer
+
+    def ready(self, number: int) -> None:
+        if self._membership is not None:
+            self._membership.ready(number)
+
+    def entered(self, number: int, version: int) -> None:
+        if self._membership is not None:
+            self._membership.entered(number, version)
+
+    def propose(self, _number: int, size: int | None, answer: Answer) -> None:
+        if size is not None:
+            answer(self.change(size))
+        elif self.source is not None:
+            self.source.ask(answer)
+        else:
+            answer(_STATIC)
+
+    def change(self, size: int) -> str | None:
+        """Somebody wants so many peers. Returns why that cannot be, or None."""
+        if self._membership is None:
+            return _STATIC
+        if self._ending:
+            return "the job is ending"
+        if self._rules.keep and not self._living:
+            self.again = size if size <= self._cluster.slots else None
+            room = there_are(self._cluster.slots, "slot")
+            return None if self.again else f"{plural(size, 'peer')}: {room}"
+        if not self._rules.reload:
+            return self._membership.propose(size)
+        refusal = self._membership.dissolve(size)
+        if self._membership.dissolved:
+            self.again = self._membership.target
+        return refusal
+
+    def follow(self, workers: Sequence[str], *, found: bool = False) -> str | None:
+        """A document wants these workers. Returns why that cannot be, or None.
+
+        Peers of today that it names stay, and the first of those is rank 0 then; who it does not
+        name leaves; and for each other address a newcomer is started on that host. One that was
+        `found` counts peers: it cannot know those of today.
+        """
+        if self._membership is None or self._rules.reload or not self._living or self._ending:
+            return self.change(len(workers))
+        self._forget_wishes(workers)
+        known = self._known
+        if found:
+            of_hosts = [(self._names[n], self._places[n]) for n in self._membership.members]
+            workers = worker_addresses.adopted(workers, of_hosts)
+        wishes = [worker for worker in workers if worker not in known]
+        staying = list(dict.fromkeys(known[worker] for worker in workers if worker in known))
+        places = [self._places[number] for number in staying]
+        refusal = worker_addresses.refusal(wishes, places, self._rooms)
+        if refusal is None:
+            wishes.sort(key=worker_addresses.is_anywhere)
+            refusal = self._membership.propose_members(staying, wishes)
+        if refusal is None and found and not wishes and set(staying) == {*self._membership.members}:
+            # Who changes the document next is to find peers in it that there are.
+            self._tell_source()
+        return refusal
+
+    def _forget_wishes(self, workers: Sequence[str]) -> None:
+        """An address that somebody asked for is free again when a document has what came of it."""
+        written = self._told.intersection(workers)
+        asked_for = self._asked_for.items()
+        self._asked_for = {w: n for w, n in asked_for if self._names.get(n) not in written}
+
+    @property
+    def _known(self) -> dict[str, int]:
+        """Those that take part, or are to: by their addresses, and by what was asked for."""
+        assert self._membership is not None
+        engaged = set(self._membership.engaged)
+        known = self._asked_for | {name: number for number, name in self._names.items()}
+        return {name: number for name, number in known.items() if number in engaged}
+
+    def order(self, size: int) -> tuple[bool, str]:
+        """As `change`, for a person: whether it is taken up, and what is to be said."""
+        now, target = self.size, self._membership and self._membership.target
+        refusal = self.change(size)
+        if refusal is not None:
+            return False, refusal
+        instead = f", instead of {target}, which was under way" if target != now else ""
+        if size == now and not instead:
+            return True, f"the job has {plural(size, 'peer')} already"
+        return True, f"from {plural(now, 'peer')} to {size}{instead}, as soon as all are ready"
+
+    def ended(self, number: int, code: int, *, stopped: bool) -> None:
+        self._living.discard(number)
+        if self._membership is not None and not self._ending:
+            if self._membership.awaits(number):
+                self._hosts[self._places[number]].forgive(number)
+            lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
+            if code != 0 and not lost and not self._membership.dissolved:
+                return
+        if code == 0:
+            for host in self._hosts.values() if number in self._names else ():
+                host.finished(self._names[number])
+        elif not stopped:
+            self._failed(number, code)
+
+    def _member_ended(self, number: int, *, finished: bool, how: str) -> bool:
+        """A process has ended. Returns whether the job has lost one of its members by that."""
+        assert self._membership is not None
+        awaited = self._membership.awaits(number)
+        lost = self._membership.ended(number, finished=finished)
+        if not finished and awaited and number in self._membership.members:
+            # Somebody may just have gone over to it. Where a membership without it is published
+            # instead nobody hears of its failure: that would be the end of those who have.
+            self._tell_failed(self._names[number], how)
+        return lost
+
+    def stop_all(self, first: int, code: int) -> None:
+        self.again = None
+        self._stop_hosts(first, code)
+
+    def advance(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def runs_on(self, number: int, address: IPAddress) -> bool:
+        """Whether there is a peer of this number on that host."""
+        return number in self._living and self._places[number] == address
+
+    def needs(self, address: IPAddress) -> bool:
+        """Whether that host has peers, or is to have some."""
+        return address in (self._places[number] for number in self._living)
+
+    def lost(self, address: IPAddress, why: str) -> None:
+        """The runner of a host is gone, and its peers with it."""
+        numbers = [number for number in self._living if self._places[number] == address]
+        self._living.difference_update(numbers)
+        if self._ending:
+            return
+        if self._membership is not None and not any(map(self._membership.has_met, numbers)):
+            self._say(f"the runner on {address} {why}: the job goes on without that host")
+            self._rooms.pop(address)
+            for number in numbers:
+                self._member_ended(number, finished=False, how=f"the runner on {address} {why}")
+            self._membership.limit(sum(self._rooms.values()))
+            return
+        self._say(f"the job ends: the runner on {address} {why}")
+        for number in numbers:
+            if number in self._names:
+                self._tell_failed(self._names[number], f"the runner on {address} {why}")
+        self.stop_all(0, LOST)
+
+    def _stop_hosts(self, first: int, code: int) -> None:
+        if not self._ending:
+            self._ending, self.code = True, code
+            for host in self._hosts.values():
+                host.stop_all(first, code)
+
+    def _failed(self, number: int, code: int) -> None:
+        how = peer_process.describe(code)
+        name = self._names.get(number, f"on {self._places[number]}")
+        if not self._ending and len(self._hosts) > 1:
+            self._say(f"rank {number} ({name}) failed first: {how}; its host's runner says more")
+        if number in self._names:
+            self._tell_failed(name, how)
+        if not self._ending:
+            self.recovering = self._rules.recoveries > 0 and code not in CANNOT_START
+            size = self._membership.target if self._membership else self.size
+            self.again = size if self.recovering else None
+        self._stop_hosts(0, peer_process.exit_code(code))
+
+    def _tell_failed(self, name: str, how: str) -> None:
+        for host in self._hosts.values():
+            host.failed(name, how)
+
+    def _start_membership(self) -> Membership:
+        actions = Actions(self._start, self._stop, self._publish, self._say)
+        return Membership(list(self._names), self._cluster.slots, actions)
+
+    def _start(self, wish: str | None) -> int:
+        assert self._membership is not None
+        number, self._next = self._next, self._next + 1
+        engaged = [self._places[other] for other in self._membership.engaged]
+        rooms = self._rooms.items()
+        free = [address for address, room in rooms if engaged.count(address) < room]
+        wanted = (
+            None
+            if wish is None or worker_addresses.is_anywhere(wish)
+            else worker_addresses.host_of(wish)
+        )
+        address = wanted if wanted in self._rooms else free[0]
+        if wish is not None:
+            self._asked_for[wish] = number
+        self._places[number] = address
+        self._living.add(number)
+        self._hosts[address].start(number, self._membership.version)
+        return number
+
+    def _stop(self, number: int) -> None:
+        self._hosts[self._places[number]].dismiss(number)
+
+    def _publish(
+        self, version: int, since: int, members: Sequence[int], told: Sequence[int]
+    ) -> None:
+        assert self._membership is not None
+        names = [self._names[number] for number in members]
+        if self._membership.is_settled:
+            self._tell_source()
+        for address, host in self._hosts.items():
+            here = [number for number in told if self._places[number] == address]
+            if here:
+                host.publish(version, since, names, here)
+
+    def _tell_source(self) -> None:
+        """Writes down who takes part."""
+        assert self._membership is not None
+        if self.source is not None:
+            names = [self._names[number] for number in self._membership.members]
+            self._told = set(names)
+            self.source.tell(names)

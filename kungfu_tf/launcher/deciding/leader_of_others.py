@@ -1,0 +1,221 @@
+"""The runner of the first host, which decides for those of the others (runner_link.py)."""
+
+import errno
+import math
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from kungfu_tf.launcher.channels.connections import Connection, Connections
+from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
+from kungfu_tf.launcher.channels.handshake import Asked
+from kungfu_tf.launcher.deciding.director import Host, Rules
+from kungfu_tf.launcher.deciding.far_host import FarHost
+from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.runner_link import (
+    BEAT,
+    COMING_DEADLINE,
+    HANDSHAKE_DEADLINE,
+    SILENT,
+    Link,
+    keep_alive,
+)
+from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.hosts import IPAddress
+
+MOST_STRANGERS = 64
+
+_GOODBYE = 5.0
+
+_NUMBER = "([0-9]{1,7})"
+_LINES = {
+    "started": re.compile(f"{_NUMBER} ([0-9a-f.:\\[\\]]{{1,64}})"),
+    "ready": re.compile(_NUMBER),
+    "entered": re.compile(f"{_NUMBER} {_NUMBER}"),
+    "propose": re.compile(f"{_NUMBER}(?: (-?[0-9]{{1,7}}))?"),
+    "ended": re.compile(f"{_NUMBER} (-?[0-9]{{1,3}}) ([01])"),
+    "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
+}
+
+
+class LeaderOfOthers(Leader):
+    """Decides for its own host and for others, whose runners connect.
+
+    Args:
+        own: The runner of this, the first host.
+        link: How the others reach it.
+        rules: What is to be done when.
+        say: A line for the user.
+
+    Raises:
+        LaunchError: The port cannot be had.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        own: Host,
+        link: Link,
+        rules: Rules,
+        *,
+        say: Callable[[str], None],
+    ) -> None:
+        self._others = {
+            host.address: FarHost(self._send)
+            for host in cluster.hosts
+            if host.address != cluster.here
+        }
+        super().__init__(cluster, {cluster.here: own, **self._others}, rules, say=say)
+        self._credentials = link.credentials
+        self._began = self._beat = time.monotonic()
+        self._left: float | None = None
+        self._has_refused = False
+        self._strangers: dict[Connection, Asked] = {}
+        self._addresses: dict[Connection, IPAddress] = {}
+        self._connections = Connections(
+            _listen(cluster.here, link.port),
+            link.selector,
+            most_strangers=MOST_STRANGERS,
+            deadline=HANDSHAKE_DEADLINE,
+            readable=self._read,
+            opened=self._greet,
+            closed=self._closed,
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the job lives, and the other runners know."""
+        if self._left is None:
+            return False
+        return not self._addresses or time.monotonic() > self._left + _GOODBYE
+
+    def advance(self) -> None:
+        now = time.monotonic()
+        self._connections.drop_slow()
+        if self._left is None and super().over:
+            self._left = now
+            for far in self._others.values():
+                far.say(f"over {self.code} {self.again or 0} {int(self.recovering)}")
+        if now >= self._beat:
+            self._beat = now + BEAT
+            for connection in list(self._addresses):
+                self._send(connection, b"alive\n")
+                if now - connection.heard > SILENT:
+                    self._connections.close(connection)
+        if now > self._began + COMING_DEADLINE:
+            for address, far in self._others.items():
+                if far.connection is None and not far.gone and self.needs(address):
+                    far.gone = True
+                    self.lost(address, f"has not come within {COMING_DEADLINE:g} s")
+
+    def close(self) -> None:
+        self._left = -math.inf
+        self._connections.close_all()
+
+    def _send(self, connection: Connection, data: bytes) -> None:
+        if connection in self._connections.all:
+            self._connections.send(connection, data)
+
+    def _greet(self, connection: Connection) -> None:
+        keep_alive(connection.socket)
+        asked = self._strangers[connection] = Asked(self._credentials)
+        self._connections.send(connection, asked.greeting.encode() + b"\n")
+
+    def _read(self, connection: Connection) -> None:
+        while connection in self._connections.all:
+            data = self._connections.receive(connection, LONGEST_LINE)
+            if data is None:
+                return
+            connection.received += data
+            lines = connection.take_lines(LONGEST_LINE if connection.known else 1024)
+            if not data or lines is None or not all(self._take(connection, one) for one in lines):
+                self._connections.close(connection)
+
+    def _take(self, connection: Connection, line: str) -> bool:
+        if connection not in self._connections.all:
+            return False  # one of the lines before has cost it the connection
+        if connection not in self._addresses:
+            return self._hello(connection, line)
+        command, _, rest = line.partition(" ")
+        if command == "alive":
+            return True
+        match = _LINES[command].fullmatch(rest) if command in _LINES else None
+        if match is None:
+            return False
+        address = self._addresses[connection]
+        if command == "end":
+            self.stop_all(int(match[1]), int(match[2]))
+            return True
+        return self._report(address, command, int(match[1]), match.groups()[1:])
+
+    def _report(
+        self, address: IPAddress, command: str, number: int, more: Sequence[str | None]
+    ) -> bool:
+        if not self.runs_on(number, address):
+            return False
+        if command == "started":
+            self.started(number, str(more[0]))
+        elif command == "ready":
+            self.ready(number)
+        elif command == "entered":
+            self.entered(number, int(str(more[0])))
+        elif command == "propose":
+            size = None if more[0] is None else int(more[0])
+            self.propose(number, size, self._answer(self._others[address], number))
+        else:
+            self.ended(number, int(str(more[0])), stopped=more[1] == "1")
+        return True
+
+    def _answer(self, far: FarHost, number: int) -> Callable[[str | None], None]:
+        def answer(refusal: str | None) -> None:
+            far.say(
+                f"proposed {number}" if refusal is None else f"refused {number} {one_line(refusal)}"
+            )
+
+        return answer
+
+    def _hello(self, connection: Connection, line: str) -> bool:
+        answer = self._strangers[connection].answer(line)
+        found = [one for one in self._others if answer is not None and str(one) == answer[0]]
+        if answer is None or not found:
+            if not self._has_refused:
+                self._has_refused = True
+                self._say(
+                    f"refused {connection.socket.getpeername()[0]}, which wants to take part: its"
+                    " KUNGFU_SECRET or command line differs, or it is no runner of this job"
+                )
+            return False
+        far = self._others[found[0]]
+        if far.connection is not None or far.gone:
+            return False
+        connection.known = True
+        del self._strangers[connection]
+        self._addresses[connection] = found[0]
+        self._send(connection, answer[1].encode() + b"\n")
+        far.connect(connection)
+        return True
+
+    def _closed(self, connection: Connection) -> None:
+        self._strangers.pop(connection, None)
+        address = self._addresses.pop(connection, None)
+        if address is not None:
+            far = self._others[address]
+            far.connection, far.gone = None, True
+            if self._left is None:
+                self.lost(address, "is gone")
+
+
+def _listen(address: IPAddress, port: int) -> socket.socket:
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        return socket.create_server((str(address), port), family=family, backlog=128)
+    except OSError as error:
+        used = error.errno == errno.EADDRINUSE
+        reason = "is in use" if used else f"cannot be used: {os.strerror(error.errno or 0)}"
+        raise LaunchError(
+            f"port {port} of {address}, for the runners of the other hosts, {reason}; choose"
+            " another by -port"
+        ) from None

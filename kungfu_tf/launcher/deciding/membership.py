@@ -1,0 +1,222 @@
+"""Who takes part in a job whose size may change: what is decided, without processes or sockets.
+
+A change takes three steps. Newcomers are started, and boot while the others train. When all of them
+are ready the next membership is published: the peers of today in their order, then the newcomers;
+or the first of today's where it is to be smaller, or those who are named. Newcomers hear of it when
+one of the others has entered it: so nobody follows into a membership that those who train have no
+time left for. It is over when all peers have entered it; until then no other one is published,
+unless a newcomer ends before it has heard of it: then nobody can have met the others there, and the
+next one, without that newcomer, takes its place. It says so, by the version of the first one whose
+place was taken (`since`): who has gone over to one of those goes over from there.
+Where some leave and others come, those leave first. What was proposed last counts.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from kungfu_tf.launcher.options.plural import plural, there_are
+
+# The core counts memberships in 14 bits (ops/elastic/membership.h).
+MOST_VERSIONS = (1 << 14) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Actions:
+    """What a decision leads to. Peers are known by the runner's numbers.
+
+    Attributes:
+        start: Starts one more peer, which is to join, and returns its number; at an address that
+            somebody wishes, if not None.
+        stop: Stops a newcomer that is not needed.
+        publish: Tells some peers (the last argument) who takes part from a version on; the second
+            argument is the first version whose place it takes, its own if there is none.
+        say: A line for the user.
+    """
+
+    start: Callable[[str | None], int]
+    stop: Callable[[int], None]
+    publish: Callable[[int, int, Sequence[int], Sequence[int]], None]
+    say: Callable[[str], None]
+
+
+class Membership:
+    """Decides on the changes of one job.
+
+    Attributes:
+        version: Of the newest list of members.
+        members: The peers that take part, in rank order.
+        target: How many there are to be.
+        dissolved: All leave.
+
+    Args:
+        members: The peers that the job starts with, in rank order.
+        slots: The most peers that there can be.
+        actions: What it may do.
+    """
+
+    def __init__(self, members: Sequence[int], slots: int, actions: Actions) -> None:
+        self.version = 0
+        self._since = 0  # the first version whose place this one takes; its own: of none
+        self.members = list(members)
+        self._slots = slots
+        self._actions = actions
+        self.target = len(members)
+        self._staying: set[int] | None = None  # who may; None: whoever came first
+        self._wishes: list[str] = []  # where newcomers are to be that have not been started
+        self._newcomers: dict[int, bool] = {}  # whether they are ready
+        self._entering: set[int] = set()  # who has not entered the newest membership yet
+        self._untold: list[int] = []  # its newcomers, while nobody has
+        self.dissolved = False
+        self._ending = False
+
+    @property
+    def engaged(self) -> list[int]:
+        """All that take part, or are to."""
+        return [*self.members, *self._newcomers]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there are as many as there are to be."""
+        return len(self.members) == self.target
+
+    def propose(self, size: int) -> str | None:
+        """Somebody asks for so many. Returns why that cannot be, or None."""
+        return self._propose(size, None, [])
+
+    def propose_members(self, staying: Sequence[int], wishes: Sequence[str]) -> str | None:
+        """Somebody asks for some of those that take part, or are to, and for newcomers.
+
+        Args:
+            staying: Their numbers.
+            wishes: For each newcomer, where.
+
+        Returns:
+            Why that cannot be, or None.
+        """
+        if not set(staying) & set(self.members):
+            return "none of today's peers would stay, and nobody else knows the model"
+        return self._propose(len(staying) + len(wishes), set(staying), list(wishes))
+
+    def limit(self, slots: int) -> None:
+        """There can be no more than so many from now on."""
+        self._slots = slots
+        self.target = min(self.target, slots)
+
+    def _propose(self, size: int, staying: set[int] | None, wishes: list[str]) -> str | None:
+        refusal = self._refusal(size)
+        if refusal is None:
+            self.target, self._staying, self._wishes = size, staying, wishes
+            self._advance()
+        return refusal
+
+    def dissolve(self, size: int) -> str | None:
+        """As `propose`, where all peers are to leave, and the job to be started anew."""
+        refusal = self._refusal(size)
+        if refusal is None:
+            self.target = size
+        if refusal is None and not self.dissolved and size != len(self.members):
+            self.dissolved = self._ending = True
+            self.version = self._since = self.version + 1
+            before, self.members = self.members, []
+            self._actions.say(f"all peers leave; the job starts anew with {size}")
+            self._actions.publish(self.version, self._since, [], before)
+        return refusal
+
+    def _refusal(self, size: int) -> str | None:
+        if size < 1:
+            return f"{plural(size, 'peer')}: a job has at least one"
+        if size > self._slots:
+            return f"{plural(size, 'peer')}: {there_are(self._slots, 'slot')}"
+        if self._ending and not self.dissolved:
+            return "the job is ending"
+        if self.version >= MOST_VERSIONS:
+            return f"the job has changed {MOST_VERSIONS} times, as often as it can"
+        return None
+
+    def ready(self, rank: int) -> None:
+        """A newcomer can be taken in."""
+        if rank in self._newcomers:
+            self._newcomers[rank] = True
+            self._advance()
+
+    def entered(self, rank: int, version: int) -> None:
+        """A peer has gone over to a membership."""
+        if version == self.version:
+            untold, self._untold = self._untold, []
+            if untold:
+                self._actions.publish(version, self._since, self.members, untold)
+            self._entering.discard(rank)
+            self._advance()
+
+    def awaits(self, rank: int) -> bool:
+        """Whether this is a newcomer that has not been taken in."""
+        return rank in self._newcomers or rank in self._untold
+
+    def has_met(self, rank: int) -> bool:
+        """Whether this is a peer that others train with."""
+        return rank in self.members and rank not in self._untold
+
+    def ended(self, rank: int, *, finished: bool) -> bool:
+        """A process has ended. Returns whether the job has lost one of its members by that."""
+        self._entering.discard(rank)
+        unmet = rank in self._untold and not self._ending and self.version < MOST_VERSIONS
+        if unmet:
+            self.members = [member for member in self.members if member not in self._untold]
+            self._newcomers = dict.fromkeys(self._untold, True)
+        if self._newcomers.pop(rank, None) is not None:
+            self._actions.say(f"newcomer {rank} has ended before it was taken in")
+            self.target = max(len(self._remaining()), self.target - 1)
+            if unmet:
+                self._publish([*self.members, *self._newcomers], since=self._since)
+            self._advance()
+            return False
+        if rank not in self.members:
+            self._advance()
+            return False
+        if finished and not self._ending:
+            self._ending = True
+            self._dismiss(len(self._newcomers))
+            for newcomer in self._untold:
+                self._actions.stop(newcomer)
+        return not finished
+
+    def _remaining(self) -> list[int]:
+        """The members of today that stay."""
+        staying = self._staying
+        return [m for m in self.members if staying is None or m in staying][: self.target]
+
+    def _advance(self) -> None:
+        """Does what is due towards the target."""
+        if self._entering or self._ending:
+            return
+        remaining = self._remaining()
+        self._dismiss(len(remaining) + len(self._newcomers) - self.target)
+        if remaining != self.members:
+            self._publish(remaining)
+            return
+        while len(self.members) + len(self._newcomers) < self.target:
+            newcomer = self._actions.start(self._wishes.pop(0) if self._wishes else None)
+            self._newcomers[newcomer] = False
+            if self._staying is not None:
+                self._staying.add(newcomer)
+        if self._newcomers and all(self._newcomers.values()):
+            self._publish([*self.members, *self._newcomers])
+
+    def _dismiss(self, surplus: int) -> None:
+        """Stops newcomers: those that are not to stay, and of the others the last ones."""
+        unwanted = [n for n in self._newcomers if self._staying and n not in self._staying]
+        wanted = [n for n in self._newcomers if n not in unwanted][::-1]
+        for rank in unwanted + wanted[: max(0, surplus - len(unwanted))]:
+            del self._newcomers[rank]
+            self._actions.stop(rank)
+
+    def _publish(self, members: list[int], *, since: int | None = None) -> None:
+        self.version += 1
+        self._since = self.version if since is None else since
+        before, self.members = self.members, members
+        self._entering = {*before, *members}
+        self._untold = [rank for rank in members if rank in self._newcomers]
+        for rank in self._untold:
+            del self._newcomers[rank]
+        self._actions.say(f"from now on {plural(len(members), 'peer')}")
+        self._actions.publish(self.version, self._since, members, before)

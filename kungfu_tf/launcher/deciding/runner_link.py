@@ -1,0 +1,65 @@
+"""The first host's runner and the others, over TCP.
+
+After the handshake (handshake.py): UTF-8 lines that end in a newline and have at most 64 KiB before
+it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side's host.
+
+  other -> first   alive                                 every second
+                   started <number> <peer>               a newcomer has a name
+                   ready <number>                        it asks to be taken in
+                   entered <number> <version>            a peer has gone over to a membership
+                   propose <number> [<size>]             it asks for another number of peers
+                   ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
+                   end <signal> <code>                   all shall be stopped
+  first -> other   alive                                 every second
+                   start <number> <version>              start a newcomer
+                   dismiss <number> | forgive <number>   stop it | how it ended concerns nobody
+                   publish <version> <since> <peers> <numbers>
+                                                         tell them who takes part (control.py)
+                   proposed <number>                     the answer to the oldest question
+                   refused <number> <text>
+                   failed <peer> <text> | left <peer>    tell all: it has failed, or finished
+                   end <signal> <code>                   stop all
+                   over <code> <again> <failure>         nothing of the job lives; it is started
+                                                         anew with so many peers, 0: it is not;
+                                                         failure: because of one, 0 or 1
+
+Whatever else arrives costs its sender the connection.
+"""
+
+import dataclasses
+import selectors
+import socket
+
+from kungfu_tf.launcher.channels.credentials import Credentials
+
+HANDSHAKE_DEADLINE = 5.0
+COMING_DEADLINE = 300.0
+SILENT = 60.0  # seconds after which a runner is given up
+BEAT = 1.0  # seconds between two lines that say that a runner lives
+
+_UNACKNOWLEDGED = 5000  # milliseconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """How the runners of a job reach each other.
+
+    Attributes:
+        credentials: What they prove to each other.
+        port: Where that of the first host listens.
+        selector: Of this runner's event loop.
+    """
+
+    credentials: Credentials
+    port: int
+    selector: selectors.BaseSelector
+
+
+def keep_alive(connected: socket.socket) -> None:
+    """Lets the kernel notice within some seconds that the other host is gone."""
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)

@@ -1,0 +1,63 @@
+"""Waits for the document of a config server, with which a job begins (-init-version -1)."""
+
+import math
+import selectors
+import time
+from collections.abc import Callable, Sequence
+
+from kungfu_tf.launcher.channels import event_turn
+from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
+from kungfu_tf.launcher.document.cluster_store import ClusterStore
+from kungfu_tf.launcher.document.config_source import HAS_ENDED, OtherServer
+from kungfu_tf.launcher.options.command_line import Options
+from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.launcher.output.output_wait import TIMED_OUT
+
+
+def wait(
+    options: Options,
+    token: str,
+    signals: SignalPipe,
+    say: Callable[[str], None],
+) -> Sequence[str]:
+    """Returns the workers that the document has.
+
+    Args:
+        options: What the command line says, with a config server.
+        token: Of that.
+        signals: What ends the waiting.
+        say: A line for the user.
+
+    Raises:
+        LaunchError: The process that follows the server has ended; or nobody wants to wait any
+            more, with that exit code.
+    """
+    assert options.config_server is not None, "as command_line.py checks"
+    documents: list[Sequence[str]] = []
+    ended: list[int] = []
+
+    def begin(workers: Sequence[str], *, found: bool = False) -> None:
+        del found
+        documents.append(workers)
+
+    def end(_events: int) -> None:
+        ended.extend(number for number in signals.take() if number in ENDING)
+
+    with selectors.PollSelector() as selector:
+        selector.register(signals, selectors.EVENT_READ, end)
+        say(f"waiting for the document of {options.config_server}")
+        store, url = ClusterStore(), options.config_server
+        source = OtherServer(store, url, token, selector, begin, say)
+        deadline = time.monotonic() + (options.timeout or math.inf)
+        try:
+            while not documents or ended:
+                left = deadline - time.monotonic()
+                if ended or left <= 0:
+                    code = 128 + ended[0] if ended else TIMED_OUT
+                    raise LaunchError("there was no document to begin with", exit_code=code)
+                if source.has_ended:
+                    raise LaunchError(f"{HAS_ENDED}: there was no document to begin with")
+                event_turn.take(selector, selector.select(None if left == math.inf else left))
+        finally:
+            source.close()
+    return documents[0]

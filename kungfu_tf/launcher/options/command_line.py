@@ -1,0 +1,139 @@
+"""The command line, read by the table of flags.
+
+Flags are KungFu's: one dash or two, `-flag value` or `-flag=value`. They end at the first word that
+is not a flag, or at `--`: what follows is the program, and flags after it are the program's.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from kungfu_tf.launcher.options.flags import FLAGS, USAGE, Flag
+from kungfu_tf.launcher.options.launch_error import LaunchError
+
+_BY_NAME = {flag.name: flag for flag in FLAGS}
+
+
+class HelpRequested(Exception):
+    """`-h`, `-help` or `--help` was given."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line says; None where it says nothing."""
+
+    command: tuple[str, ...]
+    np: int | None = None
+    hosts: str | None = None
+    hostfile: str | None = None
+    peers: str | None = None
+    self_address: str | None = None
+    nic: str | None = None
+    port_range: tuple[int, int] = (10000, 11000)
+    debug_port: int | None = None
+    strategy: str | None = None
+    timeout: float | None = None
+    delay: float = 0.0
+    verbose: bool = False
+    quiet: bool = False
+    logfile: str | None = None
+    logdir: str | None = None
+    allow_nvlink: bool = False
+    insecure: bool = False
+    watch: bool = False
+    compat: tuple[str, ...] = ()
+    port: int | None = None
+    config_server: str | None = None
+    builtin_config_port: int | None = None
+    init_version: int = 0
+    keep: bool = False
+    elastic_mode: str = "delta"
+    auto_recover: float | None = None
+    restarts: int = 10
+    user: str | None = None
+    resize: int | None = None
+    job: str | None = None
+
+    @property
+    def runner_port(self) -> int:
+        """Where the runner that leads listens to others; 0: there is no such port."""
+        return self.port_range[0] - 1 if self.port is None else self.port
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Reads a command line without the launcher's own name.
+
+    Raises:
+        LaunchError: what is wrong, with which flag or word.
+        HelpRequested: help was asked for.
+    """
+    values: dict[str, Any] = {}
+    position = 0
+    while position < len(arguments):
+        word = arguments[position]
+        if word == "--":
+            position += 1
+            break
+        if not word.startswith("-") or word == "-":
+            break
+        name, equals, value = word.lstrip("-").partition("=")
+        flag = _find(name, word)
+        position += 1
+        if not equals:
+            if not flag.argument:
+                value = "true"
+            elif position < len(arguments):
+                value = arguments[position]
+                position += 1
+            else:
+                raise LaunchError(f"-{flag.name} needs a value: -{flag.name} {flag.argument}")
+        try:
+            parsed = flag.parse(value)
+        except ValueError as error:
+            raise LaunchError(f"-{flag.name}: '{value}' {error}") from None
+        values[flag.field] = parsed
+    return _check(Options(command=tuple(arguments[position:]), **values))
+
+
+def _find(name: str, word: str) -> Flag:
+    if name in ("h", "help"):
+        raise HelpRequested
+    if name not in _BY_NAME:
+        near = difflib.get_close_matches(name, _BY_NAME, n=1)
+        hint = f"; did you mean -{near[0]}?" if near else ""
+        raise LaunchError(f"there is no flag '{word}'{hint} (kungfu-run --help lists them)")
+    return _BY_NAME[name]
+
+
+def _check(options: Options) -> Options:
+    if options.resize is not None:
+        if options.command:
+            raise LaunchError(f"-resize starts no program: '{options.command[0]}' is too much")
+        return options
+    if not options.command:
+        raise LaunchError(f"no program to run\n{USAGE}\nkungfu-run --help explains the flags")
+    given = {"-H": options.hosts, "-hostfile": options.hostfile, "-P": options.peers}
+    clash = [name for name, value in given.items() if value is not None]
+    if len(clash) > 1:
+        raise LaunchError(f"{' and '.join(clash)} exclude each other: each says who takes part")
+    servers = {
+        "-config-server": options.config_server,
+        "-builtin-config-port": options.builtin_config_port,
+    }
+    named = [name for name, value in servers.items() if value is not None]
+    if len(named) > 1:
+        raise LaunchError(f"{' and '.join(named)} exclude each other: a job has one document")
+    if options.keep:
+        named.append("-k")
+    if options.elastic_mode == "reload":
+        named.append("-elastic-mode reload")
+    if named and not options.watch:
+        raise LaunchError(f"{named[0]} needs -w: without it the job does not change")
+    if options.init_version < 0 and options.config_server is None:
+        raise LaunchError("-init-version -1 needs -config-server, which has a document to wait for")
+    if options.job is not None:
+        raise LaunchError("-job goes with -resize")
+    if options.self_address is not None and options.nic is not None:
+        raise LaunchError("-self and -nic exclude each other: each says which host this is")
+    return options

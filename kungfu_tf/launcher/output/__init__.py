@@ -1,0 +1,1 @@
+"""What the peers print, and what is said of their end."""

@@ -1,0 +1,70 @@
+"""How long the launcher waits for what it cannot hurry, such as the readers of its output."""
+
+import math
+import signal
+import time
+from collections.abc import Callable
+
+from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
+
+TIMED_OUT = 124
+
+
+class OutputWait:
+    """For ever, as any filter does, until somebody wants the end: then for a time of grace.
+
+    Args:
+        code: the exit code of the job as its peers have ended; 0 gives way to what ends the wait.
+        ending: somebody wanted the end already.
+        time_limit: when, on the monotonic clock, the job must be over.
+        grace: seconds that the readers have then.
+        say: tells the user.
+        lost: what is dropped when they are over.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        *,
+        ending: bool,
+        signals: SignalPipe,
+        time_limit: float,
+        grace: float,
+        say: Callable[[str], None],
+        lost: str = "what is not read",
+    ) -> None:
+        self.code = code
+        self._signals = signals
+        self._time_limit = time_limit
+        self._grace = grace
+        self._say = say
+        self._lost = lost
+        self._deadline = time.monotonic() + grace if ending else math.inf
+
+    @property
+    def ending(self) -> bool:
+        """Whether somebody wants the end."""
+        return self._deadline < math.inf
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the clock changes what `over` says; None: it does not."""
+        due = self._deadline if self.ending else self._time_limit
+        return None if due == math.inf else max(0.0, due - time.monotonic())
+
+    def over(self) -> bool:
+        """Whether what the readers have not taken is to be dropped now."""
+        for number in self._signals.take():
+            if number in ENDING:
+                self._end(signal.Signals(number).name, 128 + number)
+        if self._deadline == math.inf and time.monotonic() >= self._time_limit:
+            self._end("-timeout", TIMED_OUT)
+        return time.monotonic() >= self._deadline
+
+    def _end(self, why: str, code: int) -> None:
+        if self._deadline < math.inf:  # once more: at once
+            self._deadline = 0.0
+            return
+        self.code = self.code or code
+        self._deadline = time.monotonic() + self._grace
+        self._say(f"{why}: {self._lost} within {self._grace:g} s is dropped")

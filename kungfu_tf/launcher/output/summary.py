@@ -1,0 +1,65 @@
+"""What is said at the end of a job in which a peer failed, or which took too long."""
+
+import signal
+from collections.abc import Sequence
+
+from kungfu_tf.launcher.output.outcome import Outcome, first_failure, may_be_missed
+from kungfu_tf.launcher.processes import peer_process
+
+
+def describe(outcomes: Sequence[Outcome]) -> str:
+    """The summary: the first failure, its last lines, then how the others ended, what they saw.
+
+    Before it, who may have been waited for.
+    """
+    first = first_failure(outcomes)
+    missed = may_be_missed(outcomes, first)
+    lines = []
+    for outcome in missed:
+        lines.append(
+            f"{_peer(outcome)} may have been waited for: {_cause(outcome)}, after"
+            f" {outcome.seconds:.1f} s"
+        )
+        lines += saw(outcome)
+    if first is not None:
+        lines.append(f"{_peer(first)} failed first: {_cause(first)}, after {first.seconds:.1f} s")
+        lines += saw(first)
+        if first.last_lines:
+            lines.append("  its last lines:")
+            lines += [f"  | {line}" for line in _told_once(first.last_lines)]
+    for outcome in outcomes:
+        if outcome is not first and outcome not in missed:
+            lines.append(_other(outcome))
+            lines += saw(outcome)
+    return "\n".join(lines)
+
+
+def saw(outcome: Outcome) -> list[str]:
+    """A line for each error that a peer has reported."""
+    earlier = [f"  reported long before: {report}" for report in outcome.earlier]
+    return earlier + [f"  reported: {report}" for report in outcome.reports]
+
+
+def _told_once(lines: Sequence[str]) -> list[str]:
+    """Without what only marks places, and without frames that a traceback names again."""
+    return list(dict.fromkeys(line for line in lines if line.strip(" ^~")))
+
+
+def _cause(outcome: Outcome) -> str:
+    how = peer_process.describe(outcome.code)
+    if outcome.code != -signal.SIGKILL:
+        return how
+    if outcome.given_up:
+        return f"{how} (by kungfu-run: it gave no sign of life)"
+    return f"{how} (by the kernel if memory ran out: see dmesg)"
+
+
+def _other(outcome: Outcome) -> str:
+    how = peer_process.describe(outcome.code)
+    if outcome.stopped and outcome.code != 0:
+        how = f"stopped ({how})"
+    return f"{_peer(outcome)}: {how}"
+
+
+def _peer(outcome: Outcome) -> str:
+    return f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid})"

@@ -1,0 +1,1 @@
+"""Which hosts, ports, GPUs and cores the peers get."""

@@ -1,0 +1,90 @@
+"""This host's peers as processes of the runner, from their start to their end."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+
+from kungfu_tf.launcher.placing.cluster import Peer
+from kungfu_tf.launcher.processes import peer_environment, peer_process
+from kungfu_tf.launcher.processes.guard import Guard
+from kungfu_tf.launcher.processes.job import Job
+from kungfu_tf.launcher.processes.peer_process import PeerProcess
+
+
+class Children:
+    """All that were started. Used by the event loop's thread only.
+
+    Args:
+        environ: the launcher's environment, of which each peer gets a version of its own.
+        guard: watches them, and all that they leave behind.
+    """
+
+    def __init__(self, job: Job, environ: Mapping[str, str], guard: Guard) -> None:
+        self._job = job
+        self._environ = environ
+        self._guard = guard
+        self._descriptors = peer_process.raise_descriptor_limit()
+        self.by_number: dict[int, PeerProcess] = {}
+
+    def start(self, peer: Peer, version: int | None) -> PeerProcess:
+        """
+        Args:
+            version: of the membership that a newcomer joins.
+
+        Raises:
+            LaunchError: the program cannot be started.
+        """
+        job = self._job
+        if version is None:
+            env = peer_environment.of_peer(peer, job, self._environ)
+        else:
+            env = peer_environment.of_newcomer(peer, version, job, self._environ)
+        started = PeerProcess(
+            peer,
+            job.options.command,
+            env,
+            cores=job.cores[peer.local_rank] if job.cores else None,
+            descriptors=self._descriptors,
+            inherited=job.inherited,
+        )
+        self._guard.watch(started.pid)
+        self.by_number[peer.rank] = started
+        return started
+
+    @property
+    def running(self) -> list[PeerProcess]:
+        return [entry for entry in self.by_number.values() if entry.running]
+
+    @property
+    def over(self) -> set[int]:
+        """The numbers of those that have ended."""
+        return {number for number, entry in self.by_number.items() if not entry.running}
+
+    def signal(self, number: int, signum: int) -> None:
+        """To one, if it was started and runs."""
+        if number in self.by_number:
+            self.by_number[number].signal(signum)
+
+    def reap(self) -> Iterator[PeerProcess]:
+        """Those that have ended since it was last called. A guard that has is replaced."""
+        by_pid = {entry.pid: entry for entry in self.running}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._guard.pid:
+                self._guard.restart(os.waitstatus_to_exitcode(status))
+            elif pid in by_pid:
+                by_pid[pid].record_end(status, time.monotonic())
+                self._guard.forget(pid)
+                yield by_pid[pid]
+
+    def give_up(self) -> Iterator[PeerProcess]:
+        """On those that even SIGKILL does not end, e.g. waiting for a dead file system."""
+        for entry in self.running:
+            entry.record_end(signal.SIGKILL, time.monotonic())
+            yield entry

@@ -1,0 +1,44 @@
+"""A job as one runner runs it."""
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kungfu_tf.launcher.channels.credentials import Credentials
+from kungfu_tf.launcher.options.command_line import Options
+from kungfu_tf.launcher.options.given_secrets import Secret
+from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.gpu_placement import Placement
+from kungfu_tf.launcher.processes.run_directory import RunDirectory
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What all peers of this host have in common.
+
+    `config_token`: what the user has given to ask a config server with. `cores`: those that each
+    stays on, by local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`:
+    how often the job was started anew, `recoveries` of which after a failure; `progress`: how far
+    it was then; `began`: when it was first started.
+    """
+
+    cluster: Cluster
+    credentials: Credentials
+    directory: RunDirectory
+    placement: Placement
+    options: Options
+    config_token: Secret | None = None
+    cores: Sequence[frozenset[int]] = ()
+    inherited: Sequence[int] = ()
+    restarts: int = 0
+    recoveries: int = 0
+    progress: int = 0
+    began: float = dataclasses.field(default_factory=time.monotonic)
+
+    def describe(self) -> None:
+        """Writes down for others of this user who runs there what."""
+        content = {"pid": os.getpid(), "command": self.options.command}
+        Path(self.directory.job).write_text(json.dumps(content))

@@ -1,0 +1,101 @@
+"""The environment that each peer starts with."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from kungfu_tf import config, errors
+from kungfu_tf.launcher.options.command_line import Options
+from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.launcher.placing import core_shares, gpu_placement
+from kungfu_tf.launcher.placing.cluster import Peer
+from kungfu_tf.launcher.processes.job import Job
+from kungfu_tf.native import environment
+
+# Where Python finds a sitecustomize.py, which runs first.
+_START_HOOK = str(Path(__file__).resolve().parents[2] / "compat" / "start")
+# What a peer is told by its launcher, whatever the environment of that says.
+_SAID = (
+    "KUNGFU_EPOCH",
+    "KUNGFU_MEMBERSHIP",
+    "KUNGFU_OWN_CORES",
+    config.RESTARTS.name,
+    config.PROGRESS.name,
+    config.RELOADS.name,
+)
+_LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
+
+
+def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """As `of_peer`, for one that joins a job of which this is the membership's version."""
+    gpus = gpu_placement.place((peer,), gpu_placement.visible_gpus(environ))
+    result = of_peer(peer, dataclasses.replace(job, placement=gpus), environ)
+    newcomer = {
+        "KUNGFU_PEERS": str(peer),
+        "KUNGFU_EPOCH": str(version),
+        "KUNGFU_MEMBERSHIP": "joining",
+    }
+    return result | newcomer
+
+
+def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The launcher's environment and what makes this process a peer.
+
+    Identity is always the launcher's. What only tunes is left as the user has set it; a flag that
+    he gave goes before his environment.
+    """
+    options = job.options
+    result = dict(environ)
+    # The secret is in KUNGFU_SECRET; two sources could differ.
+    result.pop("KUNGFU_SECRET_FILE", None)
+    result.update(
+        KUNGFU_SELF=str(peer),
+        KUNGFU_PEERS=job.cluster.peer_list,
+        KUNGFU_EPOCH="0",
+        KUNGFU_MEMBERSHIP="elastic" if options.watch else "static",
+        KUNGFU_JOB_ID=job.credentials.job_id,
+        KUNGFU_SECRET=job.credentials.secret,
+        KUNGFU_SOCKET_DIR=job.directory.path,
+        KUNGFU_CONTROL=job.directory.control,
+        KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
+        KUNGFU_OWN_CORES="1" if job.cores else "0",
+    )
+    result[config.RUNNER.name] = job.directory.runner
+    result[config.RESTARTS.name] = str(job.restarts)
+    result[config.PROGRESS.name] = str(job.progress)
+    result[config.RELOADS.name] = "1" if options.elastic_mode == "reload" else "0"
+    result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
+    result.setdefault("PYTHONUNBUFFERED", "1")
+    result.update(core_shares.shared_by(len(job.cluster.local_peers), environ))
+    if options.compat:
+        result[config.COMPAT.name] = ",".join(options.compat)
+        paths = [_START_HOOK, environ.get("PYTHONPATH")]
+        result["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    if options.allow_nvlink:
+        result.setdefault("NCCL_P2P_LEVEL", "NVL")
+    if peer.rank in job.placement.devices:
+        result["CUDA_VISIBLE_DEVICES"] = job.placement.devices[peer.rank]
+    return result
+
+
+def check(options: Options, environ: Mapping[str, str]) -> None:
+    """Reads what the user has set, which peers would do only when they have loaded their program.
+
+    Raises:
+        LaunchError: a variable of ours cannot be understood, or the core is missing.
+    """
+    ignored = (*_SAID, "KUNGFU_STRATEGY") if options.strategy else _SAID
+    given = {name: text for name, text in environ.items() if text and name not in ignored}
+    try:
+        for variable in environment.variables():
+            if variable.name in given:
+                variable.check(given[variable.name])
+    except errors.KungfuError as error:
+        raise LaunchError(str(error)) from error
+
+
+def _log_level(options: Options) -> str:
+    if options.quiet:
+        return _LOG_ERROR
+    return _LOG_INFO if options.verbose else _LOG_WARNING

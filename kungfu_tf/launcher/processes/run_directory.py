@@ -1,0 +1,81 @@
+"""The private directory of a runner: its control socket and the Unix sockets of its peers."""
+
+import dataclasses
+import glob
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from kungfu_tf import config
+from kungfu_tf.launcher.options.launch_error import LaunchError
+
+# A Unix socket's path has at most 107 bytes; peers need about 50 for a name.
+_LONGEST = 56
+_PREFIX = "kungfu-"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDirectory:
+    """`runner` names this launcher in the environment of all that it starts."""
+
+    path: str
+    runner: str
+
+    @property
+    def control(self) -> str:
+        return os.path.join(self.path, "control.sock")
+
+    @property
+    def debug_token(self) -> str:
+        return os.path.join(self.path, "debug-token")
+
+    @property
+    def cluster(self) -> str:
+        """The cluster document of a job that may change, on the first of its hosts."""
+        return os.path.join(self.path, "cluster.json")
+
+    @property
+    def job(self) -> str:
+        """Who runs there what."""
+        return os.path.join(self.path, "job.json")
+
+    @property
+    def progress(self) -> int | None:
+        """How far the peers were when they left, if they have told."""
+        try:
+            return int(Path(self.path, config.PROGRESS_FILE).read_text())
+        except (OSError, ValueError):
+            return None
+
+    @property
+    def config_token(self) -> str:
+        return os.path.join(self.path, "config-token")
+
+    def create(self) -> None:
+        """Raises LaunchError if it cannot be made, also if somebody else has made it before."""
+        try:
+            os.mkdir(self.path, 0o700)
+        except OSError as error:
+            raise LaunchError(f"cannot make the directory {self.path}: {error.strerror}") from None
+
+
+def choose() -> RunDirectory:
+    """A name nobody can guess, in the temporary directory; /tmp if that one's path is too long."""
+    return at(os.path.join(folder(), _PREFIX + secrets.token_hex(8)))
+
+
+def at(path: str) -> RunDirectory:
+    return RunDirectory(path, os.path.basename(path).removeprefix(_PREFIX))
+
+
+def folder() -> str:
+    """Where they are."""
+    path = tempfile.gettempdir()
+    longest = os.path.join(path, _PREFIX + secrets.token_hex(8))
+    return path if len(os.fsencode(longest)) <= _LONGEST else "/tmp"
+
+
+def all_here() -> list[RunDirectory]:
+    """Those that there are, of any user."""
+    return [at(path) for path in sorted(glob.glob(f"{glob.escape(folder())}/{_PREFIX}*"))]

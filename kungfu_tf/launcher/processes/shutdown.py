@@ -1,0 +1,42 @@
+"""How a job is ended: ever stronger requests, each after a time of grace."""
+
+import signal
+import time
+from collections.abc import Callable
+
+
+class Shutdown:
+    """Signals that are sent to all peers, one after the other, until none is left.
+
+    Args:
+        first: the signal that is sent at once; None: the peers have a time of grace before SIGTERM.
+        grace: seconds between two steps.
+        send: sends a signal to every peer that runs.
+    """
+
+    def __init__(self, first: int | None, grace: float, send: Callable[[int], None]) -> None:
+        self._grace = grace
+        self._send = send
+        later = [number for number in (signal.SIGTERM, signal.SIGKILL) if number != first]
+        self._steps: list[int | None] = [first, *later]
+        self.due = time.monotonic()
+        self.advance()
+
+    @property
+    def exhausted(self) -> bool:
+        """SIGKILL was sent, and its time of grace is over: the kernel cannot end what is left."""
+        return not self._steps and time.monotonic() >= self.due
+
+    def advance(self) -> None:
+        """Takes the next step, if there is one and it is due."""
+        if self._steps and time.monotonic() >= self.due:
+            number = self._steps.pop(0)
+            if number is not None:
+                self._send(number)
+            self.due = time.monotonic() + self._grace
+
+    def kill(self) -> None:
+        """Goes to the last step at once."""
+        self._steps = [signal.SIGKILL]
+        self.due = time.monotonic()
+        self.advance()

@@ -1,0 +1,116 @@
+"""Ends every process of a job, also those that a shell left behind or that called setsid.
+
+Processes are found by KUNGFU_RUNNER in the environment they were started with, by the session that
+each peer is the leader of (a process may overwrite its environment, to set its title), and by
+descent from those. The launcher sweeps at the end of a job; for the case that it is killed itself,
+it starts this file as a program, in a session of its own, with a pipe as standard input: when the
+pipe ends the launcher has gone, and the sweeper does the same and removes the job's directory.
+
+On the pipe, a line `+123` adds session 123 to the job and `-123` takes it away again.
+
+The file stands alone, so that it can run as `python -I -S sweeper.py RUNNER DIRECTORY`.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+
+GRACE = 1.0  # from SIGTERM to SIGKILL
+DEADLINE = 30.0  # a process that the kernel cannot end by then will not be waited for
+_INTERVAL = 0.02
+
+
+def members(runner: str, sessions: Collection[int] = ()) -> dict[int, str]:
+    """The living processes of a runner: pid → command line.
+
+    Args:
+        runner: value of KUNGFU_RUNNER.
+        sessions: of the job's peers.
+    """
+    marker = f"KUNGFU_RUNNER={runner}".encode()
+    living = _living()
+    found = {
+        pid
+        for pid, (_, session) in living.items()
+        if session in sessions or marker in _read(pid, "environ").split(b"\0")
+    }
+    grown = True
+    while grown:
+        more = {pid for pid, (parent, _) in living.items() if parent in found} - found
+        found |= more
+        grown = bool(more)
+    return {pid: _command(pid) for pid in found - {os.getpid()}}
+
+
+def is_empty(session: int) -> bool:
+    """Whether no living process belongs to a session, so that its number may be used again."""
+    return all(other != session for _, other in _living().values())
+
+
+def sweep(
+    find: Callable[[], Iterable[int]], *, grace: float = GRACE, deadline: float = DEADLINE
+) -> bool:
+    """Ends what `find` finds, and finds again, until there is nothing; False: not in time."""
+    began = time.monotonic()
+    asked: set[int] = set()
+    while alive := set(find()):
+        elapsed = time.monotonic() - began
+        if elapsed > deadline:
+            return False
+        if elapsed > grace:
+            _signal(alive, signal.SIGKILL)
+        else:
+            _signal(alive - asked, signal.SIGTERM)
+            asked |= alive
+        time.sleep(_INTERVAL)
+    return True
+
+
+def main(arguments: list[str]) -> int:
+    """The program: waits for the launcher's end, then sweeps."""
+    runner, directory = arguments
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    sessions: set[int] = set()
+    for line in sys.stdin:
+        session = int(line[1:])
+        sessions = sessions | {session} if line[0] == "+" else sessions - {session}
+    clean = sweep(lambda: members(runner, sessions))
+    shutil.rmtree(directory, ignore_errors=True)
+    return 0 if clean else 1
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it ended by itself, or has become another user's
+            os.kill(pid, number)
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _living() -> dict[int, tuple[int, int]]:
+    """Every process that is no zombie: pid → its parent and its session."""
+    result = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        fields = _read(pid, "stat").rpartition(b")")[2].split()
+        if fields and fields[0] not in (b"Z", b"X"):
+            result[pid] = (int(fields[1]), int(fields[3]))
+    return result
+
+
+def _command(pid: int) -> str:
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

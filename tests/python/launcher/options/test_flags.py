@@ -1,0 +1,115 @@
+"""The command line of kungfu-run."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from kungfu_tf.launcher.command import resizing
+from kungfu_tf.launcher.options import command_line, flags
+from kungfu_tf.launcher.options.launch_error import LaunchError
+
+
+def test_one_dash_two_dashes_and_equals_mean_the_same() -> None:
+    expected = command_line.parse(["-np", "4", "-strategy", "RING", "-q", "prog"])
+    assert command_line.parse(["--np", "4", "--strategy", "ring", "--q", "prog"]) == expected
+    assert command_line.parse(["-np=4", "--strategy=RING", "-q=true", "prog"]) == expected
+    assert expected.np == 4
+    assert expected.strategy == "RING"
+    assert expected.quiet
+
+
+def test_flags_after_the_program_are_the_programs() -> None:
+    options = command_line.parse(["-np", "2", "python", "train.py", "-np", "8", "--verbose"])
+    assert options.np == 2
+    assert options.command == ("python", "train.py", "-np", "8", "--verbose")
+
+
+def test_two_dashes_alone_end_the_flags() -> None:
+    assert command_line.parse(["-q", "--", "-odd-program", "-v"]).command == ("-odd-program", "-v")
+
+
+def test_the_last_of_two_counts() -> None:
+    assert command_line.parse(["-v", "-v=false", "-np", "1", "-np", "3", "prog"]).np == 3
+    assert not command_line.parse(["-v", "-v=false", "prog"]).verbose
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("1.5", 1.5), ("1.5s", 1.5), ("500ms", 0.5), ("1h30m", 5400.0), ("2m1s", 121.0)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert command_line.parse(["-timeout", text, "prog"]).timeout == seconds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-np", "0", "prog"], "-np: '0' is not a number of peers"),
+        (["-np", "four", "prog"], "-np: 'four'"),
+        (["-np", "-4", "prog"], "-np: '-4'"),
+        (["-np"], "-np needs a value: -np N"),
+        (["-stratgy", "RING", "prog"], "no flag '-stratgy'; did you mean -strategy?"),
+        (["--frobnicate", "prog"], "no flag '--frobnicate'"),
+        (["-timeout", "1x", "prog"], "-timeout: '1x' is not a duration"),
+        (["-timeout", "h", "prog"], "-timeout: 'h'"),
+        (["-port-range", "10000", "prog"], "-port-range: '10000' is not a range"),
+        (["-port-range", "11000-10000", "prog"], "ends before it begins"),
+        (["-port-range", "0-70000", "prog"], "is not a port"),
+        (["-port", "x", "prog"], "-port: 'x' is not a port"),
+        (["-v=maybe", "prog"], "-v: 'maybe' is neither true nor false"),
+        (["-H", "", "prog"], "-H: '' is empty"),
+        (["-H", "a:1", "-P", "b:2", "prog"], "-H and -P exclude each other"),
+        (["-self", "a", "-nic", "b", "prog"], "-self and -nic exclude each other"),
+        (["-compat", "kungfu,tf2", "x"], "-compat: 'kungfu,tf2' names 'tf2', and there are kungfu"),
+        (["-w", "-init-version", "-2", "prog"], "-init-version: '-2' is not a version"),
+        (["-w", "-init-version", "-1", "prog"], "-init-version -1 needs -config-server"),
+        (["-np", "4"], "no program to run"),
+        ([], "no program to run"),
+    ],
+)
+def test_errors_say_what_and_where(arguments: list[str], says: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        command_line.parse(arguments)
+    assert says in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_the_port_of_the_runners_is_before_those_of_the_peers() -> None:
+    assert command_line.parse(["-port-range", "500-600", "prog"]).runner_port == 499
+    assert command_line.parse(["-port", "77", "prog"]).runner_port == 77
+
+
+def test_an_unknown_strategy_lists_those_that_exist() -> None:
+    with pytest.raises(LaunchError) as caught:
+        command_line.parse(["-strategy", "MESH", "prog"])
+    assert all(name in str(caught.value) for name in flags.STRATEGIES)
+
+
+def test_the_strategies_are_the_cores() -> None:
+    program = "import kungfu_tf as kf; kf.init()"
+    environ = {**os.environ, "KUNGFU_STRATEGY": "MESH"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60
+    )
+    names = re.search(r"KUNGFU_STRATEGY: 'MESH' .* one of (.*)", ended.stderr)
+    assert names is not None, ended.stderr
+    assert tuple(names[1].split(", ")) == flags.STRATEGIES
+
+
+@pytest.mark.parametrize("word", ["-h", "-help", "--help"])
+def test_help_names_every_flag_and_strategy(word: str) -> None:
+    with pytest.raises(command_line.HelpRequested):
+        command_line.parse(["-np", "2", word])
+    text = flags.help_text()
+    assert all(f"  -{flag.name}" in text for flag in flags.FLAGS)
+    assert all(name in text for name in flags.STRATEGIES)
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_without_a_job_there_is_nothing_to_resize(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resizing, "running", list)
+    with pytest.raises(LaunchError, match="no job of this user"):
+        resizing._find(None)
