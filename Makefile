@@ -16,7 +16,7 @@ help:
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
-	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
+	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis, deprecated calls of TensorFlow'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
@@ -166,8 +166,8 @@ CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc)
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
   tests/cpp/*/*.h benchmarks/programs/*.cc benchmarks/programs/*.h)
 
-.PHONY: lint lint-python lint-format lint-threads format
-lint: lint-python lint-format lint-threads
+.PHONY: lint lint-python lint-format lint-threads lint-kernels format
+lint: lint-python lint-format lint-threads lint-kernels
 
 lint-python: $(LINT)/.ready
 	$(LINT)/bin/ruff check .
@@ -185,6 +185,13 @@ ifneq ($(CLANG),)
 else
 	@echo 'thread safety: left out, no clang++ is on the PATH'
 endif
+
+# TensorFlow's headers name what the next version may drop; a user who compiles the kernels does not see it.
+HEADERS = $(wildcard $(TF_2_21)/lib/python3.*/site-packages/tensorflow/include)
+lint-kernels: $(TF_2_21)/.ready
+	@echo "kernels, $(or $(CLANG),$(CXX))" && printf '#include "%s"\n' $(wildcard ops/tensorflow/*.cc) | \
+	  $(or $(CLANG),$(CXX)) -std=c++17 -fsyntax-only -I. -isystem $(HEADERS) -DKUNGFU_OPS_BUILD='""' \
+	    -Wall -Wextra -Wno-unused-parameter -Werror -x c++ -
 
 format: $(LINT)/.ready
 	$(LINT)/bin/ruff format .
