@@ -8,8 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kungfu_tf import _measured, peer
-from kungfu_tf.launcher.flags import STRATEGIES
+from kungfu_tf import _environment, _measured, peer
 
 
 class Training:
@@ -221,8 +220,9 @@ def strategy_named(name: str) -> str:
     Raises:
         ValueError: If there is none of that name.
     """
-    if str(name).upper() not in STRATEGIES:
-        raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {name!r}")
+    names = _environment.strategies()
+    if str(name).upper() not in names:
+        raise ValueError(f"a strategy is {' or '.join(names)}, not {name!r}")
     return name.upper()
 
 
