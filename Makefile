@@ -177,7 +177,7 @@ test-versions-slice: build
 CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
 CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc))
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
-  tests/cpp/*/*.h benchmarks/programs/*.cc benchmarks/programs/*.h)
+  tests/cpp/*/*.h tests/cpp/*/*/*.cc benchmarks/programs/*.cc benchmarks/programs/*.h)
 
 .PHONY: lint lint-python lint-format lint-threads lint-kernels format
 lint: lint-python lint-format lint-threads lint-kernels

@@ -24,18 +24,9 @@ from systems import (
     notes_on,
 )
 
-AUTO = "AUTO"
-STRATEGIES = (
-    "STAR",
-    "MULTI_STAR",
-    "RING",
-    "CLIQUE",
-    "TREE",
-    "BINARY_TREE",
-    "BINARY_TREE_STAR",
-    "MULTI_BINARY_TREE_STAR",
-    "HIERARCHY",
-)
+from kungfu_tf.native import environment
+
+AUTO, *STRATEGIES = environment.strategies()
 SIZES = [str(size) for size in (4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
 
 

@@ -17,12 +17,17 @@ ROOT = Path(__file__).parents[1]
 # From left to right: each may know those to its right. Those in one set do not know each other.
 Layers = Sequence[set[str]]
 
+# A folder of `ops/`, or a folder in one: each that holds sources has a place of its own.
 CPP_LAYERS: Layers = (
+    {"tensorflow"},
     {"c_api"},
     {"peer"},
     {"elastic"},
     {"collective", "store"},
     {"router"},
+    {"transport/choice"},
+    {"transport/shm"},
+    {"transport/socket"},
     {"transport"},
     {"plan"},
     {"memory", "monitor"},
@@ -58,12 +63,13 @@ PYTHON_LAYERS: Layers = (
     {"_version", "errors"},
 )
 
-# ops/tensorflow becomes a library of its own: between it and the core lies the C interface.
-CPP_BOUNDARY = "ops/c_api/kungfu*.h"
-# The globals: what is not a composition root gets its peer and arena passed in.
+# Narrower than the table. ops/tensorflow is a library of its own: between it and the core lies the
+# C interface.
+CPP_INTERFACE = "ops/c_api/kungfu*.h"
+# What only some may include. The globals: who is no composition root is given its peer and arena.
 CPP_PRIVATE = {
-    "ops/peer/default_arena.h": {"peer", "c_api"},
-    "ops/peer/default_peer.h": {"peer", "c_api"},
+    "ops/peer/default_*.h": {"peer", "c_api"},
+    "ops/tensorflow/*.h": {"tensorflow"},
 }
 
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
@@ -104,7 +110,7 @@ def includes_of(file: Path) -> Iterator[tuple[int, str, str]]:
 
 def cpp_problem(root: Path, file: Path, opening: str, include: str) -> str | None:
     """What is wrong with `file` including `include`."""
-    source = file.parts[1] if file.parts[0] == "ops" else "tests"
+    source = room_of(file) if file.parts[0] == "ops" else "tests"
     first = Path(include).parts[0]
     if first in TENSORFLOW_HEADERS:
         return None if source == "tensorflow" else f"{source} includes TensorFlow's {include}"
@@ -112,19 +118,38 @@ def cpp_problem(root: Path, file: Path, opening: str, include: str) -> str | Non
         return f"{include} is ours: quotes, please" if first in {"ops", "tests"} else None
     if first not in {"ops", "tests"} or not (root / include).is_file():
         return f"{include} is not a path from the repository's root"
-    if source in CPP_PRIVATE.get(include, {source}) and first == "ops":
-        return cpp_edge_problem(source, Path(include).parts[1], include)
-    return None if first == "tests" and source == "tests" else f"{source} includes {include}"
-
-
-def cpp_edge_problem(source: str, target: str, include: str) -> str | None:
-    """What is wrong with an edge from folder `source` to folder `target`."""
-    known = right_of(CPP_LAYERS)
-    known["tensorflow"] = {"c_api"} if Path(include).match(CPP_BOUNDARY) else set()
-    known["tests"] = right_of(CPP_LAYERS).keys() | set()
-    if source not in known:
+    if first == "tests" or source == "tests":
+        allowed = source == "tests" and not private_to(include)
+    elif source not in right_of(CPP_LAYERS):
         return f"{source} has no place in the table of layers"
-    return None if target in known[source] | {source} else f"{source} includes {include}"
+    else:
+        allowed = cpp_allows(source, include)
+    return None if allowed else f"{source} includes {include}"
+
+
+def room_of(file: Path) -> str:
+    """The folder of `file`, a path from the root, as the table names it."""
+    return file.parent.relative_to("ops").as_posix()
+
+
+def private_to(include: str) -> set[str]:
+    """The rooms that alone may include this header; none: it is not private."""
+    return {
+        room
+        for pattern, rooms in CPP_PRIVATE.items()
+        if Path(include).match(pattern)
+        for room in rooms
+    }
+
+
+def cpp_allows(source: str, include: str) -> bool:
+    """Whether room `source` of the table may include this header of `ops/`."""
+    target = room_of(Path(include))
+    if source == "tensorflow" != target:
+        return Path(include).match(CPP_INTERFACE)
+    return target in right_of(CPP_LAYERS)[source] | {source} and source in (
+        private_to(include) or {source}
+    )
 
 
 def python_problems(root: Path) -> list[str]:
@@ -134,7 +159,7 @@ def python_problems(root: Path) -> list[str]:
         f"{file.relative_to(root)}:{line}: {problem}"
         for file in sorted(package.rglob("*.py"))
         for line, module in imports_of(package, file)
-        if (problem := python_problem(room_of(parts_of(package, file)), module, package))
+        if (problem := python_problem(python_room_of(parts_of(package, file)), module, package))
     ]
 
 
@@ -143,13 +168,11 @@ def parts_of(package: Path, file: Path) -> list[str]:
     return list(file.relative_to(package).with_suffix("").parts)
 
 
-def room_of(parts: Sequence[str]) -> str:
-    """What the table has of the path of a module in the package: the longest part that it has."""
-    rooms = set().union(*PYTHON_LAYERS)
-    if parts[:1] == ["compat"]:
+def python_room_of(parts: Sequence[str]) -> str:
+    """The room of the module with this path in the package: its folder, or itself at the top."""
+    if parts[0] == "compat":
         return "compat"
-    folder = "/".join(parts[:-1]) or parts[0]
-    return folder if folder in rooms or len(parts) > 1 else parts[0]
+    return "/".join(parts[:-1]) or parts[0]
 
 
 def imports_of(package: Path, file: Path) -> Iterator[tuple[int, str]]:
@@ -177,7 +200,7 @@ def python_problem(source: str, imported: str, package: Path) -> str | None:
         return f"{source} imports {top}"
     if top != package.name:
         return None
-    target = room_of(path_of(package, rest))
+    target = python_room_of(path_of(package, rest))
     return None if target in known[source] | {source} else f"{source} imports {target}"
 
 
@@ -215,6 +238,9 @@ CPP_FILES = dict.fromkeys(
         "ops/peer/peer.h",
         "ops/plan/graph.h",
         "ops/tensorflow/kernel_util.h",
+        "ops/transport/event_loop.h",
+        "ops/transport/shm/ring.h",
+        "ops/transport/socket/stream.h",
         "tests/cpp/testing.h",
     ),
     "",
@@ -227,6 +253,10 @@ CPP_FILES = dict.fromkeys(
         ("ops/base/status.cc", '"ops/base/status.h"'),
         ("ops/plan/graph.cc", '"ops/base/status.h"'),
         ("ops/transport/socket/tcp.cc", '"ops/plan/graph.h"'),
+        ("ops/transport/socket/tcp.cc", '"ops/transport/event_loop.h"'),
+        ("ops/transport/shm/pipe.cc", '"ops/transport/socket/stream.h"'),
+        ("ops/transport/shm/pipe.cc", '"ops/transport/shm/ring.h"'),
+        ("ops/router/router.cc", '"ops/transport/shm/ring.h"'),
         ("ops/c_api/kungfu.cc", '"ops/peer/default_peer.h"'),
         ("ops/tensorflow/ops.cc", '"ops/c_api/kungfu.h"'),
         ("ops/tensorflow/ops.cc", '"ops/tensorflow/kernel_util.h"'),
@@ -246,12 +276,16 @@ def test_cpp_allows(tmp_path: Path, file: str, include: str) -> None:
     [
         ("ops/base/status.cc", '"ops/plan/graph.h"', "base includes ops/plan/graph.h"),
         ("ops/store/p2p.cc", '"ops/collective/session.h"', "store includes ops/collective"),
-        ("ops/transport/socket/tcp.cc", '"ops/peer/peer.h"', "transport includes ops/peer/peer.h"),
+        ("ops/transport/socket/tcp.cc", '"ops/peer/peer.h"', "transport/socket includes ops/peer"),
+        ("ops/transport/wire.cc", '"ops/transport/socket/stream.h"', "transport includes ops/tra"),
+        ("ops/transport/socket/tcp.cc", '"ops/transport/shm/ring.h"', "transport/socket includes"),
         ("ops/magic/wand.cc", '"ops/base/status.h"', "magic has no place"),
+        ("ops/transport/magic/wand.cc", '"ops/base/status.h"', "transport/magic has no place"),
         ("ops/base/status.cc", '"ops/tensorflow/kernel_util.h"', "base includes ops/tensorflow"),
         ("ops/tensorflow/ops.cc", '"ops/base/status.h"', "tensorflow includes ops/base/status.h"),
         ("ops/elastic/control.cc", '"ops/peer/default_peer.h"', "elastic includes ops/peer"),
         ("tests/cpp/peer/peer_test.cc", '"ops/peer/default_peer.h"', "tests includes ops/peer"),
+        ("tests/cpp/peer/peer_test.cc", '"ops/tensorflow/kernel_util.h"', "tests includes ops/ten"),
         ("ops/base/status.cc", '"tensorflow/core/status.h"', "base includes TensorFlow's"),
         ("ops/base/status.cc", "<absl/status/status.h>", "base includes TensorFlow's"),
         ("tests/cpp/base/status_test.cc", '"absl/status.h"', "tests includes TensorFlow's"),

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SUFFIX = {"kungfu_tf": ".py", "ops": ".h"}
+ROOMS = {"kungfu_tf": "*/*.py", "ops": "**/*.h"}  # what stands in each folder that a map names
 
 
 @pytest.mark.parametrize("folder", SUFFIX)
@@ -24,5 +25,5 @@ def test_each_file_that_a_map_names_is_there(folder: str) -> None:
 @pytest.mark.parametrize("folder", SUFFIX)
 def test_each_folder_is_on_its_map(folder: str) -> None:
     text = (ROOT / folder / "README.md").read_text()
-    folders = {path.parent.name for path in (ROOT / folder).glob(f"*/*{SUFFIX[folder]}")}
+    folders = {path.parent.name for path in (ROOT / folder).glob(ROOMS[folder])}
     assert {name for name in folders if f"`{name}/`" not in text} == set()

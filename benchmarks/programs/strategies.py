@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf.launcher.options.flags import STRATEGIES
+from kungfu_tf.native import environment
 
 STEPS_EACH, SHAPES, RATE = 10, [[1 << 20], [1000], [3]], 2.0**-4
-ALL = [name for name in STRATEGIES if name != "AUTO"]
+ALL = list(environment.strategies()[1:])  # without AUTO
 
 
 class Step(NamedTuple):

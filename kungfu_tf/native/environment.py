@@ -6,6 +6,7 @@ Each is declared once, in ops/base/config.h or config.py.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -52,6 +53,16 @@ def core_variables() -> list[Variable]:
 def python_variables() -> list[Variable]:
     """Those that Python reads."""
     return [_of_setting(setting) for setting in config.SETTINGS]
+
+
+def strategies() -> tuple[str, ...]:
+    """What KUNGFU_STRATEGY may be, AUTO first.
+
+    Raises:
+        LibraryError: The core is missing, which alone knows them.
+    """
+    names = map(libraries.core().kungfu_strategy_name, itertools.count())
+    return tuple(name.decode() for name in itertools.takewhile(bool, names))
 
 
 def unknown(environ: Mapping[str, str]) -> list[str]:

@@ -22,7 +22,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done of kungfu.h
@@ -101,6 +101,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         ctypes.c_uint64,
         [ctypes.POINTER(Span), ctypes.c_int, ctypes.POINTER(Options), Done, ctypes.c_void_p],
     ),
+    "kungfu_strategy_name": (ctypes.c_char_p, [ctypes.c_int]),
     "kungfu_interrupt": (None, [ctypes.c_int, ctypes.c_char_p]),
     "kungfu_begin_epoch": (None, [ctypes.c_char_p, Done, ctypes.c_void_p]),
     "kungfu_propose_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),
@@ -139,7 +140,7 @@ def _load_core() -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise errors.LibraryError(
-            f"cannot load the core, {path}: {error}. In a source checkout, `make build` makes it"
+            f"cannot load the core (in a source checkout `make build` makes it): {error}"
         ) from error
     library.kungfu_abi_version.restype = ctypes.c_int
     abi = library.kungfu_abi_version()

@@ -22,8 +22,7 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
     it by `tf.control_dependencies`. Queues begin empty.
 
     Args:
-        strategy: Its name: STAR, MULTI_STAR, RING, CLIQUE, TREE, BINARY_TREE, BINARY_TREE_STAR,
-            MULTI_BINARY_TREE_STAR, HIERARCHY, or AUTO; a Python string or a string scalar.
+        strategy: Its name, as `kungfu-run -help` lists them; a Python string or a string scalar.
         name: Of the graph's operation.
 
     Returns:

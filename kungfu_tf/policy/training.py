@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kungfu_tf import peer
-from kungfu_tf.launcher.options.flags import STRATEGIES
 from kungfu_tf.monitor import measurements
+from kungfu_tf.native import environment
 
 
 class Training:
@@ -222,8 +222,9 @@ def strategy_named(name: str) -> str:
     Raises:
         ValueError: If there is none of that name.
     """
-    if str(name).upper() not in STRATEGIES:
-        raise ValueError(f"a strategy is {' or '.join(STRATEGIES)}, not {name!r}")
+    names = environment.strategies()
+    if str(name).upper() not in names:
+        raise ValueError(f"a strategy is {' or '.join(names)}, not {name!r}")
     return name.upper()
 
 

@@ -125,6 +125,11 @@ const char* kungfu_peer_name(int rank) {
   return name.c_str();
 }
 
+const char* kungfu_strategy_name(int number) {
+  if (number < 0 || number >= kungfu::kNumStrategies) return nullptr;
+  return kungfu::Name(static_cast<kungfu::StrategyName>(number));
+}
+
 void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
   WithPeer(done, arg, [strategy](Peer* peer, const kungfu::StatusCallback& end) {
     if (!strategy) return peer->BeginEpoch(peer->strategy(), end);

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 7
+#define KUNGFU_ABI_VERSION 8
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -186,6 +186,8 @@ KUNGFU_EXPORT uint64_t kungfu_get(int source, const kungfu_span* spans, int num_
  * told; not from `done`. */
 KUNGFU_EXPORT void kungfu_interrupt(int code, const char* message);
 
+/* The name of strategy `number`, from 0, which is AUTO; NULL: there are no more. Valid for ever. */
+KUNGFU_EXPORT const char* kungfu_strategy_name(int number);
 /* The same peers begin a new epoch, when all have called it; out of one that was interrupted each goes for itself.
  * Operations are numbered from 0 again, so that all are in step, whatever errors went before. `strategy`: its name, or
  * NULL for the one in use. What is pending fails with CANCELLED. */

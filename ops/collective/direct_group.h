@@ -22,10 +22,10 @@
 #include "ops/base/cross_core_copier.h"
 #include "ops/base/logging.h"
 #include "ops/base/status.h"
+#include "ops/base/unique_fd.h"
 #include "ops/memory/arena.h"
 #include "ops/memory/shared_memory.h"
 #include "ops/transport/event_loop.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

@@ -21,8 +21,8 @@
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/store/p2p.h"
+#include "ops/transport/choice/transport_set.h"
 #include "ops/transport/event_loop.h"
-#include "ops/transport/transport_set.h"
 
 namespace kungfu {
 

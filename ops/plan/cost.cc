@@ -17,12 +17,15 @@ constexpr double kWorthAChange = 0.9;
 constexpr double kDirectPerByte = 1.0 / 3;
 constexpr uint64_t kSmallest = 1 << 10, kLargest = 64 << 20;
 
-// Where two cost the same the first one is taken.
-constexpr StrategyName kCandidates[] = {
-    StrategyName::kClique,         StrategyName::kHierarchy,  StrategyName::kRing, StrategyName::kMultiBinaryTreeStar,
-    StrategyName::kBinaryTreeStar, StrategyName::kBinaryTree, StrategyName::kTree, StrategyName::kMultiStar,
-    StrategyName::kStar,
-};
+// All strategies. Where two cost the same the first one is taken: CLIQUE, then the newest.
+std::vector<StrategyName> Candidates() {
+  std::vector<StrategyName> names = {StrategyName::kClique};
+  for (int i = kNumStrategies - 1; i > 0; --i) {
+    const auto name = static_cast<StrategyName>(i);
+    if (name != StrategyName::kClique) names.push_back(name);
+  }
+  return names;
+}
 
 double Busy(const LinkCost& link, double bytes) { return link.overhead + bytes * link.per_byte; }
 
@@ -139,7 +142,7 @@ Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& cost
     CostModel model;
   };
   std::vector<Candidate> candidates;
-  for (const StrategyName name : kCandidates) {
+  for (const StrategyName name : Candidates()) {
     CostModel model(MakeStrategy(name, peers), peers, chunk_bytes);
     if (model.connections() <= kMostConnections) candidates.push_back({name, std::move(model)});
   }

@@ -1,5 +1,8 @@
 #include "ops/plan/strategy.h"
 
+#include <functional>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "ops/base/logging.h"
@@ -7,19 +10,6 @@
 
 namespace kungfu {
 namespace {
-
-constexpr const char* kNames[kNumStrategies] = {
-    "AUTO",
-    "STAR",
-    "MULTI_STAR",
-    "RING",
-    "CLIQUE",
-    "TREE",
-    "BINARY_TREE",
-    "BINARY_TREE_STAR",
-    "MULTI_BINARY_TREE_STAR",
-    "HIERARCHY",
-};
 
 // Costs of all-reducing n bytes over p peers on h hosts, l of them on each, in the order of the hosts. A step is one
 // message's way; bytes are those that leave the busiest peer, and the busiest host; connections are the peers that the
@@ -47,8 +37,86 @@ GraphPair UpAndDown(Graph broadcast) {
   return {std::move(reduce), std::move(broadcast)};
 }
 
-// Both ways lead around the ring in the same sense: once to collect, ending at `root`, and once more to spread.
-GraphPair AroundTheRing(int size, int root) { return {Chain(size, (root + 1) % size), Chain(size, root)}; }
+// A pair for each root: up the tree that leads down from it, and down.
+Strategy FromRoots(const std::vector<int>& roots, const std::function<Graph(int root)>& tree) {
+  Strategy strategy;
+  for (const int root : roots) strategy.push_back(UpAndDown(tree(root)));
+  return strategy;
+}
+
+std::vector<int> EveryRank(const PeerList& peers) {
+  std::vector<int> ranks(peers.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::vector<int> EveryHost(const PeerList& peers) { return HostRootsOf(peers.HostOfRanks()); }
+
+Strategy MakeStar(const PeerList& peers) {
+  return FromRoots({0}, [&](int root) { return Star(peers.size(), root); });
+}
+
+Strategy MakeMultiStar(const PeerList& peers) {
+  return FromRoots(EveryHost(peers), [&](int root) { return Star(peers.size(), root); });
+}
+
+// Both ways lead around the ring in the same sense: once to collect, ending at the root, and once more to spread.
+Strategy MakeRing(const PeerList& peers) {
+  const int size = peers.size();
+  Strategy strategy;
+  for (const int root : EveryRank(peers)) strategy.push_back({Chain(size, (root + 1) % size), Chain(size, root)});
+  return strategy;
+}
+
+Strategy MakeClique(const PeerList& peers) {
+  return FromRoots(EveryRank(peers), [&](int root) { return Star(peers.size(), root); });
+}
+
+Strategy MakeTree(const PeerList& peers) {
+  return FromRoots({0}, [hosts = peers.HostOfRanks()](int root) { return HostStar(hosts, root); });
+}
+
+Strategy MakeBinaryTree(const PeerList& peers) {
+  return FromRoots({0}, [&](int root) { return BinaryTree(peers.size(), root); });
+}
+
+Strategy MakeBinaryTreeStar(const PeerList& peers) {
+  return FromRoots({0}, [hosts = peers.HostOfRanks()](int root) { return HostBinaryTree(hosts, root); });
+}
+
+Strategy MakeMultiBinaryTreeStar(const PeerList& peers) {
+  return FromRoots(EveryHost(peers), [hosts = peers.HostOfRanks()](int root) { return HostBinaryTree(hosts, root); });
+}
+
+Strategy MakeHierarchy(const PeerList& peers) {
+  return FromRoots(EveryRank(peers), [hosts = peers.HostOfRanks()](int root) { return CounterpartStar(hosts, root); });
+}
+
+struct Row {
+  const char* name;
+  Strategy (*make)(const PeerList& peers);
+};
+
+// In the order of StrategyName.
+constexpr Row kStrategies[] = {
+    {"AUTO", nullptr},
+    {"STAR", MakeStar},
+    {"MULTI_STAR", MakeMultiStar},
+    {"RING", MakeRing},
+    {"CLIQUE", MakeClique},
+    {"TREE", MakeTree},
+    {"BINARY_TREE", MakeBinaryTree},
+    {"BINARY_TREE_STAR", MakeBinaryTreeStar},
+    {"MULTI_BINARY_TREE_STAR", MakeMultiBinaryTreeStar},
+    {"HIERARCHY", MakeHierarchy},
+};
+static_assert(std::size(kStrategies) == kNumStrategies);
+
+const Row& RowOf(StrategyName name) {
+  const int number = static_cast<int>(name);
+  KF_CHECK(number < kNumStrategies) << "strategy " << number;
+  return kStrategies[number];
+}
 
 // The names are ASCII, whatever the program's locale makes of an i.
 std::string Upper(std::string text) {
@@ -64,55 +132,17 @@ StatusOr<StrategyName> ParseStrategy(const std::string& text) {
   const std::string name = Upper(text);
   std::string known;
   for (int i = 0; i < kNumStrategies; ++i) {
-    if (name == kNames[i]) return static_cast<StrategyName>(i);
-    known += (i > 0 ? ", " : "") + std::string(kNames[i]);
+    if (name == kStrategies[i].name) return static_cast<StrategyName>(i);
+    known += (i > 0 ? ", " : "") + std::string(kStrategies[i].name);
   }
   return InvalidArgumentError("'" + text + "' is no strategy: expected one of " + known);
 }
 
-const char* Name(StrategyName name) {
-  const int index = static_cast<int>(name);
-  KF_CHECK(index < kNumStrategies) << "strategy " << index;
-  return kNames[index];
-}
+const char* Name(StrategyName name) { return RowOf(name).name; }
 
 Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
-  const int size = peers.size();
-  const std::vector<int> hosts = peers.HostOfRanks();
-  Strategy strategy;
-  switch (name) {
-    case StrategyName::kAuto:
-      KF_CHECK(false) << "AUTO must be chosen first";
-      break;
-    case StrategyName::kStar:
-      strategy.push_back(UpAndDown(Star(size, 0)));
-      break;
-    case StrategyName::kMultiStar:
-      for (int root : HostRootsOf(hosts)) strategy.push_back(UpAndDown(Star(size, root)));
-      break;
-    case StrategyName::kRing:
-      for (int root = 0; root < size; ++root) strategy.push_back(AroundTheRing(size, root));
-      break;
-    case StrategyName::kClique:
-      for (int root = 0; root < size; ++root) strategy.push_back(UpAndDown(Star(size, root)));
-      break;
-    case StrategyName::kTree:
-      strategy.push_back(UpAndDown(HostStar(hosts, 0)));
-      break;
-    case StrategyName::kBinaryTree:
-      strategy.push_back(UpAndDown(BinaryTree(size, 0)));
-      break;
-    case StrategyName::kBinaryTreeStar:
-      strategy.push_back(UpAndDown(HostBinaryTree(hosts, 0)));
-      break;
-    case StrategyName::kMultiBinaryTreeStar:
-      for (int root : HostRootsOf(hosts)) strategy.push_back(UpAndDown(HostBinaryTree(hosts, root)));
-      break;
-    case StrategyName::kHierarchy:
-      for (int root = 0; root < size; ++root) strategy.push_back(UpAndDown(CounterpartStar(hosts, root)));
-      break;
-  }
-  return strategy;
+  KF_CHECK(name != StrategyName::kAuto) << "AUTO must be chosen first";
+  return RowOf(name).make(peers);
 }
 
 std::string StrategySpec::ToString() const {

@@ -13,7 +13,7 @@
 
 namespace kungfu {
 
-// Values cross processes: append only.
+// Values cross processes: append only. What each has: a row in strategy.cc.
 enum class StrategyName : uint8_t {
   kAuto = 0,                 // whatever is fastest: see cost.h
   kStar = 1,                 // one star, root 0

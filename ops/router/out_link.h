@@ -12,9 +12,9 @@
 
 #include "ops/base/deadline.h"
 #include "ops/router/mailbox.h"
+#include "ops/transport/choice/transport_set.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
-#include "ops/transport/transport_set.h"
 
 namespace kungfu {
 

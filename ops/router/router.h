@@ -17,9 +17,9 @@
 #include "ops/router/mailbox.h"
 #include "ops/router/out_link.h"
 #include "ops/router/pull.h"
+#include "ops/transport/choice/transport_set.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
-#include "ops/transport/transport_set.h"
 
 namespace kungfu {
 

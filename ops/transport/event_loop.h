@@ -25,8 +25,8 @@
 #include "ops/base/deadline.h"
 #include "ops/base/mutex.h"
 #include "ops/base/status.h"
+#include "ops/base/unique_fd.h"
 #include "ops/transport/lookout.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

@@ -5,28 +5,21 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf import config
+from kungfu_tf import config, errors
 from kungfu_tf.launcher.options import flag_values
-
-STRATEGIES = (
-    "AUTO",
-    "STAR",
-    "MULTI_STAR",
-    "RING",
-    "CLIQUE",
-    "TREE",
-    "BINARY_TREE",
-    "BINARY_TREE_STAR",
-    "MULTI_BINARY_TREE_STAR",
-    "HIERARCHY",
-)
+from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.native import environment
 
 USAGE = "usage: kungfu-run [flags] program [arguments of the program]"
 
 
 def _strategy(value: str) -> str:
-    if value.upper() not in STRATEGIES:
-        raise ValueError(f"is no strategy: expected one of {', '.join(STRATEGIES)}")
+    try:
+        names = environment.strategies()
+    except errors.LibraryError as error:
+        raise LaunchError(str(error)) from error
+    if value.upper() not in names:
+        raise ValueError(f"is no strategy: expected one of {', '.join(names)}")
     return value.upper()
 
 
@@ -95,7 +88,7 @@ FLAGS = (
         "strategy",
         "NAME",
         _strategy,
-        f"how collectives travel: {', '.join(STRATEGIES)} (default $KUNGFU_STRATEGY, or AUTO)",
+        "how collectives travel: a strategy, named below (default $KUNGFU_STRATEGY, or AUTO)",
     ),
     Flag(
         "w",
@@ -279,4 +272,13 @@ def help_text() -> str:
     for flag in FLAGS:
         lines.append(f"  -{flag.name} {flag.argument}".rstrip())
         lines += textwrap.wrap(flag.help, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    return "\n".join(lines) + "\n\n" + _EPILOG
+    lines += ["", *textwrap.wrap(_strategies(), 96, break_on_hyphens=False), ""]
+    return "\n".join([*lines, _EPILOG])
+
+
+def _strategies() -> str:
+    """The core knows them: without it the rest of the help is still true."""
+    try:
+        return f"Strategies: {', '.join(environment.strategies())}."
+    except errors.LibraryError as error:
+        return f"Strategies: {error}"

@@ -23,9 +23,9 @@
 #include "ops/base/bytes.h"
 #include "ops/base/cross_core_copier.h"
 #include "ops/base/status.h"
+#include "ops/base/unique_fd.h"
 #include "ops/transport/socket/frame_parser.h"
 #include "ops/transport/socket/frame_writer.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

@@ -12,10 +12,10 @@
 #include <string>
 
 #include "ops/base/deadline.h"
+#include "ops/base/unique_fd.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/shm/segment.h"
 #include "ops/transport/socket/stream_transport.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

@@ -5,11 +5,11 @@
 
 #include <optional>
 
+#include "ops/base/unique_fd.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/shm/ring.h"
 #include "ops/transport/shm/segment.h"
 #include "ops/transport/socket/frame_pipe.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "ops/base/status.h"
-#include "ops/transport/socket/unique_fd.h"
+#include "ops/base/unique_fd.h"
 
 namespace kungfu {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/base/status.h"
+#include "ops/base/unique_fd.h"
 #include "ops/plan/peer_id.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

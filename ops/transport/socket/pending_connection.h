@@ -8,10 +8,10 @@
 
 #include "ops/base/deadline.h"
 #include "ops/base/status.h"
+#include "ops/base/unique_fd.h"
 #include "ops/plan/peer_id.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/handshake.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

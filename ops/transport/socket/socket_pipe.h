@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "ops/base/unique_fd.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/socket/frame_pipe.h"
 #include "ops/transport/socket/frame_reader.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/plan/strategy.h"
 #include "tests/cpp/c_api/processes.h"
 #include "tests/cpp/testing.h"
 
@@ -57,6 +58,9 @@ KF_TEST(CApi, NeedsNoPeerToSpeakOfItself) {
   EXPECT_NE(std::string(kungfu_version()), "");
   EXPECT_CONTAINS(kungfu_environment(), "KUNGFU_SELF\t\tthis peer, ");
   EXPECT_CONTAINS(kungfu_environment(), "KUNGFU_STALL_WARNING\t10\tseconds until ");
+  EXPECT_EQ(std::string(kungfu_strategy_name(0)), "AUTO");
+  EXPECT_EQ(std::string(kungfu_strategy_name(kNumStrategies - 1)), "HIERARCHY");
+  for (const int none : {-1, kNumStrategies}) EXPECT_TRUE(kungfu_strategy_name(none) == nullptr);
   EXPECT_EQ(kungfu_check_variable("KUNGFU_STRATEGY", "ring"), kOk);
   EXPECT_NE(kungfu_check_variable("KUNGFU_STRATEGY", "mesh"), kOk);
   EXPECT_CONTAINS(kungfu_last_error(), "KUNGFU_STRATEGY: 'mesh' is no strategy: expected one of AUTO, STAR, ");

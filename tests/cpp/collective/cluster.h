@@ -12,9 +12,9 @@
 
 #include "ops/base/config.h"
 #include "ops/base/logging.h"
+#include "ops/base/unique_fd.h"
 #include "ops/memory/arena.h"
 #include "ops/peer/peer.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu::testing {
 

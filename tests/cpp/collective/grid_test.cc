@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/plan/strategy.h"
 #include "tests/cpp/collective/cluster.h"
 #include "tests/cpp/collective/values.h"
+#include "tests/cpp/plan/strategy_rows.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -77,37 +77,26 @@ void RunGrid(const char* strategy, int size, int hosts = 1) {
   EXPECT_EQ(cluster.peer(0)->counters().completed("sum/float32/1000/in"), 1u);
 }
 
-#define GRID(strategy)                                              \
-  KF_TEST(Grid, strategy) {                                         \
-    for (int size = 1; size <= 8; ++size) RunGrid(#strategy, size); \
+void RunGridOverHosts(const char* strategy) {
+  for (const int size : {4, 5, 6, 8}) {
+    RunGrid(strategy, size, 2);
+    if (size > 4) RunGrid(strategy, size, 3);
   }
+}
 
-GRID(STAR)
-GRID(MULTI_STAR)
-GRID(RING)
-GRID(CLIQUE)
-GRID(TREE)
-GRID(BINARY_TREE)
-GRID(BINARY_TREE_STAR)
-GRID(MULTI_BINARY_TREE_STAR)
-GRID(HIERARCHY)
-GRID(AUTO)
+KF_TEST(Grid, EveryStrategy) {
+  for (int i = 0; i < kNumStrategies; ++i) {
+    for (int size = 1; size <= 8; ++size) RunGrid(Name(static_cast<StrategyName>(i)), size);
+  }
+}
 
 // With as many peers on each host, and with one less on some.
-#define GRID_OVER_HOSTS(strategy)                \
-  KF_TEST(GridOverHosts, strategy) {             \
-    for (const int size : {4, 5, 6, 8}) {        \
-      RunGrid(#strategy, size, 2);               \
-      if (size > 4) RunGrid(#strategy, size, 3); \
-    }                                            \
+KF_TEST(GridOverHosts, EveryStrategyThatKnowsThem) {
+  for (const StrategyRow& row : kStrategyRows) {
+    if (KnowsHosts(row.name)) RunGridOverHosts(Name(row.name));
   }
-
-GRID_OVER_HOSTS(MULTI_STAR)
-GRID_OVER_HOSTS(TREE)
-GRID_OVER_HOSTS(BINARY_TREE_STAR)
-GRID_OVER_HOSTS(MULTI_BINARY_TREE_STAR)
-GRID_OVER_HOSTS(HIERARCHY)
-GRID_OVER_HOSTS(AUTO)
+  RunGridOverHosts("AUTO");
+}
 
 }  // namespace
 }  // namespace kungfu::testing

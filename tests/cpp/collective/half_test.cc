@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/base/float16.h"
+#include "ops/plan/strategy.h"
 #include "tests/cpp/collective/cluster.h"
 #include "tests/cpp/testing.h"
 
@@ -59,14 +60,13 @@ void ExpectAllReduced(const ClusterOptions& options, const std::string& what) {
 }
 
 KF_TEST(Half, EveryStrategy) {
-  for (const char* strategy : {"STAR", "MULTI_STAR", "RING", "CLIQUE", "TREE", "BINARY_TREE", "BINARY_TREE_STAR",
-                               "MULTI_BINARY_TREE_STAR", "HIERARCHY", "AUTO"}) {
+  for (int i = 0; i < kNumStrategies; ++i) {
     ClusterOptions options;
-    options.strategy = strategy;
+    options.strategy = Name(static_cast<StrategyName>(i));
     options.hosts = 2;
     options.transport = "auto";
     options.chunk_bytes = 16 << 10;
-    ExpectAllReduced(options, strategy);
+    ExpectAllReduced(options, options.strategy);
   }
 }
 

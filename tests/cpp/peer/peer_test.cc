@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "ops/transport/socket/unique_fd.h"
+#include "ops/base/unique_fd.h"
 #include "tests/cpp/collective/cluster.h"
 #include "tests/cpp/testing.h"
 

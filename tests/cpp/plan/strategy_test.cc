@@ -11,7 +11,7 @@
 
 #include "tests/cpp/plan/edges.h"
 #include "tests/cpp/plan/layouts.h"
-#include "tests/cpp/plan/stated_costs.h"
+#include "tests/cpp/plan/strategy_rows.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
@@ -21,6 +21,7 @@ using testing::Cost;
 using testing::NumEdges;
 using testing::PeersOnEqualHosts;
 using testing::PeersOnHosts;
+using testing::StrategyRow;
 using Ranks = std::vector<int>;
 
 // `size` peers spread over hosts in several ways.
@@ -57,10 +58,10 @@ KF_TEST(StrategySpec, HasADigestOfItsOwn) {
   EXPECT_EQ(StrategySpec(Ranks{0, 0, 1}).digest(), StrategySpec(Ranks{0, 0, 1}).digest());
 }
 
-std::vector<StrategyName> AllStrategies() {
-  std::vector<StrategyName> names;
-  for (int i = 1; i < kNumStrategies; ++i) names.push_back(static_cast<StrategyName>(i));
-  return names;
+KF_TEST(Strategy, EachHasARow) {
+  int number = 0;
+  for (const StrategyRow& row : testing::kStrategyRows) EXPECT_EQ(static_cast<int>(row.name), ++number);
+  EXPECT_EQ(number + 1, kNumStrategies);  // AUTO has none
 }
 
 // The ranks that a walk against the edges finds, each as often as it is found.
@@ -111,13 +112,13 @@ void CheckPair(const GraphPair& pair, int size, const std::string& what) {
 }
 
 KF_TEST(Strategy, EveryPairReducesAndBroadcastsOnce) {
-  for (StrategyName name : AllStrategies()) {
+  for (const StrategyRow& row : testing::kStrategyRows) {
     for (int size = 1; size <= 16; ++size) {
       for (const PeerList& peers : LayoutsOf(size)) {
-        const Strategy strategy = MakeStrategy(name, peers);
+        const Strategy strategy = MakeStrategy(row.name, peers);
         EXPECT_FALSE(strategy.empty());
         for (const GraphPair& pair : strategy) {
-          CheckPair(pair, size, std::string(Name(name)) + " over " + peers.ToString());
+          CheckPair(pair, size, std::string(Name(row.name)) + " over " + peers.ToString());
         }
       }
     }
@@ -229,8 +230,8 @@ KF_TEST(Strategy, CostsWhatItsTableSays) {
   };
   for (const Shape& shape : {Shape{2, 2}, {3, 2}, {2, 4}, {4, 2}, {5, 3}, {8, 8}, {16, 16}, {4, 64}, {64, 4}}) {
     const PeerList peers = PeersOnEqualHosts(shape.hosts, shape.peers_per_host);
-    for (const StrategyName name : AllStrategies()) {
-      ExpectCost(name, peers, testing::StatedCost(name, shape.hosts, shape.peers_per_host));
+    for (const StrategyRow& row : testing::kStrategyRows) {
+      ExpectCost(row.name, peers, testing::StatedCost(row, shape.hosts, shape.peers_per_host));
     }
   }
 }

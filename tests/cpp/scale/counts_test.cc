@@ -9,7 +9,7 @@
 
 #include "ops/plan/strategy.h"
 #include "tests/cpp/collective/cluster.h"
-#include "tests/cpp/plan/stated_costs.h"
+#include "tests/cpp/plan/strategy_rows.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -113,26 +113,26 @@ void ExpectStated(const std::string& what, double is, double stated, bool bound)
   Fail(__FILE__, __LINE__, what + " " + std::to_string(is) + ", stated " + std::to_string(stated));
 }
 
-void ExpectCounts(StrategyName name, int hosts, int peers_per_host) {
-  const int size = hosts * peers_per_host;
+void ExpectCounts(const StrategyRow& row) {
+  const int hosts = row.hosts, size = hosts * row.peers_per_host;
   ClusterOptions options;
   options.transport = "tcp";
-  options.strategy = Name(name);
+  options.strategy = Name(row.name);
   options.hosts = hosts;
   options.chunk_bytes = kChunk;
   Cluster cluster(size, options);
-  const Strategy strategy = MakeStrategy(name, cluster.session(0)->peers());
+  const Strategy strategy = MakeStrategy(row.name, cluster.session(0)->peers());
   const Counts counts = CountAllReduce(&cluster, static_cast<int>(strategy.size()));
 
   Sent edges = EdgesOf(strategy, size);
-  const std::string what = std::string(Name(name)) + " over " + std::to_string(size) + " peers: ";
+  const std::string what = std::string(Name(row.name)) + " over " + std::to_string(size) + " peers: ";
   if (counts.messages != edges) Fail(__FILE__, __LINE__, what + "messages that are no edges, or the other way round");
   for (auto& row : edges) {
     for (uint64_t& edge : row) edge *= kChunk;
   }
   if (counts.bytes != edges) Fail(__FILE__, __LINE__, what + "messages of other sizes than a chunk");
 
-  const Cost stated = StatedCost(name, hosts, peers_per_host);
+  const Cost stated = StatedCost(row, hosts, row.peers_per_host);
   const double lanes = static_cast<double>(strategy.size());
   ExpectStated(what + "messages", static_cast<double>(MostSent(counts.messages)), stated.bytes * lanes, stated.bound);
   ExpectStated(what + "bytes", static_cast<double>(MostSent(counts.bytes)), stated.bytes * lanes * kChunk,
@@ -142,16 +142,9 @@ void ExpectCounts(StrategyName name, int hosts, int peers_per_host) {
   ExpectStated(what + "connections", MostConnected(counts.messages), stated.connections, stated.bound);
 }
 
-KF_TEST(Counts, Star) { ExpectCounts(StrategyName::kStar, 16, 16); }
-KF_TEST(Counts, MultiStar) { ExpectCounts(StrategyName::kMultiStar, 8, 32); }
-KF_TEST(Counts, Ring) { ExpectCounts(StrategyName::kRing, 8, 16); }
-// Among more peers a clique has more connections than a process may have descriptors.
-KF_TEST(Counts, Clique) { ExpectCounts(StrategyName::kClique, 8, 8); }
-KF_TEST(Counts, Tree) { ExpectCounts(StrategyName::kTree, 16, 16); }
-KF_TEST(Counts, BinaryTree) { ExpectCounts(StrategyName::kBinaryTree, 16, 16); }
-KF_TEST(Counts, BinaryTreeStar) { ExpectCounts(StrategyName::kBinaryTreeStar, 16, 16); }
-KF_TEST(Counts, MultiBinaryTreeStar) { ExpectCounts(StrategyName::kMultiBinaryTreeStar, 16, 16); }
-KF_TEST(Counts, Hierarchy) { ExpectCounts(StrategyName::kHierarchy, 8, 16); }
+KF_TEST(Counts, EveryStrategy) {
+  for (const StrategyRow& row : kStrategyRows) ExpectCounts(row);
+}
 
 }  // namespace
 }  // namespace kungfu::testing

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/transport/socket/unique_fd.h"
+#include "ops/base/unique_fd.h"
 #include "tests/cpp/transport/endpoint.h"
 
 namespace kungfu::testing {

@@ -4,8 +4,8 @@
 
 #include <sys/socket.h>
 
+#include "ops/base/unique_fd.h"
 #include "ops/plan/peer_id.h"
-#include "ops/transport/socket/unique_fd.h"
 
 namespace kungfu::testing {
 

@@ -1,15 +1,12 @@
 """The command line of kungfu-run."""
 
-import os
-import re
-import subprocess
-import sys
-
 import pytest
 
+from kungfu_tf import errors
 from kungfu_tf.launcher.command import resizing
 from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.native import environment
 
 
 def test_one_dash_two_dashes_and_equals_mean_the_same() -> None:
@@ -85,18 +82,7 @@ def test_the_port_of_the_runners_is_before_those_of_the_peers() -> None:
 def test_an_unknown_strategy_lists_those_that_exist() -> None:
     with pytest.raises(LaunchError) as caught:
         command_line.parse(["-strategy", "MESH", "prog"])
-    assert all(name in str(caught.value) for name in flags.STRATEGIES)
-
-
-def test_the_strategies_are_the_cores() -> None:
-    program = "import kungfu_tf as kf; kf.init()"
-    environ = {**os.environ, "KUNGFU_STRATEGY": "MESH"}
-    ended = subprocess.run(
-        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60
-    )
-    names = re.search(r"KUNGFU_STRATEGY: 'MESH' .* one of (.*)", ended.stderr)
-    assert names is not None, ended.stderr
-    assert tuple(names[1].split(", ")) == flags.STRATEGIES
+    assert all(name in str(caught.value) for name in environment.strategies())
 
 
 @pytest.mark.parametrize("word", ["-h", "-help", "--help"])
@@ -105,8 +91,23 @@ def test_help_names_every_flag_and_strategy(word: str) -> None:
         command_line.parse(["-np", "2", word])
     text = flags.help_text()
     assert all(f"  -{flag.name}" in text for flag in flags.FLAGS)
-    assert all(name in text for name in flags.STRATEGIES)
+    assert all(name in text for name in environment.strategies())
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_without_the_core_a_strategy_is_one_error_and_help_still_helps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def load() -> None:
+        raise errors.LibraryError("cannot load the core: it is not there")
+
+    monkeypatch.setattr(libraries, "core", load)
+    with pytest.raises(LaunchError, match=r"^cannot load the core: it is not there$"):
+        command_line.parse(["-strategy", "RING", "prog"])
+    assert command_line.parse(["-np", "2", "prog"]).np == 2
+    text = flags.help_text()
+    assert "\nStrategies: cannot load the core: it is not there\n" in text
+    assert all(f"  -{flag.name}" in text for flag in flags.FLAGS)
 
 
 def test_without_a_job_there_is_nothing_to_resize(monkeypatch: pytest.MonkeyPatch) -> None:

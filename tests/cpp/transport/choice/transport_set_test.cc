@@ -1,4 +1,4 @@
-#include "ops/transport/transport_set.h"
+#include "ops/transport/choice/transport_set.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ops/transport/socket/unique_fd.h"
+#include "ops/base/unique_fd.h"
 #include "tests/cpp/testing.h"
 #include "tests/cpp/transport/recording_sink.h"
 

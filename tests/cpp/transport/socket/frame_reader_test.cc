@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "ops/transport/socket/unique_fd.h"
+#include "ops/base/unique_fd.h"
 #include "tests/cpp/testing.h"
 #include "tests/cpp/transport/recording_sink.h"
 
