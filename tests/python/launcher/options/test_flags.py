@@ -6,7 +6,7 @@ from kungfu_tf import errors
 from kungfu_tf.launcher.command import resizing
 from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
-from kungfu_tf.native import environment
+from kungfu_tf.native import environment, libraries
 
 
 def test_one_dash_two_dashes_and_equals_mean_the_same() -> None:
