@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kungfu_tf import _environment
 from kungfu_tf.launcher import cluster, credentials, environment, flags, placement, rundir
 from kungfu_tf.launcher.cluster import Cluster
 from kungfu_tf.launcher.errors import LaunchError
@@ -195,6 +196,15 @@ def test_identity_is_the_launchers() -> None:
     assert env["HOME"] == "/home"
 
 
+def test_what_is_internal_is_what_the_launcher_tells() -> None:
+    internal = {setting.name for setting in _environment.settings() if setting.internal}
+    environ = dict.fromkeys(internal, "of the user")
+    told = peer_environment("-compat", "tf1", environ=environ)
+    assert "of the user" not in {told[name] for name in internal}
+    of_us = {name for name in peer_environment(environ={}) if name.startswith("KUNGFU_")}
+    assert of_us - internal == {"KUNGFU_SECRET", "KUNGFU_STRATEGY", "KUNGFU_LOG_LEVEL"}
+
+
 def test_an_argument_goes_before_the_environment_and_that_before_the_default() -> None:
     plain = peer_environment(environ={})
     assert (plain["KUNGFU_STRATEGY"], plain["KUNGFU_LOG_LEVEL"]) == ("AUTO", "2")
@@ -231,11 +241,11 @@ def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("KUNGFU_GRACE", "soon", "a number of seconds"),
+        ("KUNGFU_GRACE", "soon", "a number from 0 to 86400, in seconds"),
         ("KUNGFU_BIND_TO", "sockets", "cores or none"),
         ("KUNGFU_TRANSPORT", "ib", "auto, shm, unix or tcp"),
         ("KUNGFU_DIRECT", "on", "auto or off"),
-        ("KUNGFU_STRATEGY", "MESH", "one of AUTO, STAR, "),
+        ("KUNGFU_STRATEGY", "MESH", "AUTO, STAR, "),
         ("KUNGFU_CHUNK_BYTES", "1", "an integer from 4096"),
     ],
 )
