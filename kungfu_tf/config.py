@@ -1,8 +1,8 @@
-"""The settings of the Python side: each declared once, with its meaning.
+"""The settings: environment variables, each declared once, with its meaning, type and default.
 
-A setting's value is the environment's, else the default. Where a function takes the same as an
-argument, that goes before. The core declares its own in ops/base/config.h; native/environment.py
-has both.
+Python's are here. Those of the core are rows of ops/peer/config.cc; `native/environment.py` has
+both. The value of a setting is the environment's, else the default. Where a function takes the same
+as an argument, that goes before.
 """
 
 from __future__ import annotations
@@ -19,21 +19,41 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Type(Generic[T]):
+    """What a setting may be.
+
+    Attributes:
+        words: As an error says it: "a number from 0 to 86400".
+        read: Makes a value of a text; a ValueError: it is not of this type.
+        unit: Of a number: "seconds"; or empty.
+    """
+
+    words: str
+    read: Callable[[str], T]
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.words}, in {self.unit}" if self.unit else self.words
+
+
+@dataclass(frozen=True)
 class Setting(Generic[T]):
     """An environment variable.
 
     Attributes:
         name: The variable.
+        type: What it may be.
+        default: The text that holds where the variable is not set; empty: there is none.
         meaning: One line for the user.
-        parse: Makes a value of the text; a ValueError says what the text should have been.
-        default: Makes the value where the variable gives none.
+        internal: The launcher tells its peers; users do not set it.
         secret: Nobody prints the value.
     """
 
     name: str
+    type: Type[T]
+    default: str
     meaning: str
-    parse: Callable[[str], T]
-    default: Callable[[], T]
+    internal: bool = False
     secret: bool = False
 
     def get(self, *, environ: Mapping[str, str] | None = None) -> T:
@@ -43,40 +63,31 @@ class Setting(Generic[T]):
             environ: The environment, if not this process's.
 
         Raises:
-            InvalidArgumentError: the variable cannot be understood.
+            InvalidArgumentError: The variable cannot be understood.
         """
-        text = (os.environ if environ is None else environ).get(self.name, "")
-        if not text:
-            return self.default()
+        text = (os.environ if environ is None else environ).get(self.name) or self.default
         try:
-            return self.parse(text)
-        except ValueError as error:
-            raise errors.InvalidArgumentError(f"{self.name}='{text}': {error}") from error
+            return self.type.read(text)
+        except ValueError:
+            raise errors.InvalidArgumentError(
+                f"{self.name}='{text}': expected {self.type}"
+            ) from None
 
 
 def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
+    seconds = float(text)
     if not 0 <= seconds <= 86400:
-        raise ValueError("expected a number of seconds, 0 to 86400")
+        raise ValueError
     return seconds
 
 
-def _switch(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError("expected 0 or 1")
-    return text == "1"
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
+def _one_of(*choices: str) -> Type[str]:
+    def read(text: str) -> str:
         if text not in choices:
-            raise ValueError(f"expected {' or '.join(choices)}")
+            raise ValueError
         return text
 
-    return parse
+    return Type(" or ".join(choices), read)
 
 
 COMPAT_NAMES = ("kungfu", "tf1")
@@ -95,117 +106,131 @@ def compat_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _default_cache() -> Path:
+def _cache_directory(text: str) -> Path:
+    if text:
+        return Path(text)
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "kungfu_tf"
 
 
+_TEXT = Type("text", str)
+_PATH = Type("path", str)
+_COUNT = Type("an integer", int)
+_SECONDS = Type("a number from 0 to 86400", _seconds, "seconds")
+_SWITCH = Type("0 or 1", lambda text: _one_of("0", "1").read(text) == "1")
+
 CACHE_DIR = Setting(
     "KUNGFU_CACHE_DIR",
-    "directory of op libraries that were compiled at first use",
-    Path,
-    _default_cache,
+    Type("path", _cache_directory),
+    "",
+    "directory of op libraries that were compiled at first use; where it is not set, kungfu_tf in "
+    "$XDG_CACHE_HOME or ~/.cache",
 )
 
 BUILD_TIMEOUT = Setting(
     "KUNGFU_BUILD_TIMEOUT",
-    "seconds that compiling the op library may take in all, waiting for another process that "
-    "compiles it included",
-    _seconds,
-    lambda: 600.0,
+    _SECONDS,
+    "600",
+    "most time to compile the op library, with the time to wait for another process that does",
 )
 
 COMPILER = Setting(
     "CXX",
-    "the C++ compiler for the op library (default: the first of g++, c++, clang++ on the PATH)",
-    str,
-    str,
+    Type("command", str),
+    "",
+    "C++ compiler for the op library; where it is not set, the first of g++, c++, clang++ on the "
+    "PATH",
 )
 
 RUNNER = Setting(
     "KUNGFU_RUNNER",
-    "marks the processes of a job, so that none of them survives it; set by the launcher",
-    str,
-    str,
+    _TEXT,
+    "",
+    "mark of the processes of a job, so that none of them survives it",
+    internal=True,
 )
 
 RESTARTS = Setting(
     "KUNGFU_RESTARTS",
-    "how often all peers of the job were started anew, to go on from a checkpoint (kungfu-run "
-    "-auto-recover, -elastic-mode reload); set by the launcher",
-    int,
-    int,
+    _COUNT,
+    "0",
+    "number of times that all peers of the job were started anew, to go on from a checkpoint "
+    "(kungfu-run -auto-recover, -elastic-mode reload)",
+    internal=True,
 )
 
 PROGRESS = Setting(
     "KUNGFU_PROGRESS",
-    "how far the peers of before had come, as they have told kungfu_tf.change_cluster; set by the "
-    "launcher",
-    int,
-    int,
+    _COUNT,
+    "0",
+    "progress of the peers before that, as they have told kungfu_tf.change_cluster",
+    internal=True,
 )
 
 RELOADS = Setting(
     "KUNGFU_RELOADS",
-    "1: to change the number of peers all end and are started anew (kungfu-run -elastic-mode "
-    "reload); set by the launcher",
-    _switch,
-    bool,
+    _SWITCH,
+    "0",
+    "1: a change of the number of peers ends them all and starts them anew (kungfu-run "
+    "-elastic-mode reload)",
+    internal=True,
 )
 
 GRACE = Setting(
     "KUNGFU_GRACE",
-    "seconds that the launcher gives peers to end before it insists",
-    _seconds,
-    lambda: 5.0,
+    _SECONDS,
+    "5",
+    "time that the launcher gives peers to end before it insists",
 )
 
 BIND_TO = Setting(
     "KUNGFU_BIND_TO",
-    "cores: of several peers on a host each stays on cores of its own, where there are enough, "
-    "their number does not change and no more threads are asked for; or none",
     _one_of("cores", "none"),
-    lambda: "cores",
+    "cores",
+    "cores: each of several peers on a host stays on cores of its own, where there are enough, the "
+    "number of peers does not change and nothing else says where threads run",
 )
 
 VERBOSE = Setting(
     "KUNGFU_VERBOSE",
-    "which peers print the progress of fit, evaluate and predict, and log that of sessions: root "
-    "or all",
     _one_of("root", "all"),
-    lambda: "root",
+    "root",
+    "peers that print the progress of fit, evaluate and predict, and log that of sessions",
 )
 
 MONITOR_TOKEN = Setting(
     "KUNGFU_MONITOR_TOKEN",
-    "what a request to the endpoint of a monitor must bring: Authorization: Bearer <token> "
-    "(default: nothing, and only this host can ask)",
-    str,
-    str,
+    _TEXT,
+    "",
+    "token of a request to the endpoint of a monitor, Authorization: Bearer <token>; without one "
+    "only this host can ask",
     secret=True,
 )
 
 COMPAT = Setting(
     "KUNGFU_COMPAT",
-    "what kungfu_tf.compat stands in for in each Python process of a job: kungfu, tf1; set by "
-    "kungfu-run -compat",
-    compat_names,
-    lambda: (),
+    Type(
+        f"{' and '.join(COMPAT_NAMES)}, separated by commas",
+        lambda text: compat_names(text) if text else (),
+    ),
+    "",
+    "what kungfu_tf.compat stands in for in each Python process of the job (kungfu-run -compat)",
+    internal=True,
 )
 
 CONFIG_TOKEN = Setting(
     "KUNGFU_CONFIG_TOKEN",
-    "what a request to a config server must bring: Authorization: Bearer <token>",
-    str,
-    str,
+    _TEXT,
+    "",
+    "token of a request to a config server, Authorization: Bearer <token>",
     secret=True,
 )
 
 CONFIG_TOKEN_FILE = Setting(
     "KUNGFU_CONFIG_TOKEN_FILE",
+    _PATH,
+    "",
     "file with that token in its first line, which nobody else may read",
-    str,
-    str,
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
@@ -224,8 +249,6 @@ SETTINGS: tuple[Setting[Any], ...] = (
     CONFIG_TOKEN,
     CONFIG_TOKEN_FILE,
 )
-
-SECRETS = frozenset({"KUNGFU_SECRET", *(setting.name for setting in SETTINGS if setting.secret)})
 
 
 class Identity(NamedTuple):

@@ -13,12 +13,13 @@ import platform
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kungfu_tf import __version__, config, errors
+from kungfu_tf.config import Setting
 from kungfu_tf.native import build, environment
 from kungfu_tf.native import libraries as native
-from kungfu_tf.native.environment import Variable
 
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
 _KERAS_PACKAGES = ("keras", "keras-nightly")
@@ -28,14 +29,16 @@ def main() -> int:
     """Prints it. Returns the exit code: 1 if a variable cannot be understood."""
     for name, value in [*_versions(), *_libraries(), *_limits()]:
         print(f"{name:<12} {value}")
-    print("\nVariables, and what is in force")
+    settings = _settings()
     understood = True
-    for variable in _variables():
-        try:
-            in_force = _in_force(variable)
-        except errors.KungfuError as error:
-            understood, in_force = False, f"  [cannot be understood: {error}]"
-        print(f"  {variable.name:<26} {variable.meaning}{in_force}")
+    for title, internal in (
+        ("Variables that you may set, and what is in force", False),
+        ("Variables that the launcher sets, or whatever else starts peers", True),
+    ):
+        print(f"\n{title}")
+        for setting in settings:
+            if setting.internal == internal:
+                understood &= _print(setting)
     for line in _others():
         print(f"  {line}")
     return 0 if understood else 1
@@ -78,8 +81,14 @@ def _libraries() -> Iterator[tuple[str, str]]:
     minors = {build.minor_version(built_for) for built_for in libraries.values()}
     version = tensorflow_version()
     if version and build.minor_version(version) not in minors:
-        cache = _or_why_not(lambda: str(config.CACHE_DIR.get()))
-        yield "ops", f"for TensorFlow {version}: compiled at first use, in {cache}"
+        yield "ops", f"for TensorFlow {version}: compiled at first use, in {_cache()}"
+
+
+def _cache() -> str:
+    try:
+        return str(config.CACHE_DIR.get())
+    except RuntimeError as error:  # a user has no home
+        return f"none, {error}"
 
 
 def _limits() -> Iterator[tuple[str, str]]:
@@ -95,31 +104,28 @@ def _limits() -> Iterator[tuple[str, str]]:
     yield "", f"{len(os.sched_getaffinity(0))} cores for this process"
 
 
-def _variables() -> list[Variable]:
+def _settings() -> Sequence[Setting[Any]]:
     with contextlib.suppress(errors.LibraryError):
-        return environment.variables()
-    return environment.python_variables()
+        return environment.settings()
+    return config.SETTINGS
 
 
-def _in_force(variable: Variable) -> str:
-    """The text of a variable, or its default.
-
-    Raises:
-        KungfuError: The text cannot be understood.
-    """
-    if text := os.environ.get(variable.name):
-        variable.check(text)
-        return f"  [{'set' if variable.name in config.SECRETS else text}]"
-    default = _or_why_not(variable.default)
-    return f"  [default: {default}]" if default else ""
-
-
-def _or_why_not(default: Callable[[], str]) -> str:
-    """It, or that a user has no home for it."""
+def _print(setting: Setting[Any]) -> bool:
+    """A line: what it means, what it may be, what is in force. False: that is not understood."""
+    line = f"  {setting.name:<26} {setting.meaning} ({setting.type})"
     try:
-        return default()
-    except RuntimeError as error:
-        return f"none, {error}"
+        setting.get()
+    except errors.InvalidArgumentError as error:
+        print(f"{line}  [cannot be understood: {error}]")
+        return False
+    except RuntimeError as error:  # a user has no home
+        print(f"{line}  [none: {error}]")
+        return True
+    text = os.environ.get(setting.name)
+    shown = "set" if setting.secret else text
+    default = f"  [default: {setting.default}]" if setting.default else ""
+    print(f"{line}  [{shown}]" if text else line + default)
+    return True
 
 
 def _others() -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +77,20 @@ class Statistics(ctypes.Structure):
     ]
 
 
+class Setting(ctypes.Structure):
+    """kungfu_setting of kungfu.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("meaning", ctypes.c_char_p),
+        ("type", ctypes.c_char_p),
+        ("unit", ctypes.c_char_p),
+        ("default_text", ctypes.c_char_p),
+        ("internal", ctypes.c_int32),
+        ("secret", ctypes.c_int32),
+    ]
+
+
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_abi_version": (ctypes.c_int, []),
     "kungfu_version": (ctypes.c_char_p, []),
@@ -112,8 +125,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_digest": (ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]),
     "kungfu_get_statistics": (None, [ctypes.POINTER(Statistics)]),
     "kungfu_completed": (ctypes.c_uint64, [ctypes.c_char_p]),
-    "kungfu_environment": (ctypes.c_char_p, []),
-    "kungfu_check_variable": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p]),
+    "kungfu_get_setting": (ctypes.POINTER(Setting), [ctypes.c_int]),
+    "kungfu_check_setting": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p]),
 }
 
 _lock = threading.Lock()
@@ -178,17 +191,6 @@ def statistics() -> dict[str, int]:
 def completed(name: str) -> int:
     """How many operations have been completed without error under `name`. Tests ask for it."""
     return core().kungfu_completed(name.encode())
-
-
-def environment() -> list[tuple[str, str, str]]:
-    """The variables that the core reads: name, default and meaning."""
-    rows = (line.split("\t") for line in core().kungfu_environment().decode().splitlines())
-    return [(name, default, meaning) for name, default, meaning in rows]
-
-
-def check_variable(name: str, text: str) -> None:
-    """Raises an error where the core would not understand this text, not an empty one."""
-    check(core().kungfu_check_variable(name.encode(), os.fsencode(text)))
 
 
 def op_libraries() -> dict[Path, str]:

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "ops/base/config.h"
 #include "ops/base/hmac.h"
 #include "ops/c_api/convert.h"
 #include "ops/c_api/last_error.h"
+#include "ops/peer/config.h"
 #include "ops/peer/default_arena.h"
 #include "ops/peer/default_peer.h"
 #include "ops/plan/strategy.h"
@@ -224,20 +224,18 @@ uint64_t kungfu_completed(const char* name) {
   return peer ? peer->counters().completed(name) : 0;
 }
 
-const char* kungfu_environment(void) {
-  static const auto* text = [] {
-    auto* lines = new std::string;
-    for (const kungfu::ConfigVariable& variable : kungfu::ConfigVariables()) {
-      *lines += std::string(variable.name) + "\t" + variable.default_text + "\t" + variable.meaning + "\n";
+const kungfu_setting* kungfu_get_setting(int number) {
+  static const auto* settings = [] {
+    auto* list = new std::vector<kungfu_setting>;
+    for (const kungfu::Setting& one : kungfu::Settings()) {
+      list->push_back({one.name, one.meaning, one.type.c_str(), one.unit, one.default_text, one.internal, one.secret});
     }
-    return lines;
+    return list;
   }();
-  return text->c_str();
+  return number >= 0 && number < static_cast<int>(settings->size()) ? &(*settings)[number] : nullptr;
 }
 
-int kungfu_check_variable(const char* name, const char* text) {
+int kungfu_check_setting(const char* name, const char* text) {
   kungfu::Config config;
-  Status status = config.Set(name, text);
-  if (status.ok()) status = kungfu::ParseStrategy(config.strategy).status().WithContext("KUNGFU_STRATEGY");
-  return SetLastError(status);
+  return SetLastError(config.Set(name, text));
 }

@@ -258,10 +258,22 @@ KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);
 /* Operations completed without error under `name`, e.g. to assert in a test that they ran. */
 KUNGFU_EXPORT uint64_t kungfu_completed(const char* name);
 
-/* Every environment variable of the core, a line "NAME\tdefault\tmeaning\n" each; valid for ever. */
-KUNGFU_EXPORT const char* kungfu_environment(void);
-/* Whether one of these could be `text`, not an empty one: 0, or an error that says what it should be. */
-KUNGFU_EXPORT int kungfu_check_variable(const char* name, const char* text);
+/* -- Settings ----------------------------------------------------------------------------------------------- */
+
+/* An environment variable that the core reads. */
+typedef struct {
+  const char* name;
+  const char* meaning;
+  const char* type;         /* what it may be: "an integer from 0 to 3" */
+  const char* unit;         /* of a number: "seconds"; or empty */
+  const char* default_text; /* as it would be set; empty: there is none */
+  int32_t internal;         /* 1: the launcher tells its peers, users do not set it; else 0 */
+  int32_t secret;           /* 1: nobody prints the value; else 0 */
+} kungfu_setting;
+/* Setting `number`, from 0; NULL: there are no more. Valid for ever. */
+KUNGFU_EXPORT const kungfu_setting* kungfu_get_setting(int number);
+/* Whether a setting can be `text`, not an empty one: 0, or an error that says what was expected. */
+KUNGFU_EXPORT int kungfu_check_setting(const char* name, const char* text);
 
 #ifdef __cplusplus
 }

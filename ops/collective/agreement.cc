@@ -5,13 +5,12 @@
 
 #include "ops/base/logging.h"
 #include "ops/collective/exchange_mover.h"
+#include "ops/plan/partition.h"
 
 namespace kungfu {
 namespace {
 
 constexpr char kChoiceName[] = "kungfu/the choice of a strategy";
-// What rank 0 may choose: the bounds of KUNGFU_CHUNK_BYTES.
-constexpr uint64_t kMinChunk = 4 << 10, kMaxChunk = 1 << 30;
 
 }  // namespace
 
@@ -56,7 +55,7 @@ void Agreement::StartOnLoop() {
 void Agreement::ProposedOnLoop(const Status& status) {
   KF_DCHECK(loop_->InLoop());
   if (!status.ok()) return FailOnLoop(status);
-  if (proposal_.chunk_bytes < kMinChunk || proposal_.chunk_bytes > kMaxChunk) {
+  if (proposal_.chunk_bytes < kMinChunkBytes || proposal_.chunk_bytes > kMaxChunkBytes) {
     return EndOnLoop(InternalError("rank 0 uses chunks of " + std::to_string(proposal_.chunk_bytes) +
                                    " bytes, which cannot be done here"));
   }

@@ -35,12 +35,13 @@
 
 namespace kungfu {
 
+// A peer fills all of it from its settings, which have defaults.
 struct SessionOptions {
   StrategySpec strategy;
-  uint64_t chunk_bytes = 1 << 20;
-  Seconds timeout{600};         // of an operation that names none
-  Seconds stall_warning{10};    // until it is said who is missing
-  Seconds silence_timeout{60};  // until a peer that answers nothing is given up
+  uint64_t chunk_bytes = 0;    // the largest chunk: kMinChunkBytes to kMaxChunkBytes
+  Seconds timeout{0};          // of an operation that names none
+  Seconds stall_warning{0};    // until it is said who is missing
+  Seconds silence_timeout{0};  // until a peer that answers nothing is given up
   // Whether the peers of a host may use each other's memory, what this one shares (null: nothing), and from how many
   // bytes on all_reduce uses it. Of all but the arena rank 0's counts.
   bool direct = false;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ops/base/config.h"
 #include "ops/base/logging.h"
+#include "ops/peer/config.h"
 #include "ops/plan/peer_list.h"
 
 namespace kungfu {

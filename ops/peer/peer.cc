@@ -42,14 +42,14 @@ StatusOr<std::string> SecretOf(const Config& config) {
 
 // Whether all peers of our host can compute at the same time.
 bool HaveCores(const Config& config, const PeerList& peers, int rank) {
-  if (config.own_cores != 0) return true;
+  if (config.own_cores) return true;
   const std::vector<int> hosts = peers.HostOfRanks();
   return std::count(hosts.begin(), hosts.end(), hosts[rank]) <= CoresOfThisProcess();
 }
 
 Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
   Patience patience = HaveCores(config, peers, rank) ? kOnOwnCore : kOnSharedCores;
-  if (config.own_cores != 0) patience = kOnBoundCores;
+  if (config.own_cores) patience = kOnBoundCores;
   if (config.spin >= 0) patience.looks = Seconds(1e-6 * config.spin);
   return patience;
 }
@@ -90,8 +90,6 @@ StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) 
 }
 
 Status Peer::StartSession(const Membership& membership) {
-  StatusOr<StrategyName> strategy = ParseStrategy(config_.strategy);
-  if (!strategy.ok()) return strategy.status().WithContext("KUNGFU_STRATEGY");
   const int rank = membership.peers.RankOf(self_);
   if (membership.peers.size() > 1 || elastic()) {
     StatusOr<std::string> secret = SecretOf(config_);
@@ -110,7 +108,7 @@ Status Peer::StartSession(const Membership& membership) {
                               Seconds(config_.collective_timeout)};
   p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, of_store, &counters_);
   newest_version_ = membership.version;
-  SetSession(MakeSession(membership.peers, rank, epoch, *strategy), *strategy);
+  SetSession(MakeSession(membership.peers, rank, epoch, config_.strategy), config_.strategy);
   if (!loop_) return OkStatus();
   if (!config_.control.empty()) {
     announcements_ = std::make_unique<Announcements>(loop_.get(), membership);

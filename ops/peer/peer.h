@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/base/config.h"
 #include "ops/base/mutex.h"
 #include "ops/base/status.h"
 #include "ops/collective/session.h"
@@ -18,6 +17,7 @@
 #include "ops/memory/arena.h"
 #include "ops/monitor/operation_counters.h"
 #include "ops/monitor/traffic_meter.h"
+#include "ops/peer/config.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/store/p2p.h"

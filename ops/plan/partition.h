@@ -27,5 +27,7 @@ uint64_t NumChunks(uint64_t count, uint64_t element_size, int lanes, uint64_t mi
 ShortList<Range> Chunks(uint64_t count, uint64_t element_size, int lanes, uint64_t min_bytes, uint64_t max_bytes);
 // What movers take for `min_bytes`.
 inline constexpr uint64_t kLeastChunkBytes = 64 << 10;
+// What a job may take for `max_bytes`: below, the header of a chunk would weigh more than a per cent of it.
+inline constexpr uint64_t kMinChunkBytes = 4 << 10, kMaxChunkBytes = 1 << 30;
 
 }  // namespace kungfu

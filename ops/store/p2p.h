@@ -43,9 +43,9 @@ struct Put {
 class P2p : private PullHandler {
  public:
   struct Options {
-    int window = 3;             // versions of a name that are kept
-    Seconds stall_warning{10};  // until it is said what somebody waits for
-    Seconds timeout{600};       // of what has none of its own
+    int window;             // versions of a name that are kept
+    Seconds stall_warning;  // until it is said what somebody waits for
+    Seconds timeout;        // of what has none of its own
   };
   // `loop` and `router` may be null, for a process that is alone.
   P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, const Options& options,

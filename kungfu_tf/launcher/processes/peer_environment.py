@@ -15,15 +15,6 @@ from kungfu_tf.native import environment
 
 # Where Python finds a sitecustomize.py, which runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[2] / "compat" / "start")
-# What a peer is told by its launcher, whatever the environment of that says.
-_SAID = (
-    "KUNGFU_EPOCH",
-    "KUNGFU_MEMBERSHIP",
-    "KUNGFU_OWN_CORES",
-    config.RESTARTS.name,
-    config.PROGRESS.name,
-    config.RELOADS.name,
-)
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 
@@ -85,12 +76,12 @@ def check(options: Options, environ: Mapping[str, str]) -> None:
     Raises:
         LaunchError: a variable of ours cannot be understood, or the core is missing.
     """
-    ignored = (*_SAID, "KUNGFU_STRATEGY") if options.strategy else _SAID
-    given = {name: text for name, text in environ.items() if text and name not in ignored}
+    overridden = "KUNGFU_STRATEGY" if options.strategy else None
     try:
-        for variable in environment.variables():
-            if variable.name in given:
-                variable.check(given[variable.name])
+        for setting in environment.settings():
+            is_ours = setting.internal or setting.name == overridden
+            if environ.get(setting.name) and not is_ours:
+                setting.get(environ=environ)
     except errors.KungfuError as error:
         raise LaunchError(str(error)) from error
 

@@ -43,7 +43,7 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.peers = peers;
     config.job_id = "test";
     config.secret = "a secret of the test";
-    config.strategy = options.strategy;
+    config.strategy = *ParseStrategy(options.strategy);
     config.transport = options.transport;
     config.socket_dir = directory_;
     config.chunk_bytes = options.chunk_bytes;
@@ -54,7 +54,7 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.arena_bytes = static_cast<long>(options.arena_bytes);
     config.log_level = static_cast<int>(options.log_level);
     if (options.own_cores) {
-      config.own_cores = 1;
+      config.own_cores = true;
       config.spin = 0;  // it has none
     }
     arenas_.push_back(options.arena_bytes > 0 ? std::move(*Arena::Create(options.arena_bytes)) : nullptr);

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "ops/base/config.h"
 #include "ops/base/logging.h"
 #include "ops/base/unique_fd.h"
 #include "ops/memory/arena.h"
+#include "ops/peer/config.h"
 #include "ops/peer/peer.h"
 
 namespace kungfu::testing {

@@ -55,7 +55,7 @@ class Job {
     config.socket_dir = directory_;
     config.control = ControlPath();
     config.collective_timeout = timeout;
-    config.strategy = strategy;
+    config.strategy = *ParseStrategy(strategy);
     config.log_level = 3;
     config.direct_bytes = 0;
     arenas_[name] = std::move(*Arena::Create(1 << 20));

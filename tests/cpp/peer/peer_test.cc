@@ -47,9 +47,6 @@ KF_TEST(Peer, ConfigurationsThatCannotBeAreNamed) {
   config.self = "127.0.0.1:9";
   EXPECT_CONTAINS(StartError(config).message(), "is not in KUNGFU_PEERS");
   config = Two();
-  config.strategy = "SPIRAL";
-  EXPECT_CONTAINS(StartError(config).message(), "SPIRAL");
-  config = Two();
   config.secret = "";
   EXPECT_CONTAINS(StartError(config).message(), "KUNGFU_SECRET");
   config = Two();

@@ -41,10 +41,10 @@ def test_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_variable_is_declared_once_with_its_meaning() -> None:
-    declared = environment.variables()
-    names = [variable.name for variable in declared]
+    declared = environment.settings()
+    names = [setting.name for setting in declared]
     assert len(names) == len(set(names))
-    assert all(variable.meaning for variable in declared)
+    assert all(setting.meaning and setting.type.words for setting in declared)
     sources = [
         file for folder in ("kungfu_tf", "examples") for file in (ROOT / folder).rglob("*.py")
     ]
@@ -54,22 +54,40 @@ def test_every_variable_is_declared_once_with_its_meaning() -> None:
         assert used <= set(names), file
 
 
-def test_a_default_is_what_could_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUNGFU_CACHE_DIR", raising=False)
-    defaults = {v.name: v.default() for v in environment.variables()}
-    for variable in environment.variables():
-        if defaults[variable.name]:
-            variable.check(defaults[variable.name])
+def test_a_user_may_set_at_most_30() -> None:
+    for_users = [setting for setting in environment.settings() if not setting.internal]
+    assert 0 < len(for_users) <= 30
+
+
+def test_the_cores_have_a_type_a_unit_and_a_default() -> None:
+    settings = {setting.name: setting for setting in environment.settings()}
+    warning = settings["KUNGFU_STALL_WARNING"]
+    assert str(warning.type) == "a number above 0, at most 1e9, in seconds"
+    assert (warning.default, warning.type.unit) == ("10", "seconds")
+    assert warning.get(environ={"KUNGFU_STALL_WARNING": "2.5"}) == "2.5"
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        warning.get(environ={"KUNGFU_STALL_WARNING": "soon"})
+    assert str(caught.value) == f"KUNGFU_STALL_WARNING='soon': expected {warning.type}"
+    strategies = environment.strategies()
+    assert len(strategies) > 1
+    names = " or ".join([", ".join(strategies[:-1]), strategies[-1]])
+    assert settings["KUNGFU_STRATEGY"].type.words == names
+
+
+def test_a_default_is_what_could_be_set() -> None:
+    for setting in environment.settings():
+        value = setting.get(environ={})
+        assert setting.get(environ={setting.name: setting.default}) == value
+    defaults = {setting.name: setting.default for setting in environment.settings()}
     named = ("KUNGFU_TRANSPORT", "KUNGFU_SPIN", "KUNGFU_STALL_WARNING", "KUNGFU_GRACE")
     assert [defaults[name] for name in named] == ["auto", "auto", "10", "5"]
-    assert defaults["KUNGFU_CACHE_DIR"] == str(config.CACHE_DIR.get())
-    assert defaults["KUNGFU_COMPAT"] == defaults["KUNGFU_SELF"] == ""
-    assert defaults["KUNGFU_RELOADS"] == "0"
+    assert defaults["KUNGFU_SELF"] == defaults["CXX"] == ""
+    assert config.COMPAT.get(environ={}) == ()
 
 
 def test_a_name_that_nobody_reads_is_told_with_the_nearest() -> None:
     environ = {"KUNGFU_TRANSPROT": "shm", "KUNGFU_XYZZY": "1", "TRANSPROT": "shm"}
-    known = {variable.name: "" for variable in environment.variables()}
+    known = {setting.name: "" for setting in environment.settings()}
     assert environment.unknown(known | environ) == [
         "there is no variable KUNGFU_TRANSPROT; did you mean KUNGFU_TRANSPORT?",
         "there is no variable KUNGFU_XYZZY",

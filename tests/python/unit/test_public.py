@@ -340,10 +340,12 @@ def test_info_prints_every_variable() -> None:
     from kungfu_tf.native import environment
 
     text = run("import sys, kungfu_tf.info as i; i.main(); assert 'tensorflow' not in sys.modules")
-    for variable in environment.variables():
-        assert f"  {variable.name} " in text
+    users, launchers = text.split("Variables that you may set")[1].split("Variables that the laun")
+    for setting in environment.settings():
+        section = launchers if setting.internal else users
+        assert f"\n  {setting.name} " in section
     assert kf.__version__ in text
-    assert "until it is said who is missing  [default: 10]\n" in text
+    assert "waits for (a number above 0, at most 1e9, in seconds)  [default: 10]\n" in text
 
 
 def test_info_may_be_read_in_part() -> None:
@@ -359,7 +361,7 @@ def test_info_says_what_is_in_force_and_what_is_not_understood() -> None:
     command = [sys.executable, "-m", "kungfu_tf.info"]
     plain = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}
     for environ, code, said in (
-        ({"KUNGFU_STRATEGY": "ring", "KUNGFU_GRACE": "7"}, 0, ["[ring]", "insists  [7]"]),
+        ({"KUNGFU_STRATEGY": "ring", "KUNGFU_GRACE": "7"}, 0, ["[ring]", ", in seconds)  [7]"]),
         ({"KUNGFU_TRANSPROT": "shm"}, 0, ["  there is no variable KUNGFU_TRANSPROT; did you mean"]),
         (
             {"KUNGFU_SPIN": "long", "KUNGFU_GRACE": "soon"},
@@ -390,17 +392,17 @@ raise SystemExit(info.main())
     text = run(program)
     assert text.count("there is no home") == 2
     assert "compiled at first use, in none, there is no home\n" in text
-    assert "[default: none, there is no home]\n" in text
+    assert "(path)  [none: there is no home]\n" in text
 
 
 def test_info_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kungfu_tf import config
     from kungfu_tf.native import environment
 
-    names = [variable.name for variable in environment.variables()]
-    assert {name for name in names if name.endswith(("SECRET", "TOKEN"))} == config.SECRETS
-    for name in config.SECRETS:
+    settings = environment.settings()
+    secrets = {setting.name for setting in settings if setting.secret}
+    assert secrets == {s.name for s in settings if s.name.endswith(("SECRET", "TOKEN"))}
+    for name in secrets:
         monkeypatch.setenv(name, "hidden")
     text = run("import kungfu_tf.info as i; i.main()")
     assert "hidden" not in text
-    assert text.count("[set]") == len(config.SECRETS)
+    assert text.count("[set]") == len(secrets)

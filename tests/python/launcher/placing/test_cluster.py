@@ -17,6 +17,7 @@ from kungfu_tf.launcher.placing import cluster, gpu_placement
 from kungfu_tf.launcher.placing.cluster import Cluster
 from kungfu_tf.launcher.processes import peer_environment, run_directory
 from kungfu_tf.launcher.processes.job import Job
+from kungfu_tf.native import environment
 from tests import ports
 
 TOKEN_FILE = "KUNGFU_CONFIG_TOKEN_FILE"
@@ -204,6 +205,15 @@ def test_identity_is_the_launchers() -> None:
     assert env["HOME"] == "/home"
 
 
+def test_what_is_internal_is_what_the_launcher_tells() -> None:
+    internal = {setting.name for setting in environment.settings() if setting.internal}
+    environ = dict.fromkeys(internal, "of the user")
+    told = peer_environment("-compat", "tf1", environ=environ)
+    assert "of the user" not in {told[name] for name in internal}
+    of_us = {name for name in peer_environment(environ={}) if name.startswith("KUNGFU_")}
+    assert of_us - internal == {"KUNGFU_SECRET", "KUNGFU_STRATEGY", "KUNGFU_LOG_LEVEL"}
+
+
 def test_an_argument_goes_before_the_environment_and_that_before_the_default() -> None:
     plain = environment_of(environ={})
     assert (plain["KUNGFU_STRATEGY"], plain["KUNGFU_LOG_LEVEL"]) == ("AUTO", "2")
@@ -242,11 +252,11 @@ def test_the_socket_directory_stays_short(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("KUNGFU_GRACE", "soon", "a number of seconds"),
+        ("KUNGFU_GRACE", "soon", "a number from 0 to 86400, in seconds"),
         ("KUNGFU_BIND_TO", "sockets", "cores or none"),
         ("KUNGFU_TRANSPORT", "ib", "auto, shm, unix or tcp"),
         ("KUNGFU_DIRECT", "on", "auto or off"),
-        ("KUNGFU_STRATEGY", "MESH", "one of AUTO, STAR, "),
+        ("KUNGFU_STRATEGY", "MESH", "AUTO, STAR, "),
         ("KUNGFU_CHUNK_BYTES", "1", "an integer from 4096"),
     ],
 )

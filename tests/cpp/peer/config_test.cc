@@ -1,7 +1,8 @@
-#include "ops/base/config.h"
+#include "ops/peer/config.h"
 
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 
 #include "tests/cpp/testing.h"
@@ -11,10 +12,10 @@ namespace {
 
 // Reads the configuration from exactly these variables.
 StatusOr<Config> Read(const std::map<std::string, std::string>& environment) {
-  for (const ConfigVariable& variable : ConfigVariables()) unsetenv(variable.name);
+  for (const Setting& setting : Settings()) unsetenv(setting.name);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   StatusOr<Config> config = Config::FromEnvironment();
-  for (const ConfigVariable& variable : ConfigVariables()) unsetenv(variable.name);
+  for (const Setting& setting : Settings()) unsetenv(setting.name);
   return config;
 }
 
@@ -29,8 +30,12 @@ KF_TEST(Config, HasDefaults) {
   const StatusOr<Config> config = Read({});
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config->self, "");
-  EXPECT_EQ(config->strategy, "AUTO");
+  EXPECT_TRUE(config->strategy == StrategyName::kAuto);
   EXPECT_EQ(config->transport, "auto");
+  EXPECT_EQ(config->membership, "static");
+  EXPECT_FALSE(config->own_cores);
+  EXPECT_EQ(config->epoch, 0);
+  EXPECT_EQ(config->spin, -1);
   EXPECT_EQ(config->chunk_bytes, 1 << 20);
   EXPECT_EQ(config->collective_timeout, 600);
   EXPECT_EQ(config->log_level, 2);
@@ -68,8 +73,8 @@ KF_TEST(Config, ReadsEveryVariable) {
   EXPECT_EQ(config->secret, "secret");
   EXPECT_EQ(config->secret_file, "/file");
   EXPECT_EQ(config->control, "/control");
-  EXPECT_EQ(config->own_cores, 1);
-  EXPECT_EQ(config->strategy, "ring");
+  EXPECT_TRUE(config->own_cores);
+  EXPECT_TRUE(config->strategy == StrategyName::kRing);
   EXPECT_EQ(config->transport, "tcp");
   EXPECT_EQ(config->socket_dir, "/dir");
   EXPECT_EQ(config->chunk_bytes, 65536);
@@ -104,30 +109,52 @@ KF_TEST(Config, NamesWhatItCannotUnderstand) {
   }
   for (const char* value : {"-1", "1000001", "AUTO", "50us"}) ExpectRejected("KUNGFU_SPIN", value);
   for (const char* value : {"TCP", "rdma", "tcp,unix"}) ExpectRejected("KUNGFU_TRANSPORT", value);
+  for (const char* value : {"MESH", "RING "}) ExpectRejected("KUNGFU_STRATEGY", value);
+  for (const char* value : {"2", "yes"}) ExpectRejected("KUNGFU_OWN_CORES", value);
 }
 
-KF_TEST(Config, DocumentsEveryVariableOnce) {
-  std::map<std::string, std::string> meanings;
-  for (const ConfigVariable& variable : ConfigVariables()) {
-    EXPECT_EQ(std::string(variable.name).substr(0, 7), "KUNGFU_");
-    EXPECT_NE(std::string(variable.meaning), "");
-    meanings[variable.name] = variable.meaning;
+KF_TEST(Config, AnErrorSaysInWhichUnit) {
+  const auto said = [](const char* name) { return Read({{name, "-7"}}).status().message(); };
+  EXPECT_EQ(said("KUNGFU_STALL_WARNING"),
+            "KUNGFU_STALL_WARNING='-7': expected a number above 0, at most 1e9, in seconds");
+  EXPECT_EQ(said("KUNGFU_SPIN"), "KUNGFU_SPIN='-7': expected auto, or an integer from 0 to 1000000, in microseconds");
+  EXPECT_EQ(said("KUNGFU_LOG_LEVEL"), "KUNGFU_LOG_LEVEL='-7': expected an integer from 0 to 3");
+  EXPECT_EQ(said("KUNGFU_TRANSPORT"), "KUNGFU_TRANSPORT='-7': expected auto, shm, unix or tcp");
+}
+
+KF_TEST(Config, EverySettingIsDeclaredOnceWithItsMeaning) {
+  std::set<std::string> names;
+  for (const Setting& setting : Settings()) {
+    EXPECT_EQ(std::string(setting.name).substr(0, 7), "KUNGFU_");
+    EXPECT_NE(std::string(setting.meaning), "");
+    EXPECT_NE(setting.type, "");
+    names.insert(setting.name);
   }
-  EXPECT_EQ(meanings.size(), ConfigVariables().size());
+  EXPECT_EQ(names.size(), Settings().size());
 }
 
 KF_TEST(Config, ADefaultIsWhatCouldBeSet) {
   std::map<std::string, std::string> defaults;
-  for (const ConfigVariable& variable : ConfigVariables()) {
-    defaults[variable.name] = variable.default_text;
+  for (const Setting& setting : Settings()) {
+    defaults[setting.name] = setting.default_text;
     Config config;
-    if (!variable.default_text.empty()) EXPECT_TRUE(config.Set(variable.name, variable.default_text).ok());
+    if (*setting.default_text != '\0') EXPECT_OK(config.Set(setting.name, setting.default_text));
   }
   EXPECT_EQ(defaults["KUNGFU_SELF"], "");
   EXPECT_EQ(defaults["KUNGFU_TRANSPORT"], "auto");
   EXPECT_EQ(defaults["KUNGFU_SPIN"], "auto");
   EXPECT_EQ(defaults["KUNGFU_CHUNK_BYTES"], "1048576");
   EXPECT_EQ(defaults["KUNGFU_COLLECTIVE_TIMEOUT"], "600");
+}
+
+KF_TEST(Config, WhatIsNotUnderstoodChangesNothing) {
+  Config config;
+  EXPECT_OK(config.Set("KUNGFU_SPIN", "7"));
+  EXPECT_OK(config.Set("KUNGFU_DIRECT", "off"));
+  EXPECT_FALSE(config.Set("KUNGFU_SPIN", "7x").ok() || config.Set("KUNGFU_DIRECT", "on").ok());
+  EXPECT_EQ(config.spin, 7);
+  EXPECT_EQ(config.direct, "off");
+  EXPECT_CONTAINS(config.Set("KUNGFU_MINE", "x").message(), "KUNGFU_MINE: there is no such variable");
 }
 
 }  // namespace
