@@ -1,7 +1,7 @@
 """A listening socket and its connections, in an event loop: bounds on those not yet known.
 
-Who has not proved to be somebody has a limited time, and there is a limited number of them: one
-more makes room by closing the oldest.
+A stranger has not proved yet what it is. Its time is limited, and so is the number of strangers:
+one more closes the oldest.
 """
 
 import dataclasses
@@ -76,7 +76,7 @@ class Connections:
             selector.register(listener, selectors.EVENT_READ, self.accept)
 
     def add(self, connected: socket.socket) -> Connection:
-        """One more, which nobody knows yet."""
+        """Adds a connection, as a stranger."""
         connected.setblocking(False)
         now = time.monotonic()
         connection = Connection(connected, now, now)
@@ -115,9 +115,9 @@ class Connections:
             return b""
 
     def send(self, connection: Connection, data: bytes = b"") -> None:
-        """Sends now what the other side takes, the rest later; who takes nothing is dropped.
+        """Sends now what the other side takes, and the rest later. Does nothing on a closed one.
 
-        To one that has been closed: nothing.
+        A side that does not take what is sent is dropped.
         """
         if connection not in self.all:
             return

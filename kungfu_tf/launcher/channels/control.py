@@ -16,13 +16,14 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
   runner -> peer   failed <peer> <text>        that peer has failed
                    left <peer>                 that peer has finished
                    members <version> <since> <peers>
-                                               who takes part from now on; "-": nobody. Instead of
-                                               whom it said in versions from <since> on, where
-                                               nobody has met; else the same number
+                                               the peers that take part from now on; "-": none.
+                                               The list replaces those of the versions from <since>
+                                               on, in which no peers have met; <since> is <version>
+                                               where it replaces none
                    proposed | refused <text>   the answer to the oldest question
 
-Before a correct hello nothing is believed. Whatever else arrives costs its sender the connection,
-and nobody else anything.
+Before a correct hello nothing is believed. Any other line costs its sender the connection, and
+harms no other peer.
 """
 
 import collections
@@ -53,7 +54,7 @@ Answer = Callable[[str | None], None]
 
 
 class Handler(Protocol):
-    """Who decides on the membership. `rank`: the peer's number in the job."""
+    """Decides on the membership. `rank`: the peer's number in the job."""
 
     def ready(self, rank: int) -> None:
         """A newcomer can be taken in."""
@@ -110,7 +111,7 @@ class ControlServer:
         path: of the socket, in a directory that only this user may enter.
         peers: their names by their ranks, of this host; a hello of any other is refused.
         selector: of the event loop; a key's data is called with the events of its file.
-        handler: who decides on the membership; None: it does not change.
+        handler: decides on the membership; None: it does not change.
         order: takes up what a person asks for, or not, and says what is to be said.
         hello_deadline: seconds.
     """
@@ -132,7 +133,7 @@ class ControlServer:
         self._ranks: dict[Connection, int] = {}
         self._questions: dict[Connection, collections.deque[_Question]] = {}
         self._announced: list[tuple[str, bytes]] = []
-        self._members: dict[int, bytes] = {}  # the newest line about them, by who was told
+        self._members: dict[int, bytes] = {}  # the newest list, by the peer that was told
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(128)

@@ -142,9 +142,9 @@ class HttpServer:
             reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"{MOST_WAITING} others wait already"})
 
     def _answer(self, connection: Connection, status: HTTPStatus, content: Any) -> None:
-        """Who is answered closes the connection, or is dropped like a slow one.
+        """A client that has its answer closes the connection, or is dropped like a slow one.
 
-        It may have more to say, which nobody listens to: it would not read its answer before.
+        What it still sends is ignored: some clients read no answer before they have sent all.
         """
         self._waiting.discard(connection)
         self._answered.add(connection)

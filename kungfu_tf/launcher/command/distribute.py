@@ -1,7 +1,7 @@
 """`kungfu-distribute` and `kungfu-rrun`: a command on many hosts at once, over ssh.
 
-Who calls them can log in there without a password, and finds Python and his folder at the same
-paths. What the hosts print comes line by line, with their addresses before it.
+The user can log in there without a password, and has Python and the folder at the same paths. What
+the hosts print comes line by line, with their addresses before it.
 
 What runs there ends with us: it is told to when what sshd gives it to read ends, whether we close
 that, are killed, or sshd has found the network gone.

@@ -1,4 +1,4 @@
-"""To whom a runner reports: which Director its job needs."""
+"""Which Director a runner reports to."""
 
 import functools
 import selectors

@@ -26,10 +26,10 @@ class Host(Protocol):
         """Stops a newcomer that is not needed."""
 
     def forgive(self, number: int) -> None:
-        """How this one has ended concerns nobody."""
+        """However this one ends, it is no failure."""
 
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        """Tells some of its peers who takes part; `since`: see Actions.publish."""
+        """Tells some of its peers which peers take part; `since`: see Actions.publish."""
 
     def failed(self, peer: str, text: str) -> None:
         """Tells all of its peers that one has failed, which need not be of this host."""
@@ -45,7 +45,7 @@ class Host(Protocol):
 
 
 class Director(Protocol):
-    """To whom a runner reports.
+    """A runner reports to it.
 
     Attributes:
         code: What the job ends with as far as other hosts have a say in it.

@@ -1,4 +1,4 @@
-"""Decides for all hosts of a job: who is started, who takes part, and when it is over."""
+"""Decides for all hosts of a job: which peers start and take part, and when the job is over."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -51,8 +51,8 @@ class Leader:
         self._living = set(self._names)
         self._ending = False
         self.source: Source | None = None  # besides the peers
-        self._asked_for: dict[str, int] = {}  # who was started for an address of a document
-        self._told: set[str] = set()  # who the source was told of last
+        self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
+        self._told: set[str] = set()  # the peers that the source was told of last
         self._membership = self._start_membership() if rules.watch else None
 
     @property
@@ -90,7 +90,7 @@ class Leader:
             answer(_STATIC)
 
     def change(self, size: int) -> str | None:
-        """Somebody wants so many peers. Returns why that cannot be, or None."""
+        """Takes a wish for so many peers. Returns why that cannot be, or None."""
         if self._membership is None:
             return _STATIC
         if self._ending:
@@ -109,9 +109,9 @@ class Leader:
     def follow(self, workers: Sequence[str], *, found: bool = False) -> str | None:
         """A document wants these workers. Returns why that cannot be, or None.
 
-        Peers of today that it names stay, and the first of those is rank 0 then; who it does not
-        name leaves; and for each other address a newcomer is started on that host. One that was
-        `found` counts peers: it cannot know those of today.
+        Today's peers that it names stay, and the first of them becomes rank 0. The others are
+        leaving. For each further address a newcomer is started on that host. A document that was
+        `found` says only how many: it cannot know today's peers.
         """
         if self._membership is None or self._rules.reload or not self._living or self._ending:
             return self.change(len(workers))
@@ -128,12 +128,12 @@ class Leader:
             wishes.sort(key=worker_addresses.is_anywhere)
             refusal = self._membership.propose_members(staying, wishes)
         if refusal is None and found and not wishes and set(staying) == {*self._membership.members}:
-            # Who changes the document next is to find peers in it that there are.
+            # The next one to change the document is to find peers in it that exist.
             self._tell_source()
         return refusal
 
     def _forget_wishes(self, workers: Sequence[str]) -> None:
-        """An address that somebody asked for is free again when a document has what came of it."""
+        """Forgets the wish for an address as soon as a document has the peer that it led to."""
         written = self._told.intersection(workers)
         asked_for = self._asked_for.items()
         self._asked_for = {w: n for w, n in asked_for if self._names.get(n) not in written}
@@ -177,8 +177,8 @@ class Leader:
         awaited = self._membership.awaits(number)
         lost = self._membership.ended(number, finished=finished)
         if not finished and awaited and number in self._membership.members:
-            # Somebody may just have gone over to it. Where a membership without it is published
-            # instead nobody hears of its failure: that would be the end of those who have.
+            # Some peers may just have entered its membership, and must hear of its failure. If a
+            # membership without it is published instead, none may hear: it would end these peers.
             self._tell_failed(self._names[number], how)
         return lost
 
@@ -281,7 +281,7 @@ class Leader:
                 host.publish(version, since, names, here)
 
     def _tell_source(self) -> None:
-        """Writes down who takes part."""
+        """Writes down the peers that take part."""
         assert self._membership is not None
         if self.source is not None:
             names = [self._names[number] for number in self._membership.members]

@@ -1,14 +1,17 @@
 """Who takes part in a job whose size may change: what is decided, without processes or sockets.
 
-A change takes three steps. Newcomers are started, and boot while the others train. When all of them
-are ready the next membership is published: the peers of today in their order, then the newcomers;
-or the first of today's where it is to be smaller, or those who are named. Newcomers hear of it when
-one of the others has entered it: so nobody follows into a membership that those who train have no
-time left for. It is over when all peers have entered it; until then no other one is published,
-unless a newcomer ends before it has heard of it: then nobody can have met the others there, and the
-next one, without that newcomer, takes its place. It says so, by the version of the first one whose
-place was taken (`since`): who has gone over to one of those goes over from there.
-Where some leave and others come, those leave first. What was proposed last counts.
+A change takes three steps.
+
+1. Newcomers are started, and boot while the others train.
+2. When all newcomers are ready, the next membership is published: today's peers in their order,
+   then the newcomers. A smaller one has the first of today's peers, or those that are named.
+   Newcomers hear of it when one of the others has entered it: the others may finish before.
+3. The change is over when all peers have entered it. Until then no other membership is published,
+   with one exception: a newcomer ends before it has heard of this one. Then no peers can have met
+   in it, and the next one, without that newcomer, replaces it. `since` is the version of the first
+   one that is replaced; a peer that has entered one of those enters the next one from there.
+
+If some peers leave and others come, they leave first. The last proposal counts.
 """
 
 import dataclasses
@@ -28,8 +31,8 @@ class Actions:
         start: Starts one more peer, which is to join, and returns its number; at an address that
             somebody wishes, if not None.
         stop: Stops a newcomer that is not needed.
-        publish: Tells some peers (the last argument) who takes part from a version on; the second
-            argument is the first version whose place it takes, its own if there is none.
+        publish: Tells some peers (the last argument) which peers take part from a version on; the
+            second argument is the first version whose place it takes, its own if there is none.
         say: A line for the user.
     """
 
@@ -61,11 +64,11 @@ class Membership:
         self._slots = slots
         self._actions = actions
         self.target = len(members)
-        self._staying: set[int] | None = None  # who may; None: whoever came first
+        self._staying: set[int] | None = None  # those that may; None: the first ones
         self._wishes: list[str] = []  # where newcomers are to be that have not been started
         self._newcomers: dict[int, bool] = {}  # whether they are ready
-        self._entering: set[int] = set()  # who has not entered the newest membership yet
-        self._untold: list[int] = []  # its newcomers, while nobody has
+        self._entering: set[int] = set()  # peers that have not entered the newest membership yet
+        self._untold: list[int] = []  # its newcomers, while no peer has
         self.dissolved = False
         self._ending = False
 
@@ -80,11 +83,11 @@ class Membership:
         return len(self.members) == self.target
 
     def propose(self, size: int) -> str | None:
-        """Somebody asks for so many. Returns why that cannot be, or None."""
+        """Takes a proposal of so many. Returns why that cannot be, or None."""
         return self._propose(size, None, [])
 
     def propose_members(self, staying: Sequence[int], wishes: Sequence[str]) -> str | None:
-        """Somebody asks for some of those that take part, or are to, and for newcomers.
+        """Takes a proposal of some that take part, or are to, and of newcomers.
 
         Args:
             staying: Their numbers.

@@ -32,7 +32,7 @@ class OwnHost:
     """Starts this host's peers, watches and stops them. Used by the event loop's thread only.
 
     Attributes:
-        director: To whom it reports.
+        director: It reports to it.
         start_error: Why one of the first peers could not be started, if so.
 
     Args:
@@ -146,7 +146,7 @@ class OwnHost:
         self._pipes.balance()
 
     def reap(self) -> None:
-        """What follows from it that a child has ended."""
+        """Tells the director of each child that has ended."""
         for entry in self._children.reap():
             number = entry.peer.rank
             self._control.drain(number)

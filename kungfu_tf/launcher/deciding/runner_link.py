@@ -12,7 +12,7 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                    end <signal> <code>                   all shall be stopped
   first -> other   alive                                 every second
                    start <number> <version>              start a newcomer
-                   dismiss <number> | forgive <number>   stop it | how it ended concerns nobody
+                   dismiss <number> | forgive <number>   stop it | its end is no failure
                    publish <version> <since> <peers> <numbers>
                                                          tell them who takes part (control.py)
                    proposed <number>                     the answer to the oldest question

@@ -50,7 +50,7 @@ class ConfigServer:
         self.close = self._server.close
 
     def advance(self) -> None:
-        """Answers whom it is time to answer. To be called now and then."""
+        """Answers the requests whose time has come. To be called now and then."""
         self._server.drop_slow()
         now, version = time.monotonic(), self._store.version
         due = [entry for entry in self._waiting if entry[0] <= now or entry[1] != version]

@@ -49,7 +49,7 @@ class Source:
         answer("there is no config server: kungfu-run -config-server names one")
 
     def tell(self, members: Sequence[str]) -> None:
-        """Writes down who takes part, unless somebody has asked for another size meanwhile."""
+        """Writes down the peers that take part, unless another size was asked for meanwhile."""
         document = self._store.document
         if document is not None:
             self._store.put(Document(document.runners, tuple(members), document.version))
@@ -164,7 +164,7 @@ class OtherServer(Source):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody follows it any more."""
+        """Whether the process that follows it has ended."""
         return self._output.closed
 
     def ask(self, answer: Answer) -> None:

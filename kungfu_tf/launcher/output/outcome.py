@@ -75,9 +75,9 @@ def _gone(ended: float, lost: float | None) -> float:
 def first_failure(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The peer that the others' failures follow from.
 
-    Not the one whose process ended first: a peer that was told of an error may be faster out of
-    the door than the one that had it. Who reported that an operation failed was waiting for
-    somebody else; among the rest it is the one whose control connection closed first.
+    Not always the one whose process ended first: a peer that was told of an error may end before
+    the one that had it. A peer that reported a failed operation was waiting for another one. Among
+    the rest it is the one whose control connection closed first.
     """
     failures = [outcome for outcome in outcomes if outcome.failed]
     if not failures:
@@ -92,9 +92,9 @@ def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
 def may_be_missed(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
     """The peers that have finished, and whose end the first failure may follow from.
 
-    Who reported that an operation failed was waiting for somebody else. Where all that failed have,
-    it may be for one that had no more to do, or called os._exit(0) in the middle; but for none that
-    was let go long before.
+    A peer that reported a failed operation was waiting for another one. If all that failed have
+    reported one, they may have waited for a peer that had no more to do, or that called
+    os._exit(0) in the middle. A peer that was leaving long before is none of these.
     """
     if first is None or not first.reports:
         return []

@@ -11,11 +11,11 @@ TIMED_OUT = 124
 
 
 class OutputWait:
-    """For ever, as any filter does, until somebody wants the end: then for a time of grace.
+    """Without limit, as any filter waits, until the end is asked for: then for a time of grace.
 
     Args:
         code: the exit code of the job as its peers have ended; 0 gives way to what ends the wait.
-        ending: somebody wanted the end already.
+        ending: the end has been asked for already.
         time_limit: when, on the monotonic clock, the job must be over.
         grace: seconds that the readers have then.
         say: tells the user.
@@ -43,7 +43,7 @@ class OutputWait:
 
     @property
     def ending(self) -> bool:
-        """Whether somebody wants the end."""
+        """Whether the end has been asked for."""
         return self._deadline < math.inf
 
     @property

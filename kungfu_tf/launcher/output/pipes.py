@@ -48,7 +48,7 @@ class Pipes:
                 self._read_or_wait(pipe)
 
     def _read_or_wait(self, pipe: IO[bytes]) -> None:
-        """Nobody is read whose lines would have to wait for a reader that is far behind."""
+        """A pipe is not read while its lines would have to wait for a reader that is far behind."""
         reads = pipe in self._selector.get_map()
         if any(sink in self._congested for sink in self._output.sinks_of(*self._open[pipe])):
             if reads:

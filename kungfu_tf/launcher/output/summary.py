@@ -10,7 +10,7 @@ from kungfu_tf.launcher.processes import peer_process
 def describe(outcomes: Sequence[Outcome]) -> str:
     """The summary: the first failure, its last lines, then how the others ended, what they saw.
 
-    Before it, who may have been waited for.
+    Before it, the peers that may have been waited for.
     """
     first = first_failure(outcomes)
     missed = may_be_missed(outcomes, first)

@@ -16,7 +16,7 @@ from kungfu_tf.launcher.placing import quota
 
 _COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
 _SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
-# Who sets one of these has plans of his own.
+# A user who sets one of these places the threads himself.
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
@@ -91,7 +91,7 @@ def _why_unbound(peers: int, environ: Mapping[str, str], available: Cores, may_c
     for name in BINDING:
         if name in environ:
             return f"you have set {name}"
-    # Who asks for more threads than a peer would have cores wants them to run elsewhere.
+    # More threads than a peer would have cores are meant to run on other cores, too.
     for name, most in _threads(number // peers).items():
         if name in environ and not 1 <= _number(environ[name]) <= most:
             least = "" if most == 1 else "1 to "

@@ -39,6 +39,6 @@ class Job:
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def describe(self) -> None:
-        """Writes down for others of this user who runs there what."""
+        """Writes down for other commands of this user what runs here, and in which process."""
         content = {"pid": os.getpid(), "command": self.options.command}
         Path(self.directory.job).write_text(json.dumps(content))

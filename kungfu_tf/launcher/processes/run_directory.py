@@ -37,7 +37,7 @@ class RunDirectory:
 
     @property
     def job(self) -> str:
-        """Who runs there what."""
+        """The runner's process and the job's command."""
         return os.path.join(self.path, "job.json")
 
     @property
@@ -53,7 +53,7 @@ class RunDirectory:
         return os.path.join(self.path, "config-token")
 
     def create(self) -> None:
-        """Raises LaunchError if it cannot be made, also if somebody else has made it before."""
+        """Raises LaunchError if it cannot be made, also if it exists already."""
         try:
             os.mkdir(self.path, 0o700)
         except OSError as error:
