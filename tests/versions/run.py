@@ -75,8 +75,8 @@ def main() -> int:
         print(line(results[-1], results), flush=True)
         for program, why in results[-1].failed.items():
             print(f"    {program}: {why}", flush=True)
-    if options.page:
-        options.page.write_text(page(results))
+        if options.page:
+            options.page.write_text(page(results))
     refusal = attempt_the_unsupported()
     unexpected = [result for result in results if result.failed and not result.row.may_fail]
     for result in results:

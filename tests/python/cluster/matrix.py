@@ -117,6 +117,9 @@ OPTIONS = {
 
 
 def updates_with(options):
+    """How often gradients are exchanged in STEPS steps."""
+    if training.clips_each_gradient():
+        return STEPS
     return STEPS // options.get("gradient_accumulation_steps", 1)
 
 

@@ -112,6 +112,12 @@ def completed(optimizer: Any) -> list[int]:
 # -- Keras
 
 
+def clips_each_gradient() -> bool:
+    """Whether Keras clips gradients before it gathers them, as it does before 3.5: then each is
+    exchanged."""
+    return is_keras_3() and generations.packages()[0].version < (3, 5)
+
+
 def dense_model(dtype: str = "float64", *, regularizer: Any = None) -> Any:
     """A model with the same weights on every peer; `regularizer`: of the first layer's kernel."""
     tf.keras.utils.set_random_seed(11)
