@@ -88,7 +88,7 @@ FLAGS = (
         "strategy",
         "NAME",
         _strategy,
-        "how collectives travel: a strategy, named below (default $KUNGFU_STRATEGY, or AUTO)",
+        "how collectives travel: the name of a strategy (default $KUNGFU_STRATEGY, or AUTO)",
     ),
     Flag(
         "w",
