@@ -208,9 +208,9 @@ def test_identity_is_the_launchers() -> None:
 def test_what_is_internal_is_what_the_launcher_tells() -> None:
     internal = {setting.name for setting in environment.settings() if setting.internal}
     environ = dict.fromkeys(internal, "of the user")
-    told = peer_environment("-compat", "tf1", environ=environ)
+    told = environment_of("-compat", "tf1", environ=environ)
     assert "of the user" not in {told[name] for name in internal}
-    of_us = {name for name in peer_environment(environ={}) if name.startswith("KUNGFU_")}
+    of_us = {name for name in environment_of(environ={}) if name.startswith("KUNGFU_")}
     assert of_us - internal == {"KUNGFU_SECRET", "KUNGFU_STRATEGY", "KUNGFU_LOG_LEVEL"}
 
 
