@@ -30,8 +30,9 @@ TOGETHER = (
 ALL = (*TOGETHER, "elastic", "info")
 TIMEOUT = 300.0  # seconds for one job
 VERSIONS = (
-    "import platform, numpy, tensorflow as tf;"
-    "print(platform.python_version(), tf.__version__, tf.keras.__version__, numpy.__version__)"
+    "import platform, numpy, tensorflow as tf, keras;"
+    "version = getattr(tf.keras, '__version__', keras.__version__);"
+    "print(platform.python_version(), tf.__version__, version, numpy.__version__)"
 )
 
 

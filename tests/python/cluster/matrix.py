@@ -98,7 +98,7 @@ def makers(name):
     """What makes the optimizer, in each family that has it."""
     found = [getattr(family, name) for family in FAMILIES if hasattr(family, name)]
     if not found:
-        raise Skip(f"Keras {keras.__version__} has no {name}")
+        raise Skip(f"this Keras has no {name}")
     return [lambda cls=cls, **options: cls(RATES.get(name, 0.05), **options) for cls in found]
 
 
@@ -134,5 +134,5 @@ def makers_with(name, options):
             continue
         found.append(lambda make=make: make(**options))
     if not found:
-        raise Skip(f"Keras {keras.__version__}'s {name} has no {', '.join(options)}")
+        raise Skip(f"this Keras' {name} has no {', '.join(options)}")
     return found
