@@ -17,6 +17,7 @@ help:
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
+	@echo 'make docs     the documentation, into build/docs; make docs-serve shows it on http://127.0.0.1:8000'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
@@ -34,6 +35,7 @@ PYTHON_TF_2_15 := $(or $(PYTHON_TF_2_15),$(call first_python,11))
 TF_2_21 := .venv/tf-2.21
 TF_2_15 := .venv/tf-2.15
 LINT := .venv/lint
+DOCS := .venv/docs
 
 define new_venv
 @[ -n "$(1)" ] || { echo "$(@D): needs a python3 that is $(2), and the PATH has none" >&2; exit 1; }
@@ -56,6 +58,11 @@ $(TF_2_15)/.ready: requirements/tf-2.15.txt requirements/test.txt
 	@touch $@
 
 $(LINT)/.ready: requirements/lint.txt
+	$(call new_venv,$(PYTHON),3.10 to 3.13)
+	$(pip_install) -r $<
+	@touch $@
+
+$(DOCS)/.ready: requirements/docs.txt
 	$(call new_venv,$(PYTHON),3.10 to 3.13)
 	$(pip_install) -r $<
 	@touch $@
@@ -189,6 +196,27 @@ endif
 format: $(LINT)/.ready
 	$(LINT)/bin/ruff format .
 	$(LINT)/bin/clang-format -i $(CXX_FILES)
+
+# -- Documentation ---------------------------------------------------------------------------------------------------
+# Strict: a warning, a broken link, an anchor that is not there, a long sentence is an error.
+
+DOCS_SITE := build/docs
+.PHONY: docs docs-site docs-blocks docs-english docs-serve
+docs: docs-english docs-site docs-blocks
+
+docs-english: $(DOCS)/.ready
+	$(DOCS)/bin/python -m docs.tools.english
+
+docs-site: core $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
+	$(DOCS)/bin/python -m docs.tools.offline $(DOCS_SITE)
+
+# The blocks of code that pages mark to run: docs/tools/pages.py. DOCS_PAGES='docs/first-job.md' runs some.
+docs-blocks: build
+	$(TF_2_21)/bin/python -m docs.tools.blocks $(DOCS_PAGES)
+
+docs-serve: docs-site
+	$(DOCS)/bin/python -m http.server --bind 127.0.0.1 --directory $(DOCS_SITE) 8000
 
 # -- Run ------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,71 @@
+"""What pages show of the sources: flags, variables, changes, the drawings of the rooms."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from pathlib import Path
+
+from docs.tools import drawing
+from kungfu_tf import _environment, config
+from kungfu_tf.launcher.flags import FLAGS
+
+ROOT = Path(__file__).parents[2]
+_BY_LAUNCHER = "; set by the launcher"
+
+
+def everything() -> dict[str, str]:
+    """Markdown by the name by which a page asks for it."""
+    return {
+        "changes": changes((ROOT / "CHANGELOG.md").read_text()),
+        "drawing of C++": drawing.of(drawing.cpp_rooms(ROOT), "The folders of ops/"),
+        "drawing of Python": drawing.of(drawing.python_rooms(ROOT), "The rooms of kungfu_tf/"),
+        "flags": flags(),
+        "variables": variables(_environment.variables()),
+    }
+
+
+def flags() -> str:
+    """The flags of kungfu-run, each with an anchor."""
+    rows = [
+        (f'<a id="{flag.name}"></a>`-{flag.name}{" " if flag.argument else ""}{flag.argument}`', flag.help)
+        for flag in FLAGS
+    ]
+    return _table(("flag", "meaning"), rows)
+
+
+def variables(given: Iterable[_environment.Variable]) -> str:
+    """Environment variables, each with an anchor, its default and its meaning."""
+    rows = [
+        (
+            f'<a id="{variable.name}"></a>`{variable.name}`',
+            _default(variable),
+            variable.meaning,
+        )
+        for variable in sorted(given)
+    ]
+    return _table(("variable", "default", "meaning"), rows)
+
+
+def changes(text: str) -> str:
+    """The changelog without its title."""
+    return text.partition("\n")[2]
+
+
+def _default(variable: _environment.Variable) -> str:
+    default = variable.default()
+    if not default or variable.name in config.SECRETS:
+        return ""
+    return f"`{default.replace(str(Path.home()), '~')}`"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *((first, *map(_cell, rest)) for first, *rest in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cell(text: str) -> str:
+    """Text in which nothing is markup but code."""
+    parts = text.split("`")
+    parts[::2] = [html.escape(part, quote=False).replace("|", "&#124;") for part in parts[::2]]
+    return "`".join(parts)
