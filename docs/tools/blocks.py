@@ -61,12 +61,13 @@ def main() -> int:
 
 def run_all(chosen: Sequence[Path], folder: Path, environ: dict[str, str]) -> Iterator[str]:
     """What failed, or nothing, for each job."""
-    for kind, launcher in (("", ["kungfu-run", "-q", "-w", "-np", "2"]), ("alone", [])):
+    for kind, launcher in (("", ["kungfu-run", "-w", "-np", "2"]), ("alone", [])):
         marked = [str(page) for page in chosen if _has_fragments(page, kind)]
         if marked:
             program = ["python", "-m", "docs.tools.fragments", kind, *marked]
             code, output = _run([*launcher, *program], folder, environ)
-            print(output, end="")
+            lines = [line for line in output.splitlines() if code or line.endswith(pages.DONE)]
+            print("\n".join(lines))
             yield f"{len(marked)} pages of Python, {kind or 'two peers'}" if code else ""
     for page in chosen:
         for commands in commands_of(page):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +78,14 @@ def _execute(page: Path, code: str, line: int, names: dict[str, Any]) -> None:
 def main() -> None:
     """Runs the pages."""
     kind, *files = sys.argv[1:]
+    folder = Path.cwd()
     for file in files:
-        with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
-            count = run_page(Path(file), kind)
+        name = Path(file).relative_to(pages.DOCS).with_suffix("")
+        (folder / name).mkdir(parents=True, exist_ok=True)  # of all peers
+        os.chdir(folder / name)
+        count = run_page(Path(file), kind)
         if kf.is_root():
-            print(f"{Path(file).relative_to(pages.DOCS)}: {count} run", flush=True)
-    os.chdir("/")
+            print(f"{name}: {count} {pages.DONE}", flush=True)
 
 
 if __name__ == "__main__":

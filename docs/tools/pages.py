@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1]
+DONE = "blocks have run"  # how a line ends that tells of a page
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>```+)(?P<info>.*)$")
 _NOTE = re.compile(r"<!-- *(?P<kind>run|printed|given|check|generated)\b:?(?P<text>.*?)-->", re.DOTALL)
