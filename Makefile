@@ -147,7 +147,7 @@ test-tf-2.21: build $(TF_2_21)/.bench-ready
 	$(TF_2_21)/bin/python $(call pytest)
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
-NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/python/launcher tests/python/compat/test_start.py \
+NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/docs tests/python/launcher tests/python/compat/test_start.py \
   tests/python/install $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
 NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/test_sharing.py tests/python/compat/test_programs.py
 # Legacy Keras is Keras 2 on another TensorFlow. What takes longest, and asks little of either, runs with one of the two.
@@ -210,6 +210,7 @@ docs-english: $(DOCS)/.ready
 docs-site: core $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
 	$(DOCS)/bin/python -m docs.tools.offline $(DOCS_SITE)
+	$(DOCS)/bin/python -m docs.tools.api $(DOCS_SITE)
 
 # The blocks of code that pages mark to run: docs/tools/pages.py. DOCS_PAGES='docs/first-job.md' runs some.
 docs-blocks: build

@@ -7,6 +7,7 @@ set of images in the place of Fashion-MNIST. Without arguments all pages run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -101,7 +102,7 @@ def _environment_of(block: pages.Block) -> str:
 
 def run_commands(commands: Commands, environ: dict[str, str]) -> Iterator[str]:
     """What failed, or nothing."""
-    name = str(commands.page.relative_to(pages.DOCS))
+    name = pages.name_of(commands.page)
     python = ROOT / ".venv" / commands.environment / "bin"
     if not python.exists():
         print(f"{name}: left out, there is no {commands.environment} here")
@@ -119,9 +120,7 @@ def run_commands(commands: Commands, environ: dict[str, str]) -> Iterator[str]:
     yield f"{name}: {'exit code ' + str(code) if code else 'output'}" if code or missing else ""
 
 
-def missing_lines(
-    printed: Sequence[tuple[int, str]], output: str
-) -> list[tuple[int, str]]:
+def missing_lines(printed: Sequence[tuple[int, str]], output: str) -> list[tuple[int, str]]:
     """Those that are not in an output. Any number stands for any other; … for anything."""
     return [
         (line, text)
@@ -182,10 +181,8 @@ def _run(command: Sequence[str], folder: Path, environ: dict[str, str]) -> tuple
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):  # it has ended, with all that it started
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it has ended, and so has all that it started
 
 
 if __name__ == "__main__":

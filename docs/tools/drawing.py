@@ -126,11 +126,11 @@ def _svg(rows: list[list[str]], arrows: set[tuple[str, str]], title: str) -> str
     boxes = [_box(room, *place[room]) for room in sorted(place)]
     name = html.escape(title, quote=True)
     return (
-        f'<svg class="rooms" viewBox="0 0 {width} {height}" style="max-width: {width}px" role="img" '
-        f'aria-label="{name}">'
+        f'<div><svg class="rooms" viewBox="0 0 {width} {height}" style="max-width: {width}px" '
+        f'role="img" aria-label="{name}">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="currentColor"/></marker>'
-        f"</defs>{''.join(paths)}{''.join(boxes)}</svg>"
+        f"</defs>{''.join(paths)}{''.join(boxes)}</svg></div>"
     )
 
 

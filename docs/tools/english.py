@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from docs.tools import pages
 
 MOST_WORDS = 30
-README_LINES = 150
 
 _END = re.compile(r"(?<=[.?!])[\"”)*_]*\s+(?=[\"“(*_`\[]*[A-Z0-9`])")
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|vs|al|cf|etc)\.")
@@ -23,15 +21,11 @@ _BEGINS_A_BLOCK = re.compile(r"^\s*([-*+] |\d+\. |#+ |>|\||!!! |\?\?\? |: )")
 
 def main() -> int:
     """Prints what is too long. Returns the exit code."""
-    root = pages.DOCS.parent
     problems = [
-        f"{file.relative_to(root)}:{line}: {words} words: {sentence}"
-        for file in [root / "README.md", *pages.all_pages()]
+        f"{pages.name_of(file)}:{line}: {words} words: {sentence}"
+        for file in pages.all_pages()
         for line, words, sentence in too_long(file.read_text())
     ]
-    lines = len((root / "README.md").read_text().splitlines())
-    if lines > README_LINES:
-        problems.append(f"README.md has {lines} lines, more than {README_LINES}")
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 
@@ -72,8 +66,7 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
 def _line_after(part: pages.Note | pages.Block | str, number: int) -> int:
     if isinstance(part, str):
         return number + 1
-    lines = part.text.count("\n")
-    return part.line + lines if isinstance(part, pages.Block) else part.line + lines
+    return part.line + part.text.count("\n")
 
 
 def _plain(markdown: str) -> str:

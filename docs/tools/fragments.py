@@ -80,7 +80,7 @@ def main() -> None:
     kind, *files = sys.argv[1:]
     folder = Path.cwd()
     for file in files:
-        name = Path(file).relative_to(pages.DOCS).with_suffix("")
+        name = pages.name_of(Path(file)).removesuffix(".md")
         (folder / name).mkdir(parents=True, exist_ok=True)  # of all peers
         os.chdir(folder / name)
         count = run_page(Path(file), kind)

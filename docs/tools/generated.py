@@ -28,7 +28,10 @@ def everything() -> dict[str, str]:
 def flags() -> str:
     """The flags of kungfu-run, each with an anchor."""
     rows = [
-        (f'<a id="{flag.name}"></a>`-{flag.name}{" " if flag.argument else ""}{flag.argument}`', flag.help)
+        (
+            f'<a id="{flag.name}"></a>`-{flag.name}{" " if flag.argument else ""}{flag.argument}`',
+            flag.help,
+        )
         for flag in FLAGS
     ]
     return _table(("flag", "meaning"), rows)
@@ -60,7 +63,11 @@ def _default(variable: _environment.Variable) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *((first, *map(_cell, rest)) for first, *rest in rows)]
+    lines = [
+        head,
+        tuple("---" for _ in head),
+        *((first, *map(_cell, rest)) for first, *rest in rows),
+    ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

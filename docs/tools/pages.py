@@ -21,7 +21,9 @@ DOCS = Path(__file__).parents[1]
 DONE = "blocks have run"  # how a line ends that tells of a page
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>```+)(?P<info>.*)$")
-_NOTE = re.compile(r"<!-- *(?P<kind>run|printed|given|check|generated)\b:?(?P<text>.*?)-->", re.DOTALL)
+_NOTE = re.compile(
+    r"<!-- *(?P<kind>run|printed|given|check|generated)\b:?(?P<text>.*?)-->", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -88,13 +90,19 @@ def without_notes(text: str) -> str:
 def replace_generated(text: str, make: dict[str, str]) -> str:
     """The page with what is generated in the place of the notes that ask for it."""
     return _NOTE.sub(
-        lambda found: make[found["text"].strip()] if found["kind"] == "generated" else found[0], text
+        lambda found: make[found["text"].strip()] if found["kind"] == "generated" else found[0],
+        text,
     )
 
 
 def all_pages() -> list[Path]:
-    """Those of docs/, in the order of their names."""
-    return sorted(DOCS.rglob("*.md"))
+    """README.md, and those of docs/ in the order of their names."""
+    return [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def name_of(page: Path) -> str:
+    """Its path within the repository."""
+    return str(page.relative_to(DOCS.parent))
 
 
 def is_fragment(part: Note | Block | str, kind: str) -> bool:
@@ -112,9 +120,7 @@ def _end_of_block(lines: list[str], at: int, fence: re.Match[str]) -> int:
     return next(n for n in range(at + 1, len(lines)) if lines[n].strip() == closing)
 
 
-def _block(
-    lines: list[str], at: int, end: int, fence: re.Match[str], note: Note | None
-) -> Block:
+def _block(lines: list[str], at: int, end: int, fence: re.Match[str], note: Note | None) -> Block:
     indent = len(fence["indent"])
     code = "".join(f"{line[indent:]}\n" for line in lines[at + 1 : end])
     language, _, rest = fence["info"].strip().partition(" ")
