@@ -14,9 +14,10 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:
 	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
+	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
-	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis'
+	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis, deprecated calls of TensorFlow'
 	@echo 'make docs     the documentation, into build/docs; make docs-serve shows it on http://127.0.0.1:8000'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
@@ -29,7 +30,9 @@ help:
 first_python = $(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
   $$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(1)))' 2>/dev/null \
     && { command -v $$python; break; }; done)
-PYTHON := $(or $(PYTHON),$(call first_python,13))
+# A version, as in `make test-versions PYTHON=3.12`, says which rows to try, and no interpreter.
+PYTHON_VERSION := $(filter 3.%,$(PYTHON))
+override PYTHON := $(or $(filter-out 3.%,$(PYTHON)),$(call first_python,13))
 PYTHON_TF_2_15 := $(or $(PYTHON_TF_2_15),$(call first_python,11))
 
 TF_2_21 := .venv/tf-2.21
@@ -166,6 +169,15 @@ else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif
 
+# What README promises about versions: an hour, and 20 GB of environments. The slice is what CI runs.
+.PHONY: test-versions test-versions-slice
+versions = $(TF_2_21)/bin/python tests/versions/run.py
+test-versions: build
+	$(versions) --keras '$(KERAS)' --tensorflow '$(TF)' --python '$(PYTHON_VERSION)' $(VERSIONS_ARGS)
+
+test-versions-slice: build
+	$(versions) --slice
+
 # -- Lint -----------------------------------------------------------------------------------------------------------
 
 CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
@@ -173,8 +185,8 @@ CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc)
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
   tests/cpp/*/*.h benchmarks/programs/*.cc benchmarks/programs/*.h)
 
-.PHONY: lint lint-python lint-format lint-threads format
-lint: lint-python lint-format lint-threads
+.PHONY: lint lint-python lint-format lint-threads lint-kernels format
+lint: lint-python lint-format lint-threads lint-kernels
 
 lint-python: $(LINT)/.ready
 	$(LINT)/bin/ruff check .
@@ -192,6 +204,13 @@ ifneq ($(CLANG),)
 else
 	@echo 'thread safety: left out, no clang++ is on the PATH'
 endif
+
+# TensorFlow's headers name what the next version may drop; a user who compiles the kernels does not see it.
+HEADERS = $(wildcard $(TF_2_21)/lib/python3.*/site-packages/tensorflow/include)
+lint-kernels: $(TF_2_21)/.ready
+	@echo "kernels, $(or $(CLANG),$(CXX))" && printf '#include "%s"\n' $(wildcard ops/tensorflow/*.cc) | \
+	  $(or $(CLANG),$(CXX)) -std=c++17 -fsyntax-only -I. -isystem $(HEADERS) -DKUNGFU_OPS_BUILD='""' \
+	    -Wall -Wextra -Wno-unused-parameter -Werror -x c++ -
 
 format: $(LINT)/.ready
 	$(LINT)/bin/ruff format .

@@ -32,6 +32,6 @@ class Callback(tf.keras.callbacks.Callback):
 
 def install() -> None:
     """Makes `fit` ours. For models that are trained without us it does what it did."""
-    from kungfu_tf.fit import replaced
+    from kungfu_tf.fit import patches
 
-    replaced.install()
+    patches.install()

@@ -23,9 +23,9 @@ class Hook(tf.compat.v1.train.SessionRunHook):
 
     def __init__(self) -> None:
         super().__init__()
-        from kungfu_tf.session import replaced
+        from kungfu_tf.session import patches
 
-        replaced.install(with_estimators=True)
+        patches.install(with_estimators=True)
 
     def close(self) -> None:
         """The session has ended, well or by an error, of which TensorFlow tells no hook."""

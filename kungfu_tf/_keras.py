@@ -7,11 +7,14 @@ been imported already, so nothing here imports one.
 from __future__ import annotations
 
 import collections
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kungfu_tf.upstream import patches, versions
 
 if TYPE_CHECKING:
     Base = Any
@@ -26,17 +29,32 @@ class Package(NamedTuple):
     module: ModuleType
     generation: int  # 2 (also tf_keras) or 3
 
+    @property
+    def title(self) -> str:
+        """Its name and version, for messages."""
+        return f"{self.module.__name__} {self.module.__version__}"
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Its major and minor version."""
+        return versions.major_and_minor(self.module.__version__)
+
     def private(self, name: str) -> ModuleType:
         """The module `<package>.src.<name>`."""
         return importlib.import_module(f"{self.module.__name__}.src.{name}")
 
 
 def packages() -> list[Package]:
-    """The Keras packages that are imported; `tf_keras` is of generation 2 whatever its version."""
+    """The Keras packages that are imported; `tf_keras` is of generation 2 whatever its version.
+
+    Raises:
+        UnsupportedVersionError: One of them is too old.
+    """
     found = []
     for name in ("keras", "tf_keras"):
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "__version__"):
+            versions.check_keras(name, module.__version__)
             is_three = name == "keras" and int(module.__version__.split(".")[0]) >= 3
             found.append(Package(module, 3 if is_three else 2))
     return found
@@ -44,13 +62,26 @@ def packages() -> list[Package]:
 
 def registries() -> Iterator[dict[Any, str]]:
     """Where Keras looks up the name that it saves a class under."""
+    purpose = "a saved optimizer is opened by its public name"
     for package in packages():
-        registered = package.private("saving.object_registration")
-        if package.generation == 3:
-            yield registered.GLOBAL_CUSTOM_NAMES
-            yield package.private("api_export").REGISTERED_OBJS_TO_NAMES
-        else:
-            yield registered._GLOBAL_CUSTOM_NAMES
+        for module, name in _REGISTRIES[package.generation]:
+            find = functools.partial(_attribute, package, module, name)
+            found = patches.comfort(package.title, f"{module}.{name}", purpose, find)
+            if found is not None:
+                yield found
+
+
+_REGISTRIES = {
+    2: [("saving.object_registration", "_GLOBAL_CUSTOM_NAMES")],
+    3: [
+        ("saving.object_registration", "GLOBAL_CUSTOM_NAMES"),
+        ("api_export", "REGISTERED_OBJS_TO_NAMES"),
+    ],
+}
+
+
+def _attribute(package: Package, module: str, name: str) -> Any:
+    return getattr(package.private(module), name)
 
 
 def subclass(mixin: type, base: type, **members: Any) -> type:

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from kungfu_tf import _build, config, errors
+from kungfu_tf.upstream import versions
 
 ABI_VERSION = 7
 LIBRARY_DIR = Path(__file__).resolve().parent / "lib"
@@ -201,6 +202,7 @@ def load_ops() -> ModuleType:
 
     Raises:
         LibraryError: none fits and none can be compiled, or it cannot be loaded.
+        UnsupportedVersionError: TensorFlow is too old.
     """
     global _ops
     core()
@@ -213,6 +215,7 @@ def load_ops() -> ModuleType:
 def _load_ops() -> ModuleType:
     import tensorflow as tf
 
+    versions.check_tensorflow(tf.__version__)
     # Which one is decided by what the files say: a library that has been loaded cannot be taken
     # back, and a second one would register the same ops again.
     path = _packaged_library(tf.__version__) or _compiled_library(tf)

@@ -17,6 +17,7 @@
       PolicyError               a policy raised
       PeerFailedError           a process that `launch` has started failed
       LibraryError              the native library is missing, or does not fit, or cannot be built
+      UnsupportedVersionError   this version of Keras or TensorFlow does not work with kungfu_tf
 
 An op that fails while it runs ends in TensorFlow's error of the same code, because the status goes
 through the graph: `tf.errors.UnavailableError` for `UnavailableError`, and so on.
@@ -41,6 +42,7 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "UnsupportedTypeError",
+    "UnsupportedVersionError",
 ]
 
 
@@ -142,6 +144,12 @@ class PeerFailedError(KungfuError):
 
 class LibraryError(KungfuError):
     """The native library is missing, does not fit what is installed, or cannot be built."""
+
+    code = 9
+
+
+class UnsupportedVersionError(KungfuError):
+    """This version of Keras or TensorFlow does not work with kungfu_tf: the message says why."""
 
     code = 9
 

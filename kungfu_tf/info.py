@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from kungfu_tf import __version__, _build, _environment, _lib, config, errors
 from kungfu_tf._environment import Variable
 
-_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly")
+_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
+_KERAS_PACKAGES = ("keras", "keras-nightly")
 
 
 def main() -> int:
@@ -42,11 +43,18 @@ def _versions() -> Iterator[tuple[str, str]]:
     yield "kungfu_tf", __version__
     yield "Python", f"{platform.python_version()}, {platform.platform()}"
     yield "TensorFlow", tensorflow_version() or "not installed"
+    yield "Keras", _version_of(_KERAS_PACKAGES) or "not installed"
+    if legacy := _version_of(("tf-keras",)):
+        yield "tf-keras", legacy
 
 
 def tensorflow_version() -> str | None:
     """Of the package that is installed, without importing it."""
-    for package in _TENSORFLOW_PACKAGES:
+    return _version_of(_TENSORFLOW_PACKAGES)
+
+
+def _version_of(packages: tuple[str, ...]) -> str | None:
+    for package in packages:
         try:
             return importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

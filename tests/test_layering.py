@@ -47,10 +47,11 @@ PYTHON_LAYERS: Layers = (
     {"_lib"},
     {"_build"},
     {"config"},
+    {"_keras"},
+    {"upstream"},
     {"errors"},
     {"_batch"},
-    {"_keras", "_ordinals", "_said", "_schedule", "_state", "_trained", "_version", "_warn"},
-    {"_replace"},
+    {"_ordinals", "_said", "_schedule", "_state", "_trained", "_version", "_warn"},
 )
 # The launcher's place is narrower. A callback or hook of ours, when one is made, puts our `fit` or
 # sessions in the place of Keras' or TensorFlow's: the edges that lead up, and the callbacks and

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import _keras, _ordinals, _said, ops, peer
-from kungfu_tf.fit import in_step
+from kungfu_tf.fit import executions, in_step
 
 
 def check(
@@ -78,10 +78,7 @@ def all_say(yes: bool) -> bool:
 
 def _options(model: Any) -> dict[str, Any]:
     """Those of `compile`."""
-    steps: Any = getattr(model, "_steps_per_execution", None)  # Keras 2: a variable
-    steps = getattr(model, "steps_per_execution", 1) if steps is None else steps
-    steps = steps.numpy() if hasattr(steps, "numpy") else steps
-    return {"steps_per_execution": int(steps), "run_eagerly": bool(model.run_eagerly)}
+    return {"steps_per_execution": executions.wanted(model), "run_eagerly": bool(model.run_eagerly)}
 
 
 def _meetings(arguments: Mapping[str, Any]) -> dict[str, Any]:

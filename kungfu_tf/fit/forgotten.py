@@ -8,18 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, peer
-from kungfu_tf._replace import replace
 from kungfu_tf._warn import warn
 from kungfu_tf.fit.running import current
 from kungfu_tf.initializer import first_step
-
-
-def install(package: _keras.Package) -> None:
-    """Lets Keras' losses, once, say when they average over something else than samples."""
-    if package.generation == 3:
-        replace(package.private("losses.loss"), "reduce_weighted_values", _reduce)
-    else:
-        replace(package.private("utils.losses_utils"), "apply_valid_mask", _apply_mask)
 
 
 def warn_of_sums(model: Any) -> None:
@@ -36,7 +27,7 @@ def warn_of_sums(model: Any) -> None:
             )
 
 
-def _reduce(
+def reduce_weighted_values(
     original: Callable[..., Any],
     values: Any,
     sample_weight: Any = None,
@@ -44,6 +35,7 @@ def _reduce(
     reduction: Any = "sum_over_batch_size",
     dtype: Any = None,
 ) -> Any:
+    """Keras 3: warns of a loss that is divided by something else than the number of samples."""
     if mask is not None and reduction in ("sum_over_batch_size", "mean"):
         _warn_of_divisor("what its mask leaves")
     elif reduction == "mean_with_sample_weight" and (mask, sample_weight) != (None, None):
@@ -51,9 +43,10 @@ def _reduce(
     return original(values, sample_weight, mask, reduction, dtype)
 
 
-def _apply_mask(
+def apply_valid_mask(
     original: Callable[..., Any], losses: Any, weights: Any, mask: Any, reduction: Any
 ) -> Any:
+    """Keras 2: the same."""
     if mask is not None and reduction in ("auto", "sum_over_batch_size"):
         _warn_of_divisor("what its mask leaves")
     return original(losses, weights, mask, reduction)

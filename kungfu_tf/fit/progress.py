@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf import _keras
-from kungfu_tf._replace import replace
 from kungfu_tf.fit.running import Fit, current
 
 
-def install(package: _keras.Package) -> None:
-    """Puts itself in the place of what Keras does."""
-    logger = package.module.callbacks.ProgbarLogger
-    replace(logger, "on_epoch_begin", _begin)
-    replace(logger, "_finalize_progbar", _finish)
-
-
-def _begin(original: Callable[..., Any], self: Any, epoch: int, logs: Any = None) -> None:
+def begin_epoch(original: Callable[..., Any], self: Any, epoch: int, logs: Any = None) -> None:
+    """Forgets how many steps the epoch before had, where this one may have another number."""
     fit = _of(self)
     if fit is not None and fit.following is not None:
         self.epochs = fit.following.epochs
@@ -30,7 +22,8 @@ def _begin(original: Callable[..., Any], self: Any, epoch: int, logs: Any = None
     self._kungfu_first = _counted(self)
 
 
-def _finish(original: Callable[..., Any], self: Any, logs: Any, *counter: Any) -> None:
+def finish(original: Callable[..., Any], self: Any, logs: Any, *counter: Any) -> None:
+    """Shows the number of steps that the epoch had."""
     if _changes(_of(self)):
         self.target = self.progbar.target = _counted(self) - self._kungfu_first
     original(self, logs, *counter)

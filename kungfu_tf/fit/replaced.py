@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,57 +15,24 @@ import tensorflow as tf
 
 from kungfu_tf import _batch, _keras, errors, peer
 from kungfu_tf._average import average_variables
-from kungfu_tf._replace import replace
-from kungfu_tf._warn import warn
 from kungfu_tf.fit import (
     agreement,
     callbacks,
-    compilation,
+    executions,
     forgotten,
     in_step,
     metrics,
-    progress,
     trackers,
 )
 from kungfu_tf.fit.asynchronous import is_synchronous
 from kungfu_tf.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.fit.metric_average import MetricAverageCallback
-from kungfu_tf.fit.on_batch import train_on_batch
 from kungfu_tf.fit.passes import Passes
 from kungfu_tf.fit.running import Fit, current, followed, running
 from kungfu_tf.initializer import first_step, randomness
 
 
-def install() -> None:
-    """Replaces the functions of the Keras packages that are imported, once."""
-    for package in _keras.packages():
-        _install(package)
-
-
-def _install(package: _keras.Package) -> None:
-    forgotten.install(package)
-    progress.install(package)
-    if package.generation == 3:
-        trainer = package.private("backend.tensorflow.trainer").TensorFlowTrainer
-        base = package.private("trainers.trainer").Trainer
-        epoch_iterator = package.private("backend.tensorflow.trainer").TFEpochIterator
-        compilation.install(package)
-        trackers.install(package)
-        replace(base, "_get_metrics_result_or_logs", _results)
-        replace(epoch_iterator, "__init__", _epoch_iterator)
-    else:
-        trainer = package.private("engine.training").Model
-        handler = package.private("engine.data_adapter").DataHandler
-        replace(handler, "_configure_dataset_and_inferred_steps", _configure_dataset)
-        replace(trainer, "_validate_and_get_metrics_result", _results)
-        replace(trainer, "_maybe_load_initial_counters_from_ckpt", _first_epoch_and_step)
-    replace(trainer, "fit", _fit)
-    replace(trainer, "train_on_batch", train_on_batch)
-    replace(trainer, "evaluate", _evaluate)
-    replace(trainer, "predict", _predict)
-
-
-def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     call = inspect.signature(original).bind(model, *args, **kwargs)
     call.apply_defaults()
     given = callbacks.as_list(call.arguments["callbacks"])
@@ -123,13 +91,10 @@ def _put_back(model: Any, fit: Fit) -> Iterator[None]:
             vars(model)["train_step"] = step
         if outer is not None and outer.model is model:
             model.train_function = function
-        if fit.steps_per_execution is not None:
-            model._steps_per_execution.assign(fit.steps_per_execution)
-            if fit.following is None:
-                model.train_function = None  # it was made for one
+        executions.put_back(fit)
 
 
-def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+def evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     """`fit` asks for its own evaluation; any other may be of one peer alone."""
     is_of_fit = kwargs.get("_use_cached_eval_dataset", False)
     fit = current() if is_of_fit else None
@@ -141,12 +106,12 @@ def _evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: An
         return _quietly(original, model, args, kwargs)
 
 
-def _predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+def predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     with running(None):
         return _quietly(original, model, args, kwargs)
 
 
-def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
+def results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     """The metrics' results when a loop has ended."""
     fit = current()
     if fit is None or not fit.averages or fit.model is not model:
@@ -158,7 +123,7 @@ def _results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     return metrics.averaged(logs) if agreement.all_say(results is logs) else results
 
 
-def _first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
+def first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
     """Keras 2: where training begins, which BackupAndRestore knows on rank 0 only."""
     fit = current()
     if fit is not None and fit.following is not None:  # which knows where it is
@@ -168,7 +133,7 @@ def _first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) 
     return tuple(agreement.of_root(counters)) if is_shared else counters
 
 
-def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
     """Keras 3: what is made of the data."""
     original(self, *args, **kwargs)
     dataset = self._distributed_dataset
@@ -178,13 +143,33 @@ def _epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwarg
         self.data_adapter = data
         self._distributed_dataset = data.get_tf_dataset()
         self._num_batches = data.num_batches
+        if (fit := current()) is not None:
+            executions.fit_the_data(fit, self, self.steps_per_epoch or data.num_batches)
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
-            self._interrupted_warning = lambda: None  # that an epoch has ended is no surprise
+            self.catch_stop_iteration = _without_surprise(self, self.catch_stop_iteration)
     self._distributed_dataset = _in_passes(self._distributed_dataset, data)
 
 
-def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+def _without_surprise(
+    iterator: Any, catch: Callable[[], contextlib.AbstractContextManager[None]]
+) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Keras' end of an epoch, without its warning: nobody knew the number of batches."""
+
+    @contextlib.contextmanager
+    def catch_quietly() -> Iterator[None]:
+        try:
+            yield
+            iterator.tf_sync()
+        except (StopIteration, tf.errors.OutOfRangeError):
+            with warnings.catch_warnings(), catch():
+                warnings.simplefilter("ignore")
+                raise
+
+    return catch_quietly
+
+
+def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
     """Keras 2: the same."""
     call = inspect.signature(original).bind(self, *args, **kwargs)
     goes_on = call.arguments["steps_per_epoch"] is not None
@@ -192,10 +177,10 @@ def _configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kw
         self._adapter = data
         fit = current()
         if fit is not None and fit.following is not None:  # it may be left in the last execution
-            fit.steps_per_execution = int(self._steps_per_execution.numpy())
-        if data.sizes and not goes_on:
+            fit.steps_per_execution = executions.wanted(fit.model)
+        if fit is not None and data.sizes and not goes_on:
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
-            _take_single_steps(self._steps_per_execution)
+            executions.follow_the_policies(fit)
     original(self, *args, **kwargs)
     self._dataset = _in_passes(self._dataset, data)
 
@@ -210,20 +195,6 @@ def _in_passes(dataset: Any, data: EvenAdapter | None) -> Any:
         passes = Passes(dataset)
     fit.passes.callback(passes.close)
     return passes
-
-
-def _take_single_steps(steps_per_execution: Any) -> None:
-    """Keras 2 cannot end an epoch in the middle of an execution, and nobody knows where it ends."""
-    fit, wanted = current(), int(steps_per_execution.numpy())
-    if fit is None or wanted == 1:
-        return
-    fit.steps_per_execution = wanted
-    steps_per_execution.assign(1)
-    if fit.following is None or fit.following.step == 0:
-        warn(
-            f"PolicyCallback: steps_per_execution is 1 in this fit, not {wanted}: Keras 2 wants to "
-            "know how many steps an epoch has, and that changes. With steps_per_epoch it is known"
-        )
 
 
 def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter | None:

@@ -28,7 +28,7 @@ class Fit:
         batch_size: What training begins with, if policies may change it; 0: what the data have.
         average: Open while the model is the average of them.
         passes: Open while there may be iterators of the data.
-        steps_per_execution: What the program wants, if Keras 2 may take fewer for a while.
+        steps_per_execution: What the program wants, if Keras takes fewer for a while.
         told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
     """
 

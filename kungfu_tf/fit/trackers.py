@@ -14,13 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, _weight
-from kungfu_tf._replace import replace
 from kungfu_tf.data.empty import samples_of
-
-
-def install(package: _keras.Package) -> None:
-    """Lets Keras 3's `Mean` know the weight of a step, once. Outside of one it is as it was."""
-    replace(package.module.metrics.Mean, "update_state", _update)
 
 
 @contextlib.contextmanager
@@ -72,7 +66,10 @@ def _weighing(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda values, sample_weight=None: original(values, _weight_of(values, sample_weight))
 
 
-def _update(original: Callable[..., Any], mean: Any, values: Any, sample_weight: Any = None) -> Any:
+def update_mean(
+    original: Callable[..., Any], mean: Any, values: Any, sample_weight: Any = None
+) -> Any:
+    """Keras 3: a `Mean` knows the weight of the step that it is updated in."""
     return original(mean, values, _weight_of(values, sample_weight))
 
 

@@ -25,6 +25,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
 from kungfu_tf import _keras, peer
+from kungfu_tf.upstream import patches
+
+_GLOBAL_SEED_GENERATOR = "global_seed_generator"  # what every Keras 3 calls it
 
 
 def separate(model: Any) -> None:
@@ -103,16 +106,30 @@ def _own_seed() -> Iterator[None]:
 @contextlib.contextmanager
 def _own_seed_generator(package: _keras.Package) -> Iterator[None]:
     """What `keras.random.*` draws from."""
-    seeds = package.private("random.seed_generator")
-    state = package.private("backend.common.global_state")
-    theirs = seeds.global_seed_generator()
+    found = patches.comfort(
+        *(package.title, "random.seed_generator.global_seed_generator"),
+        "keras.random draws other numbers on each peer",
+        lambda: _global_seed_generator(package),
+    )
+    if found is None:
+        yield
+        return
+    theirs, get, put = found
     if not hasattr(theirs, "kungfu_own"):
         seed = int(theirs.state.numpy()[0])
-        theirs.kungfu_own = seeds.SeedGenerator(_moved(seed, 1 + peer.rank()))
+        generator = package.module.random.SeedGenerator
+        theirs.kungfu_own = generator(_moved(seed, 1 + peer.rank()))
     mine = theirs.kungfu_own
-    state.set_global_attribute(seeds.GLOBAL_SEED_GENERATOR, mine)
+    put(_GLOBAL_SEED_GENERATOR, mine)
     try:
         yield
     finally:
-        if state.get_global_attribute(seeds.GLOBAL_SEED_GENERATOR) is mine:
-            state.set_global_attribute(seeds.GLOBAL_SEED_GENERATOR, theirs)
+        if get(_GLOBAL_SEED_GENERATOR) is mine:
+            put(_GLOBAL_SEED_GENERATOR, theirs)
+
+
+def _global_seed_generator(package: _keras.Package) -> tuple[Any, Any, Any]:
+    """It, and the functions that say and change which one it is."""
+    state = package.private("backend.common.global_state")
+    theirs = package.private("random.seed_generator").global_seed_generator()
+    return theirs, state.get_global_attribute, state.set_global_attribute

@@ -17,18 +17,23 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _keras, _weight, ops, peer
-from kungfu_tf._replace import replace
 from kungfu_tf.optimizers import _scale
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer, weighted
+from kungfu_tf.upstream import patches
+from kungfu_tf.upstream.patches import Owner, Patch
 
 
 def install(package: _keras.Package) -> None:
-    """Replaces the two methods, once."""
-    replace(package.module.optimizers.LossScaleOptimizer, "apply", _apply)
-    replace(package.module.optimizers.LossScaleOptimizer, "check_finite", _check_finite)
+    """Patches the LossScaleOptimizer of a Keras 3, once.
+
+    Raises:
+        UnsupportedVersionError: It lacks what is needed.
+    """
+    patches.install(_PATCHES, package, package.title, is_single_process=peer.alone)
 
 
-def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
+def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
+    """Exchanges the gradients before they are looked at, where each step is an update."""
     inner = self.inner_optimizer
     if not _keras.is_wrapped(inner):
         return original(self, grads, trainable_variables)
@@ -45,7 +50,8 @@ def _apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None
         original(self, grads, trainable_variables)
 
 
-def _check_finite(original: Any, self: Any, grads: Any) -> Any:
+def check_finite(original: Any, self: Any, grads: Any) -> Any:
+    """Whether the gradients of all peers are finite."""
     finite = original(self, grads)
     inner = self.inner_optimizer
     algorithms = _keras.algorithms_of(inner)
@@ -55,3 +61,12 @@ def _check_finite(original: Any, self: Any, grads: Any) -> Any:
         return finite
     name = f"{algorithms[0].name}/finite"
     return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)
+
+
+_OPTIMIZER = Owner(
+    "LossScaleOptimizer", lambda package, name: package.module.optimizers.LossScaleOptimizer
+)
+_PATCHES = (
+    Patch(_OPTIMIZER, "apply", apply, "all peers skip a step or none"),
+    Patch(_OPTIMIZER, "check_finite", check_finite, "all peers skip a step or none"),
+)

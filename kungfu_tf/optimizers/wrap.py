@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import _keras
-from kungfu_tf.fit import replaced as fit
+from kungfu_tf.fit import patches as fit
 from kungfu_tf.optimizers import loss_scale
 from kungfu_tf.optimizers._wrapped import Wrapped, WrappedInside, refuse_replicas
 from kungfu_tf.optimizers.algorithm import Algorithm
 from kungfu_tf.optimizers.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer, Keras3WrappedInside
 from kungfu_tf.optimizers.v1 import V1Optimizer
-from kungfu_tf.session import replaced as session
+from kungfu_tf.session import patches as session
 
 Optimizer = TypeVar("Optimizer")
 

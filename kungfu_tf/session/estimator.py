@@ -1,4 +1,4 @@
-"""The functions of Estimator that are replaced."""
+"""What Estimator does instead, once it is patched (`patches.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import _gate, _weight, ops, peer
-from kungfu_tf._replace import replace
 from kungfu_tf._warn import warn
 from kungfu_tf.session import agreement, kept, results, scope
 from kungfu_tf.session.data import evened
@@ -38,29 +37,7 @@ _training: contextvars.ContextVar[_Training | None] = contextvars.ContextVar(
 )
 
 
-def install() -> None:
-    """Replaces them, once."""
-    from tensorflow_estimator.python.estimator import estimator as module
-    from tensorflow_estimator.python.estimator import training
-    from tensorflow_estimator.python.estimator.hooks import hooks
-
-    replace(module.Estimator, "_train_model", _train)
-    replace(module.Estimator, "_get_features_and_labels_from_input_fn", _input)
-    replace(module.Estimator, "_call_model_fn", _model)
-    replace(module.Estimator, "evaluate", _evaluate)
-    replace(module.Estimator, "predict", _predict)
-    replace(hooks.InMemoryEvaluatorHook, "begin", _privately)
-    replace(hooks.InMemoryEvaluatorHook, "_evaluate", _privately)
-    replace(module.Estimator, "_export_all_saved_models", _export)
-    replace(module.Estimator, "get_variable_names", _variable_names)
-    replace(module.Estimator, "get_variable_value", _variable_value)
-    replace(module, "_load_global_step_from_checkpoint_dir", _first_step)
-    replace(module, "_write_dict_to_summary", _write)
-    replace(module, "_write_checkpoint_path_to_summary", _write)
-    replace(training._TrainingExecutor, "run_local", _train_and_evaluate)
-
-
-def _first_step(original: Callable[..., Any], directory: Any) -> int:
+def first_step(original: Callable[..., Any], directory: Any) -> int:
     """Where training begins, which may be at its end: what rank 0's checkpoint says.
 
     The hooks are looked for in the frame of `train` itself. A function in its place would be too
@@ -74,7 +51,7 @@ def _first_step(original: Callable[..., Any], directory: Any) -> int:
     return step
 
 
-def _train(
+def train(
     original: Callable[..., Any], estimator: Any, input_fn: Any, hooks: Any, listeners: Any
 ) -> Any:
     if scope.is_private() or not scope.has_ours(hooks):
@@ -89,7 +66,7 @@ def _train(
         estimator._warm_start_settings = warm_start
 
 
-def _input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
+def make_input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
     """Features, labels and hooks."""
     training = _training.get()
     if training is None or mode != _TRAIN:
@@ -106,7 +83,7 @@ def _input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: st
     return features, labels, hooks
 
 
-def _model(
+def call_model(
     original: Callable[..., Any], estimator: Any, features: Any, labels: Any, mode: str, config: Any
 ) -> Any:
     """Gradients, and the loss that is reported, are means over the samples of all peers."""
@@ -134,12 +111,12 @@ def _warn_of_missing_hook() -> None:
         )
 
 
-def _evaluate(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+def evaluate(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
     with _alone(original, estimator, args, kwargs):
         return original(estimator, *args, **kwargs)
 
 
-def _predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+def predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
     predictions = original(estimator, *args, **kwargs)
     while True:
         with _alone(original, estimator, args, kwargs):  # not where the caller works
@@ -161,13 +138,13 @@ def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[No
         yield
 
 
-def _privately(original: Callable[..., Any], *args: Any) -> None:
+def privately(original: Callable[..., Any], *args: Any) -> None:
     """In a graph of its own, which may have the operation that trains."""
     with scope.private():
         original(*args)
 
 
-def _export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
+def export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
     """Rank 0 alone; the others get None."""
     if kept.variables(estimator.model_dir) is not None:
         return None
@@ -175,23 +152,23 @@ def _export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: 
         return original(estimator, *args, **kwargs)
 
 
-def _write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """The event files of an evaluation."""
     if not kept.is_restoring():
         original(*args, **kwargs)
 
 
-def _variable_names(original: Callable[..., Any], estimator: Any) -> Any:
+def variable_names(original: Callable[..., Any], estimator: Any) -> Any:
     values = kept.variables(estimator.model_dir)
     return original(estimator) if values is None else list(values)
 
 
-def _variable_value(original: Callable[..., Any], estimator: Any, name: str) -> Any:
+def variable_value(original: Callable[..., Any], estimator: Any, name: str) -> Any:
     values = kept.variables(estimator.model_dir)
     return original(estimator, name) if values is None else values[name]
 
 
-def _train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
+def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
     """What rank 0's last evaluation has found, on all peers."""
     metrics, exports = original(executor)
     if not scope.is_private() and kept.is_trained(executor.estimator.model_dir):

@@ -1,52 +1,23 @@
-"""The functions of TensorFlow that are replaced once we are used.
-
-That is when an optimizer is wrapped or a hook of ours made. For graphs that are trained without us,
-and in a process that is alone, they do what they did.
-"""
+"""What TensorFlow's sessions do instead, once they are patched (`patches.py`)."""
 
 from __future__ import annotations
 
 import copy
-import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.client import session as client
 from tensorflow.python.training import monitored_session as monitored
 
 from kungfu_tf import _gate, errors, peer
 from kungfu_tf._hook import Hook
-from kungfu_tf._replace import replace
 from kungfu_tf.session import agreement, ending, first_run, kept, scope
 from kungfu_tf.session.agreement import Reason
 from kungfu_tf.session.hooks import Stop, arranged
 
-_ESTIMATOR = "tensorflow_estimator"
 
-
-def install(*, with_estimators: bool) -> None:
-    """Replaces them, once.
-
-    Args:
-        with_estimators: Also those of Estimator, where TensorFlow has one: it is imported when it
-            is first used, and that may be now.
-    """
-    replace(client.BaseSession, "run", _run)
-    replace(monitored._MonitoredSession, "__init__", _create)
-    replace(monitored._MonitoredSession, "run", _run_monitored)
-    replace(monitored._MonitoredSession, "_close_internal", _close)
-    is_there = with_estimators and importlib.util.find_spec(_ESTIMATOR) is not None
-    if is_there or _ESTIMATOR in sys.modules:
-        from kungfu_tf.session import estimator
-
-        estimator.install()
-
-
-def _run(
-    original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any
-) -> Any:
+def run(original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
     """A step that some peer has no data for ends on all peers before it has changed anything."""
     if not _gate.gates_of(session.graph) or scope.is_private():
         return original(session, fetches, *args, **kwargs)
@@ -62,7 +33,7 @@ def _run(
     raise of_all
 
 
-def _create(
+def create(
     original: Callable[..., Any],
     session: Any,
     session_creator: Any,
@@ -113,7 +84,7 @@ def _without_checkpoint(creator: Any) -> Any:
     return creator
 
 
-def _run_monitored(original: Callable[..., Any], session: Any, *args: Any, **kwargs: Any) -> Any:
+def run_monitored(original: Callable[..., Any], session: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return original(session, *args, **kwargs)
     finally:
@@ -121,7 +92,7 @@ def _run_monitored(original: Callable[..., Any], session: Any, *args: Any, **kwa
             agreement.work.end()
 
 
-def _close(original: Callable[..., Any], session: Any, exception_type: Any = None) -> None:
+def close(original: Callable[..., Any], session: Any, exception_type: Any = None) -> None:
     try:
         _end(original, session, exception_type)
     finally:

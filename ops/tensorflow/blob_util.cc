@@ -55,11 +55,11 @@ std::string Expected::Describe() const {
 
 absl::Status RequestedShapes(InferenceContext* context) {
   std::vector<PartialTensorShape> shapes;
-  TF_RETURN_IF_ERROR(context->GetAttr("shapes", &shapes));
+  KUNGFU_RETURN_IF_ERROR(context->GetAttr("shapes", &shapes));
   for (int i = 0; i < context->num_outputs(); ++i) {
     tensorflow::shape_inference::ShapeHandle shape = context->Scalar();
     if (i < static_cast<int>(shapes.size())) {
-      TF_RETURN_IF_ERROR(context->MakeShapeFromPartialTensorShape(shapes[i], &shape));
+      KUNGFU_RETURN_IF_ERROR(context->MakeShapeFromPartialTensorShape(shapes[i], &shape));
     }
     context->set_output(i, shape);
   }

@@ -112,8 +112,8 @@ struct NormsKernel : AllReduceKernel {
   absl::Status Extend(OpKernelContext* context, kungfu_options* options,
                       std::function<absl::Status()>* finish) const override {
     Tensor *sent = nullptr, *received = nullptr;
-    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors(), TensorShape(), &sent));
-    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors() + 1, TensorShape(), &received));
+    KUNGFU_RETURN_IF_ERROR(context->allocate_output(num_tensors(), TensorShape(), &sent));
+    KUNGFU_RETURN_IF_ERROR(context->allocate_output(num_tensors() + 1, TensorShape(), &received));
     auto norms = std::make_shared<kungfu_norms>();
     norms->wanted = context->input(num_tensors() + 1).scalar<bool>()() ? 1 : 0;
     options->norms = norms.get();
@@ -200,7 +200,7 @@ REGISTER_OP("KungfuGroupAllReduce")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       tensorflow::shape_inference::ShapeHandle scalar;
-      TF_RETURN_IF_ERROR(context->WithRank(context->input(context->num_outputs()), 0, &scalar));
+      KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(context->num_outputs()), 0, &scalar));
       return SameShapes(context);
     })
     .Doc("The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them.");
@@ -225,7 +225,7 @@ REGISTER_OP("KungfuGroupAllReduceNorms")
       for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(i));
       for (int i = num_tensors; i < context->num_inputs(); ++i) {
         tensorflow::shape_inference::ShapeHandle scalar;
-        TF_RETURN_IF_ERROR(context->WithRank(context->input(i), 0, &scalar));
+        KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(i), 0, &scalar));
         context->set_output(i, scalar);
       }
       return absl::OkStatus();

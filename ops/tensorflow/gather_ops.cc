@@ -30,7 +30,7 @@ int64_t Sum(const Values& values) {
 // Output 1: how many rows of output 0 came from each rank.
 absl::Status SetLengths(OpKernelContext* context, const std::vector<int64_t>& lengths) {
   Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(context->allocate_output(1, TensorShape({static_cast<int64_t>(lengths.size())}), &output));
+  KUNGFU_RETURN_IF_ERROR(context->allocate_output(1, TensorShape({static_cast<int64_t>(lengths.size())}), &output));
   std::copy(lengths.begin(), lengths.end(), output->flat<int64_t>().data());
   return absl::OkStatus();
 }
@@ -41,7 +41,7 @@ absl::Status SetRows(OpKernelContext* context, const TensorShape& shape, uint64_
     return absl::InternalError(absl::StrCat(count, " elements for a result of shape ", shape.DebugString()));
   }
   Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(context->allocate_output(0, shape, &output));
+  KUNGFU_RETURN_IF_ERROR(context->allocate_output(0, shape, &output));
   *memory = output->data();
   return absl::OkStatus();
 }
@@ -106,14 +106,14 @@ class GatherKernel : public CollectiveKernel {
     const TensorShape& input = context->input(0).shape();
     std::vector<int64_t> lengths(counts.size(), 1);
     if (concat_) lengths = Rows(counts, input);
-    TF_RETURN_IF_ERROR(SetLengths(context, lengths));
+    KUNGFU_RETURN_IF_ERROR(SetLengths(context, lengths));
     return SetRows(context, ShapeOf(input, Sum(lengths)), Sum(counts), memory);
   }
 
   // Where there is no result there are no rows, and none of them came from anybody.
   absl::Status FillElsewhere(OpKernelContext* context, int size) const {
     if (context->mutable_output(0) != nullptr) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(size, 0)));
+    KUNGFU_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(size, 0)));
     void* memory;
     return SetRows(context, ShapeOf(context->input(0).shape(), 0), 0, &memory);
   }
@@ -165,7 +165,7 @@ class AllToAllKernel : public CollectiveKernel {
     call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
       const TensorShape& shape = context->input(0).shape();
       const std::vector<int64_t> lengths = Rows(counts, shape);
-      TF_RETURN_IF_ERROR(SetLengths(context, lengths));
+      KUNGFU_RETURN_IF_ERROR(SetLengths(context, lengths));
       return SetRows(context, WithRows(Sum(lengths), shape), Sum(counts), memory);
     };
     const kungfu_options options = Options(input.dtype(), digest, verdict);
@@ -201,21 +201,21 @@ class AllToAllKernel : public CollectiveKernel {
 // Of all_gather, gather and all_to_all: the second output has an element for each rank.
 absl::Status LengthsShape(InferenceContext* context) {
   tensorflow::shape_inference::ShapeHandle vector;
-  TF_RETURN_IF_ERROR(context->WithRank(context->input(1), 1, &vector));
+  KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(1), 1, &vector));
   context->set_output(1, context->Vector(context->UnknownDim()));
   return absl::OkStatus();
 }
 
 absl::Status GatheredShapes(InferenceContext* context) {
   bool concat;
-  TF_RETURN_IF_ERROR(context->GetAttr("concat", &concat));
-  TF_RETURN_IF_ERROR(LengthsShape(context));
+  KUNGFU_RETURN_IF_ERROR(context->GetAttr("concat", &concat));
+  KUNGFU_RETURN_IF_ERROR(LengthsShape(context));
   if (concat) {
     context->set_output(0, AnyRows(context));
     return absl::OkStatus();
   }
   tensorflow::shape_inference::ShapeHandle stacked;
-  TF_RETURN_IF_ERROR(context->Concatenate(context->Vector(context->UnknownDim()), context->input(0), &stacked));
+  KUNGFU_RETURN_IF_ERROR(context->Concatenate(context->Vector(context->UnknownDim()), context->input(0), &stacked));
   context->set_output(0, stacked);
   return absl::OkStatus();
 }
@@ -272,7 +272,7 @@ REGISTER_OP("KungfuAllToAll")
     .Attr("tag: string")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
-      TF_RETURN_IF_ERROR(LengthsShape(context));
+      KUNGFU_RETURN_IF_ERROR(LengthsShape(context));
       context->set_output(0, AnyRows(context));
       return absl::OkStatus();
     })

@@ -145,7 +145,7 @@ void Call::Begin(const std::function<uint64_t(void* arg)>& start) {
   const uint64_t operation = start(this);
   bool cancel;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     operation_ = operation;
     started_ = true;
     cancel = cancelled_;
@@ -156,7 +156,7 @@ void Call::Begin(const std::function<uint64_t(void* arg)>& start) {
 void Call::Cancel() {
   uint64_t operation;
   {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     cancelled_ = true;
     if (!started_) return;
     operation = operation_;

@@ -10,12 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "ops/c_api/kungfu.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -30,6 +29,12 @@ namespace kungfu::kernels {
 
 // The reductions, as the constraint of an op's attribute, in the order of kungfu_reduce_op.
 #define KUNGFU_REDUCTIONS "{'sum', 'mean', 'min', 'max', 'prod'}"
+
+// TensorFlow has one, too, under another name from version to version.
+#define KUNGFU_RETURN_IF_ERROR(...)                                    \
+  do {                                                                 \
+    if (absl::Status error = (__VA_ARGS__); !error.ok()) return error; \
+  } while (0)
 
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
@@ -103,10 +108,11 @@ class Call : public std::enable_shared_from_this<Call> {
   std::shared_ptr<Call> self_;  // while the core holds `arg`
   std::atomic<bool> complete_{false};
 
-  absl::Mutex mu_;
-  uint64_t operation_ ABSL_GUARDED_BY(mu_) = 0;  // valid if started_
-  bool started_ ABSL_GUARDED_BY(mu_) = false;
-  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::mutex mu_;
+  // Guarded by mu_.
+  uint64_t operation_ = 0;  // valid if started_
+  bool started_ = false;
+  bool cancelled_ = false;
 };
 
 // A kernel that runs one operation of the core, with the attributes that all of them have: `tag`, the name that is

@@ -9,6 +9,7 @@
 #include "ops/c_api/kungfu_monitor.h"
 #include "ops/tensorflow/kernel_util.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/util/work_sharder.h"
 
 namespace kungfu::kernels {
 namespace {
@@ -131,8 +132,8 @@ class SquaredNormKernel : public OpKernel {
     const auto add = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) sums[i] = kungfu_squared_norm(pieces[i].data, pieces[i].count, dtype);
     };
-    auto* const workers = context->device()->tensorflow_cpu_worker_threads()->workers;
-    workers->ParallelFor(static_cast<int64_t>(pieces.size()), kPiece, add);
+    const auto& pool = *context->device()->tensorflow_cpu_worker_threads();
+    tensorflow::Shard(pool.num_threads, pool.workers, static_cast<int64_t>(pieces.size()), kPiece, add);
     *norm = std::accumulate(sums.begin(), sums.end(), 0.0);
   }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,14 +30,14 @@ class Prefetch {
   }
 
   void SetOperation(uint64_t operation) {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     operation_ = operation;
   }
 
   void Cancel() {
     uint64_t operation;
     {
-      absl::MutexLock lock(&mu_);
+      const std::lock_guard<std::mutex> lock(mu_);
       operation = operation_;
     }
     kungfu_cancel(operation, 0, "");
@@ -45,7 +46,7 @@ class Prefetch {
   // Calls `then` once with how it has ended: now, if it has.
   void Await(std::function<void(const absl::Status&)> then) {
     {
-      absl::MutexLock lock(&mu_);
+      const std::lock_guard<std::mutex> lock(mu_);
       if (!done_) {
         then_ = std::move(then);
         return;
@@ -58,7 +59,7 @@ class Prefetch {
   void Finish(absl::Status status) {
     std::function<void(const absl::Status&)> then;
     {
-      absl::MutexLock lock(&mu_);
+      const std::lock_guard<std::mutex> lock(mu_);
       status_ = std::move(status);
       done_ = true;
       then = std::move(then_);
@@ -66,10 +67,11 @@ class Prefetch {
     if (then) then(status_);
   }
 
-  absl::Mutex mu_;
-  uint64_t operation_ ABSL_GUARDED_BY(mu_) = 0;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;
-  std::function<void(const absl::Status&)> then_ ABSL_GUARDED_BY(mu_);
+  std::mutex mu_;
+  // Guarded by mu_.
+  uint64_t operation_ = 0;
+  bool done_ = false;
+  std::function<void(const absl::Status&)> then_;
   absl::Status status_;  // does not change once done_
 };
 
@@ -84,13 +86,13 @@ class Prefetches {
 
   // Returns false if there is one already.
   bool Add(const std::string& tag, std::shared_ptr<Prefetch> prefetch) {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     return by_tag_.emplace(tag, std::move(prefetch)).second;
   }
 
   // Null if there is none.
   std::shared_ptr<Prefetch> Take(const std::string& tag) {
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     const auto it = by_tag_.find(tag);
     if (it == by_tag_.end()) return nullptr;
     std::shared_ptr<Prefetch> prefetch = std::move(it->second);
@@ -101,7 +103,7 @@ class Prefetches {
   // Takes all whose tags begin so.
   std::vector<std::shared_ptr<Prefetch>> TakeAll(const std::string& prefix) {
     std::vector<std::shared_ptr<Prefetch>> taken;
-    absl::MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     for (auto it = by_tag_.lower_bound(prefix); it != by_tag_.end() && absl::StartsWith(it->first, prefix);) {
       taken.push_back(std::move(it->second));
       it = by_tag_.erase(it);
@@ -110,8 +112,8 @@ class Prefetches {
   }
 
  private:
-  absl::Mutex mu_;
-  std::map<std::string, std::shared_ptr<Prefetch>> by_tag_ ABSL_GUARDED_BY(mu_);
+  std::mutex mu_;
+  std::map<std::string, std::shared_ptr<Prefetch>> by_tag_;  // guarded by mu_
 };
 
 class PrefetchKernel : public OpKernel {

@@ -16,10 +16,10 @@ from typing import Any
 import keras
 
 from kungfu_tf import _keras
-from kungfu_tf._replace import replace
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.keras3 import Keras3Optimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
+from kungfu_tf.upstream.patches import replace
 
 WHOLE = os.environ["KUNGFU_TEST_WRAP"] == "whole"
 

@@ -1,0 +1,90 @@
+"""What is patched in Keras, once an optimizer is wrapped or a callback of ours is made.
+
+For a model that is trained without us, and in a process that is alone, all do what they did. What
+is public leads to what is private: a method is patched in the class of `keras.Model` that defines
+it, whatever that is called.
+"""
+
+from __future__ import annotations
+
+from kungfu_tf import _keras, peer
+from kungfu_tf.fit import compilation, forgotten, progress, replaced, trackers
+from kungfu_tf.fit.on_batch import train_on_batch
+from kungfu_tf.upstream import patches
+from kungfu_tf.upstream.patches import Owner, Patch, class_used_by, defining
+
+
+def install() -> None:
+    """Patches the Keras packages that are imported, once.
+
+    Raises:
+        UnsupportedVersionError: One of them lacks what is needed.
+    """
+    for package in _keras.packages():
+        table = KERAS_3 if package.generation == 3 else KERAS_2
+        patches.install(table, package, package.title, is_single_process=peer.alone)
+
+
+_MODEL = Owner("Model", lambda keras, name: defining(keras.module.Model, name))
+_OPTIMIZER = Owner("Optimizer", lambda keras, name: keras.module.optimizers.Optimizer)
+_MEAN = Owner("metrics.Mean", lambda keras, name: keras.module.metrics.Mean)
+_PROGRESS = Owner("ProgbarLogger", lambda keras, name: keras.module.callbacks.ProgbarLogger)
+_ITERATOR = Owner(
+    "EpochIterator",
+    lambda keras, name: class_used_by(keras.module.Model.fit, "catch_stop_iteration"),
+)
+_LOSS = Owner("losses.loss", lambda keras, name: keras.private("losses.loss"))
+_HANDLER = Owner(
+    "DataHandler", lambda keras, name: keras.private("engine.data_adapter").DataHandler
+)
+_LOSSES_UTILS = Owner("losses_utils", lambda keras, name: keras.private("utils.losses_utils"))
+
+_METRICS = "metrics are those of all peers"
+_NO_XLA = 'jit_compile="auto" leaves out XLA, which cannot compile collectives'
+_WEIGHTS = "a warning of losses that are no means over samples"
+_NUMBER_OF_STEPS = "the progress bar shows the number of steps of each epoch"
+
+_BOTH = (
+    Patch(_MODEL, "fit", replaced.fit, "training on all peers"),
+    Patch(_MODEL, "train_on_batch", train_on_batch, "all peers begin with equal variables"),
+    Patch(_MODEL, "evaluate", replaced.evaluate, "validation of the peers' average"),
+    Patch(_MODEL, "predict", replaced.predict, "a callback may predict on one peer"),
+    Patch(_PROGRESS, "on_epoch_begin", progress.begin_epoch, _NUMBER_OF_STEPS, is_needed=False),
+    Patch(_PROGRESS, "_finalize_progbar", progress.finish, _NUMBER_OF_STEPS, is_needed=False),
+)
+
+KERAS_3 = (
+    *_BOTH,
+    Patch(_MODEL, "_flatten_layers", None, "moving statistics are averaged"),
+    Patch(_OPTIMIZER, "_clip_gradients", None, "gathered gradients are exchanged at each update"),
+    Patch(_OPTIMIZER, "_backend_update_step", None, "algorithms work around an update"),
+    Patch(_MODEL, "_get_metrics_result_or_logs", replaced.results, _METRICS),
+    Patch(_MEAN, "update_state", trackers.update_mean, "a batch's loss counts by its samples"),
+    Patch(_ITERATOR, "__init__", replaced.make_epoch_iterator, "as many steps on all peers"),
+    Patch(_MODEL, "compile", compilation.compile_model, _NO_XLA, is_needed=False),
+    Patch(
+        *(_MODEL, "compile_from_config", compilation.compile_from_config, _NO_XLA), is_needed=False
+    ),
+    Patch(_MODEL, "_resolve_auto_jit_compile", compilation.auto, _NO_XLA, is_needed=False),
+    Patch(
+        *(_MODEL, "make_train_function", compilation.make_train_function, _NO_XLA), is_needed=False
+    ),
+    Patch(
+        *(_LOSS, "reduce_weighted_values", forgotten.reduce_weighted_values, _WEIGHTS),
+        is_needed=False,
+    ),
+)
+
+KERAS_2 = (
+    *_BOTH,
+    Patch(_MODEL, "_validate_and_get_metrics_result", replaced.results, _METRICS),
+    Patch(
+        *(_MODEL, "_maybe_load_initial_counters_from_ckpt", replaced.first_epoch_and_step),
+        "all peers begin at the step of rank 0's backup",
+    ),
+    Patch(
+        *(_HANDLER, "_configure_dataset_and_inferred_steps", replaced.configure_dataset),
+        "as many steps on all peers",
+    ),
+    Patch(_LOSSES_UTILS, "apply_valid_mask", forgotten.apply_valid_mask, _WEIGHTS, is_needed=False),
+)

@@ -1,0 +1,52 @@
+"""The versions of Keras and TensorFlow that are supported, and the error for any other."""
+
+from __future__ import annotations
+
+from kungfu_tf import errors
+
+OLDEST_KERAS_3 = (3, 3)
+OLDEST_KERAS_2 = (2, 15)
+OLDEST_TENSORFLOW = (2, 15)
+
+SUPPORTED = "TensorFlow 2.15 to 2.21, with Keras 3.3 to 3.15, Keras 2.15 or tf-keras 2.16 to 2.21"
+
+
+def check_keras(package: str, version: str) -> None:
+    """Sees whether this Keras is one that can be trained with.
+
+    Args:
+        package: Its name, "keras" or "tf_keras".
+        version: What it says, such as "3.15.1" or "3.16.0.dev2026102704".
+
+    Raises:
+        UnsupportedVersionError: It is too old.
+    """
+    found = major_and_minor(version)
+    oldest = OLDEST_KERAS_3 if found[0] >= 3 else OLDEST_KERAS_2
+    if found < oldest:
+        raise unsupported(f"{package} {version}", f"it is older than {oldest[0]}.{oldest[1]}")
+
+
+def check_tensorflow(version: str) -> None:
+    """Sees whether there can be an op library for this TensorFlow.
+
+    Raises:
+        UnsupportedVersionError: It is too old.
+    """
+    oldest = OLDEST_TENSORFLOW
+    if major_and_minor(version) < oldest:
+        raise unsupported(f"TensorFlow {version}", f"it is older than {oldest[0]}.{oldest[1]}")
+
+
+def unsupported(found: str, why: str) -> errors.UnsupportedVersionError:
+    """The error that names the version found, the reason, and the versions that work."""
+    return errors.UnsupportedVersionError(
+        f"{found} cannot be used with kungfu_tf: {why}. Supported are {SUPPORTED}. Install one of "
+        "these, or a kungfu_tf that supports it"
+    )
+
+
+def major_and_minor(version: str) -> tuple[int, int]:
+    """(3, 16) of "3.16.0.dev2026102704"."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)

@@ -1,0 +1,211 @@
+"""Tries the programs beside this file on the versions that README promises, and prints a table.
+
+    make test-versions                                 the whole matrix, an hour
+    make test-versions KERAS=3.8 TF=2.18 PYTHON=3.12   the rows of it that fit
+    make test-versions-slice                           what is run with each change
+
+Exit code 1 if a released version fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import environments
+import rows
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+TOGETHER = (
+    *("readme", "tape", "steps_per_execution", "train_step", "uneven", "metrics"),
+    *("callbacks", "saving", "averaging", "loss_scale"),
+)
+ALL = (*TOGETHER, "elastic", "info")
+TIMEOUT = 300.0  # seconds for one job
+VERSIONS = (
+    "import platform, numpy, tensorflow as tf;"
+    "print(platform.python_version(), tf.__version__, tf.keras.__version__, numpy.__version__)"
+)
+
+
+@dataclasses.dataclass
+class Result:
+    """What came of one row.
+
+    Attributes:
+        row: Which.
+        versions: Of Python, TensorFlow, Keras and NumPy, as they say themselves.
+        failed: For each program that failed, or was not tried, why.
+        digests: Of the weights that each program has trained, and of plain Keras'.
+        seconds: How long it took, without what was installed.
+    """
+
+    row: rows.Row
+    versions: list[str] = dataclasses.field(default_factory=list)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
+    digests: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keras", default="", help="of Keras: 3.8, nightly or legacy")
+    parser.add_argument("--tensorflow", default="")
+    parser.add_argument("--python", default="")
+    parser.add_argument("--slice", action="store_true", help="what is run with each change")
+    parser.add_argument("--page", type=Path, help="where the table goes as well, as a page")
+    options = parser.parse_args()
+    wanted = [
+        row
+        for row in (rows.SLICE if options.slice else rows.MATRIX)
+        if row.matches(options.keras, options.tensorflow, options.python)
+    ]
+    if not wanted:
+        parser.error("no row of the matrix fits")
+    results = []
+    for row in wanted:
+        results.append(attempt(row))
+        print(line(results[-1], results), flush=True)
+        for program, why in results[-1].failed.items():
+            print(f"    {program}: {why}", flush=True)
+    if options.page:
+        options.page.write_text(page(results))
+    refusal = attempt_the_unsupported()
+    unexpected = [result for result in results if result.failed and not result.row.may_fail]
+    for result in results:
+        if result.failed and result.row.may_fail:
+            print(f"NIGHTLY FAILS: {line(result, results)}", flush=True)
+    print(f"Keras {rows.TOO_OLD.keras}: {refusal or 'NOT REFUSED'}")
+    failed = len(unexpected) + (not refusal)
+    print(f"{len(results) + 1 - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def attempt_the_unsupported() -> str | None:
+    """What the README's program says with a Keras that is too old; None if it trains."""
+    python, variables = environments.prepare(rows.TOO_OLD)
+    code, output = Job(python, variables).launch("-np", "2", program="readme")
+    said = re.search(r"UnsupportedVersionError: (keras 3\.2\.1 cannot be used with .*)", output)
+    return said[1] if said and code != 0 and "Epoch 1" not in output else None
+
+
+def attempt(row: rows.Row) -> Result:
+    """Runs all programs on `row`."""
+    result = Result(row)
+    try:
+        python, variables = environments.prepare(row)
+    except (environments.Unavailable, subprocess.SubprocessError) as error:
+        result.failed = dict.fromkeys(ALL, str(error))
+        return result
+    job = Job(python, variables)
+    result.versions = job.run("-c", VERSIONS)[1].split()[-4:]
+    begin = time.monotonic()
+    waiting = list(TOGETHER)
+    while waiting:
+        code, output = job.launch("-np", "2", program="all", arguments=waiting)
+        passed = re.findall(r"passed (\w+)", output)
+        waiting = waiting[len(passed) :]
+        for name, ours, plain in re.findall(r"digest (\w+) (\w+) (\w+)", output):
+            result.digests[name] = ours, plain
+        if waiting and code != 0:
+            result.failed[waiting.pop(0)] = cause(output)
+    code, output = job.launch("-w", "-np", "1", "-H", "127.0.0.1:2", program="elastic")
+    if code != 0 or "passed elastic" not in output:
+        result.failed["elastic"] = cause(output)
+    code, output = job.run("-m", "kungfu_tf.info")
+    if code != 0 or result.versions[2] not in output:
+        result.failed["info"] = cause(output)
+    result.seconds = time.monotonic() - begin
+    return result
+
+
+@dataclasses.dataclass
+class Job:
+    """How programs are run on one row."""
+
+    python: Path
+    variables: dict[str, str]
+
+    def run(self, *arguments: str | Path) -> tuple[int, str]:
+        """The exit code and the output of the interpreter."""
+        environ = {**environments.os.environ, **self.variables}
+        with tempfile.TemporaryDirectory() as here:
+            try:
+                done = subprocess.run(
+                    [self.python, *arguments],
+                    cwd=here,
+                    env={**environ, "TMPDIR": here},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    timeout=TIMEOUT,
+                )
+            except subprocess.TimeoutExpired as error:
+                return 124, f"{(error.stdout or b'').decode()}\nTimeoutError: after {TIMEOUT:g} s"
+        return done.returncode, done.stdout
+
+    def launch(self, *flags: str, program: str, arguments: list[str] = []) -> tuple[int, str]:  # noqa: B006
+        """The same of a job of peers."""
+        file = PROGRAMS / f"{program}.py"
+        return self.run("-m", "kungfu_tf.launcher", *flags, self.python, file, *arguments)
+
+
+def cause(output: str) -> str:
+    """The line that says it: of the first error that somebody raised."""
+    errors = re.findall(r"^.*?((?:\w+\.)*\w*(?:Error|Exception)\b.*)$", output, re.MULTILINE)
+    return (errors or output.strip().splitlines()[-1:] or ["no output"])[0][:300]
+
+
+def line(result: Result, results: list[Result]) -> str:
+    """A row of the table of `results`."""
+    python, tensorflow, keras, numpy = result.versions or ["?"] * 4
+    if result.row.keras == rows.LEGACY:
+        keras = f"{keras} (legacy)"
+    marks = ["no" if program in result.failed else "yes" for program in ALL]
+    cells = [keras, tensorflow, python, numpy, *marks, bits(result, results)]
+    return f"| {' | '.join(cells)} |"
+
+
+def bits(result: Result, results: list[Result]) -> str:
+    """Of the programs that plain Keras trains to the same bits as with the first row that passed:
+    how many we do, too."""
+    first = next((other for other in results if not other.failed), result)
+    pairs = [
+        (result.digests[name], first.digests[name])
+        for name in result.digests
+        if name in first.digests
+    ]
+    same = [ours == right for (ours, plain), (right, expected) in pairs if plain == expected]
+    return f"{sum(same)} of {len(same)}" if same else "Keras differs"
+
+
+def page(results: list[Result]) -> str:
+    """The table, for the documentation."""
+    heads = ["Keras", "TensorFlow", "Python", "NumPy", *ALL, "same bits"]
+    day = datetime.date.today().isoformat()
+    return "\n".join(
+        [
+            "# Tested versions",
+            "",
+            f"`make test-versions` made this table on {day}. Each column is a program in",
+            "`tests/versions/programs/`, run by two processes. It compares what they train with",
+            "plain Keras in one process. The last column is about bits: of the programs that plain",
+            "Keras trains to the weights of the first row, bit by bit, how many kungfu_tf does.",
+            "",
+            f"| {' | '.join(heads)} |",
+            f"|{'---|' * len(heads)}",
+            *(line(result, results) for result in results),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
