@@ -58,6 +58,8 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
         assert isinstance(part, str)
         if part.lstrip().startswith("|"):
             yield from ((number, cell) for cell in _plain(part).split("|"))
+        elif part.startswith("#"):
+            yield number, _plain(part)
         else:
             began = began if block else number
             block.append(_BEGINS_A_BLOCK.sub("", part))

@@ -51,8 +51,8 @@ def variables(given: Iterable[_environment.Variable]) -> str:
 
 
 def changes(text: str) -> str:
-    """The changelog without its title."""
-    return text.partition("\n")[2]
+    """The changelog without its title, for a page of docs/project/."""
+    return text.partition("\n")[2].replace("](docs/project/", "](")
 
 
 def _default(variable: _environment.Variable) -> str:
