@@ -16,6 +16,8 @@ help:
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
+	@echo 'make wheels   one wheel for x86-64, with op libraries for all TensorFlows, into dist/'
+	@echo 'make test-wheels  the wheel with each TensorFlow, in environments without a compiler'
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis, deprecated calls of TensorFlow'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
@@ -90,6 +92,15 @@ $(LIB)/libkungfu_ops-2.21.so: $(KERNELS) $(TF_2_21)/.ready | core
 $(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
 	$(TF_2_15)/bin/python setup.py --quiet build_ops
 	@touch $@
+
+# A download of 1.7 GB. What is needed of it, headers and a library for each TensorFlow, stays in build/wheels: 1.8 GB.
+.PHONY: wheels test-wheels
+wheels: $(TF_2_21)/.ready
+	rm -f dist/kungfu_tf-*.whl
+	$(TF_2_21)/bin/python wheels/build.py
+
+test-wheels: wheels
+	$(TF_2_21)/bin/python tests/wheels/run.py dist/kungfu_tf-*.whl
 
 # -- Tests ----------------------------------------------------------------------------------------------------------
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
