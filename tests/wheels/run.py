@@ -1,6 +1,6 @@
 """`make test-wheels`: the wheel with each TensorFlow, in fresh environments without a compiler.
 
-    python tests/wheels/run.py dist/kungfu_tf-0.1.0-py3-none-manylinux_2_17_x86_64.whl
+    python tests/wheels/run.py dist/kungfu_tf-*.whl [VERSION OF TENSORFLOW...]
 
 Prints the table of docs/project/wheels.md. An environment takes 2 GB while it is tried. Exits with
 1 if a row fails.
@@ -18,13 +18,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "wheels"))
+import symbols
+import tensorflows
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "keras_mnist.py"
 TIMEOUT = 1800.0  # seconds for one command: TensorFlow is a download of 250 MB
-
-sys.path.append(str(ROOT / "wheels"))
-import symbols  # noqa: E402
-import tensorflows  # noqa: E402
 
 # Each TensorFlow, and each Python at least once: (TensorFlow, Python).
 ROWS = (
@@ -40,7 +40,7 @@ ROWS = (
 SETS = ("GLIBC", "GLIBCXX", "CXXABI")
 QUERY = """
 import json, keras, tensorflow as tf
-print(json.dumps([tf.sysconfig.get_compile_flags(), tf.sysconfig.get_lib(), tf.keras.__version__]))
+print(json.dumps([tf.sysconfig.get_compile_flags(), tf.sysconfig.get_lib(), keras.__version__]))
 """
 
 
@@ -86,7 +86,7 @@ class Environment:
 
 
 def main() -> int:
-    wheel = Path(sys.argv[1]).resolve()
+    wheel, wanted = Path(sys.argv[1]).resolve(), sys.argv[2:]
     print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     print(
         "| TensorFlow | Keras | Python | newest that TensorFlow needs | that we need | accuracy |"
@@ -94,12 +94,15 @@ def main() -> int:
     print(f"|{'---|' * 6}", flush=True)
     failed = 0
     for tensorflow, python in ROWS:
+        if wanted and tensorflow not in wanted:
+            continue
         with tempfile.TemporaryDirectory(prefix="kungfu-wheel-") as scratch:
             try:
                 cells = attempt(wheel, tensorflow, python, Path(scratch))
             except Failed as failure:
-                cells = [f"FAILED: {failure}"]
+                cells = ["?", python, "?", "?", "FAILED"]
                 failed += 1
+                print(f"{tensorflow}: {failure}", file=sys.stderr, flush=True)
         print(f"| {' | '.join([tensorflow, *cells])} |", flush=True)
     return 1 if failed else 0
 
