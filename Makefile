@@ -14,6 +14,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:
 	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
+	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
 	@echo 'make wheels   one wheel for x86-64, with op libraries for all TensorFlows, into dist/'
@@ -30,7 +31,9 @@ help:
 first_python = $(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
   $$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(1)))' 2>/dev/null \
     && { command -v $$python; break; }; done)
-PYTHON := $(or $(PYTHON),$(call first_python,13))
+# A version, as in `make test-versions PYTHON=3.12`, says which rows to try, and no interpreter.
+PYTHON_VERSION := $(filter 3.%,$(PYTHON))
+override PYTHON := $(or $(filter-out 3.%,$(PYTHON)),$(call first_python,13))
 PYTHON_TF_2_15 := $(or $(PYTHON_TF_2_15),$(call first_python,11))
 
 TF_2_21 := .venv/tf-2.21
@@ -169,6 +172,15 @@ ifneq ($(PYTHON_TF_2_15),)
 else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif
+
+# What README promises about versions: an hour, and 20 GB of environments. The slice is what CI runs.
+.PHONY: test-versions test-versions-slice
+versions = $(TF_2_21)/bin/python tests/versions/run.py
+test-versions: build
+	$(versions) --keras '$(KERAS)' --tensorflow '$(TF)' --python '$(PYTHON_VERSION)' $(VERSIONS_ARGS)
+
+test-versions-slice: build
+	$(versions) --slice
 
 # -- Lint -----------------------------------------------------------------------------------------------------------
 

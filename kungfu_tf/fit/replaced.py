@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -146,8 +147,26 @@ def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **k
             executions.fit_the_data(fit, self, self.steps_per_epoch or data.num_batches)
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
-            self._interrupted_warning = lambda: None  # that an epoch has ended is no surprise
+            self.catch_stop_iteration = _without_surprise(self, self.catch_stop_iteration)
     self._distributed_dataset = _in_passes(self._distributed_dataset, data)
+
+
+def _without_surprise(
+    iterator: Any, catch: Callable[[], contextlib.AbstractContextManager[None]]
+) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Keras' end of an epoch, without its warning: nobody knew the number of batches."""
+
+    @contextlib.contextmanager
+    def catch_quietly() -> Iterator[None]:
+        try:
+            yield
+            iterator.tf_sync()
+        except (StopIteration, tf.errors.OutOfRangeError):
+            with warnings.catch_warnings(), catch():
+                warnings.simplefilter("ignore")
+                raise
+
+    return catch_quietly
 
 
 def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:

@@ -59,9 +59,13 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         theirs = self._kungfu_exchange(
             _without_values(grads, variables),
             [_keras.native(v) for v in variables],
-            self.iterations,
+            self._kungfu_step(),
         )
         return _with_values(theirs, grads, variables)
+
+    def _kungfu_step(self) -> Any:
+        """The number of updates before, as TensorFlow has it; computed where gradients gather."""
+        return getattr(self.iterations, "value", self.iterations)
 
     @contextlib.contextmanager
     def kungfu_exchanged(self) -> Iterator[None]:

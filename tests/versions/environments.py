@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from rows import LEGACY, MAIN_PYTHON, NEWEST_TENSORFLOW, NIGHTLY, Row
+from rows import LEGACY, MAIN_PYTHON, NEWEST_TENSORFLOW, NIGHTLY, OWN_KERAS_2, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 VENVS = ROOT / ".venv"
@@ -40,7 +40,8 @@ def prepare(row: Row) -> tuple[Path, dict[str, str]]:
         "TF_ENABLE_ONEDNN_OPTS": "0",  # its sums depend on the processor
     }
     if row.keras == LEGACY:
-        variables["TF_USE_LEGACY_KERAS"] = "1"
+        if row.tensorflow != OWN_KERAS_2:
+            variables["TF_USE_LEGACY_KERAS"] = "1"
     elif row.keras == NIGHTLY:
         path.insert(0, str(_folder(python, "keras", NIGHTLY, "--pre", "keras-nightly")))
     else:
@@ -54,7 +55,7 @@ def prepare(row: Row) -> tuple[Path, dict[str, str]]:
 def _interpreter(row: Row) -> Path:
     """That of the environment of Python and TensorFlow."""
     name = f"tf-{row.tensorflow}-python-{row.python}"
-    known = {NEWEST_TENSORFLOW: "tf-2.21", "2.15.1": "tf-2.15"}.get(row.tensorflow)
+    known = {NEWEST_TENSORFLOW: "tf-2.21", OWN_KERAS_2: "tf-2.15"}.get(row.tensorflow)
     ready = VENVS / (known or "") / ".ready"
     if known and ready.exists() and row.python == MAIN_PYTHON:
         return VENVS / known / "bin" / "python"
@@ -67,7 +68,7 @@ def _interpreter(row: Row) -> Path:
         raise Unavailable(f"no python{row.python} is on the PATH")
     _run(base, "-m", "venv", "--clear", environment)
     _run(python, "-m", "pip", "install", *_requirements(row))
-    if row.tensorflow not in (NIGHTLY, "2.15.1"):  # it asks for another build of TensorFlow
+    if row.tensorflow not in (NIGHTLY, OWN_KERAS_2):  # it asks for another build of TensorFlow
         _run(python, "-m", "pip", "install", "--no-deps", f"tf_keras=={_minor(row.tensorflow)}.*")
     (environment / ".ready").touch()
     return python

@@ -10,6 +10,8 @@ NEWEST_TENSORFLOW = "2.21.0"
 NEWEST_KERAS = "3.15.1"
 LEGACY = "legacy"
 """Keras 2: TensorFlow 2.15's own, and tf-keras with later ones."""
+OWN_KERAS_2 = "2.15.1"
+"""The TensorFlow that has Keras 2."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +71,12 @@ def with_newest_tensorflow(keras: str) -> Row:
 
 MATRIX = (
     *(with_newest_tensorflow(keras) for keras in KERAS),
-    Row(LEGACY, "2.15.1"),
+    Row(LEGACY, OWN_KERAS_2),
     *(Row(keras, tensorflow) for tensorflow, keras in TENSORFLOW.items()),
     *(Row(NEWEST_KERAS, tensorflow) for tensorflow in TENSORFLOW),
     *(Row(LEGACY, tensorflow) for tensorflow in (*TENSORFLOW, NEWEST_TENSORFLOW)),
     Row("3.12.4", python="3.10"),
-    Row(LEGACY, "2.15.1", python="3.10"),
+    Row(LEGACY, OWN_KERAS_2, python="3.10"),
     Row(NEWEST_KERAS, python="3.12"),
     Row(NEWEST_KERAS, python="3.13"),
     Row(NEWEST_KERAS, numpy=OLD_NUMPY),
@@ -82,6 +84,9 @@ MATRIX = (
     Row(NEWEST_KERAS, NIGHTLY),
     Row(NIGHTLY, NIGHTLY),
 )
+
+# Is refused, in one sentence, before anything is trained.
+TOO_OLD = Row("3.2.1", numpy=OLD_NUMPY)
 
 # What is run with each change: the oldest, a middle one, Python 3.10's newest, and the newest.
 SLICE = tuple(map(with_newest_tensorflow, ("3.3.3", "3.8.0", "3.12.4", NEWEST_KERAS)))

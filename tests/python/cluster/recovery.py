@@ -55,7 +55,7 @@ def by_epochs() -> None:
         Dies("fit", 0, 2, 0),
     ]
     model.fit(x, x[:, :1], batch_size=8, epochs=4, verbose=0, callbacks=callbacks)
-    print("done", int(model.optimizer.iterations), flush=True)
+    print("done", int(model.optimizer.iterations.numpy()), flush=True)
 
 
 def by_samples() -> None:
@@ -72,7 +72,7 @@ def by_samples() -> None:
             expected.train_on_batch(x[samples], x[samples, :1])
     for mine, theirs in zip(model.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
-    print("done", int(model.optimizer.iterations), flush=True)
+    print("done", int(model.optimizer.iterations.numpy()), flush=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def main() -> None:
             wait_until_gone(rank)
         for _ in range(2 * STEPS):
             model.train_on_batch(x, x[:, :1])
-    print("steps", int(model.optimizer.iterations), flush=True)
+    print("steps", int(model.optimizer.iterations.numpy()), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from harness.launch import environment
 
+from kungfu_tf.info import tensorflow_version
 from tests import ports
 
 FOLDER = Path(__file__).parent
@@ -35,7 +35,7 @@ ENDS = {
 # Each where it says something new.
 PROGRAMS = ["elastic_fit.py"]
 BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
-IS_KERAS_2 = importlib.metadata.version("keras").startswith("2.15")
+IS_KERAS_2 = tensorflow_version().startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
     of_both = ["context", "loop", "meanwhile", "pairs", "saves"]

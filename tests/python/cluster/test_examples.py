@@ -5,7 +5,6 @@ Those that change their size begin and end with one.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import subprocess
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from kungfu_tf.info import tensorflow_version
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
@@ -49,7 +50,7 @@ SOURCES_OF_DATA = {"austen.py", "debian.py", "fashion_mnist.py"}
 DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/test_demo.py
 # Not all say something new of an older Keras.
 EVERYDAY = "keras_everyday.py"
-if importlib.metadata.version("keras").startswith("2.15"):
+if tensorflow_version().startswith("2.15"):
     ARGUMENTS = {
         EVERYDAY: ARGUMENTS[EVERYDAY],
         "estimator_mnist.py": ["--steps", "8"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import subprocess
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from kungfu_tf.info import tensorflow_version
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = Path(__file__).with_name("programs")
@@ -22,7 +23,7 @@ ENVIRONMENT = {
     "TF_NUM_INTRAOP_THREADS": "1",
 }
 # Each runs where most can go wrong: what TensorFlow 1 had, and Keras 3.
-HAS_TF1 = importlib.metadata.version("keras").startswith("2.15")
+HAS_TF1 = tensorflow_version().startswith("2.15")
 RUN = [p.name for p in PROGRAMS.glob("tf*.py") if p.name.startswith("tf1_") == HAS_TF1]
 # Each with what KungFu's own programs take it for.
 OPTIMIZERS = ("sync-sgd", "async-sgd", "sma")

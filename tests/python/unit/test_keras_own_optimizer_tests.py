@@ -31,7 +31,7 @@ def run(arguments: list[str], which: str, report: Path) -> dict[str, Any]:
             "CUDA_VISIBLE_DEVICES": "",
             "KUNGFU_TEST_REPORT": str(report),
             "KUNGFU_TEST_WRAP": which,
-            "PYTHONPATH": os.pathsep.join([str(here.parents[2]), str(here)]),
+            "PYTHONPATH": os.pathsep.join([*sys.path, str(here)]),
         },
         capture_output=True,
         text=True,
@@ -42,7 +42,10 @@ def run(arguments: list[str], which: str, report: Path) -> dict[str, Any]:
     return json.loads(report.read_text())
 
 
-if PACKAGE.generation == 3:
+MODULES = ["loss_scale_optimizer", "multi_optimizer"]  # that delegate
+FILES = [file for name in MODULES if (file := OPTIMIZERS / f"{name}_test.py").exists()]
+
+if FILES:
 
     def test_with_every_optimizer_wrapped(tmp_path):
         report = run([str(OPTIMIZERS)], "parts", tmp_path / "report")
@@ -53,15 +56,13 @@ if PACKAGE.generation == 3:
         assert report["exchanges"] > 500
 
     def test_with_optimizers_that_delegate_wrapped_as_a_whole(tmp_path):
-        modules = ["loss_scale_optimizer", "multi_optimizer"]
-        files = [str(OPTIMIZERS / f"{module}_test.py") for module in modules]
-        report = run(files, "whole", tmp_path / "report")
+        report = run([str(file) for file in FILES], "whole", tmp_path / "report")
         assert report["by plain optimizers"] == []
-        assert report["updates"] > 20
-        assert report["exchanges"] > 20
+        assert report["updates"] > 10
+        assert report["exchanges"] > 10
 
 else:
 
     def test_its_wheel_has_none():
-        """One that brings them is to be tested as Keras 3's is."""
+        """Those of Keras 2, and of some versions of Keras 3, bring none."""
         assert list(OPTIMIZERS.rglob("*_test.py")) == []

@@ -146,7 +146,10 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         for gradient in (1.0, 2.0, 6.0, 3.0):
             step(tf.constant([gradient]))
         np.testing.assert_array_equal(variable, [-2.0])
-        assert optimizer.kungfu_algorithm.given == [1]
+        # Before 3.5 Keras clips each gradient, and so each is exchanged; a function is traced once.
+        [package] = [p for p in _keras.packages() if p.module.Model is keras.Model]
+        each = mode == "eager" and package.version < (3, 5)
+        assert optimizer.kungfu_algorithm.given == ([1, 1, 1, 1] if each else [1])
 
     def test_new_values_are_not_gradients():
         """What quantised layers give as the gradient of a scale is its next value."""
@@ -158,12 +161,14 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         np.testing.assert_array_equal(weight, [-1.0])
         assert optimizer.kungfu_algorithm.given == [1]
 
-    def test_of_several_optimizers_the_outermost_is_wrapped():
-        optimizer = keras.optimizers.MultiOptimizer(
-            keras.optimizers.OptimizerMap(keras.optimizers.SGD(1.0))
-        )
-        assert apply(wrap(optimizer, Count), 2.0, 3.0) == -4.0
-        assert optimizer.kungfu_algorithm.given == [1, 1]
+    if hasattr(keras.optimizers, "MultiOptimizer"):  # from Keras 3.13 on
+
+        def test_of_several_optimizers_the_outermost_is_wrapped():
+            optimizer = keras.optimizers.MultiOptimizer(
+                keras.optimizers.OptimizerMap(keras.optimizers.SGD(1.0))
+            )
+            assert apply(wrap(optimizer, Count), 2.0, 3.0) == -4.0
+            assert optimizer.kungfu_algorithm.given == [1, 1]
 
     @pytest.mark.parametrize("outside", [True, False])
     def test_loss_scale_looks_at_what_was_exchanged(outside):
@@ -189,7 +194,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         model.compile(optimizer, "mse", run_eagerly=True)
         assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
         model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, epochs=3, verbose=0)
-        assert 0 < int(optimizer.iterations) <= 6  # it begins with too large a scale
+        assert 0 < int(_keras.native(optimizer.iterations)) <= 6  # it begins with too large a scale
         assert optimizer.kungfu_algorithm.given == [2] * 6
 
 else:

@@ -104,6 +104,7 @@ PUBLIC = {
     "errors.UnavailableError": None,
     "errors.UnimplementedError": None,
     "errors.UnsupportedTypeError": None,
+    "errors.UnsupportedVersionError": None,
     "hooks.ElasticHook": "(schedule, max_step)",
     "hooks.MonitorHook": (
         "(*, every_steps=100, log_dir=None, port=None, address='127.0.0.1', token=None, "

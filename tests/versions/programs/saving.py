@@ -19,13 +19,13 @@ model = common.build(images)
 model.compile(optimizer=common.wrapped(), loss=common.loss())
 model.fit(common.sharded(images, labels), epochs=1, verbose=0)
 model.save(folder / "model.keras")
-model.save_weights(folder / "model.weights.h5")
+model.save_weights(folder / "saved.weights.h5")
 
 opened = keras.models.load_model(folder / "model.keras")
 assert type(opened.optimizer) is keras.optimizers.SGD
 for mine, theirs in zip(opened.get_weights(), model.get_weights(), strict=True):
     np.testing.assert_array_equal(mine, theirs)
-model.load_weights(folder / "model.weights.h5")
+model.load_weights(folder / "saved.weights.h5")
 
 kf.optimizers.SynchronousSGDOptimizer(opened.optimizer)
 for each in (model, opened):
