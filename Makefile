@@ -17,7 +17,10 @@ help:
 	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
+	@echo 'make wheels   one wheel for x86-64, with op libraries for all TensorFlows, into dist/'
+	@echo 'make test-wheels  the wheel with each TensorFlow, in environments without a compiler'
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis, deprecated calls of TensorFlow'
+	@echo 'make docs     the documentation, into build/docs; make docs-serve shows it on http://127.0.0.1:8000'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
@@ -37,6 +40,7 @@ PYTHON_TF_2_15 := $(or $(PYTHON_TF_2_15),$(call first_python,11))
 TF_2_21 := .venv/tf-2.21
 TF_2_15 := .venv/tf-2.15
 LINT := .venv/lint
+DOCS := .venv/docs
 
 define new_venv
 @[ -n "$(1)" ] || { echo "$(@D): needs a python3 that is $(2), and the PATH has none" >&2; exit 1; }
@@ -59,6 +63,11 @@ $(TF_2_15)/.ready: requirements/tf-2.15.txt requirements/test.txt
 	@touch $@
 
 $(LINT)/.ready: requirements/lint.txt
+	$(call new_venv,$(PYTHON),3.10 to 3.13)
+	$(pip_install) -r $<
+	@touch $@
+
+$(DOCS)/.ready: requirements/docs.txt
 	$(call new_venv,$(PYTHON),3.10 to 3.13)
 	$(pip_install) -r $<
 	@touch $@
@@ -93,6 +102,15 @@ $(LIB)/libkungfu_ops-2.21.so: $(KERNELS) $(TF_2_21)/.ready | core
 $(LIB)/libkungfu_ops-2.15.so: $(KERNELS) $(TF_2_15)/.ready | core
 	$(TF_2_15)/bin/python setup.py --quiet build_ops
 	@touch $@
+
+# A download of 1.7 GB. What is needed of it, headers and a library for each TensorFlow, stays in build/wheels: 1.8 GB.
+.PHONY: wheels test-wheels
+wheels: $(TF_2_21)/.ready
+	rm -f dist/kungfu_tf-*.whl
+	$(TF_2_21)/bin/python docker/wheels/build.py
+
+test-wheels: wheels
+	$(TF_2_21)/bin/python tests/wheels/run.py dist/kungfu_tf-*.whl
 
 # -- Tests ----------------------------------------------------------------------------------------------------------
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
@@ -143,7 +161,7 @@ test-tf-2.21: build $(TF_2_21)/.bench-ready
 	$(TF_2_21)/bin/python $(call pytest)
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
-NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/python/launcher tests/python/function_launch \
+NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/docs tests/python/launcher tests/python/function_launch \
   tests/python/compat/test_start.py tests/python/install \
   $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
 NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/test_sharing.py tests/python/compat/test_programs.py
@@ -209,6 +227,28 @@ lint-kernels: $(TF_2_21)/.ready
 format: $(LINT)/.ready
 	$(LINT)/bin/ruff format .
 	$(LINT)/bin/clang-format -i $(CXX_FILES)
+
+# -- Documentation ---------------------------------------------------------------------------------------------------
+# Strict: a warning, a broken link, an anchor that is not there, a long sentence is an error.
+
+DOCS_SITE := build/docs
+.PHONY: docs docs-site docs-blocks docs-english docs-serve
+docs: docs-english docs-site docs-blocks
+
+docs-english: $(DOCS)/.ready
+	$(DOCS)/bin/python -m docs.tools.english
+
+docs-site: core $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
+	$(DOCS)/bin/python -m docs.tools.offline $(DOCS_SITE)
+	$(DOCS)/bin/python -m docs.tools.api $(DOCS_SITE)
+
+# The blocks of code that pages mark to run: docs/tools/pages.py. DOCS_PAGES='docs/first-job.md' runs some.
+docs-blocks: build
+	$(TF_2_21)/bin/python -m docs.tools.blocks $(DOCS_PAGES)
+
+docs-serve: docs-site
+	$(DOCS)/bin/python -m http.server --bind 127.0.0.1 --directory $(DOCS_SITE) 8000
 
 # -- Run ------------------------------------------------------------------------------------------------------------
 

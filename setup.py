@@ -1,19 +1,22 @@
 """Builds what is not Python. All of it lands in kungfu_tf/lib, which kungfu_tf/native/ opens:
 
 libkungfu.so.1          the core, without TensorFlow
-libkungfu_ops-2.21.so   the kernels for the user's TensorFlow; none if none is installed
+libkungfu_ops-2.21.so   the kernels for the user's TensorFlow; none if none is installed. A wheel of
+                        docker/wheels/build.py has one for each TensorFlow
 src/ops/                what kungfu_tf/native/ compiles at an op's first use with another one
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -36,7 +39,9 @@ def build_core(lib: Path, directory: str) -> None:
 
     # Where the directory has been used before, it was with the ninja of another environment.
     ninja = f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja', path=path)}"
-    cmake("-G", "Ninja", ninja, "-S", ROOT / "ops", "-B", directory)
+    # It is stripped in the end: information for debuggers would be a third of the work in vain.
+    kind = "-DCMAKE_BUILD_TYPE=Release"
+    cmake("-G", "Ninja", ninja, kind, "-S", ROOT / "ops", "-B", directory)
     cmake("--build", directory, "--target", "kungfu")
     cmake("--install", directory, "--prefix", lib)
 
@@ -78,17 +83,33 @@ def build_ops(lib: Path) -> None:
     )
 
 
+def build_described_ops(lib: Path, descriptions: Path) -> None:
+    """Compiles one for each TensorFlow of a file, where their `build.TensorFlow` are lists."""
+    module = load_build_module()
+
+    def build_one(description: list) -> None:
+        tensorflow = module.TensorFlow(*description)
+        module.build_op_library(
+            lib, tensorflow=tensorflow, core_dir=lib, source_dir=ROOT, timeout=TIMEOUT
+        )
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(build_one, json.loads(descriptions.read_text())))
+
+
 class BuildNative(Command):
     """The step of `build` that fills kungfu_tf/lib; in an editable install that of the checkout."""
 
     user_options = [
         ("build-lib=", None, "directory of the built package"),
         ("core-build=", None, "directory where the core's objects stay (default: they do not)"),
+        ("tensorflows=", None, "file of those to compile for (default: the one that is there)"),
     ]
 
     def initialize_options(self) -> None:
         self.build_lib: str | None = None
         self.core_build: str | None = None
+        self.tensorflows: str | None = None
         self.editable_mode = False
 
     def finalize_options(self) -> None:
@@ -108,7 +129,9 @@ class BuildNative(Command):
                 build_core(lib, scratch)
         if not self.editable_mode:  # a checkout has them, and they may change
             copy_sources(lib)
-        if has_tensorflow(sys.executable):
+        if self.tensorflows:
+            build_described_ops(lib, Path(self.tensorflows))
+        elif has_tensorflow(sys.executable):
             build_ops(lib)
         else:
             print("no TensorFlow found: the op library will be compiled at the first use of an op")

@@ -1,9 +1,11 @@
-// std::mutex and std::condition_variable that clang's thread-safety analysis understands.
+// A mutex and a condition variable that clang's thread-safety analysis understands.
 
 #pragma once
 
+#include <pthread.h>
+#include <time.h>
+
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 
 #if defined(__clang__)
@@ -45,18 +47,32 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex* const mu_;
 };
 
-// A wait may end for no reason: callers loop over their condition.
+// A wait may end for no reason: callers loop over their condition. Not std::condition_variable: it waits by the steady
+// clock through a function that glibc has only since 2.30.
 class CondVar {
  public:
-  void WaitUntil(Mutex* mu, std::chrono::steady_clock::time_point when) REQUIRES(mu) {
-    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-    cv_.wait_until(lock, when);
-    lock.release();
+  CondVar() {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&cv_, &attributes);
+    pthread_condattr_destroy(&attributes);
   }
-  void NotifyAll() { cv_.notify_all(); }
+  ~CondVar() { pthread_cond_destroy(&cv_); }
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  void WaitUntil(Mutex* mu, std::chrono::steady_clock::time_point when) REQUIRES(mu) {
+    const auto since_boot = when.time_since_epoch();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
+    const std::chrono::nanoseconds rest = since_boot - seconds;
+    const timespec until{static_cast<time_t>(seconds.count()), static_cast<long>(rest.count())};
+    pthread_cond_timedwait(&cv_, mu->mu_.native_handle(), &until);
+  }
+  void NotifyAll() { pthread_cond_broadcast(&cv_); }
 
  private:
-  std::condition_variable cv_;
+  pthread_cond_t cv_;
 };
 
 }  // namespace kungfu

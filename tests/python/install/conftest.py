@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import venv
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGED = ("kungfu_tf", "ops", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+sys.path.append(str(ROOT / "docker" / "wheels"))  # where symbols are read
+TIMEOUT = 800.0  # seconds for one command, beside whatever else there is to do
 
 PROGRAM = """
 import kungfu_tf as kf, tensorflow as tf
@@ -60,7 +63,7 @@ class Environment:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=800,
+            timeout=TIMEOUT,
         )
         assert result.returncode == 0, result.stdout
         return result.stdout
@@ -68,6 +71,9 @@ class Environment:
     def install(self) -> set[str]:
         """Installs the package, without what it needs, and returns the libraries that it has."""
         self.run("pip", "install", "--no-deps", str(self.source))
+        return self.libraries()
+
+    def libraries(self) -> set[str]:
         lib = self.site_packages / "kungfu_tf" / "lib"
         return {path.name for path in lib.glob("*.so*")}
 
@@ -87,14 +93,30 @@ class Environment:
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    directory = tmp_path_factory.mktemp("install")
-    source = directory / "source"  # the checkout without what is built in it
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkout without what is built in it."""
+    source = tmp_path_factory.mktemp("install") / "source"
     source.mkdir()
-    for name in PACKAGED:
+    for name in (*PACKAGED, "docker"):
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("lib", "__pycache__")
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, source / name)
-    return Environment(directory / "environment", source)
+    return source
+
+
+@pytest.fixture(scope="session")
+def environment(source: Path) -> Environment:
+    return Environment(source.parent / "environment", source)
+
+
+@pytest.fixture(scope="session")
+def wheel(source: Path) -> Path:
+    """The wheel of `make wheels`, with one op library only, for the tests' TensorFlow."""
+    output = source.parent / "dist"
+    build = [sys.executable, str(source / "docker" / "wheels" / "build.py"), "--installed"]
+    environ = {**os.environ, "PYTHONPATH": str(source)}
+    subprocess.run([*build, "--output", output], env=environ, check=True, timeout=TIMEOUT)
+    (wheel,) = output.iterdir()
+    return wheel

@@ -48,7 +48,8 @@ def test_every_variable_is_declared_once_with_its_meaning() -> None:
     sources = [
         file for folder in ("kungfu_tf", "examples") for file in (ROOT / folder).rglob("*.py")
     ]
-    for file in [ROOT / "README.md", ROOT / "docker" / "compose.yml", *sorted(sources)]:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for file in [*pages, ROOT / "docker" / "compose.yml", *sorted(sources)]:
         # -DKUNGFU_... is a macro.
         used = set(re.findall(r"(?<!-D)\bKUNGFU_[A-Z_]*[A-Z]\b", file.read_text()))
         assert used <= set(names), file
