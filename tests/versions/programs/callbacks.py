@@ -36,6 +36,6 @@ written = sorted(path.name for path in here.iterdir() if path.is_file())
 if kf.is_root():
     assert written == ["1.keras", "2.keras", "3.keras", "best.weights.h5", "log.csv"], written
     assert len((here / "log.csv").read_text().splitlines()) == 4
-    model.load_weights(here / "best.weights.h5")
+    model.load_weights(str(here / "best.weights.h5"))
 else:
     assert written == [], written
