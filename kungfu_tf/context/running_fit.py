@@ -27,6 +27,7 @@ class Fit:
         passes: Open while there may be iterators of the data.
         steps_per_execution: What the program wants, if Keras takes fewer for a while.
         told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
+        step_logs: The callback that knows what a step returns, if others may add to it.
     """
 
     model: Any
@@ -42,6 +43,7 @@ class Fit:
     passes: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
     steps_per_execution: int | None = None
     told_of_divisor: bool = False
+    step_logs: Any = None
 
 
 _elastic_run: contextvars.ContextVar[Any] = contextvars.ContextVar("elastic_run", default=None)

@@ -239,4 +239,5 @@ def _own_variables(model: Any) -> Iterator[Any]:
 
 
 def _as(value: Any, like: Any) -> Any:
-    return tf.cast(value, tf.convert_to_tensor(like).dtype)
+    """The value, of the type of `like`: eager steps of old versions of Keras return floats."""
+    return float(value) if isinstance(like, float) else tf.cast(value, like.dtype)

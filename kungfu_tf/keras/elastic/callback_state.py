@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import ops, peer
+from kungfu_tf.upstream import generations
 
 # By the names of the classes, which all versions of Keras have in common; not each has all of it.
 _ATTRIBUTES = {
@@ -19,6 +20,7 @@ _ATTRIBUTES = {
     "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
 }
 _WEIGHTS = "best_weights"  # of EarlyStopping
+_GROWS = "grows"  # of EarlyStopping: whether more is better, once it is known
 
 
 class Noted:
@@ -55,9 +57,10 @@ class Noted:
         number = [other is callback for other in self._callbacks].index(True)
         if peer.is_root() or number >= len(self._heard):
             return
-        state = self._heard[number]
-        if state.get("kind") == _kind(callback):
-            vars(callback).update({name: state[name] for name in state if name != "kind"})
+        state = dict(self._heard[number])
+        if state.pop("kind", None) == _kind(callback):
+            _direct(callback, self._model, state.pop(_GROWS, None))
+            vars(callback).update(state)
 
     def _weights_of(self, number: int) -> list[Any]:
         mine = None
@@ -80,7 +83,21 @@ def _noted(callback: Any) -> dict[str, Any]:
         with contextlib.suppress(AttributeError, TypeError, ValueError):
             state[name] = json.loads(json.dumps(getattr(callback, name), default=_plain))
     state[_WEIGHTS] = getattr(callback, _WEIGHTS, None) is not None
+    if getattr(callback, "monitor_op", None) is not None:
+        state[_GROWS] = callback.monitor_op.__name__ == "greater"
     return state
+
+
+def _direct(callback: Any, model: Any, grows: bool | None) -> None:
+    """Lets an EarlyStopping know its direction.
+
+    Before Keras 3.8 it finds that out at the end of an epoch, and then forgets what was best.
+    """
+    if grows is None or getattr(callback, "monitor_op", callback) is not None:
+        return
+    compare = generations.package_of(model).module.ops
+    callback.monitor_op = compare.greater if grows else compare.less
+    callback.min_delta = abs(callback.min_delta) * (1 if grows else -1)
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from kungfu_tf.context.running_fit import Fit
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.callbacks.monitor import MonitorCallback
 from kungfu_tf.keras.callbacks.policies import PolicyCallback
+from kungfu_tf.keras.fit import step_logs
 from kungfu_tf.keras.fit.elastic_run import FollowChanges, FollowSteps
 from kungfu_tf.keras.fit.saves import around_saves
 from kungfu_tf.keras.fit.together import First, StopTogether, StopTogetherAtOnce
@@ -104,9 +105,12 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
             callback.checks_first_step = fit.elastic_run is None or fit.elastic_run.step == 0
     last = StopTogetherAtOnce if stops_early and fit.is_synchronous else StopTogether
     before, after = around_saves(fit, callbacks) if fit.is_synchronous else ([], [])
+    if step_logs.are_shared_with_callbacks(fit.model):
+        fit.step_logs = step_logs.StepLogs()
+    noted = [fit.step_logs] if fit.step_logs else []
     steps = [FollowSteps(fit.elastic_run)] if fit.elastic_run else []
     follow = [FollowChanges(fit.elastic_run, fit.differs)] if fit.elastic_run else []
-    return [*steps, First(fit), *first, *before, *mine, *after, last(fit), *follow]
+    return [*noted, *steps, First(fit), *first, *before, *mine, *after, last(fit), *follow]
 
 
 def writers(model: Any) -> tuple[type, ...]:

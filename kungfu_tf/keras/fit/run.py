@@ -114,8 +114,11 @@ def results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     metrics.sum_states(model.metrics)
     if not logs:  # no batches here; those of others count
         logs = model.get_metrics_result()
-    results = original(model, logs)
-    return metrics.averaged(logs) if agreement.all_agree(results is logs) else results
+    returned = fit.step_logs.without_additions(logs) if fit.step_logs else logs
+    results = original(model, returned)
+    if agreement.all_agree(results is returned):
+        results = metrics.averaged(returned)
+    return {**logs, **results} if fit.step_logs else results
 
 
 def first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
