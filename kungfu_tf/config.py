@@ -256,12 +256,12 @@ class Identity(NamedTuple):
 
     peer: str
     job: str
-    epoch: str
+    membership_version: str
 
 
 def identity() -> Identity:
     """What the environment says; empty where it says nothing."""
-    names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_EPOCH")
+    names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_MEMBERSHIP_VERSION")
     return Identity(*(os.environ.get(name, "") for name in names))
 
 

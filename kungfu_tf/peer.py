@@ -29,7 +29,6 @@ __all__ = [
     "barrier",
     "detached",
     "elastic",
-    "epoch",
     "host_count",
     "init",
     "is_root",
@@ -38,6 +37,7 @@ __all__ = [
     "launched",
     "local_rank",
     "local_size",
+    "membership_version",
     "name_of",
     "names_of",
     "outdated",
@@ -170,7 +170,7 @@ def resize(*, n: int | None = None) -> bool:
 
     Raises:
         FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met: if they
-            have gone over to what was proposed before, `epoch` is another one then.
+            have gone over to what was proposed before, `membership_version` is another one then.
         AbortedError: If this peer is detached.
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
@@ -181,11 +181,11 @@ def resize(*, n: int | None = None) -> bool:
             _Call().run(lambda done, number: libraries.core().kungfu_want_size(n, done, number))
         except errors.KungfuError as error:  # the others are on their way
             refusal = error
-    before = epoch()
+    before = membership_version()
     _Call().run(lambda done, number: libraries.core().kungfu_advance(done, number))
     if refusal is not None:
         raise refusal
-    return epoch() != before
+    return membership_version() != before
 
 
 def rank() -> int:
@@ -213,9 +213,9 @@ def host_count() -> int:
     return _number("kungfu_host_count")
 
 
-def epoch() -> int:
-    """The number of the session, from 0: one higher with each change of who takes part."""
-    return _number("kungfu_epoch")
+def membership_version() -> int:
+    """The number of the list of peers, from 0. Each change of the list makes it one higher."""
+    return _number("kungfu_membership_version")
 
 
 def name_of(rank: int) -> str:
@@ -236,7 +236,7 @@ def uid() -> int:
     """A number of 63 bits that no other peer of the job has, the same as long as the peer lives."""
     init()
     me = config.identity()
-    data = f"{me.job}/{me.epoch}/{me.peer or f'pid {os.getpid()}'}".encode()
+    data = f"{me.job}/{me.membership_version}/{me.peer or f'pid {os.getpid()}'}".encode()
     return libraries.core().kungfu_digest(data, len(data)) >> 1
 
 

@@ -43,7 +43,7 @@ class ElasticState:
             raise ValueError(f"progress is not negative, as {progress} or {max_progress}")
         self.progress = progress
         self.max_progress = max_progress
-        self._epoch: int | None = None  # in which all know the progress
+        self._membership: int | None = None  # its version, in which all know the progress
         self._stop_reason: str | None = None
         self._look()
 
@@ -59,9 +59,9 @@ class ElasticState:
         """
         if peer.launched() and peer.joining():
             peer.resize()
-        if self._epoch == peer.epoch() or peer.detached():
+        if self._membership == peer.membership_version() or peer.detached():
             return False
-        self._epoch = peer.epoch()
+        self._membership = peer.membership_version()
         if not peer.is_single_process():
             with eager.eager_mode():
                 mine = np.array(self.progress, np.int64)
@@ -81,7 +81,7 @@ class ElasticState:
         """
         self.progress += progress
         self._look()
-        if not self.stopped() and peer.launched() and self._epoch == peer.epoch():
+        if not self.stopped() and peer.launched() and self._membership == peer.membership_version():
             change_cluster(self.progress)
             self._look()
 

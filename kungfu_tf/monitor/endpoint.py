@@ -249,7 +249,11 @@ class Endpoint:
         yield core.SummaryMetricFamily(
             "kungfu_step_seconds", "how long steps took", count_value=steps, sum_value=seconds
         )
-        yield gauge("kungfu_epoch", "how often the cluster has changed", peer.epoch())
+        yield gauge(
+            "kungfu_membership_version",
+            "the version of the list of peers",
+            peer.membership_version(),
+        )
         yield gauge("kungfu_size", "the number of peers", peer.size())
         yield gauge("kungfu_rank", "the rank of this peer", peer.rank())
         for name, value in metrics.items():

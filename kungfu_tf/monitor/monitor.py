@@ -49,7 +49,7 @@ class Monitor:
         kungfu_step_seconds                                 a summary of the steps' times
         kungfu_collective_seconds                           a histogram of the collectives' times
         kungfu_collective_bytes_total                       what this peer gave to them
-        kungfu_epoch, kungfu_size, kungfu_rank
+        kungfu_membership_version, kungfu_size, kungfu_rank
         kungfu_noise_scale, kungfu_gradient_variance        as above
 
     An optimizer's values cost reading a number after each step, which then has to be complete.

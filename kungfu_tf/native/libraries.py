@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done of kungfu.h
@@ -39,8 +39,8 @@ class Options(ctypes.Structure):
         ("shape_digest", ctypes.c_uint64),
         ("step", ctypes.c_uint64),
         ("timeout", ctypes.c_double),
-        ("fathers", ctypes.POINTER(ctypes.c_int32)),
-        ("num_fathers", ctypes.c_int32),
+        ("parents", ctypes.POINTER(ctypes.c_int32)),
+        ("num_parents", ctypes.c_int32),
         ("norms", ctypes.c_void_p),
     ]
 
@@ -102,7 +102,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_local_rank": (ctypes.c_int, []),
     "kungfu_local_size": (ctypes.c_int, []),
     "kungfu_host_count": (ctypes.c_int, []),
-    "kungfu_epoch": (ctypes.c_int, []),
+    "kungfu_membership_version": (ctypes.c_int, []),
     "kungfu_elastic": (ctypes.c_int, []),
     "kungfu_joining": (ctypes.c_int, []),
     "kungfu_outdated": (ctypes.c_int, []),

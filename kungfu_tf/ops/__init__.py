@@ -86,7 +86,7 @@ from kungfu_tf.ops.store import (
     save_variable,
     save_variables,
 )
-from kungfu_tf.ops.strategy import fathers, set_strategy, set_tree, subset_all_reduce
+from kungfu_tf.ops.strategy import parents, set_strategy, set_tree, subset_all_reduce
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
 __all__ = [
@@ -102,7 +102,6 @@ __all__ = [
     "defuse",
     "egress_rates",
     "exponential_moving_average",
-    "fathers",
     "fuse",
     "gather",
     "get_neighbour_mask",
@@ -114,6 +113,7 @@ __all__ = [
     "ingress_rates",
     "monitored_all_reduce",
     "new_queue",
+    "parents",
     "peer_info",
     "rank",
     "reduce",

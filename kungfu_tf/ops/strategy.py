@@ -53,7 +53,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
     It holds until another is set, or other peers take part.
 
     Args:
-        tree: int32[size]: the father of each rank, which is its own at the root. All data go up
+        tree: int32[size]: the parent of each rank, which is its own at the root. All data go up
             along it, and down again.
         name: Of the graph's operation.
 
@@ -70,7 +70,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
 
     ```python
     edges = kf.ops.global_minimum_spanning_tree(kf.ops.get_peer_latencies())
-    kf.ops.set_tree(kf.ops.fathers(edges))
+    kf.ops.set_tree(kf.ops.parents(edges))
     ```
     """
     with after_what_is_pending("set_tree"):
@@ -78,8 +78,8 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
 
 
 @kernels.operation
-def fathers(edges: Any, *, name: str | None = None) -> Any:
-    """Returns the father of each rank in a tree that is given by its edges.
+def parents(edges: Any, *, name: str | None = None) -> Any:
+    """Returns the parent of each rank in a tree that is given by its edges.
 
     Args:
         edges: int32[size − 1, 2], as `global_minimum_spanning_tree` returns them: of each edge the
@@ -92,7 +92,7 @@ def fathers(edges: Any, *, name: str | None = None) -> Any:
     Example:
 
     ```python
-    tree = kf.ops.fathers([[0, 2], [2, 1]])  # [0, 2, 0]
+    tree = kf.ops.parents([[0, 2], [2, 1]])  # [0, 2, 0]
     ```
     """
     pairs = tf.reshape(tf.cast(edges, tf.int32), [-1, 2])
@@ -110,7 +110,7 @@ def subset_all_reduce(
 
     Args:
         tensor: A tensor, of the same dtype and shape on all peers.
-        topology: int32[size], the same on all peers: the father of each rank, which is its own at
+        topology: int32[size], the same on all peers: the parent of each rank, which is its own at
             the root of a tree. Each tree reduces alone, and a mean is that of its peers.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.

@@ -140,17 +140,17 @@ class Training:
         """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.
 
         Args:
-            tree: The father of each rank.
+            tree: The parent of each rank.
 
         Raises:
             ValueError: If it is no tree of all ranks.
         """
-        fathers = [int(father) for father in tree]
-        if len(fathers) != self.size:
-            raise ValueError(f"a tree of {len(fathers)} ranks, of {self.size} peers: {fathers}")
-        if not _is_tree(fathers):
-            raise ValueError(f"these fathers of the ranks 0, 1, ... are no tree: {fathers}")
-        self.wanted_strategy, self.wanted_tree = None, fathers
+        parents = [int(parent) for parent in tree]
+        if len(parents) != self.size:
+            raise ValueError(f"a tree of {len(parents)} ranks, of {self.size} peers: {parents}")
+        if not _is_tree(parents):
+            raise ValueError(f"these parents of the ranks 0, 1, ... are no tree: {parents}")
+        self.wanted_strategy, self.wanted_tree = None, parents
 
     def resize_cluster(self, size: int) -> None:
         """Asks for another number of peers: some steps later they have come, or have left.
@@ -236,11 +236,11 @@ def _positive(number: int, what: str) -> int:
     return operator.index(number)
 
 
-def _is_tree(fathers: list[int]) -> bool:
-    """Whether all ranks come to one root, which is its own father."""
-    reached = {rank for rank, father in enumerate(fathers) if rank == father}
+def _is_tree(parents: list[int]) -> bool:
+    """Whether all ranks come to one root, which is its own parent."""
+    reached = {rank for rank, parent in enumerate(parents) if rank == parent}
     if len(reached) != 1:
         return False
-    while more := {rank for rank, father in enumerate(fathers) if father in reached} - reached:
+    while more := {rank for rank, parent in enumerate(parents) if parent in reached} - reached:
         reached |= more
-    return len(reached) == len(fathers)
+    return len(reached) == len(parents)

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 8
+#define KUNGFU_ABI_VERSION 9
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -40,7 +40,7 @@ KUNGFU_EXPORT int kungfu_local_rank(void);
 KUNGFU_EXPORT int kungfu_local_size(void);
 KUNGFU_EXPORT int kungfu_host_count(void);
 /* The number of the membership: one higher with each change of who takes part. */
-KUNGFU_EXPORT int kungfu_epoch(void);
+KUNGFU_EXPORT int kungfu_membership_version(void);
 /* 1 if peers may come and go, else 0. */
 KUNGFU_EXPORT int kungfu_elastic(void);
 /* 1 if this is a newcomer that was not taken in yet, else 0. */
@@ -97,9 +97,9 @@ typedef struct {
   uint64_t shape_digest; /* kungfu_digest of what else must agree between peers, or 0 */
   uint64_t step;         /* the optimizer's step, or 0 */
   double timeout;        /* seconds; 0: KUNGFU_COLLECTIVE_TIMEOUT */
-  /* all_reduce: the father of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
-  const int32_t* fathers;
-  int32_t num_fathers; /* must be the session's size */
+  /* all_reduce: the parent of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
+  const int32_t* parents;
+  int32_t num_parents; /* must be the session's size */
   /* all_reduce: what is to be measured, on all peers or on none (NULL). Must stay until `done`. */
   kungfu_norms* norms;
 } kungfu_options;
@@ -192,8 +192,8 @@ KUNGFU_EXPORT const char* kungfu_strategy_name(int number);
  * Operations are numbered from 0 again, so that all are in step, whatever errors went before. `strategy`: its name, or
  * NULL for the one in use. What is pending fails with CANCELLED. */
 KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
-/* The same with one tree, given by the father of each rank, as strategy. */
-KUNGFU_EXPORT void kungfu_set_tree(const int32_t* fathers, int num_fathers, kungfu_done done, void* arg);
+/* The same with one tree, given by the parent of each rank, as strategy. */
+KUNGFU_EXPORT void kungfu_set_tree(const int32_t* parents, int num_parents, kungfu_done done, void* arg);
 
 /* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
 KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);

@@ -51,7 +51,7 @@ class HostMeeting {
   EventLoop* const loop_;
   const Run run_;
   Met met_;                   // null once it was called
-  std::vector<int> fathers_;  // by rank: who stands in the middle of its host's star
+  std::vector<int> parents_;  // by rank: who stands in the middle of its host's star
   std::vector<int> ranks_;    // of this host
   int place_ = 0;             // of this peer among them
   std::unique_ptr<DirectGroup> group_;

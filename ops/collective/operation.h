@@ -29,8 +29,8 @@ struct Operation {
   uint64_t step = 0;
   double timeout = 0;  // seconds; 0: the session's
 
-  // all_reduce: the father of each rank of a forest, each tree of which reduces alone; empty: all do together.
-  std::vector<int> fathers;
+  // all_reduce: the parent of each rank of a forest, each tree of which reduces alone; empty: all do together.
+  std::vector<int> parents;
   // all_reduce: is told, before `done`, the mean over the peers that were reduced of |send|², and |recv|², if all of
   // them want it, else Norms::Unknown(); all are told the same. Null, on all peers: nothing is measured.
   std::function<void(const Norms&)> measured;

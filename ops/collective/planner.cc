@@ -53,9 +53,9 @@ const Routes::Lane& Routes::Rooted(int root) {
   return *lane;
 }
 
-Routes::Trees Routes::TreesOf(const std::vector<int>& fathers) const {
-  StatusOr<Forest> forest = ForestFromFathers(fathers);
-  KF_CHECK(forest.ok() && static_cast<int>(fathers.size()) == size_) << "not checked before: " << size_ << " ranks";
+Routes::Trees Routes::TreesOf(const std::vector<int>& parents) const {
+  StatusOr<Forest> forest = ForestFromParents(parents);
+  KF_CHECK(forest.ok() && static_cast<int>(parents.size()) == size_) << "not checked before: " << size_ << " ranks";
   const std::vector<int>& roots = forest->root_of_rank;
   Trees trees;
   trees.size = static_cast<int>(std::count(roots.begin(), roots.end(), roots[rank_]));
@@ -75,7 +75,7 @@ Plan::Plan(Operation* operation, Routes* routes)
   switch (operation->kind) {
     case Kind::kAllReduce:
     case Kind::kBarrier:
-      operation->fathers.empty() ? PlanAllReduce() : PlanTrees();
+      operation->parents.empty() ? PlanAllReduce() : PlanTrees();
       if (operation->measured) AddNorms();
       break;
     case Kind::kBroadcast:
@@ -173,8 +173,8 @@ void Plan::PlanTrees() {
 }
 
 Routes::Trees Plan::Trees() {
-  if (operation_->fathers.empty()) return {routes_->Rooted(0), size_};
-  return routes_->TreesOf(operation_->fathers);
+  if (operation_->parents.empty()) return {routes_->Rooted(0), size_};
+  return routes_->TreesOf(operation_->parents);
 }
 
 // 16 bytes more along a tree and back, where the mover has not brought them together.

@@ -24,7 +24,7 @@ namespace kungfu {
 // The graphs of a session, made once.
 class Routes {
  public:
-  // `tree`: what TREE means here, by the father of each rank; empty: as MakeStrategy has it.
+  // `tree`: what TREE means here, by the parent of each rank; empty: as MakeStrategy has it.
   Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank, uint64_t chunk_bytes);
 
   int rank() const { return rank_; }
@@ -44,7 +44,7 @@ class Routes {
     Lane lane;
     int size = 0;  // of the tree that this rank is in
   };
-  Trees TreesOf(const std::vector<int>& fathers) const;
+  Trees TreesOf(const std::vector<int>& parents) const;
   // The one edge from -> to.
   std::shared_ptr<const Graph> Edge(int from, int to) const;
 

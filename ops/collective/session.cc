@@ -156,7 +156,7 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
   if (terms.ok()) {
     terms_ = std::move(*terms);
     routes_ =
-        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.fathers, peers_, rank_, terms_.chunk_bytes);
+        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.parents, peers_, rank_, terms_.chunk_bytes);
     chosen_ = terms_.ways.choice.Last();
   } else if (broken_.ok()) {
     broken_ = terms.status();

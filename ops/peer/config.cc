@@ -129,7 +129,7 @@ const std::vector<Row>& Rows() {
        "address of this peer; without it the process is one of one"},
       {"KUNGFU_PEERS", kLauncher, Text(&Config::peers, "ip:port, separated by commas"), "",
        "addresses of all peers in rank order"},
-      {"KUNGFU_EPOCH", kLauncher, IntegerFrom(0, 2147483647, &Config::epoch), "0",
+      {"KUNGFU_MEMBERSHIP_VERSION", kLauncher, IntegerFrom(0, 2147483647, &Config::membership_version), "0",
        "version of the membership that KUNGFU_PEERS lists"},
       {"KUNGFU_MEMBERSHIP", kLauncher, OneOf(&Config::membership, {"static", "elastic", "joining"}), "static",
        "elastic: peers may come and go; joining: so may this one, which is about to come"},

@@ -18,7 +18,7 @@ struct Config {
 
   // Who and where.
   std::string self, peers;
-  int epoch;
+  int membership_version;
   std::string membership, job_id, secret, secret_file, control;
   bool own_cores;
 

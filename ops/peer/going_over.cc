@@ -64,7 +64,7 @@ void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t v
 void Peer::EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   const StrategySpec used = strategy();
-  const StrategySpec next = used.fathers.empty() ? used : StrategySpec(config_.strategy);
+  const StrategySpec next = used.parents.empty() ? used : StrategySpec(config_.strategy);
   GoOverOnLoop(old, membership.peers, FirstEpoch(membership.version), next, [this, done](const Status& status) {
     if (!status.ok()) return done(status);
     MeetOnLoop(done);
@@ -146,7 +146,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
     next->BeginOnLoop(joining_ ? nullptr : old);
     if (VersionOf(epoch) != VersionOf(old->epoch())) {
       counters_.throughput().Forget();
-    } else if (strategy.fathers != this->strategy().fathers) {
+    } else if (strategy.parents != this->strategy().parents) {
       counters_.throughput().Forget(static_cast<int>(StrategyName::kTree));
     }
     SetSession(next, strategy);

@@ -77,15 +77,15 @@ StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) 
   if (peers.RankOf(self) < 0) {
     return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
   }
-  if (config.epoch < 0 || config.epoch > static_cast<int>(kMaxVersion)) {
-    return InvalidArgumentError("KUNGFU_EPOCH " + std::to_string(config.epoch) + " is more than " +
-                                std::to_string(kMaxVersion));
+  if (config.membership_version < 0 || config.membership_version > static_cast<int>(kMaxVersion)) {
+    return InvalidArgumentError("KUNGFU_MEMBERSHIP_VERSION " + std::to_string(config.membership_version) +
+                                " is more than " + std::to_string(kMaxVersion));
   }
   std::unique_ptr<Peer> peer(new Peer(config, self, arena));
   if (peer->elastic() && config.control.empty()) {
     return InvalidArgumentError("KUNGFU_MEMBERSHIP is " + config.membership + ", but there is no KUNGFU_CONTROL");
   }
-  KF_RETURN_IF_ERROR(peer->StartSession({static_cast<uint32_t>(config.epoch), peers}));
+  KF_RETURN_IF_ERROR(peer->StartSession({static_cast<uint32_t>(config.membership_version), peers}));
   return peer;
 }
 

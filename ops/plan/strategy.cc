@@ -146,19 +146,19 @@ Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
 }
 
 std::string StrategySpec::ToString() const {
-  if (fathers.empty()) return Name(name);
+  if (parents.empty()) return Name(name);
   std::string text;
-  for (const int father : fathers) text += (text.empty() ? "the tree " : ",") + std::to_string(father);
+  for (const int parent : parents) text += (text.empty() ? "the tree " : ",") + std::to_string(parent);
   return text;
 }
 
 Status StrategySpec::CheckFor(int size) const {
-  if (fathers.empty()) return OkStatus();
-  if (static_cast<int>(fathers.size()) != size) {
-    return InvalidArgumentError("tree: fathers of " + std::to_string(fathers.size()) + " ranks, not of " +
+  if (parents.empty()) return OkStatus();
+  if (static_cast<int>(parents.size()) != size) {
+    return InvalidArgumentError("tree: parents of " + std::to_string(parents.size()) + " ranks, not of " +
                                 std::to_string(size));
   }
-  return TreeFromFathers(fathers).status();
+  return TreeFromParents(parents).status();
 }
 
 // FNV-1a.
@@ -166,7 +166,7 @@ uint64_t StrategySpec::digest() const {
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](int value) { hash = (hash ^ static_cast<uint32_t>(value)) * 1099511628211u; };
   add(static_cast<int>(name));
-  for (const int father : fathers) add(father);
+  for (const int parent : parents) add(parent);
   return hash;
 }
 

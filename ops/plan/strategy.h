@@ -33,8 +33,8 @@ using Strategy = std::vector<GraphPair>;
 // What the peers of a session are asked to use: a strategy by its name, or one tree of their own making.
 struct StrategySpec {
   StrategySpec(StrategyName name = StrategyName::kAuto) : name(name) {}
-  // The father of each rank, as for TreeFromFathers.
-  explicit StrategySpec(std::vector<int> fathers) : name(StrategyName::kTree), fathers(std::move(fathers)) {}
+  // The parent of each rank, as for TreeFromParents.
+  explicit StrategySpec(std::vector<int> parents) : name(StrategyName::kTree), parents(std::move(parents)) {}
 
   // "RING", "the tree 0,0,1"
   std::string ToString() const;
@@ -44,7 +44,7 @@ struct StrategySpec {
   uint64_t digest() const;
 
   StrategyName name;
-  std::vector<int> fathers;  // empty: of no tree
+  std::vector<int> parents;  // empty: of no tree
 };
 
 // "RING" or "ring"; an error that lists the names.

@@ -1,4 +1,4 @@
-// Generators of graphs. Trees are given by the father of each rank, the root being its own; edges lead from father to
+// Generators of graphs. Trees are given by the parent of each rank, the root being its own; edges lead from parent to
 // child (broadcast direction), children in rank order.
 
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace kungfu {
 
-// father[i] for each rank. An error unless every value is a rank and following fathers from every rank ends at the
+// parent[i] for each rank. An error unless every value is a rank and following parents from every rank ends at the
 // one root.
-StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers);
+StatusOr<Graph> TreeFromParents(const std::vector<int>& parents);
 // The same of as many trees as there are roots; at its root.
 struct Forest {
   Graph graph;
   std::vector<int> root_of_rank;
 };
-StatusOr<Forest> ForestFromFathers(const std::vector<int>& fathers);
+StatusOr<Forest> ForestFromParents(const std::vector<int>& parents);
 
 // root -> every other rank: one step, n(p-1) bytes out of the root.
 Graph Star(int size, int root);

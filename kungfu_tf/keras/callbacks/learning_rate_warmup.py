@@ -76,7 +76,9 @@ class LearningRateWarmupCallback(LearningRateCallback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Looks, before the first change, whether the rate may have been scaled before."""
-        if epoch == 0 and peer.size() > 1 and peer.epoch() == 0:  # not what fewer have trained with
+        if (
+            epoch == 0 and peer.size() > 1 and peer.membership_version() == 0
+        ):  # not what fewer have trained with
             self._check_unscaled()
         super().on_epoch_begin(epoch, logs)
 

@@ -24,7 +24,7 @@ def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) 
     result = of_peer(peer, dataclasses.replace(job, placement=gpus), environ)
     newcomer = {
         "KUNGFU_PEERS": str(peer),
-        "KUNGFU_EPOCH": str(version),
+        "KUNGFU_MEMBERSHIP_VERSION": str(version),
         "KUNGFU_MEMBERSHIP": "joining",
     }
     return result | newcomer
@@ -43,7 +43,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result.update(
         KUNGFU_SELF=str(peer),
         KUNGFU_PEERS=job.cluster.peer_list,
-        KUNGFU_EPOCH="0",
+        KUNGFU_MEMBERSHIP_VERSION="0",
         KUNGFU_MEMBERSHIP="elastic" if options.watch else "static",
         KUNGFU_JOB_ID=job.credentials.job_id,
         KUNGFU_SECRET=job.credentials.secret,

@@ -54,7 +54,7 @@ class BroadcastGlobalVariablesHook(Hook):
         self._check_every = check_every or 0
         self._check: GraphCheck | None = None
         self._steps = 0
-        self._epoch: int | None = None  # of the membership that made them
+        self._membership: int | None = None  # its version, when they were made
 
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
@@ -75,8 +75,10 @@ class BroadcastGlobalVariablesHook(Hook):
         del run_values
         if not gates.is_step(run_context):
             return
-        if self._epoch != peer.epoch():  # those that have come compare with the others
-            self._epoch, self._steps = peer.epoch(), 0
+        if (
+            self._membership != peer.membership_version()
+        ):  # those that have come compare with the others
+            self._membership, self._steps = peer.membership_version(), 0
         self._steps += 1
         if self._check and (self._steps - 1) % self._check_every == 0:
             self._check(run_context.session, f"after step {self._steps}")

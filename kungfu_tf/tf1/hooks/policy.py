@@ -80,7 +80,7 @@ class PolicyHook(Hook):
         self._first = init_batch_size
         self._training: Any = None
         self._is_trained = False
-        self._peers: int | None = None  # the epoch of those that have trained
+        self._peers: int | None = None  # the version of the membership that has trained
 
     def begin(self) -> None:
         algorithms = trained_variables.algorithms_of(tf.compat.v1.get_default_graph())
@@ -99,7 +99,7 @@ class PolicyHook(Hook):
         self._training.session = session
         if peer.joining():
             return
-        self._peers = peer.epoch()
+        self._peers = peer.membership_version()
         self._policies.check()
         self._look()
         self._call("before_train")
@@ -139,7 +139,7 @@ class PolicyHook(Hook):
 
     def _follow(self) -> None:
         """With others, newcomers learn how far the training is."""
-        before, self._peers = self._peers, peer.epoch()
+        before, self._peers = self._peers, peer.membership_version()
         if before == self._peers:
             return
         self._policies.check()

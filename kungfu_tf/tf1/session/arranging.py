@@ -142,7 +142,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def meets_before(self, run_context: Any) -> bool:
         """Whether others take part than when the peers last agreed: all do so before this step."""
-        return self._peers != peer.epoch() and gates.trains(run_context)
+        return self._peers != peer.membership_version() and gates.trains(run_context)
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
@@ -167,7 +167,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def _agree(self) -> None:
         """Whether they meet after each step."""
-        self._peers = None if peer.joining() else peer.epoch()
+        self._peers = None if peer.joining() else peer.membership_version()
         reason = Reason.NONE if self._needs_none_here else Reason.STOP
         self._needs_no_agreement = ending_agreement.all_go_on(reason)
 

@@ -32,7 +32,7 @@ def case_who_is_who():
     assert kf.current_local_rank() == kf.local_rank() == kf.rank()
     assert kf.current_local_size() == kf.local_size() == kf.size()
     assert kf.host_count() == 1
-    assert kf.epoch() == 0
+    assert kf.membership_version() == 0
     kf.run_barrier()
 
 

@@ -213,7 +213,7 @@ def test_who_asks_for_what_cannot_be_is_named(caplog: pytest.LogCaptureFixture) 
 
     for action, value, text in (
         ("set_strategy", "SPIRAL", r"ValueError: a strategy is AUTO or .* not 'SPIRAL'"),
-        ("set_tree", [1], r"ValueError: these fathers .* are no tree: \[1\]"),
+        ("set_tree", [1], r"ValueError: these parents .* are no tree: \[1\]"),
         ("resize_cluster", 0, "ValueError: a number of peers is a positive integer, not 0"),
         ("resize_cluster", 99, "FailedPreconditionError: there are no 99 slots"),
     ):

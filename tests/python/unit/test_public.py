@@ -39,7 +39,6 @@ PUBLIC = {
     "data": None,
     "detached": "()",
     "elastic": None,
-    "epoch": "()",
     "errors": None,
     "hooks": None,
     "host_count": "()",
@@ -53,6 +52,7 @@ PUBLIC = {
     "local_rank": "()",
     "local_size": "()",
     "log_stats": "()",
+    "membership_version": "()",
     "ops": None,
     "optimizers": None,
     "policy": None,
@@ -129,7 +129,7 @@ PUBLIC = {
     "ops.defuse": "(tensor, shapes, *, name=None)",
     "ops.egress_rates": "(*, name=None)",
     "ops.exponential_moving_average": "(x, *, alpha=0.9, name=None)",
-    "ops.fathers": "(edges, *, name=None)",
+    "ops.parents": "(edges, *, name=None)",
     "ops.fuse": "(values, *, name=None)",
     "ops.gather": "(tensor, *, root=0, concat=False, name=None)",
     "ops.get_neighbour_mask": "(edges, *, name=None)",
@@ -301,7 +301,8 @@ def test_the_process_api_needs_no_tensorflow() -> None:
     program = (
         "import sys, kungfu_tf as kf; kf.init(); kf.barrier(); "
         "print(kf.rank(), kf.size(), kf.local_rank(), kf.local_size(), kf.host_count(), "
-        "kf.epoch(), kf.is_root(), kf.run_on_root(lambda: 'ran'), 'tensorflow' in sys.modules)"
+        "kf.membership_version(), kf.is_root(), kf.run_on_root(lambda: 'ran'), "
+        "'tensorflow' in sys.modules)"
     )
     assert run(program) == "0 1 0 1 1 0 True ran False\n"
 

@@ -34,7 +34,7 @@ def monitored_all_reduce(t: Any, tree: Any = None, op: str = "sum") -> Any:
 
 
 def subset_all_reduce(t: Any, topology: Any, op: str = "sum") -> Any:
-    """Reduces within each tree; `topology` holds the father of each rank."""
+    """Reduces within each tree; `topology` holds the parent of each rank."""
     return ops.subset_all_reduce(t, topology, op=op)
 
 
