@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from kungfu_tf import errors
 from kungfu_tf._version import __version__ as __version__
-from kungfu_tf.membership.progress import change_cluster, init_progress
+from kungfu_tf.membership.progress import init_progress
 from kungfu_tf.native import sharing
 from kungfu_tf.peer import (
     all_reduce_int_max,
@@ -44,11 +44,6 @@ from kungfu_tf.peer import (
     size,
     uid,
 )
-from kungfu_tf.peer import barrier as run_barrier
-from kungfu_tf.peer import local_rank as current_local_rank
-from kungfu_tf.peer import local_size as current_local_size
-from kungfu_tf.peer import rank as current_rank
-from kungfu_tf.peer import size as current_cluster_size
 from kungfu_tf.upstream import activation
 
 if TYPE_CHECKING:
@@ -83,12 +78,7 @@ __all__ = [
     "barrier",
     "calc_stats",
     "callbacks",
-    "change_cluster",
     "check_interference",
-    "current_cluster_size",
-    "current_local_rank",
-    "current_local_size",
-    "current_rank",
     "data",
     "detached",
     "elastic",
@@ -113,7 +103,6 @@ __all__ = [
     "propose_new_size",
     "rank",
     "resize",
-    "run_barrier",
     "run_on_root",
     "shutdown",
     "size",

@@ -163,7 +163,7 @@ PROGRESS = Setting(
     "KUNGFU_PROGRESS",
     _COUNT,
     "0",
-    "progress of the peers before that, as they have told kungfu_tf.change_cluster",
+    "progress of the peers before that, as they gave it to kungfu_tf.resize",
     internal=True,
 )
 

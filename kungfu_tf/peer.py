@@ -41,7 +41,6 @@ __all__ = [
     "name_of",
     "names_of",
     "outdated",
-    "propose_from_url",
     "propose_new_size",
     "rank",
     "resize",
@@ -135,57 +134,56 @@ def propose_new_size(n: int) -> None:
     _Call().run(lambda done, number: start(n, done, number))
 
 
-def propose_from_url() -> None:
-    """Asks the launcher for as many peers as its config server has workers, and goes on.
+def resize(*, n: int | None = None, progress: int | None = None) -> bool:
+    """Changes over to the newest list of peers, if it is newer than this peer's.
 
-    As `propose_new_size`. The launcher follows its config server by itself: this asks it to look
-    at once, and says what came of it.
-
-    Raises:
-        FailedPreconditionError: If the job was started without `kungfu-run -config-server`, the
-            server does not answer, or there are not as many slots.
-        UnavailableError: If the launcher is gone.
-        DeadlineExceededError: If it does not answer.
-    """
-    start = libraries.core().kungfu_propose_from_url
-    _Call().run(lambda done, number: start(done, number))
-
-
-def resize(*, n: int | None = None) -> bool:
-    """Goes over to the newest list of peers, if there is a newer one than this peer's.
-
-    All peers call it at the same point of their work, such as the end of a step: they go over
-    together, or none does. A newcomer calls it once before it takes part, and waits until it is
-    taken in. Operations of before are over; ranks and sizes may be others. Whoever has come knows
-    nothing of the training yet: broadcast the variables and the step from rank 0, which always is a
-    peer that was there before.
+    All peers call it at the same point of their work, such as the end of a step. Either all of them
+    change over, or none does. A newcomer calls it once before it takes part, and waits until the
+    others take it in. Pending operations are over afterwards; ranks and sizes may have changed. A
+    newcomer knows nothing of the training yet: broadcast the variables and the step from rank 0,
+    which always is a peer that was there before.
 
     Args:
-        n: How many peers there should be; rank 0 proposes it (`propose_new_size`). They have come
-            at a later call: nobody waits for them. Today's number takes back what was proposed,
-            unless the call before had it, too.
+        n: The number of peers that there should be. Rank 0 proposes it (`propose_new_size`), and
+            no peer waits: a later call finds the newcomers ready. Today's number takes back what
+            was proposed, unless the call before had it, too. Default: propose nothing.
+        progress: How far the training is, the same on all peers, in a unit of the program's own.
+            In a job of `kungfu-run -w -elastic-mode reload` all peers leave and start anew in
+            another number, and `init_progress` returns this to them.
 
     Returns:
-        Whether the peers are others now.
+        Whether the list of peers has changed. `detached` tells whether this peer has left it.
 
     Raises:
-        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met: if they
-            have gone over to what was proposed before, `membership_version` is another one then.
+        ValueError: If `progress` is negative.
+        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met. If the
+            peers have changed over to an earlier proposal, `membership_version` is another one.
         AbortedError: If this peer is detached.
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+
+    Example:
+
+    ```python
+    changed = kf.resize(n=4)
+    ```
     """
+    if progress is not None and progress < 0:
+        raise ValueError(f"progress is not negative, as {progress}")
     refusal = None
     if n is not None:
         try:
             _Call().run(lambda done, number: libraries.core().kungfu_want_size(n, done, number))
         except errors.KungfuError as error:  # the others are on their way
             refusal = error
-    before = membership_version()
+    before, was_newcomer = membership_version(), joining()
     _Call().run(lambda done, number: libraries.core().kungfu_advance(done, number))
+    changed = membership_version() != before
+    if changed and progress is not None and not was_newcomer:
+        _write_progress(progress)
     if refusal is not None:
         raise refusal
-    return membership_version() != before
+    return changed
 
 
 def rank() -> int:
@@ -334,6 +332,14 @@ def begin_epoch() -> None:
         if not interrupted():
             raise
         _Call().run(lambda done, number: start(None, done, number))  # it was, meanwhile
+
+
+def _write_progress(progress: int) -> None:
+    """Tells the launcher, which reads it when all peers have ended."""
+    path = config.run_directory() / config.PROGRESS_FILE
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(str(progress))
+    new.replace(path)
 
 
 class _Call:

@@ -8,7 +8,6 @@ import numpy as np
 from tensorflow.python.eager import context as eager
 
 from kungfu_tf import ops, peer
-from kungfu_tf.membership.progress import change_cluster
 
 
 class ElasticState:
@@ -82,7 +81,7 @@ class ElasticState:
         self.progress += progress
         self._look()
         if not self.stopped() and peer.launched() and self._membership == peer.membership_version():
-            change_cluster(self.progress)
+            peer.resize(progress=self.progress)
             self._look()
 
     def stopped(self) -> bool:

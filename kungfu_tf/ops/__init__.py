@@ -68,12 +68,7 @@ from kungfu_tf.ops.monitoring import (
 )
 from kungfu_tf.ops.noise_scale import global_noise_scale
 from kungfu_tf.ops.queue import new_queue
-from kungfu_tf.ops.resize import (
-    resize,
-    resize_cluster,
-    resize_cluster_from_url,
-    step_based_schedule,
-)
+from kungfu_tf.ops.resize import resize, step_based_schedule
 from kungfu_tf.ops.smoothing import counter, exponential_moving_average
 from kungfu_tf.ops.spanning_tree import (
     get_neighbour_mask,
@@ -121,8 +116,6 @@ __all__ = [
     "request_variable",
     "request_variable_with_template",
     "resize",
-    "resize_cluster",
-    "resize_cluster_from_url",
     "round_robin",
     "save_variable",
     "save_variables",

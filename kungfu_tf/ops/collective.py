@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.ops import kernels, naming, rows, slices, tensors
+from kungfu_tf.ops import kernels, naming, rows, sparse_reduction, tensors
 
 
 @kernels.operation
@@ -16,8 +16,8 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     `y = x₀ + x₁ + ...`. Differentiable for sum and mean.
 
     Args:
-        tensor: A tensor, or `tf.IndexedSlices`, for which the result holds the slices of all peers
-            and `op` is sum or mean. Peers may have different numbers of slices.
+        tensor: A tensor, or sparse rows (`tf.IndexedSlices`). Their result holds those of all
+            peers, `op` is sum or mean, and their number may differ between peers.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
         name: The same on every peer; default by the place in the program.
 
@@ -27,8 +27,8 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype.
-        tf.errors.InvalidArgumentError: If dtype, shape (of slices: the dense shape, if known) or
-            `op` differ between peers, or only some have slices.
+        tf.errors.InvalidArgumentError: If dtype, shape (of sparse rows: the dense shape, if known)
+            or `op` differ between peers, or only some have sparse rows.
 
     Example:
 
@@ -38,8 +38,9 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """
     what = naming.title("all_reduce", name)
     if isinstance(tensor, tf.IndexedSlices):
-        slices.check(tensor, op, what)
-        return slices.all_reduce_slices(tensor, op, tag=naming.make_tag("all_reduce", name))
+        sparse_reduction.check(tensor, op, what)
+        tag = naming.make_tag("all_reduce", name)
+        return sparse_reduction.all_reduce_rows(tensor, op, tag=tag)
     x = tensors.to_tensor(tensor, what)
     tensors.check_reduction(x, op, what, tensor)
     return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))

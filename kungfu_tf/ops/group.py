@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.ops import kernels, naming, slices, tensors
+from kungfu_tf.ops import kernels, naming, sparse_reduction, tensors
 
 
 @kernels.operation
@@ -50,7 +50,7 @@ def group_all_reduce(
         for position, tensor in group.items():
             tensors.check_reduction(tensor, op, what, [*values, tensor][position])
     for position in sparse:
-        slices.check(values[position], op, what)
+        sparse_reduction.check(values[position], op, what)
     tags = _tags(naming.make_tag("group_all_reduce", name), [*map(min, groups), *sparse])
     the_step = tf.cast(0 if step is None else step, tf.int64)
     results: dict[int, Any] = {}
@@ -65,8 +65,9 @@ def group_all_reduce(
         )
         results.update(zip(group, outputs, strict=True))
     for position in sparse:
-        tag = tags[position]
-        results[position] = slices.all_reduce_slices(values[position], op, tag=tag, agree=layout)
+        results[position] = sparse_reduction.all_reduce_rows(
+            values[position], op, tag=tags[position], agree=layout
+        )
     return [results.get(position) for position in range(len(values))]
 
 

@@ -63,7 +63,7 @@ def group_mean(
 
 
 def _values(gradient: Any) -> Any:
-    """Elements whose squares add up to the norm: slices of one index are one."""
+    """Elements whose squares add up to the norm: sparse rows of one index count as their sum."""
     if not isinstance(gradient, tf.IndexedSlices):
         return tf.convert_to_tensor(gradient)
     indices, places = tf.unique(gradient.indices)

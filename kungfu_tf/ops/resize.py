@@ -53,37 +53,10 @@ def resize(n: Any, *, name: str | None = None) -> Any:
     return _resize(n, "resize", name)
 
 
-@kernels.operation
-def resize_cluster(n: Any, *, name: str | None = None) -> Any:
-    """`resize`, by the name that KungFu has for it.
+def resize_from_config_server() -> Any:
+    """Changes over as `resize`, to as many peers as the config server has workers.
 
-    Args:
-        n: As for `resize`.
-        name: Of the graph's operation.
-
-    Returns:
-        `changed` and `detached`.
-
-    Raises:
-        tf.errors.OpError: As `resize`.
-
-    Example:
-
-    ```python
-    changed, detached = kf.ops.resize_cluster(4)
-    ```
-    """
-    return _resize(n, "resize_cluster", name)
-
-
-@kernels.operation
-def resize_cluster_from_url(*, name: str | None = None) -> Any:
-    """`resize` to as many peers as the job's config server has workers.
-
-    The launcher follows its config server by itself; this asks it to look at once.
-
-    Args:
-        name: Of the graph's operation.
+    The launcher follows its config server by itself: this asks it to look at once.
 
     Returns:
         `changed` and `detached`, as of `resize`.
@@ -92,14 +65,8 @@ def resize_cluster_from_url(*, name: str | None = None) -> Any:
         tf.errors.FailedPreconditionError: On rank 0, if the job was started without
             `kungfu-run -config-server`, or the server does not answer; and as of `resize`.
         tf.errors.OpError: As `resize`.
-
-    Example:
-
-    ```python
-    changed, detached = kf.ops.resize_cluster_from_url()
-    ```
     """
-    return _resize(0, "resize_cluster_from_url", name, from_url=True)
+    return _resize(0, "resize_from_config_server", None, from_url=True)
 
 
 @kernels.operation

@@ -69,11 +69,11 @@ class AdaptiveSGD(Algorithm):
             return []
         shared = [*variables, *map(generations.native, self.optimizer_variables())]
 
-        def of_root() -> list[Any]:
+        def from_root() -> list[Any]:
             values = [v.read_value() for v in shared]
             return ops.group_broadcast(values, name=f"{self.name}/switch")
 
-        return _assign_when(tf.equal(self._step, self.change_step - 1), shared, of_root)
+        return _assign_when(tf.equal(self._step, self.change_step - 1), shared, from_root)
 
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)

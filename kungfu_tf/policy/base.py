@@ -16,7 +16,7 @@ class BasePolicy:
         training.batch_size, learning_rate, has_made(interval)
         training.noise_scale, gradient_variance, throughput, egress_rates
         training.set_batch_size(n), set_learning_rate(rate), stop()
-        training.resize_cluster(n), set_strategy(name), set_tree(parents)
+        training.resize(n), set_strategy(name), set_tree(parents)
 
     What rank 0's policies ask for is done on all peers. What `before_step` asks for is done after
     the step. A step is one call of the train function: with `steps_per_execution`, several.

@@ -152,21 +152,21 @@ class Training:
             raise ValueError(f"these parents of the ranks 0, 1, ... are no tree: {parents}")
         self.wanted_strategy, self.wanted_tree = None, parents
 
-    def resize_cluster(self, size: int) -> None:
-        """Asks for another number of peers: some steps later they have come, or have left.
+    def resize(self, n: int) -> None:
+        """Asks for another number of peers: they come or leave some steps later.
 
-        For a training that follows: `kungfu_tf.elastic.fit`, or a session with a
-        `kungfu_tf.hooks.ElasticHook`. Rank 0's wish counts, when all policies have been called; who
-        wishes the same as the last time asks for nothing new. That there cannot be as many, or that
-        a `fit` or session does not follow, is a FailedPreconditionError then.
+        The training must change over by itself: `kungfu_tf.elastic.fit`, or a session with a
+        `kungfu_tf.hooks.ElasticHook`. The wish of rank 0 counts, when all policies have been
+        called; the same wish as the last time asks for nothing new. If there cannot be as many, or
+        the training does not change over, it ends with a FailedPreconditionError then.
 
         Args:
-            size: How many, from 1 to the slots of `kungfu-run -H`.
+            n: The number of peers, from 1 to the slots of `kungfu-run -H`.
 
         Raises:
             ValueError: If that is not a positive integer.
         """
-        self.wanted_size = _positive(size, "a number of peers")
+        self.wanted_size = _positive(n, "a number of peers")
 
     def stop(self) -> None:
         """Ends the training, on all peers."""

@@ -153,8 +153,8 @@ def _times(value: Any, weight: Any) -> Any:
 
 
 def _values(gradient: Any) -> Any:
-    is_slices = isinstance(gradient, tf.IndexedSlices)
-    return tf.convert_to_tensor(gradient.values if is_slices else gradient)
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    return tf.convert_to_tensor(gradient.values if is_sparse else gradient)
 
 
 def _with_values(gradient: Any, values: Any) -> Any:

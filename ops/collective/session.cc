@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "ops/base/logging.h"
-#include "ops/collective/alone.h"
 #include "ops/collective/direct_mover.h"
 #include "ops/collective/exchange_mover.h"
 #include "ops/collective/graph_executor.h"
 #include "ops/collective/hierarchy_mover.h"
+#include "ops/collective/single_peer.h"
 
 namespace kungfu {
 namespace {
@@ -62,7 +62,7 @@ uint64_t Session::Start(Operation operation) {
   if (size() == 1) {
     Status status = ValidateName(operation);
     if (status.ok()) status = Validate(operation, 1);
-    if (status.ok()) status = CompleteAlone(operation);
+    if (status.ok()) status = CompleteOnSinglePeer(operation);
     Finish(&operation, status);
     return handle;
   }

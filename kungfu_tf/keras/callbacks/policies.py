@@ -144,13 +144,13 @@ class _FitTraining(Training):
     @property
     def goes_on(self) -> bool:
         """Whether the epoch has begun in an earlier call of `fit`."""
-        return self._following is not None and self._following.has_begun
+        return self._elastic_run is not None and self._elastic_run.has_begun
 
     def go_on(self, fit: Fit) -> None:
         """This call of `fit` is a part of the training, perhaps not the first."""
         self.taken = 0
         self._model = fit.model
-        self._following = fit.elastic_run
+        self._elastic_run = fit.elastic_run
         if fit.elastic_run is not None:
             self.step = fit.elastic_run.all_steps
         assert fit.data is not None and fit.data.sizes is not None, "there is a PolicyCallback"
@@ -184,13 +184,13 @@ class _FitTraining(Training):
     def change_learning_rate(self, rate: float) -> None:
         self._optimizer().learning_rate = rate
 
-    def resize_cluster(self, size: int) -> None:
-        if self._following is None:
+    def resize(self, n: int) -> None:
+        if self._elastic_run is None:
             raise errors.FailedPreconditionError(
                 "PolicyCallback: a policy wants another number of peers, and this fit does not "
                 "follow. Train with kungfu_tf.elastic.fit(model, ...)"
             )
-        super().resize_cluster(size)
+        super().resize(n)
 
     def end(self) -> None:
         self._model.stop_training = True

@@ -1,4 +1,4 @@
-"""What Keras' callbacks have noted of a training, which peers that have come need to know, too."""
+"""What Keras' callbacks know of a training, which newcomers need to know, too."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ATTRIBUTES = {
 _WEIGHTS = "best_weights"  # of EarlyStopping
 
 
-class Noted:
-    """Of the callbacks of a training on this peer.
+class CallbackState:
+    """The state of the callbacks of a training on this peer.
 
     Args:
         callbacks: As many on each peer, in the same order.
@@ -35,14 +35,14 @@ class Noted:
         self._heard: list[dict[str, Any]] = []
 
     def share(self, *, with_newcomers: bool) -> None:
-        """All peers learn what those of rank 0 have noted. All call it.
+        """All peers learn what those of rank 0 know. All call it.
 
         Args:
             with_newcomers: Otherwise all have the weights that were best.
         """
-        mine = json.dumps([_noted(c) for c in self._callbacks]) if peer.is_root() else ""
+        mine = json.dumps([_state_of(c) for c in self._callbacks]) if peer.is_root() else ""
         data = np.frombuffer(mine.encode(), np.uint8)
-        told = ops.all_gather(data, concat=True, name="fit/noted").numpy().tobytes()
+        told = ops.all_gather(data, concat=True, name="fit/callback_state").numpy().tobytes()
         self._heard = json.loads(told)
         for number, state in enumerate(self._heard):
             if state.pop(_WEIGHTS, False) and with_newcomers:
@@ -72,7 +72,7 @@ def _kind(callback: Any) -> str | None:
     return next((name for name in names if name in _ATTRIBUTES), None)
 
 
-def _noted(callback: Any) -> dict[str, Any]:
+def _state_of(callback: Any) -> dict[str, Any]:
     kind = _kind(callback)
     state: dict[str, Any] = {"kind": kind}
     for name in _ATTRIBUTES.get(kind or "", ()):

@@ -79,7 +79,7 @@ class ElasticHook(Hook):
             self._plan.begin()
         self._global_step = v1.train.get_or_create_global_step()
         self._means = assigned_means()
-        self._broadcast = broadcast.values_of_root(v1.global_variables(), root=0)
+        self._broadcast = broadcast.values_from_root(v1.global_variables(), root=0)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """A session that was restored goes on."""

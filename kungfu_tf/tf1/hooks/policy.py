@@ -13,7 +13,7 @@ from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies
 from kungfu_tf.policy.training import Training
 from kungfu_tf.replicas import gates
-from kungfu_tf.replicas.broadcast import values_of_root
+from kungfu_tf.replicas.broadcast import values_from_root
 from kungfu_tf.upstream.hook import Hook
 from kungfu_tf.variables import GraphKeys
 
@@ -187,7 +187,7 @@ class _SessionTraining(Training):
         factor = batch_factor.factor.get()
         self._set_factor = variables.create_setter(factor)
         # Other hooks may have looked for variables before these were made.
-        self._share = values_of_root([*self._variables.values(), factor], root=0)
+        self._share = values_from_root([*self._variables.values(), factor], root=0)
 
     def be_as_root(self) -> None:
         """Gets what rank 0's session has, which may have been restored."""
@@ -226,13 +226,13 @@ class _SessionTraining(Training):
         self._set[self._rate()](rate, session=self.session)
         self._values[self._rate()] = rate
 
-    def resize_cluster(self, size: int) -> None:
+    def resize(self, n: int) -> None:
         if not self._follows:
             raise errors.FailedPreconditionError(
                 "PolicyHook: a policy wants another number of peers, and this session does not "
                 "follow. Give it a kungfu_tf.hooks.ElasticHook, too"
             )
-        super().resize_cluster(size)
+        super().resize(n)
 
     def end(self) -> None:
         self.has_ended = True

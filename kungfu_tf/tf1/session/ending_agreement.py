@@ -95,7 +95,7 @@ def reasons(mine: Reason) -> list[Reason]:
 def from_root(values: Iterable[int]) -> list[int]:
     """Rank 0's integers, on every peer."""
     with eager.eager_mode():
-        sent = ops.broadcast(np.array(list(values), np.int64), name="session/of_root")
+        sent = ops.broadcast(np.array(list(values), np.int64), name="session/from_root")
     return [int(value) for value in sent.numpy()]
 
 

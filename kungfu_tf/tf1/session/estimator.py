@@ -176,7 +176,7 @@ def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
     """What rank 0's last evaluation has found, on all peers."""
     metrics, exports = original(executor)
     if not sharing.is_private() and checkpoint.is_trained(executor.estimator.model_dir):
-        metrics = results.of_root(metrics)
+        metrics = results.from_root(metrics)
     return metrics, exports
 
 

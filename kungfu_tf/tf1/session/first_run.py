@@ -24,6 +24,6 @@ def make_equal(session: Any, fetches: Any) -> None:
         return
     if not broadcast.is_in(graph):
         with graph.as_default(), extended(graph):
-            operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
+            operation = broadcast.values_from_root(tf.compat.v1.global_variables(), root=0)
         session.run(operation)
     session._kungfu_equal = True

@@ -29,7 +29,7 @@ class SaveAverage(tf.compat.v1.train.SessionRunHook):
     When that is, rank 0's clock may say: so after each step it tells the others.
 
     Args:
-        savers: `OfRank0`s around `CheckpointSaverHook`s, which it calls in their place.
+        savers: `RunsOnRank0`s around `CheckpointSaverHook`s, which it calls in their place.
     """
 
     def __init__(self, savers: Sequence[RunsOnRank0]) -> None:

@@ -30,12 +30,7 @@ PUBLIC = {
     "barrier": "(*, name='barrier')",
     "calc_stats": "()",
     "callbacks": None,
-    "change_cluster": "(progress)",
     "check_interference": "(*, threshold=0.8)",
-    "current_cluster_size": "()",
-    "current_local_rank": "()",
-    "current_local_size": "()",
-    "current_rank": "()",
     "data": None,
     "detached": "()",
     "elastic": None,
@@ -59,8 +54,7 @@ PUBLIC = {
     "print_strategy_stats": "()",
     "propose_new_size": "(n)",
     "rank": "()",
-    "resize": "(*, n=None)",
-    "run_barrier": "(*, name='barrier')",
+    "resize": "(*, n=None, progress=None)",
     "run_on_root": "(fn)",
     "shutdown": "()",
     "size": "()",
@@ -154,8 +148,6 @@ PUBLIC = {
         "(target, template, *, version=None, name=None, wait=True, timeout=None)"
     ),
     "ops.resize": "(n, *, name=None)",
-    "ops.resize_cluster": "(n, *, name=None)",
-    "ops.resize_cluster_from_url": "(*, name=None)",
     "ops.round_robin": "(mask, *, name=None)",
     "ops.save_variable": "(value, *, version=None, name=None)",
     "ops.save_variables": "(variables)",
@@ -265,11 +257,6 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 
 
 def test_names_of_the_same() -> None:
-    assert kf.current_rank is kf.rank
-    assert kf.current_cluster_size is kf.size
-    assert kf.current_local_rank is kf.local_rank
-    assert kf.current_local_size is kf.local_size
-    assert kf.run_barrier is kf.barrier
     callback = kf.initializer.BroadcastGlobalVariablesCallback
     assert callback is kf.callbacks.BroadcastGlobalVariablesCallback
 

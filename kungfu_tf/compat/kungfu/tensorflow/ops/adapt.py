@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import ops
+from kungfu_tf.ops.resize import resize_from_config_server
 
 __all__ = ["resize_cluster", "resize_cluster_from_url", "step_based_schedule"]
 
@@ -20,12 +21,12 @@ def resize_cluster(n: Any) -> tuple[Any, Any]:
     Returns:
         Whether the peers are others now, and whether this one is none any more.
     """
-    return ops.resize_cluster(n)
+    return ops.resize(n)
 
 
 def resize_cluster_from_url() -> tuple[Any, Any]:
     """The same, with as many peers as the config server says."""
-    return ops.resize_cluster_from_url()
+    return resize_from_config_server()
 
 
 def step_based_schedule(config: str, step: Any = None) -> Any:

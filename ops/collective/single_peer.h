@@ -9,6 +9,6 @@ namespace kungfu {
 
 // Does what the operation would do among one peer. Does not call `done`.
 // REQUIRES: Validate(operation, 1) is OK.
-Status CompleteAlone(const Operation& operation);
+Status CompleteOnSinglePeer(const Operation& operation);
 
 }  // namespace kungfu
