@@ -1,4 +1,4 @@
-"""What the peers of a job prove to each other: its identity and its secret."""
+"""The identity and the secret of a job, which its peers prove to each other."""
 
 import dataclasses
 import hashlib
@@ -35,7 +35,7 @@ def one_host() -> Credentials:
 
 
 def several_hosts(given: Secret | None, description: str, *, insecure: bool = False) -> Credentials:
-    """What all runners of the job arrive at on their own: the given secret, an id made from it.
+    """The credentials that each runner derives by itself: the given secret, and an id from it.
 
     Args:
         given: What the user has given.

@@ -61,7 +61,7 @@ class Asking:
         return f"hello {self._address} {self._nonces[1]} {proof}"
 
     def welcomed(self, line: str) -> bool:
-        """Whether this is the answer of one that knows the secret."""
+        """Whether the answer proves that the other side knows the secret."""
         match = _WELCOME.fullmatch(line)
         right = _proof(self._credentials, "leader", *self._nonces, self._address)
         return match is not None and hmac.compare_digest(match[1], right)

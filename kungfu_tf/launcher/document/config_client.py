@@ -69,7 +69,7 @@ class Client:
         return _checked(self._call("GET", "/get" + wait, None, timeout))
 
     def put(self, route: str, document: Any) -> Any:
-        """Returns what the server says.
+        """Returns the server's answer.
 
         Raises:
             Problem: It refuses, or there is no answer.
@@ -124,7 +124,7 @@ def _say(**value: Any) -> None:
 
 
 class Follower:
-    """What two threads do: one waits for changes, one obeys the runner.
+    """The work of two threads: one waits for changes, one obeys the runner.
 
     Args:
         client: Of the server.
@@ -175,7 +175,7 @@ class Follower:
                 time.sleep(AGAIN)  # a server that answers at once, whatever it is asked
 
     def obey(self, command: dict[str, Any]) -> None:
-        """Does what the runner wants."""
+        """Carries out the runner's requests."""
         if "ask" in command:
             try:
                 _, workers, version = self._client.get()

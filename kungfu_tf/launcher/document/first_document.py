@@ -23,7 +23,7 @@ def wait(
     """Returns the workers that the document has.
 
     Args:
-        options: What the command line says, with a config server.
+        options: The options of the command line, which name a config server.
         token: Of that.
         signals: What ends the waiting.
         say: A line for the user.

@@ -1,4 +1,4 @@
-"""What the workers of a cluster document mean to a job: addresses that it knows, or wishes."""
+"""The workers of a cluster document, as a job sees them: known addresses, or wishes."""
 
 import collections
 import ipaddress
