@@ -147,7 +147,7 @@ class Leader:
         return {name: number for name, number in known.items() if number in engaged}
 
     def order(self, size: int) -> tuple[bool, str]:
-        """As `change`, for a person. Returns whether it is accepted, and what to tell the person."""
+        """As `change`, for a person. Returns whether it is accepted, and a text for the person."""
         now, target = self.size, self._membership and self._membership.target
         refusal = self.change(size)
         if refusal is not None:

@@ -1,6 +1,6 @@
 """The secrets that a user gives: each in a variable, or in a file that another variable names.
 
-A command reads them once, when it begins: a pipe has what it has no second time.
+A command reads them once, when it begins: a pipe cannot be read twice.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import plural
 
 SHORTEST, LONGEST = 16, 4096
-DEADLINE = 10.0  # seconds in which somebody must write to a pipe
+DEADLINE = 10.0  # seconds within which a writer must open a pipe
 
 _LONGEST_IN_BYTES = 4 * (LONGEST + 1)
 
@@ -27,7 +27,7 @@ the config server needs a token that all who ask it know. Make one and name it, 
 
 @dataclasses.dataclass(frozen=True)
 class Secret:
-    """One of them, and what is dubious about it."""
+    """A secret, and a warning about it."""
 
     text: str = dataclasses.field(repr=False)
     doubt: str | None = None
@@ -51,12 +51,12 @@ def read(environ: Mapping[str, str]) -> Given:
 
 
 def secret(environ: Mapping[str, str]) -> Secret | None:
-    """What the peers of a job prove to each other. Raises as `read`."""
+    """The secret that the peers of a job prove to each other. Raises as `read`."""
     return _read(environ, "KUNGFU_SECRET")
 
 
 def config_token(environ: Mapping[str, str]) -> Secret | None:
-    """What a config server is asked with. Raises as `read`."""
+    """The token for requests to a config server. Raises as `read`."""
     return _read(environ, config.CONFIG_TOKEN.name)
 
 
