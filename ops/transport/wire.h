@@ -64,7 +64,7 @@ enum class Kind : uint8_t {
 inline constexpr int kNumKinds = 9;
 const char* Name(Kind kind);  // "all_reduce"
 
-// What must be the same on every peer that takes part in an operation.
+// Properties that must be the same on every peer that takes part in an operation.
 struct Signature {
   Kind kind = Kind::kAllReduce;
   DType dtype = DType::kUint8;

@@ -17,7 +17,7 @@ namespace kungfu {
 
 inline constexpr Seconds kHandshakeTimeout{5};
 
-// Event loop only. Destroying it closes the socket and calls nobody.
+// Event loop only. Destroying it closes the socket and makes no calls.
 class PendingConnection : private FdHandler {
  public:
   // The authenticated socket and who is at its other end, or why there is none. kPermissionDenied: the handshake was
