@@ -51,7 +51,7 @@ Status Cause(int code, const char* message) {
   return Status(known ? static_cast<kungfu::Code>(code) : kungfu::Code::kUnknown, message ? message : "");
 }
 
-// Calls `begin` with the peer and what is to be told of the end.
+// Calls `begin` with the peer and the callback for the end.
 template <typename Begin>
 void WithPeer(kungfu_done done, void* arg, Begin begin) {
   const kungfu::StatusCallback end = kungfu::Telling(done, arg);

@@ -10,7 +10,7 @@
 namespace kungfu {
 namespace {
 
-// Of a verdict, in bytes.
+// The size of a verdict, in bytes.
 constexpr size_t kLongestVerdict = 512;
 
 constexpr char kUnused[] = "the host's peers do not use each other's memory: ";
@@ -85,7 +85,7 @@ void HostMeeting::StartOnLoop() {
   ShareOnLoop("kungfu/the meeting of the host's peers", &mine_, sizeof(mine_), sizeof(mine_), [this] { OpenOnLoop(); });
 }
 
-// Who has no memory of its own says so itself; that the others cannot open it is no news.
+// A peer without memory says so itself; the others need not report that they cannot open it.
 void HostMeeting::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   std::vector<DirectEndpoint> endpoints(ranks_.size());

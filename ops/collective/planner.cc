@@ -130,7 +130,7 @@ void Plan::AddChunks(Movement* movement, const std::shared_ptr<const Graph>& red
   }
 }
 
-// A block from one rank to another, which nobody else has to do with; the others pass over its part numbers.
+// A block from one rank to another. Only these two take part; the others skip its part numbers.
 void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
   if (from == rank_ || to == rank_) {
     AddChunks(movement, nullptr, routes_->Edge(from, to), {block}, {0, block.count}, from == rank_, to == rank_);
@@ -160,7 +160,7 @@ void Plan::PlanAllReduce() {
   });
 }
 
-// Each tree by itself: a mean is that of its ranks.
+// Each tree reduces separately: a mean is the mean of its ranks.
 void Plan::PlanTrees() {
   stages_.push_back([this](Movement* movement) {
     const Routes::Trees trees = Trees();
@@ -241,7 +241,7 @@ void Plan::PlanGather(bool all) {
   if (!all) AddAgreement();
 }
 
-// Part r is reduced to rank r. What this rank reduces on the way for others lies in scratch memory.
+// Part r is reduced to rank r. Data that this rank reduces on the way for others lie in scratch memory.
 void Plan::PlanReduceScatter() {
   stages_.push_back([this](Movement* movement) -> Status {
     const uint64_t row = operation_->row;
@@ -272,7 +272,7 @@ void Plan::PlanReduceScatter() {
 }
 
 void Plan::PlanAllToAll() {
-  // Row r of the lengths: what rank r sends to each rank.
+  // Row r of the lengths: the elements that rank r sends to each rank.
   AddLengths(size_);
   stages_.push_back([this](Movement* movement) -> Status {
     KF_RETURN_IF_ERROR(CheckLengths());
@@ -351,7 +351,7 @@ void Plan::AddLengths(int per_rank) {
   });
 }
 
-// What other peers claim: sums of it must not wrap.
+// The claims of other peers: their sums must not wrap.
 Status Plan::CheckLengths() const {
   const uint64_t most = kMaxBulkSize / element();
   const size_t per_rank = lengths_.size() / size_;

@@ -15,7 +15,7 @@ namespace kungfu {
 namespace {
 
 constexpr double kMaxTimeout = 1e9;
-// Of the bits of a handle, those that count within an epoch, and the highest, which is not ours.
+// The bits of a handle that count within an epoch, and the highest bit, which is not ours.
 constexpr int kHandleBits = 40;
 constexpr uint64_t kForeignBit = uint64_t{1} << 63;
 
@@ -183,7 +183,7 @@ std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conve
   return graph_movers_(std::move(movement), rank_, conversation);
 }
 
-// What was called before the agreement begins.
+// Starts the operations that were called before the agreement.
 void Session::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   agreed_ = true;
