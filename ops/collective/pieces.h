@@ -25,7 +25,7 @@ struct Span {
 Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
 Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
 
-// The elements are of a floating or complex type.
+// REQUIRES: a floating or complex type.
 void AddSquares(const Payload& pieces, DType dtype, SquaredSum* sum);
 double SquaredNorm(const Payload& pieces, DType dtype);
 

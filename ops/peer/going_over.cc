@@ -71,8 +71,8 @@ void Peer::EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& me
   });
 }
 
-// Who has gone over is in it when all have: a newcomer may die before it is told of it, and what the peers agree on at
-// the start of a session reaches its mailbox all the same.
+// A peer is in the new membership when all have gone over. A newcomer may die before it is told; the agreement at the
+// start of a session reaches its mailbox all the same.
 void Peer::MeetOnLoop(const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   const std::shared_ptr<Session> session = this->session();
@@ -133,7 +133,7 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   ended.done(status);
 }
 
-// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
+// The first peer to go over may send messages of the new epoch to others that will follow; the router keeps them.
 void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                         const StrategySpec& strategy, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());

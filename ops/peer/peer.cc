@@ -15,14 +15,14 @@ namespace {
 constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
-// Where each peer of the host can have a core for itself it looks on longer than it takes to wake a sleeper. It keeps
-// its core for a while: what it waits for comes from another one most of the time, and who else wants this one may have
-// nothing to do, as a thread of TensorFlow's that was woken in vain and looks around for 40 us.
+// If each peer of the host can have a core of its own, it looks on longer than it takes to wake a sleeper. It keeps its
+// core for a while. The awaited event mostly comes from another core, and another thread that wants this core may be
+// idle: a thread of TensorFlow's that was woken in vain looks around for 40 us.
 constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
 // On cores that no other peer uses only this peer's own threads can want the core of one that looks on. So it looks on
 // for as long as steps of peers differ.
 constexpr Patience kOnBoundCores{Seconds(5e-3), Seconds(50e-6)};
-// Where peers share cores what it waits for may need this one.
+// Where peers share cores the awaited process may need this one.
 constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
 constexpr char kEpochName[] = "kungfu/the change of epochs";
 
