@@ -11,7 +11,7 @@ namespace kungfu {
 void CopyBytes(char* to, const char* from, size_t size);
 
 // As memcpy, with stores past the caches where the processor has them. The data go to memory, and no other core has to
-// give up its copy of a line first. Visible to who sees a later store with release order.
+// give up its copy of a line first. Visible to a thread that sees a later store with release order.
 void CopyPastCaches(char* to, const char* from, size_t size);
 
 using CopyFunction = void (*)(char* to, const char* from, size_t size);

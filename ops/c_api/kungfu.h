@@ -156,7 +156,7 @@ typedef struct {
   const char* name;      /* 1 to kungfu_longest_name() bytes */
   int64_t version;       /* -1: saved as the next one, from 0; asked for, the newest. They ascend */
   int32_t dtype;         /* kungfu_dtype */
-  uint64_t shape_digest; /* kungfu_digest of the shapes: must agree between who saves and who asks */
+  uint64_t shape_digest; /* kungfu_digest of the shapes: must agree between the peers that save and ask */
   const char* shapes;    /* the same for messages, "[3, 4]"; or NULL */
 } kungfu_blob;
 

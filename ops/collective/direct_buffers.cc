@@ -18,7 +18,7 @@ struct Part {
   char* data;
   uint64_t size;
   std::optional<uint64_t> offset;
-  bool is_own = false;  // nobody else goes there
+  bool is_own = false;  // no other peer goes there
 };
 
 uint64_t UpTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }

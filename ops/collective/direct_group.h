@@ -3,8 +3,9 @@
 //
 // Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
 // each operation under way, with a counter: how many operations the peer has finished by this slot. The event loop of a
-// peer that waits for a counter looks at it in each round. Before that goes to sleep it says so on the board, and who
-// counts next rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a peer look.
+// peer that waits for a counter looks at it in each round. Before the loop sleeps it says so on the board, and the
+// next peer that counts rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a
+// peer look.
 
 #pragma once
 
@@ -89,7 +90,7 @@ class DirectGroup : private FdHandler, private Pollable {
   int TakeSlotOnLoop();
   // The operation has ended well, or was never begun.
   void ReturnSlotOnLoop(int slot);
-  // Counts one more, and wakes who sleeps.
+  // Counts one more, and wakes sleeping peers.
   void FinishOnLoop(int slot);
   // Counts one less: the operation has ended badly after all. A peer that sees the old count has seen no later change
   // of this peer's memory. REQUIRES: FinishOnLoop was called for it; the slot is not used again.

@@ -17,8 +17,8 @@
 
 namespace kungfu {
 
-// Operands are combined in the order in which they are given, so the result does not depend on who computes it. The
-// same memory may be an operand and a result.
+// Operands are combined in the order in which they are given, so the result does not depend on the peer that computes
+// it. The same memory may be an operand and a result.
 class DirectReduction {
  public:
   // Another place for the result, and what copies it there.

@@ -125,7 +125,7 @@ class HostMover : public Mover, private DirectWaiter {
   bool falls_back_ = false;
   bool measures_ = false;
   bool finished_ = false;  // this peer has done its share
-  int next_ = 0;           // whose counter is looked at
+  int next_ = 0;           // the peer whose counter is looked at
   std::unique_ptr<Mover> inner_;
 };
 

@@ -302,7 +302,7 @@ void Session::Finish(Operation* operation, const Status& status) {
   const uint64_t bytes = status.ok() ? TotalCount(*operation) * SizeOf(operation->dtype) : 0;
   counters_->Ended(operation->name, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
   const StatusCallback done = std::move(operation->done);
-  if (operation->of_session && ended_) return;  // who asked for it has ended, too
+  if (operation->of_session && ended_) return;  // the session, which asked for it, has ended
   if (!operation->of_session) --pending_;
   done(status);
 }

@@ -9,7 +9,7 @@
 namespace kungfu {
 namespace {
 
-// Gives a parked message to who wanted it.
+// Gives a parked message to its receiver.
 void Deliver(ConstBytes bytes, Sink* sink) {
   while (bytes.size > 0) {
     const MutableBytes place = sink->Reserve(bytes.size);

@@ -61,7 +61,7 @@ class P2p : private PullHandler {
 
   // This peer may also ask for its own blobs. Errors: kInvalidArgument (no such rank; it is of another form there),
   // kNotFound, kOutOfRange (the version will never be there again), kDeadlineExceeded, kUnavailable (the peer is gone;
-  // who does not wait: it has crashed), kResourceExhausted (too many requests wait there), kCancelled (of a queue: the
+  // without a wait: it has crashed), kResourceExhausted (too many requests wait there), kCancelled (of a queue: the
   // epoch has ended; this peer has interrupted it), what another peer has interrupted the epoch with.
   uint64_t Start(Request request);
   // kDeadlineExceeded: no peer has made room. Then it is not in the queue.

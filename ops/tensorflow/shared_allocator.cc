@@ -120,7 +120,7 @@ class SharedAllocatorFactory : public tensorflow::AllocatorFactory {
   tensorflow::SubAllocator* CreateSubAllocator(int) override { return new SharedSubAllocator; }
 };
 
-// Whether TensorFlow has chosen its allocator, after which it ends the process of who offers another. It has no
+// Whether TensorFlow has chosen its allocator, after which it ends the process if another is offered. It has no
 // accessor; the arguments of an explicit instantiation may name private members.
 using Registry = tensorflow::AllocatorFactoryRegistry;
 bool HasChosen(const Registry& registry);

@@ -120,7 +120,7 @@ class EventLoop {
   bool TryEnter() TRY_ACQUIRE(true, turn_) EXCLUDES(mu_);
   void Enter() REQUIRES(turn_) EXCLUDES(mu_);
   void Leave() REQUIRES(turn_) { running_ = std::thread::id(); }
-  // Rounds of a helper, who has entered; it leaves.
+  // Rounds of a helper that has entered; it leaves.
   void Serve(const std::function<bool()>& until, Deadline last, const Patience& patience) RELEASE(turn_) EXCLUDES(mu_);
 
   // Does the pending work, except timers. Returns whether there was anything.
@@ -142,7 +142,7 @@ class EventLoop {
   const UniqueFd epoll_;
   const UniqueFd wake_;
 
-  Mutex turn_;                              // who holds it is the loop
+  Mutex turn_;                              // the thread that holds it is the loop
   std::atomic<std::thread::id> running_{};  // that thread
   std::atomic<bool> own_waits_{false};      // the own thread wants its turn,
   std::atomic<int> helpers_wait_{0};        // or these do

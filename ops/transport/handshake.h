@@ -1,4 +1,4 @@
-// Who is at the other end: a mutual challenge, HMAC-SHA256 over everything that was said.
+// Proves the identity of the other end: a mutual challenge, HMAC-SHA256 over everything that was said.
 //
 //   client -> server   hello     := magic[8] version:u32 job[16] client_peer[18] server_peer[18] nonce[32]    (96 B)
 //   server -> client   challenge := nonce[32] proof[32]                                                       (64 B)
@@ -57,7 +57,7 @@ class Handshake {
   virtual Status Advance(const char* bytes, std::string* reply) = 0;
   // The first bytes of the client; empty for the server.
   virtual std::string Opening() = 0;
-  // REQUIRES: Wants() == 0 and no error but kInvalidArgument: it has proved who it is.
+  // REQUIRES: Wants() == 0 and no error but kInvalidArgument: it has proved its identity.
   virtual PeerId remote() const = 0;
 };
 

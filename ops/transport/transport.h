@@ -71,8 +71,8 @@ class Connection {
   virtual uint64_t bytes_received() const = 0;
 };
 
-// Takes over a connection that another peer has opened, and returns who handles its frames. Or hears that there can be
-// none with that peer (kInvalidArgument): it is one of ours, and was told other things than we.
+// Takes over a connection that another peer has opened, and returns the handler of its frames. Or hears that there can
+// be none with that peer (kInvalidArgument): it is one of ours, and was told other things than we.
 using AcceptCallback = std::function<ConnectionHandler*(StatusOr<std::unique_ptr<Connection>>, const PeerId& remote)>;
 // A connection, or why there is none; it stays silent until its handler is set by the returned value, as above.
 using ConnectCallback = std::function<ConnectionHandler*(StatusOr<std::unique_ptr<Connection>>)>;

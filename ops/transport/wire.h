@@ -13,7 +13,7 @@
 //   kFail     text (≤ 4 KiB)          anybody, in either direction: the named operation has failed with `code`;
 //                                   part 1: it was told so itself
 //   kAsk      filler (≤ 64 KiB)       a peer that waits: are you there, and what do you wait for? Or one that measures,
-//                                   with bytes that nobody reads
+//                                   with bytes that no peer reads
 //   kAnswer   text (≤ 4 KiB)          to kAsk
 //   kBye      empty                   the last frame: the peer closes of its own will
 //   kPull     empty                   a peer that wants a blob of the receiver's store: see pull.h of the router

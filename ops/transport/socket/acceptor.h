@@ -1,4 +1,4 @@
-// Listens, and lets in who passes the handshake.
+// Listens, and lets in peers that pass the handshake.
 //
 // A newcomer cannot hold up others: each plays its handshake on its own, within 5 s, and at most kMaxPending of them at
 // a time. One more costs the oldest one its place, those that have said nothing of worth first. Otherwise 64 idle

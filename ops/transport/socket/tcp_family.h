@@ -24,7 +24,7 @@ class TcpFamily : public AddressFamily {
 // The system's figures of a connection, as in tcp_info. Times in milliseconds.
 struct Acknowledgements {
   unsigned retransmits = 0;  // of the oldest data in flight, none acknowledged
-  unsigned probes = 0;       // without an answer: is there somebody, does the window open?
+  unsigned probes = 0;       // without an answer: is the host there, does the window open?
   unsigned silence = 0;      // since the last acknowledgement of whatever kind
 };
 bool IsCutOff(const Acknowledgements& seen);
