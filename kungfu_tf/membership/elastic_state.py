@@ -14,12 +14,12 @@ class ElasticState:
     """How far a training is, on all peers alike, and whether it has ended.
 
     Args:
-        max_progress: Where it ends; None: nowhere.
-        progress: Where it begins, as a checkpoint has it; or `kungfu_tf.init_progress`, where all
-            peers are started anew for another number of them.
+        max_progress: The progress at which the training ends; None: it does not end.
+        progress: The progress at which it begins: that of a checkpoint, or
+            `kungfu_tf.init_progress`, if all peers are started anew when their number changes.
 
     Attributes:
-        progress: How much is done, in what the program counts: steps, or samples.
+        progress: The progress so far, in a unit of the program's own: steps, or samples.
         max_progress: As given.
 
     Raises:
@@ -50,8 +50,8 @@ class ElasticState:
         """Begins a step. A newcomer waits here until it is taken in.
 
         Returns:
-            Whether the peers are others than in the last step, or this is the first one: then all
-            get rank 0's progress, and must get its variables from the program.
+            Whether the peers have changed since the last step, or this is the first one. Then all
+            get rank 0's progress, and the program must give them rank 0's variables.
 
         Raises:
             tf.errors.OpError: As any operation of `kungfu_tf.ops`.
@@ -68,9 +68,9 @@ class ElasticState:
         return True
 
     def end(self, progress: int = 1) -> None:
-        """Ends a step: all peers go over to others, if others are to take part.
+        """Ends a step: all peers change over, if the list of peers is to change.
 
-        Where the program has gone over within the step, newcomers are waiting for the next one.
+        If the program has changed over within the step, newcomers wait for the next one.
 
         Args:
             progress: How much the step did.
@@ -105,7 +105,7 @@ class ElasticContext:
     An error leaves it as it is.
 
     Args:
-        state: Of the training.
+        state: The state of the training.
         progress: How much the step does.
 
     Example:

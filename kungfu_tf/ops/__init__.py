@@ -1,6 +1,6 @@
 """Operations between peers, for eager code, `tf.function` and TF1 graphs.
 
-What all of them have in common is said here, once.
+This page describes what all of them have in common.
 
 **Peers.** Every peer calls the same operations. Calls are matched by `name`, which is the same on
 every peer; by default it is made of the place in the program. In eager code a call returns when it
@@ -8,7 +8,7 @@ is done, so all peers must make their calls in the same order. In a graph operat
 order and at the same time.
 
 **Tensors.** Whatever `tf.convert_to_tensor` takes, of one dtype and one shape on all peers where
-nothing else is said. Results have the dtype of what was given. On a GPU the data travel through the
+nothing else is said. Results have the dtype of their inputs. On a GPU the data travel through the
 host's memory.
 
     dtype                   sum        mean    min, max   prod   moves (broadcast, gather, ...)
@@ -21,8 +21,8 @@ host's memory.
 Sums of float16 and bfloat16 are accumulated in float32. Operands are added in the same order
 everywhere: all peers get the same bits.
 
-**Errors.** Those that the program itself can be blamed for are raised by the call, in eager code
-and while a graph is built or traced:
+**Errors.** The call raises errors of the program itself, in eager code and while a graph is built
+or traced:
 
     UnsupportedTypeError    the dtype cannot travel, or the table above has no such reduction
     InvalidArgumentError    there is no such reduction; or the operation stands in a `while_loop`

@@ -1,6 +1,6 @@
-"""Other peers take part, as operations of a graph.
+"""Changes of the list of peers, as operations of a graph.
 
-`kungfu_tf.ops` says what all operations have in common.
+`kungfu_tf.ops` describes what all operations have in common.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from kungfu_tf.ops.strategy import after_what_is_pending
 
 @kernels.operation
 def resize(n: Any, *, name: str | None = None) -> Any:
-    """Asks for another number of peers, and goes over to the newest list of peers there is.
+    """Asks for another number of peers, and changes over to the newest list of peers.
 
-    As `kungfu_tf.resize`: all peers call it at the same step, and go over together, or none does.
-    Nobody waits for newcomers: a later call finds them ready. In a graph it waits for the
-    operations that were added before it; let what is added after it depend on it by
-    `tf.control_dependencies`. Who has come knows nothing of the training: where `changed` is true
-    and `detached` is not, broadcast the variables.
+    As with `kungfu_tf.resize`, all peers call it at the same step, and either all change over or
+    none does. It does not wait for newcomers: a later call finds them ready. In a graph it waits
+    for the operations that were added before it. Later operations must depend on it by
+    `tf.control_dependencies`. Newcomers know nothing of the training: if `changed` is true and
+    `detached` is not, broadcast the variables.
 
     Args:
-        n: How many peers there should be, an integer scalar; rank 0 asks for all. Today's number
-            takes back what was asked for, unless the call before had it, too. 0: as many as
-            anybody has asked for.
-        name: Of the graph's operation.
+        n: The wanted number of peers, an integer scalar; rank 0 asks for all. Today's number takes
+            back an earlier wish, unless the call before had it, too. 0: asks for nothing.
+        name: The name of the graph's operation.
 
     Returns:
-        Two bool scalars: `changed`, whether the peers are others now, and `detached`, whether this
-        peer takes no part any more.
+        Two bool scalars: `changed`, whether the list of peers has changed, and `detached`, whether
+        this peer has left it.
 
     Raises:
         tf.errors.FailedPreconditionError: On all peers, if operations of one are pending; nothing
@@ -76,7 +75,7 @@ def step_based_schedule(schedule: str, step: Any, *, name: str | None = None) ->
     Args:
         schedule: "4:100,8:200": 4 for the first 100 steps, then 8 for 200, and from then on.
         step: An integer scalar, from 0.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         An int32 scalar.

@@ -16,8 +16,8 @@ class LatencyTreePolicy(BasePolicy):
     which all of them pass. The tree is the minimum spanning tree (Prim, 1957).
 
     Args:
-        interval: After how many steps it looks again; None: never. It looks before training, and
-            in the first step with other peers, who have no tree yet.
+        interval: After how many steps it looks again; None: never. It looks before training, and in
+            the first step after a change of peers, which have no tree yet.
 
     Raises:
         ValueError: If `interval` is not positive.

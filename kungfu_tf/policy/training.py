@@ -1,4 +1,4 @@
-"""What policies see of a training, and what they can change in it."""
+"""The training as policies see it, and the changes that they can make."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kungfu_tf.native import environment
 class Training:
     """A training that is under way.
 
-    What a policy asks for is done when all policies have been called, as rank 0's want it: peers
-    may measure different things and still do the same.
+    The wishes of rank 0's policies are carried out when all policies have been called. So peers may
+    measure different things and still do the same.
 
     Attributes:
         epoch: Which one, from 0.
@@ -64,7 +64,7 @@ class Training:
     def noise_scale(self) -> float | None:
         """In samples, the same on all peers, if the optimizer is one that measures it.
 
-        That is `MonitorGradientNoiseScaleOptimizer`. None until there is a value.
+        `MonitorGradientNoiseScaleOptimizer` measures it. None until there is a value.
         """
         return self._metric("noise_scale")
 
@@ -75,11 +75,10 @@ class Training:
 
     @property
     def throughput(self) -> float:
-        """What this peer gave to monitored operations in the last step.
+        """The throughput of this peer's monitored operations in the last step.
 
         In bytes per second of the time in which there were any; 0 if there were none. It is
-        measured from the first time on that a policy asks for it, which gets that of all steps
-        until then.
+        measured from the first call on; that call returns the throughput of all steps until then.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -185,11 +184,11 @@ class Training:
             self._throughput = measurements.throughput_since(self._moved)
 
     def measured(self) -> dict[str, Any]:
-        """What the optimizers have measured, by name; NaN is no value."""
+        """The optimizers' measurements, by name; NaN is no value."""
         raise NotImplementedError
 
     def change_batch_size(self, size: int) -> None:
-        """Does what all peers have agreed on."""
+        """Sets the size on which all peers have agreed."""
         raise NotImplementedError
 
     def change_learning_rate(self, rate: float) -> None:
@@ -200,7 +199,8 @@ class Training:
         """The same; rank 0 asks for all.
 
         Raises:
-            FailedPreconditionError: If there cannot be as many, or nobody follows.
+            FailedPreconditionError: If there cannot be as many, or the training does not change
+                over.
         """
         before, self._asked = self._asked, size
         stays = size == peer.size() and not peer.elastic()
@@ -237,7 +237,7 @@ def _positive(number: int, what: str) -> int:
 
 
 def _is_tree(parents: list[int]) -> bool:
-    """Whether all ranks come to one root, which is its own parent."""
+    """Whether all ranks lead to one root, which is its own parent."""
     reached = {rank for rank, parent in enumerate(parents) if rank == parent}
     if len(reached) != 1:
         return False
