@@ -11,9 +11,9 @@ model.fit(dataset.batch(128 // kf.size()))
 Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.
 
 Importing opens no socket and starts no thread: the peer starts, and TensorFlow is imported, when
-something needs it. Where `kungfu-run` has started several peers on a host, it also sees to it that
-TensorFlow's large tensors lie where those can reduce them without copies. Import it before
-TensorFlow makes its first tensor.
+something needs it. If `kungfu-run` has started several peers on a host, it also places TensorFlow's
+large tensors where the peers can reduce them without copies. Import it before TensorFlow makes its
+first tensor.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ __all__ = [
     "variables",
 ]
 
-# What comes when it is asked for: modules, and these out of modules.
+# Loaded at first use: modules, and these names of modules.
 _MODULE_OF = {
     "DistributedGradientTape": "exchange.tape",
     "Monitor": "monitor.monitor",

@@ -1,4 +1,4 @@
-"""This process as a peer: who it is, who the others are, and meeting them.
+"""This process as a peer: its identity, the other peers, and calls that all make together.
 
 The first call starts the peer. Without the launcher the process is one of one.
 
@@ -61,12 +61,12 @@ def launched() -> bool:
 
 
 def is_single_process() -> bool:
-    """Whether this process is one of one for ever, so that programs can leave out all exchange."""
+    """Whether this process is the only peer for ever, so that no exchange is needed."""
     return not launched() or (size() == 1 and not elastic())
 
 
 def init() -> None:
-    """Starts the peer. Optional: whatever needs the peer starts it.
+    """Starts the peer. Optional: the first call that needs the peer starts it.
 
     Does not wait for the others: each is connected when something is sent to it.
 
@@ -82,8 +82,8 @@ def init() -> None:
 def shutdown() -> None:
     """Ends the peer, which cannot start again. Happens by itself at exit.
 
-    What is pending fails with CancelledError, what comes later with FailedPreconditionError. Waits
-    up to 3 seconds for the other peers to take leave.
+    Pending operations fail with CancelledError, later ones with FailedPreconditionError. Waits up
+    to 3 seconds for the other peers to take leave.
     """
     libraries.check(libraries.core().kungfu_shutdown())
 
@@ -94,20 +94,21 @@ def elastic() -> bool:
 
 
 def joining() -> bool:
-    """Whether this is a newcomer that was not taken in yet: until it is, a peer of one, of rank 0.
+    """Whether this peer is a newcomer that was not taken in yet.
 
-    What is there for all, files for instance, belongs to the job that it has come to.
+    Until then its size is 1 and its rank 0. Common things of the job, such as files, belong to the
+    other peers.
     """
     return bool(_number("kungfu_joining"))
 
 
 def outdated() -> bool:
-    """Whether this peer has been told of a newer list of peers than the one that it is in."""
+    """Whether this peer knows of a newer list of peers than the one that it is in."""
     return bool(_number("kungfu_outdated"))
 
 
 def detached() -> bool:
-    """Whether this peer takes no part any more: the job has become smaller without it.
+    """Whether this peer has left the job, because that has become smaller.
 
     Its rank is -1, its size 0, and collectives raise AbortedError. It should end, with code 0.
     """
@@ -115,14 +116,14 @@ def detached() -> bool:
 
 
 def propose_new_size(n: int) -> None:
-    """Asks the launcher for another number of peers, and goes on.
+    """Asks the launcher for another number of peers, and returns.
 
-    Newcomers are started, and boot while the others train. When they are ready, all peers go over
-    at their next `resize`. What was proposed last counts. To make the job smaller those with the
+    Newcomers are started, and boot while the others train. When they are ready, all peers change
+    over at their next `resize`. The last proposal counts. To make the job smaller those with the
     highest ranks leave.
 
     Args:
-        n: How many, from 1 to the slots of `kungfu-run -H`.
+        n: The number of peers, from 1 to the slots of `kungfu-run -H`.
 
     Raises:
         FailedPreconditionError: If there are not as many slots, or the job was not started with
@@ -145,8 +146,8 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
     Args:
         n: The number of peers that there should be. Rank 0 proposes it (`propose_new_size`), and
-            no peer waits: a later call finds the newcomers ready. Today's number takes back what
-            was proposed, unless the call before had it, too. Default: propose nothing.
+            no peer waits: a later call finds the newcomers ready. Today's number takes back a
+            proposal, unless the call before had it, too. Default: propose nothing.
         progress: How far the training is, the same on all peers, in a unit of the program's own.
             In a job of `kungfu-run -w -elastic-mode reload` all peers leave and start anew in
             another number, and `init_progress` returns this to them.
@@ -217,7 +218,7 @@ def membership_version() -> int:
 
 
 def name_of(rank: int) -> str:
-    """Where the peer of a rank is, "10.0.0.1:10000"; empty if there is no such rank."""
+    """The address of a rank's peer, "10.0.0.1:10000"; empty if there is no such rank."""
     init()
     return libraries.core().kungfu_peer_name(rank).decode()
 
@@ -239,7 +240,7 @@ def uid() -> int:
 
 
 def is_root() -> bool:
-    """Whether this peer has rank 0, and is no newcomer that was not taken in yet (`joining`)."""
+    """Whether this peer has rank 0, and is not waiting to be taken in (`joining`)."""
     return rank() == 0 and not joining()
 
 
@@ -250,10 +251,10 @@ def run_on_root(fn: Callable[[], T]) -> T | None:
         fn: A function without arguments.
 
     Returns:
-        What `fn` returned on rank 0, None elsewhere.
+        The result of `fn` on rank 0, None elsewhere.
 
     Raises:
-        Exception: What `fn` raises, on rank 0.
+        Exception: The exception of `fn`, on rank 0.
     """
     return fn() if is_root() else None
 
@@ -277,7 +278,7 @@ def barrier(*, name: str = "barrier") -> None:
 
 
 def all_reduce_int_max(x: int) -> int:
-    """Returns the largest that a peer has given. All call it, in the same order.
+    """Returns the largest number of all peers. All call it, in the same order.
 
     Args:
         x: A number of 64 bits.
@@ -299,13 +300,13 @@ def all_reduce_int_max(x: int) -> int:
 
 
 def interrupt(code: int, reason: str) -> None:
-    """Tells the other peers that this one leaves the middle of what all do together.
+    """Tells the other peers that this one leaves their common work in the middle.
 
-    What they have pending fails, and what they start until they begin a new epoch.
+    Their pending operations fail, and so do those that they start before a new epoch.
 
     Args:
         code: With which status code.
-        reason: What they are told; they learn the rank by themselves.
+        reason: The text for the other peers; they learn the rank themselves.
     """
     libraries.core().kungfu_interrupt(code, reason.encode())
 
@@ -316,10 +317,10 @@ def interrupted() -> bool:
 
 
 def begin_epoch() -> None:
-    """Goes over to a new epoch, in which the operations of all peers are in step, whatever was.
+    """Begins a new epoch, in which the operations of all peers are in step again.
 
-    All peers call it and wait for each other; out of an epoch that was interrupted, or is while
-    they wait, each goes for itself. What is pending fails with CancelledError.
+    All peers call it and wait for each other. If the old epoch was interrupted, or is while they
+    wait, each goes separately. Pending operations fail with CancelledError.
 
     Raises:
         UnavailableError: If a peer is gone.
@@ -346,7 +347,8 @@ class _Call:
     """One call into the core that ends later. The core holds a pointer to it until it has.
 
     Args:
-        memory: What the core reads and writes, also after a signal's handler has left `run`.
+        memory: The memory that the core reads and writes, also after a signal's handler has left
+            `run`.
     """
 
     _numbers = itertools.count(1)

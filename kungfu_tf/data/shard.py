@@ -29,7 +29,7 @@ def shard(
     r, r + size, r + 2·size, ... Only whole rounds are dealt, so that no peer has a batch more than
     the others; `remainder` says what becomes of the rest.
 
-    What an element is, is the dataset's affair:
+    An element is a batch or a sample, as the dataset has it:
 
     - **Samples**: batch afterwards, `shard(samples).batch(b)`. Step s of all peers together trains
       on the samples that step s of one process with batches of size·b has, the last, smaller batch
@@ -47,8 +47,8 @@ def shard(
     samples, and all of them are dealt out: whenever somebody begins to go through the result, from
     the position of then on, by the rank and the size of then. The peers' last batches differ in
     size then, and one peer may have a batch less: `kungfu_tf.elastic.fit` and `data.even` know.
-    Only map, batch and prefetch may come after it, and what comes before must be the same in each
-    pass.
+    Only map, batch and prefetch may come after it, and the dataset before it must be the same in
+    each pass.
 
     Args:
         dataset: The same on every peer.
@@ -96,7 +96,7 @@ def shard(
 
 
 def _watch_fit() -> None:
-    """Who deals out data and then trains a plain optimizer on them is warned."""
+    """A program that deals out data and then trains a plain optimizer on them gets a warning."""
 
     activation.use(activation.KERAS)
 

@@ -182,7 +182,7 @@ def last_error() -> str:
 
 
 def statistics() -> dict[str, int]:
-    """The counters of kungfu_statistics. Tests see by them what has run."""
+    """The counters of kungfu_statistics. Tests check with them which operations have run."""
     result = Statistics()
     core().kungfu_get_statistics(ctypes.byref(result))
     return {field[0]: getattr(result, field[0]) for field in Statistics._fields_}
@@ -220,8 +220,8 @@ def _load_ops() -> ModuleType:
     import tensorflow as tf
 
     versions.check_tensorflow(tf.__version__)
-    # Which one is decided by what the files say: a library that has been loaded cannot be taken
-    # back, and a second one would register the same ops again.
+    # The files' descriptions decide the choice: a loaded library cannot be taken back, and a second
+    # one would register the same ops again.
     path = _packaged_library(tf.__version__) or _compiled_library(tf)
     try:
         return tf.load_op_library(str(path))

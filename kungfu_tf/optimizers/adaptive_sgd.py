@@ -126,9 +126,9 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
 
     Averaging models explores with small batches while gradients are large; the mean gradient ends
     with less noise. The step is the optimizer's own, or, of an optimizer of `tf.compat.v1.train`,
-    the global step of the graph. So a training that resumes goes on where it was.
+    the global step of the graph. So a resumed training continues where it was.
 
-    In `fit` what the parts say of uneven data holds for them.
+    In `fit` uneven data are handled as by the two parts.
 
     Source: KungFu (Mai et al., OSDI 2020).
 

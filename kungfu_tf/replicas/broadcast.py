@@ -14,8 +14,8 @@ from kungfu_tf.upstream import generations
 def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
-    Every peer passes as many variables, of the same shapes and dtypes, in the same order; what they
-    are called does not matter. A process that is alone does nothing.
+    Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
+    names do not matter. A process that is alone does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
