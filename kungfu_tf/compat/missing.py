@@ -1,4 +1,4 @@
-"""What KungFu has and `kungfu_tf.compat` has not, and why."""
+"""The names of KungFu that `kungfu_tf.compat` lacks, and why."""
 
 from __future__ import annotations
 

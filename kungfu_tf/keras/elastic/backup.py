@@ -1,4 +1,4 @@
-"""Where in the data a backup of `BackupAndRestore` was made, and going on from there."""
+"""The place in the data at which a `BackupAndRestore` made its backup, and continuing there."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch; a file beside it knows the sample, how many steps were made, with how
-    many samples, and how large batches are, if policies may change that. It is believed if the
-    backup is of the same step: both are written one after the other.
+    The backup knows an epoch. A file beside it knows the sample, the numbers of steps and samples
+    so far, and the batch size, if policies may change that. It is believed if the backup is of the
+    same step: both are written one after the other.
 
     Args:
         callback: Of Keras.
@@ -29,7 +29,7 @@ class Backup:
         elastic_run: The training.
 
     Raises:
-        ValueError: If backups would be made where nobody knows which samples are left.
+        ValueError: If backups would be made at places where the remaining samples are unknown.
     """
 
     def __init__(self, callback: Any, model: Any, elastic_run: ElasticRun) -> None:
@@ -46,7 +46,7 @@ class Backup:
         self._is_of_keras_3 = generations.package_of(model).generation == 3
 
     def restore(self) -> None:
-        """Takes what there is into the model, and its place into the training."""
+        """Takes a backup into the model, and its place into the training."""
         callback, model, elastic_run = self._callback, self._model, self._elastic_run
         callback.set_model(model)
         callback.on_train_begin()
@@ -108,6 +108,6 @@ class Backup:
         return saved + 1 if self._callback.save_freq == "epoch" else saved
 
     def _path(self) -> str:
-        # Where Keras removes it with the backup.
+        # The path of the file, in the folder that Keras removes with the backup.
         folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
         return "/".join([*map(str, folders), _FILE])

@@ -8,7 +8,7 @@ from typing import Any
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.callbacks.policies import PolicyCallback
 
-# What these do belongs to each call.
+# The work of these belongs to each call.
 _OF_EACH_CALL = (BroadcastGlobalVariablesCallback, PolicyCallback)
 _METHODS = ("on_train_begin", "on_epoch_begin", "on_train_end")
 

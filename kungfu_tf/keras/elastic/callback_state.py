@@ -1,4 +1,4 @@
-"""What Keras' callbacks know of a training, which newcomers need to know, too."""
+"""The state of Keras' callbacks, which newcomers need, too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CallbackState:
         self._heard: list[dict[str, Any]] = []
 
     def share(self, *, with_newcomers: bool) -> None:
-        """All peers learn what those of rank 0 know. All call it.
+        """Gives all peers the state of rank 0's callbacks. All call it.
 
         Args:
             with_newcomers: Otherwise all have the weights that were best.
@@ -51,7 +51,7 @@ class CallbackState:
             self.tell(callback)
 
     def tell(self, callback: Any) -> None:
-        """This one knows what was heard last of it."""
+        """Gives a callback the state that rank 0 told last."""
         number = [other is callback for other in self._callbacks].index(True)
         if peer.is_root() or number >= len(self._heard):
             return
@@ -76,7 +76,7 @@ def _state_of(callback: Any) -> dict[str, Any]:
     kind = _kind(callback)
     state: dict[str, Any] = {"kind": kind}
     for name in _ATTRIBUTES.get(kind or "", ()):
-        # What a program's own metric returns may be anything.
+        # A program's own metric may return anything.
         with contextlib.suppress(AttributeError, TypeError, ValueError):
             state[name] = json.loads(json.dumps(getattr(callback, name), default=_plain))
     state[_WEIGHTS] = getattr(callback, _WEIGHTS, None) is not None

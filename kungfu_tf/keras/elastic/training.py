@@ -35,20 +35,20 @@ def fit(
 ) -> Any:
     """Trains a Keras model as `model.fit` does, while peers come and go.
 
-    In a job of `kungfu-run -w` its size may change between any two steps: because an
-    `ElasticCallback` or a policy asks for it, the program (`kungfu_tf.propose_new_size`), or
-    somebody from outside. Then:
+    In a job of `kungfu-run -w` its size may change between any two steps. An `ElasticCallback`, a
+    policy or the program (`kungfu_tf.propose_new_size`) may ask for it, or a request from outside.
+    Then:
 
     - Newcomers start, run the program up to here, build and trace their model, and try a step of
       their own, while the others train. Only then they are taken in, between two steps
       (`steps_per_execution` > 1: between two executions). They get the model, the optimizer, the
       step, the learning rate and the place in the data from rank 0, which was there before.
-    - All peers deal out the rest of the epoch anew: each sample of an epoch is trained on once,
-      and what was read ahead is read again. All end an epoch at the same step.
+    - All peers deal out the rest of the epoch anew: each sample of an epoch is trained on once, and
+      samples that were read ahead are read again. All end an epoch at the same step.
     - Peers that do not meet in each step, as those of `PairAveragingOptimizer`, go over after a
-      step of their own: all wait for the slowest one. Who is through with an epoch waits for the
-      others, and gets a part of what they have left if the peers change. What goes by steps, as
-      an `ElasticCallback`, goes by those of rank 0.
+      step of their own: all wait for the slowest one. A peer that has finished an epoch waits for
+      the others, and gets a part of their remaining samples if the peers change. Callbacks that
+      count steps, as an `ElasticCallback`, count those of rank 0.
     - Peers that leave return: `kungfu_tf.detached()` is True, and the program should end, with
       code 0.
     - Nothing is traced anew. The weights of all peers are bitwise equal as ever; with optimizers
@@ -58,12 +58,12 @@ def fit(
     rank 0's know: History, EarlyStopping, ReduceLROnPlateau, ModelCheckpoint. An epoch's
     metrics are of all its samples.
 
-    A `BackupAndRestore` goes on with the sample after that of its backup, on as many peers as
-    there are then. Of peers that do not meet in each step there are backups at an epoch's end only.
+    A `BackupAndRestore` continues with the sample after its backup, on any number of peers. Peers
+    that do not meet in each step make backups at an epoch's end only.
 
-    A job that does not change its size, and a process that is alone, deal out arrays, and datasets
-    that were given a `Position`, in the same order and from the same place on. With any other
-    dataset it is `fit` there.
+    A job that does not change its size, and a single process, deal out arrays, and datasets with a
+    `Position`, in the same order and from the same place on. With any other dataset it is `fit`
+    there.
 
     Args:
         model: Compiled, with an optimizer of `kungfu_tf.optimizers`; in a process that is alone
@@ -72,8 +72,8 @@ def fit(
             samples, as arrays or tensors, the same on every peer.
         y: As for `model.fit`, like the rest. An epoch is one pass through the data:
             `steps_per_epoch` cannot be.
-        initial_sample: Where to begin in the first epoch: with what the `Position` of a dataset
-            had when the model was saved. For a dataset its position says it. A backup goes before.
+        initial_sample: The sample to begin with in the first epoch: that of a dataset's `Position`
+            when the model was saved. For a dataset its position says it. A backup goes before.
         seed: Of the order of arrays, which differs in each epoch and is the same on all peers.
         **arguments: Of `model.fit`.
 
@@ -85,7 +85,7 @@ def fit(
             peers of only some meet in each step.
         TypeError: If the data are neither a dataset nor arrays.
         ValueError: If they cannot be followed, or an argument or a callback cannot be.
-        KungfuError: What `fit` raises, and `kungfu_tf.resize`.
+        KungfuError: As from `fit` and `kungfu_tf.resize`.
 
     Example:
 
@@ -107,7 +107,7 @@ def fit(
     return _Training(model, given, dealt).run()
 
 
-# What a newcomer was told of a training that its program comes to later.
+# Places told to a newcomer, of a training that its program comes to later.
 _told: list[list[int]] = []
 
 
@@ -136,7 +136,7 @@ class _Training:
         self._history = self._find_history()
         self._callback_state = CallbackState(self._callbacks, model)
         self._backups = self._find_backups()
-        self._has_changed = False  # who takes part, since this peer has heard of the others
+        self._has_changed = False  # the membership, since this peer has heard of the others
         first = of_fit.first_batch_size(self._callbacks)
         self._elastic_run.batch_size = first
         self._elastic_run.first_batch_size = first or dealt.batch_size
@@ -152,7 +152,7 @@ class _Training:
             with CallbackLifetime(self._callbacks, self._begin) as lifetime, self._noting_backups():
                 while not peer.detached() and not self._has_ended():
                     self._go_on()
-                # Who leaves has not ended the training: its backup is still wanted.
+                # A peer that leaves has not ended the training: its backup is still wanted.
                 but = () if peer.is_root() else of_fit.writers(model)
                 with contextlib.nullcontext() if peer.detached() else failing_together.together():
                     lifetime.end(self._last_logs(), but=but)
@@ -163,7 +163,7 @@ class _Training:
         return self._history
 
     def _has_ended(self) -> bool:
-        """Whether there is nothing left to do, at the place where rank 0 is."""
+        """Whether the training has ended, at rank 0's place."""
         elastic_run = self._elastic_run
         if getattr(self._model, "stop_training", False) and elastic_run.step > 0:
             return True
@@ -302,7 +302,7 @@ _CANNOT_BE = {
 
 
 def _dataset(given: dict[str, Any], initial_sample: int, seed: int) -> Any:
-    """What is known of the data, which are a dataset afterwards."""
+    """The known properties of the data, which are a dataset afterwards."""
     x = given["x"]
     if isinstance(x, tf.data.Dataset):
         if not follows(x):

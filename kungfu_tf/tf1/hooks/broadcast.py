@@ -21,10 +21,10 @@ class BroadcastGlobalVariablesHook(Hook):
     optimizer's included. After the first step, every `check_every` steps, and at the end they
     compare a digest of the trainable variables, which `SynchronousSGDOptimizer` keeps equal.
 
-    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds it by itself if its graph
-    exchanges gradients: give one to say how often is compared. And for Estimators (TF ≤ 2.15):
-    one that is given it evens the peers' data, and weighs their gradients by samples. In a process
-    that is alone it does nothing.
+    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds this hook itself if its graph
+    exchanges gradients. Give one to set how often weights are compared. And for Estimators (TF ≤
+    2.15): one that is given it evens the peers' data, and weighs their gradients by samples. In a
+    process that is alone it does nothing.
 
     Args:
         check_every: Steps (calls of `session.run` that train) between two comparisons; None: never

@@ -1,4 +1,4 @@
-"""What an Estimator trains on: as many batches on every peer, each counted by its samples."""
+"""An Estimator's data: as many batches on every peer, each counted by its samples."""
 
 from __future__ import annotations
 

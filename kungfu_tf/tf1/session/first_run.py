@@ -17,7 +17,7 @@ def make_equal(session: Any, fetches: Any) -> None:
 
     Args:
         session: A session whose graph has gates.
-        fetches: What it is about to run.
+        fetches: The fetches of the run.
     """
     graph = session.graph
     if hasattr(session, "_kungfu_equal") or not gates.gates_reached(graph, fetches):

@@ -1,4 +1,4 @@
-"""What an evaluation has found, told to all peers."""
+"""The results of an evaluation, told to all peers."""
 
 from __future__ import annotations
 

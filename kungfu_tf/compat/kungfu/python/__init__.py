@@ -58,7 +58,7 @@ def resize(n: int | None = None) -> tuple[bool, bool]:
         n: How many peers there should be.
 
     Returns:
-        Whether the peers are others now, and whether this one is none any more.
+        Whether the list of peers has changed, and whether this peer has left it.
     """
     changed = kf.resize(n=n)
     return changed, kf.detached()
@@ -68,10 +68,10 @@ def change_cluster(progress: int) -> tuple[bool, bool]:
     """Changes over as `resize` does, and says how far the training is.
 
     Args:
-        progress: What `init_progress` returns to peers that are started anew.
+        progress: The number that `init_progress` returns to peers that are started anew.
 
     Returns:
-        Whether the peers are others now, and whether this one is none any more.
+        Whether the list of peers has changed, and whether this peer has left it.
     """
     changed = kf.resize(progress=progress)
     return changed, kf.detached()

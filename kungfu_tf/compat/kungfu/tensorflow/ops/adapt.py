@@ -19,7 +19,7 @@ def resize_cluster(n: Any) -> tuple[Any, Any]:
         n: How many peers there should be.
 
     Returns:
-        Whether the peers are others now, and whether this one is none any more.
+        Whether the list of peers has changed, and whether this peer has left it.
     """
     return ops.resize(n)
 
@@ -37,7 +37,7 @@ def step_based_schedule(config: str, step: Any = None) -> Any:
         step: Which one it is; by default it is counted how often this runs.
     """
     if step is None:
-        # In a graph each call counts for itself. In eager code nothing else tells one from another.
+        # In a graph each call counts separately. In eager code nothing else tells one from another.
         name = f"step_based_schedule/{config}" if tf.executing_eagerly() else None
         step = ops.counter(name=name)
     return ops.step_based_schedule(config, step)

@@ -24,7 +24,7 @@ def group_nccl_all_reduce(ts: Sequence[Any]) -> list[Any]:
 
 
 def group_hierarchical_nccl_all_reduce(ts: Sequence[Any]) -> list[Any]:
-    """The same: kungfu_tf chooses by itself what crosses from host to host."""
+    """The same: kungfu_tf itself chooses the traffic between hosts."""
     return ops.group_all_reduce(ts)
 
 

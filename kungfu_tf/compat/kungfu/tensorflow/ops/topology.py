@@ -1,4 +1,4 @@
-"""Who the peers are, and how data travel between them."""
+"""Ranks and sizes, and the way of data between the peers."""
 
 from __future__ import annotations
 
