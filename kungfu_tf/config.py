@@ -214,7 +214,7 @@ COMPAT = Setting(
         lambda text: compat_names(text) if text else (),
     ),
     "",
-    "what kungfu_tf.compat stands in for in each Python process of the job (kungfu-run -compat)",
+    "libraries that kungfu_tf.compat stands in for in all Python processes (kungfu-run -compat)",
     internal=True,
 )
 
@@ -230,7 +230,7 @@ CONFIG_TOKEN_FILE = Setting(
     "KUNGFU_CONFIG_TOKEN_FILE",
     _PATH,
     "",
-    "file with that token in its first line, which nobody else may read",
+    "file with that token in its first line, which no other user may read",
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (

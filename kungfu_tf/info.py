@@ -33,7 +33,7 @@ def main() -> int:
     understood = True
     for title, internal in (
         ("Variables that you may set, and what is in force", False),
-        ("Variables that the launcher sets, or whatever else starts peers", True),
+        ("Variables that the launcher sets, or another starter of peers", True),
     ):
         print(f"\n{title}")
         for setting in settings:

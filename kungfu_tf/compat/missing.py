@@ -12,7 +12,7 @@ WHY = {
     "kungfu.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
     "kungfu.loader": _OWN,
     "kungfu.ext": _OWN,
-    "kungfu.python.init_from_config": "a peer is what kungfu-run makes it, not what a program says",
+    "kungfu.python.init_from_config": "kungfu-run configures the peers, not the program",
     "kungfu.tensorflow.ops.scheduled_nccl_all_reduce": _NCCL,
     "kungfu.tensorflow.ops.scheduled_hierarchical_nccl_all_reduce": _NCCL,
     "kungfu.tensorflow.ops.start_nccl_scheduler": _NCCL,

@@ -367,9 +367,9 @@ def _check_repeats(dataset: tf.data.Dataset) -> None:
 
     if beginning() != beginning():
         raise ValueError(
-            "data.shard: the samples come in another order in each pass, so nobody could go on in "
-            "the middle of one. Shuffle by data.shard(dataset, shuffle=10_000, seed=...), which "
-            "depends on the epoch only, or with reshuffle_each_iteration=False"
+            "data.shard: the samples come in another order in each pass, so a pass cannot be "
+            "continued in the middle. Shuffle by data.shard(dataset, shuffle=10_000, seed=...), "
+            "which depends on the epoch only, or with reshuffle_each_iteration=False"
         )
 
 

@@ -28,7 +28,7 @@ def dump_function(fn: Callable[[int], Any]) -> bytes:
     except Exception as error:
         raise errors.InvalidArgumentError(
             f"launch: {name_of(fn)} cannot be sent to other processes: {_culprits(fn) or error}. "
-            "Let the function make or open by itself what belongs to one process"
+            "Let the function itself make or open objects that belong to one process"
         ) from error
 
 

@@ -243,7 +243,9 @@ class Endpoint:
             sum_value=latencies.seconds,
         )
         yield core.CounterMetricFamily(
-            "kungfu_collective_bytes", "what this peer gave to collectives", value=latencies.bytes
+            "kungfu_collective_bytes",
+            "the bytes of this peer in collectives",
+            value=latencies.bytes,
         )
         with self._lock:
             steps, seconds, metrics = self._steps, self._seconds, dict(self._metrics)
@@ -288,7 +290,7 @@ def _traffic_families(core: Any) -> Iterator[Any]:
 
 def _strategy_families(core: Any) -> Iterator[Any]:
     of_bytes = core.CounterMetricFamily(
-        "kungfu_strategy_bytes", "what monitored operations moved", labels=["strategy"]
+        "kungfu_strategy_bytes", "the bytes of monitored operations", labels=["strategy"]
     )
     of_seconds = core.CounterMetricFamily(
         "kungfu_strategy_seconds", "how long there were monitored operations", labels=["strategy"]

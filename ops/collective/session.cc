@@ -55,7 +55,7 @@ uint64_t Session::Start(Operation operation) {
   operation.began = Clock::now();
   counters_->Began(operation.name, operation.began);
   if (size() == 0) {
-    const std::string why = ": this peer takes no part any more, since epoch " + std::to_string(epoch_);
+    const std::string why = ": this peer takes no part any more";
     Finish(&operation, Status(Code::kAborted, Title(operation) + why));
     return handle;
   }

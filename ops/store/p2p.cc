@@ -108,7 +108,7 @@ bool P2p::ServedHere(const Request& request, Status* status, uint64_t* version) 
     *version = (*blob)->version;
     if (request.query.takes && loop_) loop_->Post([this, queue = request.query.name] { RetryPutsOnLoop(queue); });
   } else if (!loop_ && status->code() == Code::kNotFound && request.waits) {
-    *status = Status(Code::kNotFound, status->message() + ", and nobody else is there to do it");
+    *status = Status(Code::kNotFound, status->message() + ", and there is no other peer to do it");
   }
   return blob.ok() || status->code() != Code::kNotFound || !request.waits;
 }
@@ -190,7 +190,7 @@ uint64_t P2p::Start(Put put) {
   }
   if (waits && !loop_) {
     store_.Remove(put.queue, running->number);
-    status = ResourceExhaustedError("it is full, and nobody else is there to take something out");
+    status = ResourceExhaustedError("it is full, and there is no other peer to take something out");
   }
   put.bytes.clear();
   running->put = std::move(put);

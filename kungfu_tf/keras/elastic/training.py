@@ -308,7 +308,7 @@ def _dataset(given: dict[str, Any], initial_sample: int, seed: int) -> Any:
         if not follows(x):
             if peer.elastic():
                 raise ValueError(
-                    "elastic.fit: nobody has dealt out this dataset: "
+                    "elastic.fit: this dataset was not dealt out: "
                     "kungfu_tf.data.shard(samples).batch(...)"
                 )
             return None

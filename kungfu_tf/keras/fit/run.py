@@ -41,7 +41,7 @@ def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> 
         fit.batch_size = fit.elastic_run.batch_size
     elif fit.is_shared and peer.joining():
         raise errors.FailedPreconditionError(
-            "fit: this peer has come to a job that trains already, and nobody has taken it in. "
+            "fit: this peer has come to a job that trains already, and was not taken in. "
             "Train with kungfu_tf.elastic.fit(model, ...), or call kungfu_tf.resize() before"
         )
     if fit.is_shared:

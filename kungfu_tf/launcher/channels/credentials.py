@@ -16,7 +16,7 @@ several hosts need a secret that all of them know. Make one, copy it to every ho
 or give -insecure where nobody else can reach the hosts' ports"""
 
 _INSECURE = Secret(
-    "insecure", "-insecure: whoever reaches a port of a peer can change the training"
+    "insecure", "-insecure: any process that reaches a port of a peer can change the training"
 )
 
 

@@ -172,7 +172,7 @@ class Follower:
             self._asking = Asking(self._credentials, str(self._here))
             hello = self._asking.hello(line)
             if hello is None:
-                self._lost("is none, or of another version: what listens there does not greet")
+                self._lost("is none, or of another version: the process there does not greet")
                 return False
             self._helloed = True
             self._connections.send(connection, hello.encode() + b"\n")

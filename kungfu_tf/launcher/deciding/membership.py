@@ -96,7 +96,7 @@ class Membership:
             Why that cannot be, or None.
         """
         if not set(staying) & set(self.members):
-            return "none of today's peers would stay, and nobody else knows the model"
+            return "none of today's peers would stay, and no other peer knows the model"
         return self._propose(len(staying) + len(wishes), set(staying), list(wishes))
 
     def limit(self, slots: int) -> None:

@@ -97,7 +97,7 @@ class Client:
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
-            raise Problem(f"answers with what is not JSON: {body[:80]!r}") from None
+            raise Problem(f"answers with something that is not JSON: {body[:80]!r}") from None
 
 
 def _why(error: urllib.error.HTTPError) -> Problem:
@@ -116,7 +116,7 @@ def _checked(content: Any) -> tuple[list[str], list[str], int]:
         version = content.get("version", 0)
         if isinstance(runners, list) and isinstance(workers, list) and type(version) is int:
             return runners, workers, version
-    raise Problem(f"answers with what is not a document: {json.dumps(content)[:80]}")
+    raise Problem(f"answers with something that is not a document: {json.dumps(content)[:80]}")
 
 
 def _say(**value: Any) -> None:

@@ -116,7 +116,7 @@ def _check(options: Options) -> Options:
     given = {"-H": options.hosts, "-hostfile": options.hostfile, "-P": options.peers}
     clash = [name for name, value in given.items() if value is not None]
     if len(clash) > 1:
-        raise LaunchError(f"{' and '.join(clash)} exclude each other: each says who takes part")
+        raise LaunchError(f"{' and '.join(clash)} exclude each other: each names the peers")
     servers = {
         "-config-server": options.config_server,
         "-builtin-config-port": options.builtin_config_port,

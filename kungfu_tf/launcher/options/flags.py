@@ -212,7 +212,7 @@ FLAGS = (
         "insecure",
         "",
         flag_values.switch,
-        "several hosts without a secret: whoever reaches a port can change the training",
+        "several hosts without a secret: any process that reaches a port can change the training",
     ),
     Flag(
         "compat",
@@ -242,7 +242,7 @@ FLAGS = (
         "user",
         "NAME",
         flag_values.text,
-        "of kungfu-rrun and kungfu-distribute: who logs in on the hosts; here without effect",
+        "of kungfu-rrun and kungfu-distribute: the user of the hosts; without effect here",
     ),
 )
 

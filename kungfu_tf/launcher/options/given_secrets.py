@@ -20,7 +20,7 @@ DEADLINE = 10.0  # seconds within which a writer must open a pipe
 _LONGEST_IN_BYTES = 4 * (LONGEST + 1)
 
 _HOW_TO_MAKE_A_TOKEN = """\
-the config server needs a token that all who ask it know. Make one and name it, there and here:
+the config server needs a token that all its clients know. Make one and name it, there and here:
   (umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > ~/.kungfu-config-token)
   export KUNGFU_CONFIG_TOKEN_FILE=~/.kungfu-config-token"""
 
@@ -110,7 +110,7 @@ def _first_line(path: str) -> tuple[bytes, int]:
         text = b""
         while b"\n" not in text and len(text) <= _LONGEST_IN_BYTES:
             if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-                raise TimeoutError(f"nobody has written a line to it within {DEADLINE:g} s")
+                raise TimeoutError(f"no line was written to it within {DEADLINE:g} s")
             more = file.read(_LONGEST_IN_BYTES)
             if more == b"":
                 break

@@ -31,7 +31,7 @@ class OutputWait:
         time_limit: float,
         grace: float,
         say: Callable[[str], None],
-        lost: str = "what is not read",
+        lost: str = "output that is not read",
     ) -> None:
         self.code = code
         self._signals = signals
