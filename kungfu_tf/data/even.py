@@ -77,10 +77,10 @@ def even(
     if not peer.is_single_process():
         plan = agree(dataset, cardinality=cardinality, name=name)
         dataset = prolong(dataset, plan)
-    return counted(dataset)
+    return with_counts(dataset)
 
 
-def counted(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def with_counts(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Pairs: how many samples a batch has, and the batch or what stands in for an empty one."""
 
     @tf.autograph.experimental.do_not_convert

@@ -27,7 +27,7 @@ def wait_until(done):
 def state_of(pid):
     with open(f"/proc/{pid}/stat") as stat:
         return stat.read().rpartition(")")[2].split()[0]
-def all_say(what):
+def all_agree(what):
     open(f"{what}-{rank}", "w").close()
     wait_until(lambda: all(os.path.exists(f"{what}-{other}") for other in range(2)))
 def stop_runner():
@@ -37,7 +37,7 @@ def stop_runner():
 def kill_newcomer():
     try:
         wait_until(lambda: kf.membership_version() == 1)
-        all_say("has gone over")
+        all_agree("has gone over")
         if rank == 0:
             with open("newcomer") as file:
                 newcomer = int(file.read())
@@ -63,10 +63,10 @@ while not state.stopped():
             if rank == 0:
                 kf.propose_new_size(3)
             wait_until(peer.outdated)
-            all_say("knows of the newcomer")
+            all_agree("knows of the newcomer")
             if rank == 0:
                 stop_runner()
-            all_say("is about to go over")
+            all_agree("is about to go over")
             killing = killer.submit(kill_newcomer)
 killing.result()
 assert kf.ops.consensus(weights) and weights.numpy().any()
