@@ -142,7 +142,7 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
     change over, or none does. A newcomer calls it once before it takes part, and waits until the
     others take it in. Pending operations are over afterwards; ranks and sizes may have changed. A
     newcomer knows nothing of the training yet: broadcast the variables and the step from rank 0,
-    which always is a peer that was there before.
+    which is never a newcomer.
 
     Args:
         n: The number of peers that there should be. Rank 0 proposes it (`propose_new_size`), and

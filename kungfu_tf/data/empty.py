@@ -2,7 +2,7 @@
 
 It continues to train with weight 0 (`_weight`), so that its steps issue the same collectives as
 those of all peers. It trains on a stand-in of one sample, because many programs do not take an
-empty batch: convolutions on a CPU return wrong shapes, and `reshape` cannot infer a size.
+empty batch. Convolutions on a CPU return wrong shapes, and `reshape` cannot infer a size.
 """
 
 from __future__ import annotations

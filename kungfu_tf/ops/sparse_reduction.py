@@ -41,7 +41,7 @@ def all_reduce_rows(
         sparse: The sparse rows of this peer. Their number may differ between peers, and may be 0.
         op: "sum" or "mean".
         tag: The name between peers. A peer with a dense tensor shares it, and gets an error.
-        agree: What else must be the same on all peers.
+        agree: Numbers that must also be the same on all peers.
     """
     agreed = tf.constant(agree, tf.int64)
     if sparse.dense_shape is not None:

@@ -56,7 +56,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     step, if they were before the first: see `BroadcastGlobalVariablesCallback`.
 
     In `fit` the mean is one over samples: a peer's gradient counts as much as its batch has
-    samples, and nothing where the peer has run out of batches and others have not:
+    samples. A peer without batches continues with weight 0:
 
     ```
     g ← Σ over peers of n·g / Σ over peers of n

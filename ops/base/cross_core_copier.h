@@ -1,6 +1,6 @@
 // Copies into memory that another core reads, again and again at the same places.
 //
-// Where the two cores share a cache, plain stores are best: the other one finds the data there. Otherwise each plain
+// If the two cores share a cache, plain stores are best: the other core finds the data there. Otherwise each plain
 // store waits until its line is taken from the other core, which has read it last. On AMD's EPYC that takes five times
 // as long as the whole copy should. Stores past the caches do not wait. No interface tells reliably which cores share
 // one, and schedulers and hypervisors move threads. So the copier tries both kinds of stores, and measures the time.

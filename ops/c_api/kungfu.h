@@ -166,9 +166,9 @@ KUNGFU_EXPORT int kungfu_save(const kungfu_span* spans, int num_spans, const kun
                               int64_t* version);
 /* Keeps nothing any more under names that begin with `prefix`: their versions begin anew. Returns a status code. */
 KUNGFU_EXPORT int kungfu_forget(const char* prefix);
-/* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. What is not there yet
- * is waited for if `wait` is not 0, else it is NOT_FOUND, as it is when that peer has ended in order. OUT_OF_RANGE: the
- * version has left the window, or was left out. INVALID_ARGUMENT: it is of another dtype or other shapes there.
+/* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. If `wait` is not 0 the
+ * call waits for a missing blob; else the blob is NOT_FOUND, as it is when that peer has ended in order. OUT_OF_RANGE:
+ * the version has left the window, or was left out. INVALID_ARGUMENT: it is of another dtype or other shapes there.
  * `timeout`: seconds, 0: KUNGFU_COLLECTIVE_TIMEOUT. No other peer takes part: a failure here is an error here only. A
  * new epoch changes nothing. If one was interrupted, pending requests fail, and so do those that start before the next
  * epoch. */
@@ -198,8 +198,8 @@ KUNGFU_EXPORT void kungfu_set_tree(const int32_t* parents, int num_parents, kung
 
 /* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
 KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);
-/* The same by all peers, as often as they like: rank 0 asks, where it is another number than there are or takes back
- * what was wanted before. done: OK, too, if the runner need not be asked. */
+/* The same by all peers, repeatedly: rank 0 asks, if the number is not today's or takes back an earlier one. done: OK,
+ * too, if the runner need not be asked. */
 KUNGFU_EXPORT void kungfu_want_size(int size, kungfu_done done, void* arg);
 /* As kungfu_propose_size with the number of workers that the runner's config server says. */
 KUNGFU_EXPORT void kungfu_propose_from_url(kungfu_done done, void* arg);

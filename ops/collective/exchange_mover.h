@@ -3,8 +3,8 @@
 // to the reducing peer, and back.
 //
 // Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, and reduces p n. If peers outnumber
-// cores they take turns, and graphs, which have fewer messages, are faster: so AUTO does without this mover if that is
-// so on rank 0's host.
+// cores they take turns, and graphs, which have fewer messages, are faster. So AUTO does without this mover if rank 0's
+// host has fewer cores than peers.
 
 #pragma once
 

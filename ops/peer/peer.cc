@@ -16,8 +16,8 @@ constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
 // If each peer of the host can have a core of its own, it looks on longer than it takes to wake a sleeper. It keeps its
-// core for a while. The awaited event mostly comes from another core, and another thread that wants this core may be
-// idle: a thread of TensorFlow's that was woken in vain looks around for 40 us.
+// core for a while. The awaited event mostly comes from another core. A thread that wants this core may be idle: a
+// thread of TensorFlow's that was woken in vain looks around for 40 us.
 constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
 // On cores that no other peer uses only this peer's own threads can want the core of one that looks on. So it looks on
 // for as long as steps of peers differ.

@@ -13,9 +13,9 @@ namespace {
 
 // Costs of all-reducing n bytes over p peers on h hosts, l of them on each, in the order of the hosts. A step is one
 // message's way. Bytes are those that leave the busiest peer, and the busiest host. Connections are the peers that the
-// busiest one talks to, besides rank 0, which all ask when a session begins. Where there are several pairs, each
-// carries an equal share of a tensor's chunks; a tensor of one chunk travels over one of them. Figures of binary trees
-// are bounds, the others are exact.
+// busiest one talks to, besides rank 0, which all ask when a session begins. If there are several pairs, each carries
+// an equal share of a tensor's chunks; a tensor of one chunk travels over one of them. Figures of binary trees are
+// bounds, the others are exact.
 //
 //                            pairs   steps           bytes               between hosts   connections
 //   STAR                     1       2               n(p-1)              n(p-l)          p-1

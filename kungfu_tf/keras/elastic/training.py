@@ -115,7 +115,7 @@ class _Training:
     """One, on this peer.
 
     Args:
-        model: What is trained.
+        model: The model that is trained.
         given: The arguments of `model.fit`, with a dataset.
         dealt: Of that dataset.
     """

@@ -99,7 +99,7 @@ class Contact:
 
 @dataclasses.dataclass
 class _Question:
-    """What a peer has asked; `answer`: the line it gets."""
+    """A question of a peer; `answer`: the line it gets."""
 
     answer: bytes | None = None
 

@@ -38,7 +38,7 @@ def several_hosts(given: Secret | None, description: str, *, insecure: bool = Fa
     """The credentials that each runner derives by itself: the given secret, and an id from it.
 
     Args:
-        given: What the user has given.
+        given: The user's secret.
         description: Of the job, the same on all hosts.
         insecure: A secret need not be.
 

@@ -1,7 +1,7 @@
 """How two runners of a job prove to each other that they know its secret, without telling it.
 
-Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret over: who speaks,
-the job's id, both nonces, and the address of the host that wants to be taken in.
+Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret. That is over the
+speaker's role, the job's id, both nonces, and the address of the host that wants to be taken in.
 """
 
 import dataclasses

@@ -164,7 +164,7 @@ class JobLoop:
         return server
 
     def _state(self) -> dict[str, Any]:
-        """What -debug-port shows."""
+        """The state that -debug-port shows."""
         seconds = time.monotonic() - self._job.began
         return {"seconds": seconds, "size": self._director.size, "peers": self._host.describe()}
 

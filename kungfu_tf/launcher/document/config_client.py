@@ -137,7 +137,7 @@ class Follower:
         # Held from before a document of the runner's is sent until its version is known.
         self._writing = threading.Lock()
         self._own: int | None = None
-        # What the runner has said, and the server may not know yet.
+        # The runner's document, which the server may not know yet.
         self._members: dict[str, Any] | None = None
 
     def watch(self) -> None:

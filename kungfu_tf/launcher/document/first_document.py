@@ -25,7 +25,7 @@ def wait(
     Args:
         options: The options of the command line, which name a config server.
         token: Of that.
-        signals: What ends the waiting.
+        signals: The events that end the wait.
         say: A line for the user.
 
     Raises:
