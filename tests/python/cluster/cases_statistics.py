@@ -111,7 +111,10 @@ def case_a_save_in_the_middle_of_an_epoch_has_those_of_all(who, steps):
         saver = [keras_checkpoint(folder, 4)] if who == "all" or kf.is_root() else []
         model.fit(x, y[:, :1] * np.ones(2), 2, verbose=0, callbacks=[*saver, sees])
         found = sorted(file.name for file in Path(folder).iterdir())
-        assert found == (["04.weights.h5"] if kf.is_root() else []), found
+        # Keras 3 before 3.11 numbers an execution by its first step.
+        is_by_first = (3, 0) <= training.keras_version() < (3, 11)
+        number = 5 - steps if is_by_first else 4
+        assert found == ([f"{number:02d}.weights.h5"] if kf.is_root() else []), found
         after = [bool(kf.ops.consensus(mean)) for mean in sees.means]
         assert after == [(i + 1) * steps == 4 for i in range(6 // steps)], after
         if kf.is_root():

@@ -112,10 +112,15 @@ def completed(optimizer: Any) -> list[int]:
 # -- Keras
 
 
+def keras_version() -> tuple[int, int]:
+    """The major and minor version of Keras. What the cases expect of versions before is said so."""
+    return generations.packages()[0].version
+
+
 def clips_each_gradient() -> bool:
     """Whether Keras clips gradients before it gathers them, as it does before 3.5: then each is
     exchanged."""
-    return is_keras_3() and generations.packages()[0].version < (3, 5)
+    return (3, 0) <= keras_version() < (3, 5)
 
 
 def dense_model(dtype: str = "float64", *, regularizer: Any = None) -> Any:

@@ -98,7 +98,7 @@ def check(name: str, model: Any, expected: Any) -> None:
 
 
 def _trained(model: Any) -> list[np.ndarray]:
-    """What an optimizer changes. In Keras 2 the weights of a model have those of its metrics, too."""
+    """What an optimizer changes: in Keras 2 the weights have those of the metrics, too."""
     return [np.asarray(variable) for variable in model.trainable_variables]
 
 
