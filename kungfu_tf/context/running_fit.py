@@ -24,7 +24,7 @@ class Fit:
         elastic_run: The training that this is a part of, if peers may come and go.
         batch_size: What training begins with, if policies may change it; 0: what the data have.
         average: Open while the model is the average of them.
-        passes: Open while there may be iterators of the data.
+        background_iterators: Open while there may be iterators of the data.
         steps_per_execution: What the program wants, if Keras takes fewer for a while.
         told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
         step_logs: The callback that knows what a step returns, if others may add to it.
@@ -40,7 +40,9 @@ class Fit:
     elastic_run: Any = None
     batch_size: int | None = None
     average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
-    passes: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+    background_iterators: contextlib.ExitStack = dataclasses.field(
+        default_factory=contextlib.ExitStack
+    )
     steps_per_execution: int | None = None
     told_of_divisor: bool = False
     step_logs: Any = None
@@ -58,11 +60,11 @@ def current() -> Fit | None:
 @contextlib.contextmanager
 def running(fit: Fit | None) -> Iterator[None]:
     """Within it, `fit` is the current one, and what callbacks `fit` is no part of a training."""
-    current_before, following_before = _current.set(fit), _elastic_run.set(None)
+    current_before, elastic_run_before = _current.set(fit), _elastic_run.set(None)
     try:
         yield
     finally:
-        _elastic_run.reset(following_before)
+        _elastic_run.reset(elastic_run_before)
         _current.reset(current_before)
 
 

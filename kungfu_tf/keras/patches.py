@@ -1,8 +1,8 @@
-"""What is patched in Keras, once an optimizer is wrapped or a callback of ours is made.
+"""The patches of Keras, installed once an optimizer is wrapped or a callback of ours is made.
 
-For a model that is trained without us, and in a process that is alone, all do what they did. What
-is public leads to what is private: a method is patched in the class of `keras.Model` that defines
-it, whatever that is called.
+For a model that is trained without us, and in a single process, they work as before. Public names
+lead to private ones: a method is patched in the class of `keras.Model` that defines it, of any
+name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def install() -> None:
     """Patches the Keras packages that are imported, once.
 
     Raises:
-        UnsupportedVersionError: One of them lacks what is needed.
+        UnsupportedVersionError: If one of them lacks a needed name.
     """
     for package in generations.packages():
         table = KERAS_3 if package.generation == 3 else KERAS_2

@@ -20,7 +20,7 @@ class MonitoredSGD(SynchronousSGD):
 
     The mean over the peers of |g|², and |mean g|², are measured where the gradients are reduced,
     while they are at hand. A step of a single peer is not measured, nor is one in which the peers'
-    batches differ in size: it is enough that one peer does not want it.
+    batches differ in size. No peer measures if one does not want it.
 
     Args:
         what: The name of the metric.
@@ -45,7 +45,7 @@ class MonitoredSGD(SynchronousSGD):
 
     @property
     def variables(self) -> Sequence[Any]:
-        """What is published, and how many steps there were: all measure in the same ones."""
+        """The published value, and the number of steps: all peers measure in the same steps."""
         return [self._published.get(), self._steps.get()]
 
     def gradients(
@@ -74,7 +74,7 @@ class MonitoredSGD(SynchronousSGD):
         return means if tf.compat.v1.executing_eagerly_outside_functions() else _after(done, means)
 
     def measure(self, own: Any, mean: Any) -> Any:
-        """What is published, a float32 scalar.
+        """The published value, a float32 scalar.
 
         Args:
             own: Mean over the peers of |g|², a float64 scalar; NaN if this step is not measured.
@@ -95,14 +95,14 @@ class MonitoredSGD(SynchronousSGD):
 
 
 def _published(what: str) -> Any:
-    """Programs find it by its name; of several optimizers, that of the last."""
+    """Programs find it by its name; with several optimizers, the one of the last."""
     variable = graph_state.variable(float("nan"), tf.float32, what)
     graph_state.shared_by_key()[what] = variable
     return variable
 
 
 def _after(done: Any, gradients: list[Any]) -> list[Any]:
-    """The same gradients, for a TF1 graph, where only what is needed by something runs."""
+    """The same gradients, for a TF1 graph, where only needed operations run."""
     with tf.control_dependencies([tf.convert_to_tensor(done)]):
         return [None if g is None else _identity(g) for g in gradients]
 

@@ -8,8 +8,8 @@ weight = n · size / N               # 0 where nobody has samples
 Σ n·g / N = mean over peers of weight · g
 ```
 
-Where all batches are of one size every weight is 1: the gradients are not touched, and the result
-has the bits of the plain mean.
+If all batches have one size every weight is 1. Then gradients are not touched, and the result has
+the bits of the plain mean.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ def _weight_among(samples: Any, total: Any) -> Any:
 
 @contextlib.contextmanager
 def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[Any]:
-    """Within it gradients are averaged over samples: those of this peer's batch, and the others'.
+    """Within it gradients are averaged over the samples of all peers' batches.
 
     Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
     is asked for once, however many optimizers the step has. In a process that is alone they
     stay as they are.
 
-    A `tf.function` that is called within must not have been traced outside: what it does is fixed.
+    A `tf.function` that is called within must not have been traced outside: its operations are
+    fixed.
 
     Args:
         count: An integer scalar tensor; 0 if this peer has run out of batches.
@@ -145,7 +146,7 @@ def of_samples(gradients: Sequence[Any]) -> list[Any]:
 
 
 def _times(value: Any, weight: Any) -> Any:
-    # Of half precision, a weight would be rounded before it is used.
+    # A weight of half precision would be rounded before it is used.
     wide = tf.float32 if value.dtype in (tf.float16, tf.bfloat16) else value.dtype
     return tf.cast(
         tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype
@@ -153,8 +154,8 @@ def _times(value: Any, weight: Any) -> Any:
 
 
 def _values(gradient: Any) -> Any:
-    is_slices = isinstance(gradient, tf.IndexedSlices)
-    return tf.convert_to_tensor(gradient.values if is_slices else gradient)
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    return tf.convert_to_tensor(gradient.values if is_sparse else gradient)
 
 
 def _with_values(gradient: Any, values: Any) -> Any:

@@ -51,7 +51,7 @@ Status Cause(int code, const char* message) {
   return Status(known ? static_cast<kungfu::Code>(code) : kungfu::Code::kUnknown, message ? message : "");
 }
 
-// Calls `begin` with the peer and what is to be told of the end.
+// Calls `begin` with the peer and the callback for the end.
 template <typename Begin>
 void WithPeer(kungfu_done done, void* arg, Begin begin) {
   const kungfu::StatusCallback end = kungfu::Telling(done, arg);
@@ -95,7 +95,7 @@ int kungfu_host_count(void) {
   return Ask([](kungfu::Session& session) { return session.peers().HostCount(); });
 }
 
-int kungfu_epoch(void) {
+int kungfu_membership_version(void) {
   return Ask([](kungfu::Session& session) { return static_cast<int>(kungfu::VersionOf(session.epoch())); });
 }
 
@@ -139,10 +139,10 @@ void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
   });
 }
 
-void kungfu_set_tree(const int32_t* fathers, int num_fathers, kungfu_done done, void* arg) {
-  const kungfu::StrategySpec tree(std::vector<int>(fathers, fathers + num_fathers));
+void kungfu_set_tree(const int32_t* parents, int num_parents, kungfu_done done, void* arg) {
+  const kungfu::StrategySpec tree(std::vector<int>(parents, parents + num_parents));
   WithPeer(done, arg, [&tree](Peer* peer, const kungfu::StatusCallback& end) {
-    if (tree.fathers.empty()) return end(kungfu::InvalidArgumentError("tree: there are no fathers"));
+    if (tree.parents.empty()) return end(kungfu::InvalidArgumentError("tree: there are no parents"));
     peer->BeginEpoch(tree, end);
   });
 }

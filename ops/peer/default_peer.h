@@ -7,9 +7,8 @@
 
 namespace kungfu {
 
-// Starts the peer out of the environment at the first call. A start that failed is tried again by the next call.
-// kFailedPrecondition after ShutdownDefaultPeer, and in a process that was forked from a peer: the threads are not
-// there.
+// Starts the peer out of the environment at the first call. The next call tries a failed start again.
+// kFailedPrecondition after ShutdownDefaultPeer, and in a process that was forked from a peer: it has no threads.
 StatusOr<Peer*> DefaultPeer();
 
 // The peer, if it was started; also after its shutdown.

@@ -16,9 +16,9 @@ def test_a_job_grows_and_shrinks_over_two_hosts(kungfu_run: Jobs) -> None:
     first, second = two_hosts(kungfu_run, 1, "PLAN = [4, 2, 3, 1]" + PROGRAM)
     assert first.wait() == 0, first.err
     assert second.wait() == 0, second.err
-    assert "[127.0.0.1:0] epoch 4 rank 0 of 1" in first.out
-    assert "[127.0.0.1:0] epoch 1 rank 0 of 4" in first.out
-    assert len(re.findall(r"^\[127.0.0.2:\d\] epoch 1 rank [23] of 4$", second.out, re.M)) == 2
+    assert "[127.0.0.1:0] membership 4 rank 0 of 1" in first.out
+    assert "[127.0.0.1:0] membership 1 rank 0 of 4" in first.out
+    assert len(re.findall(r"^\[127.0.0.2:\d\] membership 1 rank [23] of 4$", second.out, re.M)) == 2
     assert len(re.findall(r"^\[127.0.0.2:\d\] detached", second.out, re.M)) >= 2
 
 

@@ -41,7 +41,7 @@ def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> 
         fit.batch_size = fit.elastic_run.batch_size
     elif fit.is_shared and peer.joining():
         raise errors.FailedPreconditionError(
-            "fit: this peer has come to a job that trains already, and nobody has taken it in. "
+            "fit: this peer has come to a job that trains already, and was not taken in. "
             "Train with kungfu_tf.elastic.fit(model, ...), or call kungfu_tf.resize() before"
         )
     if fit.is_shared:
@@ -64,7 +64,7 @@ def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> 
             call.arguments["verbose"] = _verbosity(call.arguments["verbose"])
             stack.enter_context(randomness.of_this_peer())
             stack.enter_context(fit.average)
-            stack.enter_context(fit.passes)
+            stack.enter_context(fit.background_iterators)
             stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model, fit))
         stack.enter_context(running(fit if fit.is_shared or not peer.is_single_process() else None))
@@ -146,7 +146,7 @@ def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **k
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
             self.catch_stop_iteration = _without_surprise(self, self.catch_stop_iteration)
-    self._distributed_dataset = _in_passes(self._distributed_dataset, data)
+    self._distributed_dataset = _with_background_iterators(self._distributed_dataset, data)
 
 
 def _without_surprise(
@@ -180,19 +180,19 @@ def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwa
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
             executions.follow_the_policies(fit)
     original(self, *args, **kwargs)
-    self._dataset = _in_passes(self._dataset, data)
+    self._dataset = _with_background_iterators(self._dataset, data)
 
 
-def _in_passes(dataset: Any, data: EvenAdapter | None) -> Any:
+def _with_background_iterators(dataset: Any, data: EvenAdapter | None) -> Any:
     fit = current()
     if fit is None or not fit.is_shared:
         return dataset
     if data is not None and dataset is data.get_dataset():  # not what tf.distribute made of it
-        passes = BackgroundIterators(dataset, data.looking_at_the_first_batch)
+        iterators = BackgroundIterators(dataset, data.looking_at_the_first_batch)
     else:
-        passes = BackgroundIterators(dataset)
-    fit.passes.callback(passes.close)
-    return passes
+        iterators = BackgroundIterators(dataset)
+    fit.background_iterators.callback(iterators.close)
+    return iterators
 
 
 def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter | None:

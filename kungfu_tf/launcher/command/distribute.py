@@ -1,10 +1,10 @@
 """`kungfu-distribute` and `kungfu-rrun`: a command on many hosts at once, over ssh.
 
-The user can log in there without a password, and has Python and the folder at the same paths. What
-the hosts print comes line by line, with their addresses before it.
+The user can log in there without a password, and has Python and the folder at the same paths. The
+output of the hosts comes line by line, with their addresses before it.
 
-What runs there ends with us: it is told to when what sshd gives it to read ends, whether we close
-that, are killed, or sshd has found the network gone.
+A command there ends when its input from sshd ends: we close it, we are killed, or sshd finds the
+network gone.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ kungfu-run's, without -self and -nic. SIGINT, SIGTERM and -timeout end the job o
 
 
 class Call(NamedTuple):
-    """What is to be called on a host, by a shell; `said`: what it reads first."""
+    """The command that a shell runs on a host; `said`: the first text on its input."""
 
     host: Host
     command: str
@@ -126,10 +126,10 @@ def _without_hosts(words: Sequence[str]) -> list[str]:
 
 
 def _in_this_folder(command: Sequence[str], then: str = "") -> str:
-    """What a shell calls that leads a process group, as sshd's does.
+    """The text for a shell that leads a process group, as sshd's does.
 
     A process in the background reads until our side of the connection has ended. It is in the
-    group, whose number is nobody else's as long as it is. `then`: what it does after SIGTERM.
+    group, whose number is nobody else's as long as it is. `then`: the command after SIGTERM.
     """
     watch = f"trap '' TERM; read -r end; kill -0 $$ && kill -s TERM -- -$${then}"
     return (
@@ -141,8 +141,8 @@ def _in_this_folder(command: Sequence[str], then: str = "") -> str:
 def call_all(calls: Sequence[Call], options: Options) -> int:
     """Returns the first code that is not 0, by the order of the hosts.
 
-    After the timeout that is 124, after signal n 128 + n; the programs are told to end, and what
-    they say is shown until they have. After a second signal it is not waited for.
+    After the timeout that is 124, after signal n 128 + n. The programs are told to end, and their
+    output is shown until they have. After a second signal it is not waited for.
     """
     output = Output(
         {number: f"[{call.host.address}] " for number, call in enumerate(calls)},
@@ -178,7 +178,7 @@ def _follow(
     signals: SignalPipe,
     wait: OutputWait,
 ) -> None:
-    """Shows what they say until all have ended, or the wait is over."""
+    """Shows the output until all have ended, or the wait is over."""
     with selectors.DefaultSelector() as selector:
         selector.register(signals, selectors.EVENT_READ)
         for number, process in enumerate(processes):
@@ -203,7 +203,7 @@ def _follow(
 def _start(call: Call, user: str | None) -> subprocess.Popen[bytes]:
     """ssh reads the secret, and no password: nobody would see its question.
 
-    What the user's shell there is told is the same in all shells, also in those that are no sh.
+    The command for the user's shell means the same in all shells, not only in sh.
     """
     told = f"exec sh -c {shlex.quote(call.command)}"
     where = call.host.public or str(call.host.address)

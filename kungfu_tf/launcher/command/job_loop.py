@@ -29,9 +29,9 @@ _TICK = 1.0
 
 
 class JobLoop:
-    """Runs this host's part of one job. Single-threaded: whatever happens, happens in run().
+    """Runs this host's part of one job. Single-threaded: run() does all the work.
 
-    Its Director decides what is to be done; its OwnHost does it here.
+    Its Director decides; its OwnHost carries the decisions out on this host.
 
     Args:
         environ: the launcher's environment, of which each peer gets a version of its own.
@@ -69,7 +69,8 @@ class JobLoop:
         """Returns the exit code of the job.
 
         Raises:
-            LaunchError: the program cannot be started; what was started before has ended.
+            LaunchError: If the program cannot be started. Peers that were started before have
+                ended.
         """
         self._selector.register(self._signals, selectors.EVENT_READ, lambda _events: None)
         while self._host.busy or not self._director.over:
@@ -97,7 +98,7 @@ class JobLoop:
 
     @property
     def recovering(self) -> bool:
-        """Whether that is because of a failure."""
+        """Whether a failure is the reason for that."""
         return self._director.recovering
 
     @property
@@ -114,8 +115,8 @@ class JobLoop:
     def _turn(self) -> None:
         self._host.prepare()
         happened = self._selector.select(self._until_due())
-        # A peer that the same signal has ended has not failed. Ends come before what the others
-        # say, so that nobody waits for a peer that is no more.
+        # A peer that the same signal has ended has not failed. Ends are handled before reports of
+        # the others, so that no peer waits for one that has ended.
         self._take_signals()
         self._host.reap()
         event_turn.take(self._selector, happened)
@@ -163,7 +164,7 @@ class JobLoop:
         return server
 
     def _state(self) -> dict[str, Any]:
-        """What -debug-port shows."""
+        """The state that -debug-port shows."""
         seconds = time.monotonic() - self._job.began
         return {"seconds": seconds, "size": self._director.size, "peers": self._host.describe()}
 

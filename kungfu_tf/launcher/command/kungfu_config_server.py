@@ -1,4 +1,4 @@
-"""`kungfu-config-server`: a config server by itself."""
+"""`kungfu-config-server`: a config server as a process of its own."""
 
 import os
 import selectors

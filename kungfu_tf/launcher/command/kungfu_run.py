@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a job to its end.
 
     Args:
-        arguments: the command line without the launcher's name; by default that of the process.
+        arguments: the command line without the launcher's name; by default the one of this process.
 
     Returns:
         The exit code, as `kungfu-run --help` explains it.
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_descriptors() -> None:
-    """Where the caller has closed one, so that no file of ours takes its number."""
+    """Opens those that the caller has closed, so that no other file takes their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

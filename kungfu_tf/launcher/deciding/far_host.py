@@ -7,7 +7,7 @@ from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 
 
 class FarHost:
-    """A Host that is told by lines; those of before it has come wait for it."""
+    """A Host that receives lines. Lines are kept until its runner connects."""
 
     def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
         self._send = send

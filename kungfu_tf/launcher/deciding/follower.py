@@ -1,4 +1,4 @@
-"""What the runner of a host that does not lead is told, and tells.
+"""The runner of a host that does not lead: it reports to the leader, and obeys it.
 
 The other side of leader_of_others.py; runner_link.py has the lines.
 """
@@ -45,10 +45,10 @@ _LINES = {
 
 
 class Follower:
-    """The Director of such a host: passes on what its peers say, and does what it is told.
+    """The Director of such a host: forwards reports of its peers, and carries out decisions.
 
     Args:
-        cluster: What the job starts as.
+        cluster: The cluster with which the job starts.
         own: This host's runner.
         link: How it reaches the one that leads.
         say: A line for the user.
@@ -108,7 +108,8 @@ class Follower:
         if not self.over:
             self._own.stop_all(first, code)
             self._tell(f"end {first} {code}")
-            # One that has not come yet may never come: it is told only if it does soon.
+            # A leader that has not come yet may never come: it gets this line only if it comes
+            # soon.
             self._deadline = min(self._deadline, time.monotonic() + _GOODBYE)
 
     @property
@@ -142,7 +143,7 @@ class Follower:
         connecting = socket.socket(family, socket.SOCK_STREAM)
         connecting.setblocking(False)
         keep_alive(connecting)
-        # The other side speaks first; that nobody is there shows when it is read.
+        # The other side sends first. If no runner listens there, the first read fails.
         connecting.connect_ex((str(address), port))
         self._asking, self._helloed = None, False
         self._connections.add(connecting)
@@ -171,7 +172,7 @@ class Follower:
             self._asking = Asking(self._credentials, str(self._here))
             hello = self._asking.hello(line)
             if hello is None:
-                self._lost("is none, or of another version: what listens there does not greet")
+                self._lost("is none, or of another version: the process there does not greet")
                 return False
             self._helloed = True
             self._connections.send(connection, hello.encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The runner of the first host, which decides for those of the others (runner_link.py)."""
+"""The runner of the first host, which decides for the runners of the others (runner_link.py)."""
 
 import errno
 import math
@@ -47,11 +47,11 @@ class LeaderOfOthers(Leader):
     Args:
         own: The runner of this, the first host.
         link: How the others reach it.
-        rules: What is to be done when.
+        rules: The rules of the decisions.
         say: A line for the user.
 
     Raises:
-        LaunchError: The port cannot be had.
+        LaunchError: If the port is not available.
     """
 
     def __init__(

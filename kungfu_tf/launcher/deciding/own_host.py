@@ -36,7 +36,7 @@ class OwnHost:
         start_error: Why one of the first peers could not be started, if so.
 
     Args:
-        job: What the peers have in common.
+        job: The job, which all peers have in common.
         environ: The launcher's environment, of which each peer gets a version of its own.
         output: Of the job.
         guard: Watches the processes, and all that they leave behind.
@@ -140,7 +140,7 @@ class OwnHost:
         return peers
 
     def prepare(self) -> None:
-        """Does what is due before the event loop waits."""
+        """Does the work that is due before the event loop waits."""
         while self._unstarted and time.monotonic() >= self._next_start:
             self._start_next(self._unstarted.pop(0))
         self._pipes.balance()
@@ -182,7 +182,7 @@ class OwnHost:
             self.director.ended(number, 0, stopped=True)
 
     def close(self) -> None:
-        """Stops what the peers have left behind. REQUIRES: they have ended."""
+        """Stops the processes that the peers have left behind. REQUIRES: they have ended."""
         left = self._guard.left_behind()
         if left:
             names = "; ".join(f"pid {pid} ({command[:100]})" for pid, command in left.items())

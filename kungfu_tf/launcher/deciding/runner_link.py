@@ -23,7 +23,7 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                                                          anew with so many peers, 0: it is not;
                                                          failure: because of one, 0 or 1
 
-Whatever else arrives costs its sender the connection.
+The sender of any other line loses its connection.
 """
 
 import dataclasses
@@ -45,9 +45,9 @@ class Link:
     """How the runners of a job reach each other.
 
     Attributes:
-        credentials: What they prove to each other.
-        port: Where that of the first host listens.
-        selector: Of this runner's event loop.
+        credentials: The credentials that they prove to each other.
+        port: The port on which the runner of the first host listens.
+        selector: The selector of this runner's event loop.
     """
 
     credentials: Credentials

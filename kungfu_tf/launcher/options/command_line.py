@@ -1,7 +1,7 @@
 """The command line, read by the table of flags.
 
 Flags are KungFu's: one dash or two, `-flag value` or `-flag=value`. They end at the first word that
-is not a flag, or at `--`: what follows is the program, and flags after it are the program's.
+is not a flag, or at `--`. The program follows; flags after it are the program's.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ class HelpRequested(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line says; None where it says nothing."""
+    """The options of the command line; None: not given."""
 
     command: tuple[str, ...]
     np: int | None = None
@@ -65,7 +65,7 @@ def parse(arguments: Sequence[str]) -> Options:
     """Reads a command line without the launcher's own name.
 
     Raises:
-        LaunchError: what is wrong, with which flag or word.
+        LaunchError: With the fault, and the flag or word that has it.
         HelpRequested: help was asked for.
     """
     values: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def _check(options: Options) -> Options:
     given = {"-H": options.hosts, "-hostfile": options.hostfile, "-P": options.peers}
     clash = [name for name, value in given.items() if value is not None]
     if len(clash) > 1:
-        raise LaunchError(f"{' and '.join(clash)} exclude each other: each says who takes part")
+        raise LaunchError(f"{' and '.join(clash)} exclude each other: each names the peers")
     servers = {
         "-config-server": options.config_server,
         "-builtin-config-port": options.builtin_config_port,

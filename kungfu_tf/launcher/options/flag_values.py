@@ -1,4 +1,4 @@
-"""The kinds of values that flags have: each function reads one; a ValueError says what is wrong."""
+"""The kinds of values that flags have. Each function reads one; a ValueError names the fault."""
 
 import re
 import urllib.parse

@@ -31,8 +31,8 @@ class Flag:
         name: Without dashes.
         field: Of `Options`.
         argument: How the help names its value; empty: a switch that needs none.
-        parse: Makes a value of the text; a ValueError says what is wrong with it.
-        help: What it does.
+        parse: Makes a value of the text; a ValueError names the fault.
+        help: The meaning of the flag.
     """
 
     name: str
@@ -212,7 +212,7 @@ FLAGS = (
         "insecure",
         "",
         flag_values.switch,
-        "several hosts without a secret: whoever reaches a port can change the training",
+        "several hosts without a secret: any process that reaches a port can change the training",
     ),
     Flag(
         "compat",
@@ -242,7 +242,7 @@ FLAGS = (
         "user",
         "NAME",
         flag_values.text,
-        "of kungfu-rrun and kungfu-distribute: who logs in on the hosts; here without effect",
+        "of kungfu-rrun and kungfu-distribute: the user of the hosts; without effect here",
     ),
 )
 
@@ -267,7 +267,7 @@ of a host, not on their part of them. Peers have no standard input.
 
 
 def help_text() -> str:
-    """What `--help` prints."""
+    """The text that `--help` prints."""
     lines = [USAGE, "", "Starts the peers of this host and watches them until they end.", ""]
     for flag in FLAGS:
         lines.append(f"  -{flag.name} {flag.argument}".rstrip())

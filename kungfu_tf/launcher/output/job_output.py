@@ -1,4 +1,4 @@
-"""What the peers print, line by line, on the terminal and in files."""
+"""The output of the peers, line by line, on the terminal and in files."""
 
 import collections
 import os
@@ -114,7 +114,7 @@ class Output:
         self.sinks += raw.values()
 
     def sinks_of(self, rank: int, stream: str) -> list[Sink]:
-        """Where that goes which a peer writes there."""
+        """Returns the sinks that get a stream of a peer."""
         logs = [] if self._log is None else [self._log.sink]
         raw = [self._raw[rank, stream]] if (rank, stream) in self._raw else []
         return [self._screens[stream].sink, *logs, *raw]
@@ -145,7 +145,7 @@ class Output:
     def finish(self, over: Callable[[], bool] = lambda: False) -> None:
         """Writes all that is left, as slowly as the readers take it.
 
-        What they have not taken when `over`, which is asked every now and then, is dropped.
+        Output that they have not taken when `over` returns True is dropped.
         """
         for screen in self._screens.values():
             screen.finish()

@@ -1,4 +1,4 @@
-"""How long the launcher waits for what it cannot hurry, such as the readers of its output."""
+"""The time for which the launcher waits for the readers of its output."""
 
 import math
 import signal
@@ -19,7 +19,7 @@ class OutputWait:
         time_limit: when, on the monotonic clock, the job must be over.
         grace: seconds that the readers have then.
         say: tells the user.
-        lost: what is dropped when they are over.
+        lost: The thing that is dropped when they are over, for messages.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class OutputWait:
         time_limit: float,
         grace: float,
         say: Callable[[str], None],
-        lost: str = "what is not read",
+        lost: str = "output that is not read",
     ) -> None:
         self.code = code
         self._signals = signals
@@ -53,7 +53,7 @@ class OutputWait:
         return None if due == math.inf else max(0.0, due - time.monotonic())
 
     def over(self) -> bool:
-        """Whether what the readers have not taken is to be dropped now."""
+        """Whether the output that the readers have not taken must be dropped now."""
         for number in self._signals.take():
             if number in ENDING:
                 self._end(signal.Signals(number).name, 128 + number)

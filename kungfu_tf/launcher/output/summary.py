@@ -1,4 +1,4 @@
-"""What is said at the end of a job in which a peer failed, or which took too long."""
+"""The report at the end of a job in which a peer failed, or which took too long."""
 
 import signal
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from kungfu_tf.launcher.processes import peer_process
 
 
 def describe(outcomes: Sequence[Outcome]) -> str:
-    """The summary: the first failure, its last lines, then how the others ended, what they saw.
+    """The summary: the first failure, its last lines, then the ends of the others and their errors.
 
     Before it, the peers that may have been waited for.
     """

@@ -61,7 +61,7 @@ class RunDirectory:
 
 
 def choose() -> RunDirectory:
-    """A name nobody can guess, in the temporary directory; /tmp if that one's path is too long."""
+    """A random name in the temporary directory, or in /tmp if that path is too long."""
     return at(os.path.join(folder(), _PREFIX + secrets.token_hex(8)))
 
 
@@ -70,7 +70,7 @@ def at(path: str) -> RunDirectory:
 
 
 def folder() -> str:
-    """Where they are."""
+    """The folder of the run directories."""
     path = tempfile.gettempdir()
     longest = os.path.join(path, _PREFIX + secrets.token_hex(8))
     return path if len(os.fsencode(longest)) <= _LONGEST else "/tmp"

@@ -24,7 +24,7 @@ class Shutdown:
 
     @property
     def exhausted(self) -> bool:
-        """SIGKILL was sent, and its time of grace is over: the kernel cannot end what is left."""
+        """SIGKILL was sent, and its time is over: the kernel cannot end the remaining processes."""
         return not self._steps and time.monotonic() >= self.due
 
     def advance(self) -> None:

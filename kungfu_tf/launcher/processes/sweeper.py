@@ -1,10 +1,10 @@
 """Ends every process of a job, also those that a shell left behind or that called setsid.
 
-Processes are found by KUNGFU_RUNNER in the environment they were started with, by the session that
-each peer is the leader of (a process may overwrite its environment, to set its title), and by
-descent from those. The launcher sweeps at the end of a job; for the case that it is killed itself,
-it starts this file as a program, in a session of its own, with a pipe as standard input: when the
-pipe ends the launcher has gone, and the sweeper does the same and removes the job's directory.
+Processes are found by KUNGFU_RUNNER in their first environment, by the session that each peer
+leads, and by descent. The session counts because a process may overwrite its environment to set its
+title. The launcher sweeps at the end of a job. It may be killed itself: so it starts this file as a
+program, in a session of its own, with a pipe as standard input. When the pipe ends the launcher has
+gone. Then the sweeper does the same, and removes the job's directory.
 
 On the pipe, a line `+123` adds session 123 to the job and `-123` takes it away again.
 

@@ -1,7 +1,7 @@
 """The trained variables of a peer that has no checkpoint of its own.
 
 An Estimator evaluates and predicts from the checkpoint in its directory. On peers other than rank 0
-there is none, or one that something else has left: they keep in memory what they have trained.
+there is none, or a foreign one: they keep their trained variables in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_trained(directory: str) -> bool:
 
 
 def variables(directory: str) -> dict[str, Any] | None:
-    """By name; None on rank 0, whose checkpoint has them, and where nothing was trained."""
+    """Trained variables by name; None on rank 0, which saves them, and before any training."""
     return None if peer.is_root() else _of_directory.get(directory)
 
 
@@ -59,7 +59,7 @@ class Keep(tf.compat.v1.train.SessionRunHook):
     """Keeps the variables of a session when it ends.
 
     Args:
-        directory: Where rank 0's checkpoints are.
+        directory: The folder of rank 0's checkpoints.
     """
 
     def __init__(self, directory: str) -> None:

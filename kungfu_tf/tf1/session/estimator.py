@@ -1,4 +1,4 @@
-"""What Estimator does instead, once it is patched (`patches.py`)."""
+"""The functions that replace Estimator's, once it is patched (`patches.py`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _training: contextvars.ContextVar[_Training | None] = contextvars.ContextVar(
 
 
 def first_step(original: Callable[..., Any], directory: Any) -> int:
-    """Where training begins, which may be at its end: what rank 0's checkpoint says.
+    """The step at which training begins, perhaps its last: the one of rank 0's checkpoint.
 
     The hooks are looked for in the frame of `train` itself. A function in its place would be too
     late where the first hook is made in the arguments of the call.
@@ -133,7 +133,7 @@ def predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: 
 
 @contextlib.contextmanager
 def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[None]:
-    """Within it this peer works with what was trained."""
+    """Within it this peer works with the trained variables."""
     call = inspect.signature(original).bind(estimator, *args, **kwargs)
     values = checkpoint.variables(estimator.model_dir)
     if values is not None and call.arguments.get("checkpoint_path") is not None:
@@ -173,10 +173,10 @@ def variable_value(original: Callable[..., Any], estimator: Any, name: str) -> A
 
 
 def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
-    """What rank 0's last evaluation has found, on all peers."""
+    """The results of rank 0's last evaluation, on all peers."""
     metrics, exports = original(executor)
     if not sharing.is_private() and checkpoint.is_trained(executor.estimator.model_dir):
-        metrics = results.of_root(metrics)
+        metrics = results.from_root(metrics)
     return metrics, exports
 
 

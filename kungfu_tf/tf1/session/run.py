@@ -1,4 +1,4 @@
-"""What TensorFlow's sessions do instead, once they are patched (`patches.py`)."""
+"""The functions that replace those of TensorFlow's sessions, once patched (`patches.py`)."""
 
 from __future__ import annotations
 

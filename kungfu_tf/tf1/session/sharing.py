@@ -11,7 +11,7 @@ from kungfu_tf.upstream.hook import Hook
 
 
 def is_private() -> bool:
-    """Whether this peer is on its own."""
+    """Whether this peer trains without others."""
     return peer.is_single_process() or private_work.is_private()
 
 

@@ -200,7 +200,7 @@ def test_identity_is_the_launchers() -> None:
     assert env["KUNGFU_SELF"] == env["KUNGFU_PEERS"].split(",")[1]
     assert env["KUNGFU_SECRET"] != "y"
     assert "KUNGFU_SECRET_FILE" not in env
-    assert env["KUNGFU_EPOCH"] == "0"
+    assert env["KUNGFU_MEMBERSHIP_VERSION"] == "0"
     assert env["KUNGFU_CONTROL"].startswith(env["KUNGFU_SOCKET_DIR"] + "/")
     assert env["HOME"] == "/home"
 
@@ -304,7 +304,10 @@ def launched(**environ: str) -> subprocess.CompletedProcess[str]:
     [
         ([], {"KUNGFU_STRATEGY": "ring", "KUNGFU_TRANSPORT": "", "KUNGFU_MINE": "x"}),
         (["-strategy", "RING"], {"KUNGFU_STRATEGY": "MESH"}),  # the flag counts
-        ([], {"KUNGFU_EPOCH": "x", "KUNGFU_RESTARTS": "x"}),  # what counts is the launcher's
+        (
+            [],
+            {"KUNGFU_MEMBERSHIP_VERSION": "x", "KUNGFU_RESTARTS": "x"},
+        ),  # what counts is the launcher's
     ],
 )
 def test_what_does_not_matter_is_not_read(
