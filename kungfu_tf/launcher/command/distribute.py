@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kungfu_tf._version import __version__
 from kungfu_tf.launcher.channels.signals import SignalPipe
 from kungfu_tf.launcher.options import command_line, given_secrets
 from kungfu_tf.launcher.options.command_line import Options
@@ -77,6 +78,9 @@ def _main(
         return call_all(plan(words, options), options)
     except command_line.HelpRequested:
         print(usage, end="")
+        return 0
+    except command_line.VersionRequested:
+        print(f"{name} {__version__}")
         return 0
     except LaunchError as error:
         print(f"{name}: {error}", file=sys.stderr)

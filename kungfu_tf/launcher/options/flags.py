@@ -272,6 +272,7 @@ def help_text() -> str:
     for flag in FLAGS:
         lines.append(f"  -{flag.name} {flag.argument}".rstrip())
         lines += textwrap.wrap(flag.help, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    lines += ["  -V, --version", "        print the version"]
     lines += ["", *textwrap.wrap(_strategies(), 96, break_on_hyphens=False), ""]
     return "\n".join([*lines, _EPILOG])
 

@@ -70,8 +70,14 @@ def at(path: str) -> RunDirectory:
 
 
 def folder() -> str:
-    """Where they are."""
-    path = tempfile.gettempdir()
+    """Where they are. Raises LaunchError if no temporary folder can be written."""
+    try:
+        path = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise LaunchError(
+            "no temporary folder can be written, not $TMPDIR, /tmp, /var/tmp or the current one:"
+            " set TMPDIR to one that can"
+        ) from None
     longest = os.path.join(path, _PREFIX + secrets.token_hex(8))
     return path if len(os.fsencode(longest)) <= _LONGEST else "/tmp"
 
