@@ -58,6 +58,7 @@ class Options:
     auto_recover: float | None = None
     restarts: int = 10
     user: str | None = None
+    forwarded: tuple[str, ...] = ()
     resize: int | None = None
     job: str | None = None
 
@@ -99,7 +100,7 @@ def parse(arguments: Sequence[str]) -> Options:
             parsed = flag.parse(value)
         except ValueError as error:
             raise LaunchError(f"-{flag.name}: '{value}' {error}") from None
-        values[flag.field] = parsed
+        values[flag.field] = (*values.get(flag.field, ()), *parsed) if flag.adds else parsed
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 

@@ -33,6 +33,7 @@ class Flag:
         argument: How the help names its value; empty: a switch that needs none.
         parse: Makes a value of the text; a ValueError says what is wrong with it.
         help: What it does.
+        adds: Given again, it adds to the values of before.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Flag:
     argument: str
     parse: Callable[[str], Any]
     help: str
+    adds: bool = False
 
 
 FLAGS = (
@@ -244,6 +246,15 @@ FLAGS = (
         flag_values.text,
         "of kungfu-rrun and kungfu-distribute: who logs in on the hosts; here without effect",
     ),
+    Flag(
+        "x",
+        "forwarded",
+        "NAME,...",
+        flag_values.variables,
+        "of kungfu-rrun and kungfu-distribute: variables of here that the hosts get, too;"
+        " kungfu-rrun forwards KUNGFU_* by itself; here without effect",
+        adds=True,
+    ),
 )
 
 _EPILOG = """\
@@ -257,7 +268,8 @@ be started for another reason.
 
 Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
 being stopped: told of a failure, SIGTERM, SIGKILL. KUNGFU_BIND_TO=none lets peers run on all cores
-of a host, not on their part of them. Peers have no standard input.
+of a host, not on their part of them. Peers have no standard input. SIGUSR1, SIGUSR2 and SIGQUIT are
+handed to all peers.
 
   kungfu-run -np 4 python train.py
   kungfu-run -np 4 -H 10.0.0.1:2,10.0.0.2:2 -nic eth0 python train.py
