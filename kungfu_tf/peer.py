@@ -1,15 +1,23 @@
 """This process as a peer: its identity, the other peers, and calls that all make together.
 
-The first call starts the peer. Without the launcher the process is one of one.
+The first exchange starts the peer. Without the launcher the process is one of one. To ask for ranks
+and sizes starts nothing: a data worker that the peer has started may ask, too.
 
 Every function here that starts or asks the peer raises
 
     LibraryError                the core is missing, or of another version than the package
     InvalidArgumentError        a variable of the environment cannot be understood
-    FailedPreconditionError     after `shutdown`; in a process that was forked from a peer; if there
-                                are several peers and no secret
+    FailedPreconditionError     after `shutdown`
+
+What starts the peer raises, too
+
+    FailedPreconditionError     in a process that was started by a peer, and is none; if there are
+                                several peers and no secret
     KungfuError                 another reason why the peer cannot start: its port is taken, the
                                 launcher cannot be reached; the message says which
+
+In a job whose peers change (`kungfu-run -w`) a new process that a peer has started (spawn) hears
+nothing of that: there ranks and sizes raise FailedPreconditionError.
 """
 
 from __future__ import annotations
@@ -72,7 +80,7 @@ def init() -> None:
 
     Raises:
         InvalidArgumentError: If a variable of the environment cannot be understood.
-        FailedPreconditionError: After `shutdown`, in a process that was forked from a peer, or if
+        FailedPreconditionError: After `shutdown`, in a process that was started by a peer, or if
             there are several peers and no secret.
         KungfuError: If the peer cannot start for another reason, such as a port that is taken.
     """
@@ -219,7 +227,6 @@ def membership_version() -> int:
 
 def name_of(rank: int) -> str:
     """The address of a rank's peer, "10.0.0.1:10000"; empty if there is no such rank."""
-    init()
     return libraries.core().kungfu_peer_name(rank).decode()
 
 
@@ -233,7 +240,6 @@ def names_of(ranks: Sequence[int]) -> str:
 
 def uid() -> int:
     """A number of 63 bits that no other peer of the job has, the same as long as the peer lives."""
-    init()
     me = config.identity()
     data = f"{me.job}/{me.membership_version}/{me.peer or f'pid {os.getpid()}'}".encode()
     return libraries.core().kungfu_digest(data, len(data)) >> 1

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf.exchange import loss_scale
 from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
 from kungfu_tf.exchange.keras3 import Keras3Optimizer, Keras3WrappedInside
 from kungfu_tf.exchange.v1 import V1Optimizer
@@ -42,6 +43,7 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         optimizer = tf.keras.optimizers.get(optimizer)
     mixin = _mixin_for(optimizer)
     refuse_replicas()
+    warn_if_alone()
     activation.use(activation.KERAS)
     activation.use(activation.ESTIMATORS if mixin is V1Optimizer else activation.SESSIONS)
     if generations.is_wrapped(optimizer):

@@ -33,7 +33,8 @@ KUNGFU_EXPORT const char* kungfu_last_error(void);
 KUNGFU_EXPORT int kungfu_init(void);     /* starts the peer; again: nothing */
 KUNGFU_EXPORT int kungfu_shutdown(void); /* ends it: pending operations fail with CANCELLED; afterwards: an error */
 
-/* -1 and kungfu_last_error() if the peer cannot start. A peer that takes no part any more has rank -1 and size 0. */
+/* Where this process stands. Starts no peer: without one, the environment says so; after a fork, what was known then.
+ * -1 and kungfu_last_error() if that cannot be said. A peer that takes no part any more has rank -1 and size 0. */
 KUNGFU_EXPORT int kungfu_rank(void);
 KUNGFU_EXPORT int kungfu_size(void);
 KUNGFU_EXPORT int kungfu_local_rank(void);

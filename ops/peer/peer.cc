@@ -63,29 +63,13 @@ Peer::~Peer() { Shutdown(); }
 
 StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) {
   SetLogLevel(static_cast<LogLevel>(config.log_level));
-  PeerId self;
-  self.host = *HostAddress::Parse("127.0.0.1");
-  PeerList peers({self});
-  if (!config.self.empty()) {
-    StatusOr<PeerId> id = PeerId::Parse(config.self);
-    if (!id.ok()) return id.status().WithContext("KUNGFU_SELF");
-    self = *id;
-    StatusOr<PeerList> list = PeerList::Parse(config.peers.empty() ? config.self : config.peers);
-    if (!list.ok()) return list.status().WithContext("KUNGFU_PEERS");
-    peers = *list;
-  }
-  if (peers.RankOf(self) < 0) {
-    return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
-  }
-  if (config.membership_version < 0 || config.membership_version > static_cast<int>(kMaxVersion)) {
-    return InvalidArgumentError("KUNGFU_MEMBERSHIP_VERSION " + std::to_string(config.membership_version) +
-                                " is more than " + std::to_string(kMaxVersion));
-  }
-  std::unique_ptr<Peer> peer(new Peer(config, self, arena));
+  StatusOr<Place> place = Place::From(config);
+  if (!place.ok()) return place.status();
+  std::unique_ptr<Peer> peer(new Peer(config, place->self(), arena));
   if (peer->elastic() && config.control.empty()) {
     return InvalidArgumentError("KUNGFU_MEMBERSHIP is " + config.membership + ", but there is no KUNGFU_CONTROL");
   }
-  KF_RETURN_IF_ERROR(peer->StartSession({static_cast<uint32_t>(config.membership_version), peers}));
+  KF_RETURN_IF_ERROR(peer->StartSession({place->version, place->peers}));
   return peer;
 }
 
@@ -188,6 +172,12 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
 std::shared_ptr<Session> Peer::session() const {
   MutexLock lock(&session_mu_);
   return session_;
+}
+
+Place Peer::place() const {
+  const std::shared_ptr<Session> now = session();
+  const uint32_t version = VersionOf(now->epoch());
+  return {now->peers(), now->rank(), version, elastic(), joining_, newest_version_ > version, now->interrupted()};
 }
 
 StrategySpec Peer::strategy() const {

@@ -18,6 +18,7 @@
 #include "ops/monitor/operation_counters.h"
 #include "ops/monitor/traffic_meter.h"
 #include "ops/peer/config.h"
+#include "ops/peer/place.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/store/p2p.h"
@@ -40,6 +41,8 @@ class Peer {
 
   // The session of the current epoch.
   std::shared_ptr<Session> session() const EXCLUDES(session_mu_);
+  // In that session.
+  Place place() const EXCLUDES(session_mu_);
 
   // Begins a new epoch of the same peers with `strategy`. It stays in use until another is asked for; a tree until
   // other peers take part: then the configuration's strategy returns. Each peer goes over when all have called it; out
@@ -67,10 +70,6 @@ class Peer {
   void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
   // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
   void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
-  // Whether this is a newcomer that was not taken in yet.
-  bool joining() const { return joining_; }
-  // Whether a newer membership than the one of session() was announced.
-  bool outdated() const { return newest_version_ > VersionOf(session()->epoch()); }
   // Whether memberships may change.
   bool elastic() const { return config_.membership != "static"; }
   // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.

@@ -50,6 +50,21 @@ def test_sigint_on_one_host_ends_all(kungfu_run: Jobs) -> None:
     assert [first.wait(), second.wait()] == [130, 130]
 
 
+def test_a_warning_on_one_host_reaches_the_peers_of_all(kungfu_run: Jobs) -> None:
+    waits = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+print("here", flush=True)
+print("told", signal.sigwait([signal.SIGUSR1]).name, flush=True)
+"""
+    first, second = two_hosts(kungfu_run, 4, waits)
+    first.until_printed("here", 2)
+    second.until_printed("here", 2)
+    second.process.send_signal(signal.SIGUSR1)
+    assert [first.wait(), second.wait()] == [0, 0]
+    assert [launch.out.count("told SIGUSR1") for launch in (first, second)] == [2, 2]
+
+
 def test_a_host_without_its_runner_ends_the_job(kungfu_run: Jobs) -> None:
     program = """
 import time

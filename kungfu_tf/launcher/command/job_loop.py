@@ -1,5 +1,6 @@
 """The event loop of a runner: sees this host's peers, all of them, to their end."""
 
+import collections
 import functools
 import math
 import selectors
@@ -11,7 +12,7 @@ from typing import Any
 from kungfu_tf import config
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.debug_server import DebugServer
-from kungfu_tf.launcher.channels.signals import SignalPipe
+from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
 from kungfu_tf.launcher.deciding import choosing
 from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.deciding.own_host import OwnHost
@@ -63,6 +64,7 @@ class JobLoop:
         self._debug = self._start_debug_server()
         self._source = self._start_source()
         self._interrupts = 0
+        self._warnings: collections.Counter[int] = collections.Counter()
         self._forced_code: int | None = None
 
     def run(self) -> int:
@@ -170,8 +172,15 @@ class JobLoop:
 
     def _take_signals(self) -> None:
         for number in self._signals.take():
-            if number != signal.SIGCHLD:
+            if number in ENDING:
                 self._interrupt(number)
+            elif number != signal.SIGCHLD:
+                self._warn(number)
+
+    def _warn(self, number: int) -> None:
+        """Hands a signal that does not end the job to the peers of all hosts."""
+        self._warnings[number] += 1
+        self._director.warned(number, self._warnings[number])
 
     def _interrupt(self, number: int) -> None:
         self._interrupts += 1

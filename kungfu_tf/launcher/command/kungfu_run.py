@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from kungfu_tf._version import __version__
 from kungfu_tf.launcher.command import job_run, resizing
 from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return job_run.run(options, os.environ).code
     except command_line.HelpRequested:
         print(flags.help_text(), end="")
+        return 0
+    except command_line.VersionRequested:
+        print(f"kungfu-run {__version__}")
         return 0
     except LaunchError as error:
         print(f"kungfu-run: {error}", file=sys.stderr)

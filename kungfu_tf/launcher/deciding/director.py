@@ -37,6 +37,9 @@ class Host(Protocol):
     def finished(self, peer: str) -> None:
         """Tells all peers of this host that a peer has finished."""
 
+    def warn(self, signum: int) -> None:
+        """Sends a signal to all of its peers, which may go on."""
+
     def stop_all(self, first: int, code: int) -> None:
         """Stops all peers of this host with signal `first`; 0: tells them of a failure.
 
@@ -84,6 +87,13 @@ class Director(Protocol):
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         """A process has ended; `stopped`: after this runner had asked it to."""
+
+    def warned(self, signum: int, times: int) -> None:
+        """This runner has got a signal for the peers, so many times by now.
+
+        A batch system may send it to one runner or to all. Each peer gets it as many times as the
+        runner that has got it most often.
+        """
 
     def stop_all(self, first: int, code: int) -> None:
         """This runner stops its peers, and all other runners must do the same."""

@@ -46,5 +46,8 @@ class FarHost:
     def finished(self, peer: str) -> None:
         self.say(f"left {peer}")
 
+    def warn(self, signum: int) -> None:
+        self.say(f"warn {signum}")
+
     def stop_all(self, first: int, code: int) -> None:
         self.say(f"end {first} {code}")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
 from kungfu_tf.launcher.channels.handshake import Asking
+from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import LOST, Host
 from kungfu_tf.launcher.deciding.runner_link import (
     BEAT,
@@ -39,6 +40,7 @@ _LINES = {
     "refused": re.compile(f"{_NUMBER} (.*)"),
     "failed": re.compile(f"{_PEER} (.*)"),
     "left": re.compile(_PEER),
+    "warn": re.compile("([0-9]{1,2})"),
     "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
     "over": re.compile(f"([0-9]{{1,3}}) {_NUMBER} ([01])"),
 }
@@ -103,6 +105,9 @@ class Follower:
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._tell(f"ended {number} {code} {int(stopped)}")
+
+    def warned(self, signum: int, times: int) -> None:
+        self._tell(f"warned {signum} {times}")
 
     def stop_all(self, first: int, code: int) -> None:
         if not self.over:
@@ -198,6 +203,10 @@ class Follower:
             self._own.dismiss(int(first))
         elif command == "forgive":
             self._own.forgive(int(first))
+        elif command == "warn":
+            if is_warning := int(first) in WARNING:
+                self._own.warn(int(first))
+            return is_warning
         elif command == "publish":
             peers = [] if third == "-" else third.split(",")
             self.size = len(peers)

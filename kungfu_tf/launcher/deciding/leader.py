@@ -53,6 +53,7 @@ class Leader:
         self.source: Source | None = None  # besides the peers
         self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
         self._told: set[str] = set()  # the peers that the source was told of last
+        self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership() if rules.watch else None
 
     @property
@@ -181,6 +182,12 @@ class Leader:
             # membership without it is published instead, none may hear: it would end these peers.
             self._tell_failed(self._names[number], how)
         return lost
+
+    def warned(self, signum: int, times: int) -> None:
+        if times > self._warnings.get(signum, 0):
+            self._warnings[signum] = times
+            for host in self._hosts.values():
+                host.warn(signum)
 
     def stop_all(self, first: int, code: int) -> None:
         self.again = None

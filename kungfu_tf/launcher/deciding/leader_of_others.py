@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 from kungfu_tf.launcher.channels.handshake import Asked
+from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import Host, Rules
 from kungfu_tf.launcher.deciding.far_host import FarHost
 from kungfu_tf.launcher.deciding.leader import Leader
@@ -37,6 +38,7 @@ _LINES = {
     "entered": re.compile(f"{_NUMBER} {_NUMBER}"),
     "propose": re.compile(f"{_NUMBER}(?: (-?[0-9]{{1,7}}))?"),
     "ended": re.compile(f"{_NUMBER} (-?[0-9]{{1,3}}) ([01])"),
+    "warned": re.compile(f"([0-9]{{1,2}}) {_NUMBER}"),
     "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
 }
 
@@ -149,6 +151,10 @@ class LeaderOfOthers(Leader):
         if command == "end":
             self.stop_all(int(match[1]), int(match[2]))
             return True
+        if command == "warned":
+            if is_warning := int(match[1]) in WARNING:
+                self.warned(int(match[1]), int(match[2]))
+            return is_warning
         return self._report(address, command, int(match[1]), match.groups()[1:])
 
     def _report(

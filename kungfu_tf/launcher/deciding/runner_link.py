@@ -9,6 +9,7 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                    entered <number> <version>            a peer has gone over to a membership
                    propose <number> [<size>]             it asks for another number of peers
                    ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
+                   warned <signal> <times>               it has got a signal for all peers
                    end <signal> <code>                   all shall be stopped
   first -> other   alive                                 every second
                    start <number> <version>              start a newcomer
@@ -18,6 +19,7 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                    proposed <number>                     the answer to the oldest question
                    refused <number> <text>
                    failed <peer> <text> | left <peer>    tell all: it has failed, or finished
+                   warn <signal>                         send it to all
                    end <signal> <code>                   stop all
                    over <code> <again> <failure>         nothing of the job lives; it is started
                                                          anew with so many peers, 0: it is not;

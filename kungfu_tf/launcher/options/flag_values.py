@@ -65,6 +65,13 @@ def duration(value: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
+def variables(value: str) -> tuple[str, ...]:
+    names = tuple(value.split(","))
+    if wrong := [name for name in names if not (name.isidentifier() and name.isascii())]:
+        raise ValueError(f"names '{wrong[0]}', which is no variable")
+    return names
+
+
 def switch(value: str) -> bool:
     if value.lower() not in ("true", "false", "1", "0"):
         raise ValueError("is neither true nor false")

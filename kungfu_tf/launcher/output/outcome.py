@@ -16,7 +16,8 @@ class Outcome:
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
     went first. `stopped`: it ended after the launcher had asked it to. `given_up`: the launcher
-    killed it, since it gave no sign of life. `leaving`: it had been told that the others go on
+    killed it, since it gave no sign of life. `overdue`: the launcher killed it, since it had not
+    ended within KUNGFU_GRACE. `leaving`: it had been told that the others go on
     without it. `reports`: errors that it saw before its end; `earlier`: others, after which it
     lived on.
     """
@@ -29,6 +30,7 @@ class Outcome:
     gone: float
     stopped: bool
     given_up: bool
+    overdue: bool
     leaving: bool
     reports: Sequence[str]
     earlier: Sequence[str]
@@ -45,6 +47,7 @@ def outcome_of(
     *,
     stopped: bool,
     given_up: bool,
+    overdue: bool,
     last_lines: Sequence[str],
 ) -> Outcome:
     """Describes a process that has ended; the arguments are those of Outcome."""
@@ -59,6 +62,7 @@ def outcome_of(
         gone=_gone(entry.ended, contact.lost),
         stopped=stopped,
         given_up=given_up,
+        overdue=overdue,
         leaving=contact.leaving,
         reports=[report.text for report in contact.reports[len(earlier) :]],
         earlier=earlier,

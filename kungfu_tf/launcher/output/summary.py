@@ -34,6 +34,12 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def killed_late(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each peer that was killed because it had not ended in time."""
+    late = [outcome for outcome in outcomes if outcome.overdue]
+    return [_other(outcome) for outcome in late if outcome.code == -signal.SIGKILL]
+
+
 def saw(outcome: Outcome) -> list[str]:
     """A line for each error that a peer has reported."""
     earlier = [f"  reported long before: {report}" for report in outcome.earlier]
@@ -49,13 +55,15 @@ def _cause(outcome: Outcome) -> str:
     how = peer_process.describe(outcome.code)
     if outcome.code != -signal.SIGKILL:
         return how
+    if outcome.overdue:
+        return f"{how}: it had not ended within KUNGFU_GRACE"
     if outcome.given_up:
         return f"{how} (by kungfu-run: it gave no sign of life)"
     return f"{how} (by the kernel if memory ran out: see dmesg)"
 
 
 def _other(outcome: Outcome) -> str:
-    how = peer_process.describe(outcome.code)
+    how = _cause(outcome) if outcome.overdue else peer_process.describe(outcome.code)
     if outcome.stopped and outcome.code != 0:
         how = f"stopped ({how})"
     return f"{_peer(outcome)}: {how}"

@@ -30,7 +30,8 @@ def conclude(outcomes: Sequence[Outcome], *, forced: int | None, others: int) ->
         reason = summary.describe(outcomes)
     elif forced is not None:
         name = signal.Signals(forced - 128).name
-        reason = f"stopped by {name}; no peer failed"
+        lines = [f"stopped by {name}; no peer failed", *summary.killed_late(outcomes)]
+        reason = "\n".join(lines)
     if forced is not None:
         return Verdict(forced, reason)
     if first is not None:

@@ -73,8 +73,8 @@ def sweep(
 def main(arguments: list[str]) -> int:
     """The program: waits for the launcher's end, then sweeps."""
     runner, directory = arguments
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
+    for ignored in ("INT", "TERM", "HUP", "USR1", "USR2", "QUIT"):
+        signal.signal(signal.Signals[f"SIG{ignored}"], signal.SIG_IGN)
     sessions: set[int] = set()
     for line in sys.stdin:
         session = int(line[1:])
