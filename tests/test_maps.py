@@ -45,8 +45,12 @@ QUESTIONS = {
         *("kungfu_tf/data/even.py", "def prolong("),
     ),
     "Who is dealt which samples?": ("kungfu_tf/data/shard.py", "def shard("),
-    "Where are a gradient's buckets planned?": (
-        *("kungfu_tf/exchange/buckets.py", "def mean_gradients("),
+    "Where are a gradient's buckets planned?": ("kungfu_tf/exchange/buckets.py", "def plan("),
+    "Which steps does a gradient pass before it travels?": (
+        *("kungfu_tf/exchange/mean_gradients.py", "def mean_gradients("),
+    ),
+    "What is the running code part of?": (
+        *("kungfu_tf/context/surroundings.py", "class Surroundings"),
     ),
     "What may a method of one's own do around an update?": (
         *("kungfu_tf/exchange/algorithm.py", "class Algorithm"),

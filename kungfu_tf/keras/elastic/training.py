@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context import ordinals, running_fit
+from kungfu_tf import context, errors, peer
+from kungfu_tf.context import ordinals
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic.backup import Backup
@@ -239,7 +239,7 @@ class _Training:
     def _fit(self, callbacks: list[Any], **changes: Any) -> None:
         self._model._initial_epoch = None  # of Keras 3, as a callback has found it in a checkpoint
         arguments = {**self._given, "callbacks": callbacks, **changes}
-        with running_fit.within(self._following):
+        with context.within(elastic_run=self._following):
             self._model.fit(**arguments)
 
     def _find_backups(self) -> list[Backup]:

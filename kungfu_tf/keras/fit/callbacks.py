@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import config, peer
-from kungfu_tf.context.running_fit import Fit
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.callbacks.monitor import MonitorCallback
 from kungfu_tf.keras.callbacks.policies import PolicyCallback
+from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.elastic_run import FollowChanges, FollowSteps
 from kungfu_tf.keras.fit.saves import around_saves
 from kungfu_tf.keras.fit.together import First, StopTogether, StopTogetherAtOnce

@@ -13,13 +13,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import errors, peer
+from kungfu_tf import context, errors, peer
 from kungfu_tf.context import batch_factor
-from kungfu_tf.context.running_fit import Fit, current, followed, running
 from kungfu_tf.keras.callbacks.metric_average import MetricAverageCallback
 from kungfu_tf.keras.fit import agreement, callbacks, executions, loss_means, misuse_warnings
 from kungfu_tf.keras.fit.asynchronous import is_synchronous
 from kungfu_tf.keras.fit.background_iterators import BackgroundIterators
+from kungfu_tf.keras.fit.call import Fit, current
 from kungfu_tf.keras.fit.data import EvenAdapter, counting_samples
 from kungfu_tf.membership import failing_together
 from kungfu_tf.replicas import first_step, metrics, randomness
@@ -67,7 +67,8 @@ def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> 
             stack.enter_context(fit.passes)
             stack.enter_context(callbacks.quiet(given))
         stack.enter_context(_put_back(model, fit))
-        stack.enter_context(running(fit if fit.is_shared or not peer.is_single_process() else None))
+        shown = fit if fit.is_shared or not peer.is_single_process() else None
+        stack.enter_context(context.within(fit=shown, elastic_run=None))
         return original(*call.args, **call.kwargs)
 
 
@@ -97,12 +98,12 @@ def evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any
     average = average_variables(model) if is_average else contextlib.nullcontext()
     is_of_all = fit is not None and fit.model is model and fit.averages
     validation = loss_means.validating(model) if is_of_all else contextlib.nullcontext()
-    with running(fit), average, validation:
+    with context.within(fit=fit, elastic_run=None), average, validation:
         return _quietly(original, model, args, kwargs)
 
 
 def predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    with running(None):
+    with context.within(fit=None, elastic_run=None):
         return _quietly(original, model, args, kwargs)
 
 
@@ -218,12 +219,13 @@ def _evened(adapter: Any, dataset: Any, *, goes_on: bool = False) -> EvenAdapter
 
 def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
     algorithms = generations.algorithms_of_model(model)
+    elastic_run = context.current().elastic_run
     return Fit(
         model,
         is_shared,
         averages,
         x,
-        elastic_run=followed() if is_shared else None,
+        elastic_run=elastic_run if is_shared else None,
         is_synchronous=is_synchronous(model),
         differs=any(not algorithm.keeps_equal for algorithm in algorithms),
     )
@@ -231,7 +233,10 @@ def _new_fit(model: Any, is_shared: bool, averages: bool, x: Any) -> Fit:
 
 def _is_shared(model: Any, given: list[Any]) -> bool:
     if peer.is_single_process():
-        return followed() is not None or callbacks.first_batch_size(given) is not None
+        return (
+            context.current().elastic_run is not None
+            or callbacks.first_batch_size(given) is not None
+        )
     is_custom = callbacks.has_ours(given) and generations.has_own_train_step(model)
     return is_custom or bool(generations.algorithms_of_model(model))
 

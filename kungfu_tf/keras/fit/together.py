@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import ops, peer
-from kungfu_tf.context.running_fit import Fit
 from kungfu_tf.keras.fit import agreement
+from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.data import build_metrics
 from kungfu_tf.replicas import first_step
 from kungfu_tf.replicas.average import assign_means, average_variables, averaged_variables
