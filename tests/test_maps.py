@@ -35,6 +35,8 @@ QUESTIONS = {
     "What of Keras is patched?": ("kungfu_tf/keras/patches.py", "KERAS_3 ="),
     "What of TensorFlow's sessions is patched?": ("kungfu_tf/tf1/patches.py", "SESSION ="),
     "What does fit do first?": ("kungfu_tf/keras/fit/run.py", "def fit("),
+    "What is known of a call of fit?": ("kungfu_tf/keras/fit/call.py", "class Fit:"),
+    "Which data does fit train on?": ("kungfu_tf/keras/fit/even_data.py", "class EvenData:"),
     "Which arguments of fit must be equal on all peers?": (
         *("kungfu_tf/keras/fit/agreement.py", "def _meetings("),
     ),

@@ -51,7 +51,7 @@ def test_a_newcomer_does_not_train_by_itself(
     monkeypatch.setattr(peer, "joining", lambda: True)
     assert (kf.rank(), kf.is_root(), kf.run_on_root(lambda: "ran")) == (0, False, None)
     model = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
-    with pytest.raises(kf.errors.FailedPreconditionError, match="nobody has taken it in"):
+    with pytest.raises(kf.errors.FailedPreconditionError, match="was not taken in"):
         model.fit(X, X[:, :1], verbose=0)
 
 
