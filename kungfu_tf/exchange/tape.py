@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from kungfu_tf import peer
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.replicas import sample_weights
 
 

@@ -12,6 +12,7 @@ from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
 from kungfu_tf.exchange.keras3 import Keras3Optimizer, Keras3WrappedInside
+from kungfu_tf.exchange.state import state_of
 from kungfu_tf.exchange.v1 import V1Optimizer
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside, refuse_replicas
 from kungfu_tf.upstream import activation, generations
@@ -54,7 +55,7 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
     if inner := getattr(optimizer, "inner_optimizer", None):
         wrap(inner, make_algorithm)
         for part in generations.parts_of(inner):
-            vars(part)["_kungfu_scaled"] = True
+            state_of(part).is_scaled = True
         mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
     parts = getattr(optimizer, "optimizers", [])
     if any(getattr(part, "gradient_accumulation_steps", None) for part in parts):

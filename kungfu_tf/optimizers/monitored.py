@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.context import graph_state, loss_scale
-from kungfu_tf.exchange.buckets import Norms, mean_gradients
+from kungfu_tf import context, ops, peer
+from kungfu_tf.context import graph_state
+from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.ops.noise_scale import warn_alone
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 from kungfu_tf.replicas import sample_weights
@@ -66,7 +67,8 @@ class MonitoredSGD(SynchronousSGD):
             measured=norms,
             sums_rows=self.sums_rows,
         )
-        own, mean = (norm / tf.square(loss_scale.current()) for norm in norms.totals())
+        scale = tf.cast(context.current().scale, tf.float64)
+        own, mean = (norm / tf.square(scale) for norm in norms.totals())
         published = self._published.get()
         value = self.measure(own, mean)
         is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
-from kungfu_tf.exchange.buckets import mean_gradients
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.replicas import sample_weights
 

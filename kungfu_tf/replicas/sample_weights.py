@@ -15,16 +15,13 @@ the bits of the plain mean.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-
-_current: contextvars.ContextVar[Any] = contextvars.ContextVar("weight", default=None)
+from kungfu_tf import context, ops, peer
 
 
 def weight_of(samples: Any) -> Any:
@@ -79,28 +76,23 @@ def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[A
 @contextlib.contextmanager
 def within(weight: Any) -> Iterator[None]:
     """Within it this is the weight of this peer, from `weight_of`."""
-    token = _current.set(weight)
-    _share(weight)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-        _share(_current.get())
+    before = context.current().weight
+    with context.within(weight=weight):
+        _share(weight)
+        try:
+            yield
+        finally:
+            _share(before)
 
 
-@contextlib.contextmanager
-def unweighted() -> Iterator[None]:
+def unweighted() -> contextlib.AbstractContextManager[None]:
     """Within it peers count alike: for what `weighted` has returned already."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return context.within(weight=None)
 
 
 def current() -> Any:
     """The weight of the step that is being traced or run; None: it counts no samples."""
-    weight = _current.get()
+    weight = context.current().weight
     if weight is None or tf.executing_eagerly():
         return weight
     graph = tf.compat.v1.get_default_graph()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context.running_fit import current
+from kungfu_tf import context, errors, peer
 from kungfu_tf.membership.size_plan import SizePlan, warn_that_peers_stay
 from kungfu_tf.upstream.callback import Callback as Base
 
@@ -60,7 +59,7 @@ class ElasticCallback(Base):
             self._look()
 
     def _look(self) -> None:
-        fit = current()
+        fit = context.current().fit
         if fit is None or fit.elastic_run is None:
             raise errors.FailedPreconditionError(
                 "ElasticCallback: this fit does not follow changes of the peers. Train with "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kungfu_tf.context.running_fit import current
+from kungfu_tf import context
 from kungfu_tf.monitor.monitor import Monitor, values_of
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
@@ -67,10 +67,8 @@ class MonitorCallback(Callback):
         """Opens its outputs."""
         del logs
         self._monitor.open()
-        fit = current()
-        if (
-            fit is not None and fit.elastic_run is not None
-        ):  # which calls this once for all its parts
+        fit = context.current().fit
+        if fit is not None and fit.elastic_run is not None:  # this is called once for its parts
             self._monitor.steps = fit.elastic_run.all_steps
 
     def on_train_end(self, logs: Any = None) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context.running_fit import Fit, current
+from kungfu_tf import context, errors, peer
+from kungfu_tf.context.running_fit import RunningFit
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies, newest_of_all
 from kungfu_tf.policy.training import Training
@@ -71,7 +71,7 @@ class PolicyCallback(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
-        fit = current()
+        fit = context.current().fit
         if fit is None or not fit.is_shared or not fit.is_synchronous:
             raise errors.FailedPreconditionError(
                 "PolicyCallback: the peers do not train this model together, step by step. Compile "
@@ -137,7 +137,7 @@ class _FitTraining(Training):
         taken: How many batches of the epoch have been trained on.
     """
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: RunningFit) -> None:
         super().__init__()
         self.go_on(fit)
 
@@ -146,7 +146,7 @@ class _FitTraining(Training):
         """Whether the epoch has begun in an earlier call of `fit`."""
         return self._elastic_run is not None and self._elastic_run.has_begun
 
-    def go_on(self, fit: Fit) -> None:
+    def go_on(self, fit: RunningFit) -> None:
         """This call of `fit` is a part of the training, perhaps not the first."""
         self.taken = 0
         self._model = fit.model

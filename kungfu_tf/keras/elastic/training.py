@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context import ordinals, running_fit
+from kungfu_tf import context, errors, peer
+from kungfu_tf.context import ordinals
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
 from kungfu_tf.keras.elastic.callback_state import CallbackState
-from kungfu_tf.keras.fit import callbacks as of_fit
+from kungfu_tf.keras.fit import given_callbacks
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
+from kungfu_tf.keras.fit.callbacks import writers
 from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
@@ -132,12 +133,12 @@ class _Training:
             position.epoch = int(given["initial_epoch"])
         if position.epoch or position.sample:
             self._elastic_run.before = generations.steps_of(model)
-        self._callbacks = of_fit.as_list(given["callbacks"])
+        self._callbacks = given_callbacks.as_list(given["callbacks"])
         self._history = self._find_history()
         self._callback_state = CallbackState(self._callbacks, model)
         self._backups = self._find_backups()
         self._has_changed = False  # the membership, since this peer has heard of the others
-        first = of_fit.first_batch_size(self._callbacks)
+        first = given_callbacks.first_batch_size(self._callbacks)
         self._elastic_run.batch_size = first
         self._elastic_run.first_batch_size = first or dealt.batch_size
 
@@ -153,7 +154,7 @@ class _Training:
                 while not peer.detached() and not self._has_ended():
                     self._go_on()
                 # A peer that leaves has not ended the training: its backup is still wanted.
-                but = () if peer.is_root() else of_fit.writers(model)
+                but = () if peer.is_root() else writers(model)
                 with contextlib.nullcontext() if peer.detached() else failing_together.together():
                     lifetime.end(self._last_logs(), but=but)
         finally:
@@ -239,7 +240,7 @@ class _Training:
     def _fit(self, callbacks: list[Any], **changes: Any) -> None:
         self._model._initial_epoch = None  # of Keras 3, as a callback has found it in a checkpoint
         arguments = {**self._given, "callbacks": callbacks, **changes}
-        with running_fit.within(self._elastic_run):
+        with context.within(elastic_run=self._elastic_run):
             self._model.fit(**arguments)
 
     def _find_backups(self) -> list[Backup]:

@@ -13,7 +13,7 @@ from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn
 
 if TYPE_CHECKING:
-    from kungfu_tf.context.running_fit import Fit
+    from kungfu_tf.keras.fit.call import Fit
 
 _ENDS_IN_THE_MIDDLE = (3, 7)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import dataclasses
 import inspect
 import sys
@@ -12,8 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.context import private_work
+from kungfu_tf import context, ops, peer
 from kungfu_tf.replicas import gates, sample_weights
 from kungfu_tf.tf1.session import checkpoint, ending_agreement, results, sharing
 from kungfu_tf.tf1.session.arranging import watch_instead
@@ -33,10 +31,6 @@ class _Training:
 
 
 _TRAIN = "train"  # tf.estimator.ModeKeys.TRAIN
-
-_training: contextvars.ContextVar[_Training | None] = contextvars.ContextVar(
-    "training", default=None
-)
 
 
 def first_step(original: Callable[..., Any], directory: Any) -> int:
@@ -62,7 +56,7 @@ def train(
     if not peer.is_root():  # from a file that rank 0 may have alone
         estimator._warm_start_settings = None
     try:
-        with _within(_Training()):
+        with context.within(estimator_run=_Training()):
             return original(estimator, input_fn, hooks, listeners)
     finally:
         estimator._warm_start_settings = warm_start
@@ -70,7 +64,7 @@ def train(
 
 def make_input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
     """Features, labels and hooks."""
-    training = _training.get()
+    training = _current_training()
     if training is None or mode != _TRAIN:
         return original(estimator, input_fn, mode)
     data = estimator._call_input_fn(input_fn, mode)
@@ -89,7 +83,7 @@ def call_model(
     original: Callable[..., Any], estimator: Any, features: Any, labels: Any, mode: str, config: Any
 ) -> Any:
     """Gradients, and the loss that is reported, are means over the samples of all peers."""
-    training = _training.get()
+    training = _current_training()
     if training is None or training.samples is None or mode != _TRAIN:
         spec = original(estimator, features, labels, mode, config)
         if training is None and mode == _TRAIN and not sharing.is_private():
@@ -138,13 +132,13 @@ def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[No
     values = checkpoint.variables(estimator.model_dir)
     if values is not None and call.arguments.get("checkpoint_path") is not None:
         values = {}
-    with private_work.private(), checkpoint.restored(values), _within(None):
+    with context.within(is_private=True, restored=values, estimator_run=None):
         yield
 
 
 def privately(original: Callable[..., Any], *args: Any) -> None:
     """In a graph of its own, which may have the operation that trains."""
-    with private_work.private():
+    with context.within(is_private=True):
         original(*args)
 
 
@@ -152,13 +146,13 @@ def export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: A
     """Rank 0 alone; the others get None."""
     if checkpoint.variables(estimator.model_dir) is not None:
         return None
-    with private_work.private():
+    with context.within(is_private=True):
         return original(estimator, *args, **kwargs)
 
 
 def write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """The event files of an evaluation."""
-    if not checkpoint.is_restoring():
+    if context.current().restored is None:
         original(*args, **kwargs)
 
 
@@ -180,10 +174,6 @@ def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
     return metrics, exports
 
 
-@contextlib.contextmanager
-def _within(training: _Training | None) -> Iterator[None]:
-    token = _training.set(training)
-    try:
-        yield
-    finally:
-        _training.reset(token)
+def _current_training() -> _Training | None:
+    training: _Training | None = context.current().estimator_run
+    return training
