@@ -232,7 +232,7 @@ format: $(LINT)/.ready
 # Strict: a warning, a broken link, an anchor that is not there, a long sentence is an error.
 
 DOCS_SITE := build/docs
-.PHONY: docs docs-site docs-blocks docs-english docs-serve
+.PHONY: docs docs-site docs-blocks docs-english docs-axe docs-screenshots docs-serve
 docs: docs-english docs-site docs-blocks
 
 docs-english: $(DOCS)/.ready
@@ -246,6 +246,18 @@ docs-site: core $(DOCS)/.ready
 # The blocks of code that pages mark to run: docs/tools/pages.py. DOCS_PAGES='docs/first-job.md' runs some.
 docs-blocks: build
 	$(TF_2_21)/bin/python -m docs.tools.blocks $(DOCS_PAGES)
+
+# What a reader may not be able to use: a browser, Debian's chromium, and npm are needed.
+docs-axe: docs-site .venv/axe/.ready
+	$(DOCS)/bin/python -m docs.tools.axe $(DOCS_SITE) .venv/axe/node_modules/axe-core/axe.min.js
+
+.venv/axe/.ready:
+	npm install --silent --no-audit --no-fund --prefix $(@D) axe-core@4.14.1
+	@touch $@
+
+# The pictures of docs/assets: Debian's chromium and prometheus are needed.
+docs-screenshots: build
+	$(TF_2_21)/bin/python -m docs.tools.screenshots
 
 docs-serve: docs-site
 	$(DOCS)/bin/python -m http.server --bind 127.0.0.1 --directory $(DOCS_SITE) 8000

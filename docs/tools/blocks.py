@@ -23,10 +23,6 @@ from docs.tools import images, pages
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 300  # of one job
-COMMANDS = {
-    "kungfu-config-server": "kungfu_tf.launcher.config_server",
-    "kungfu-run": "kungfu_tf.launcher",
-}
 
 
 @dataclass(frozen=True)
@@ -141,9 +137,10 @@ def _environ(folder: Path) -> dict[str, str]:
     """What a user's shell has, where kungfu_tf is installed."""
     images.write(folder / ".keras" / "datasets" / "fashion-mnist")
     (folder / "bin").mkdir()
-    for command, module in COMMANDS.items():
+    for command, module, function in installed_commands():
         file = folder / "bin" / command
-        file.write_text(f'#!/bin/sh\nexec python -m {module} "$@"\n')
+        call = f"import sys; from {module} import {function}; sys.exit({function}())"
+        file.write_text(f"#!/bin/sh\nexec python -c '{call}' \"$@\"\n")
         file.chmod(0o755)
     given = {name: text for name, text in os.environ.items() if not name.startswith("KUNGFU_")}
     return {
@@ -154,6 +151,12 @@ def _environ(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
+
+
+def installed_commands() -> list[tuple[str, str, str]]:
+    """The commands that the package installs, each with its module and function."""
+    text = (ROOT / "pyproject.toml").read_text()
+    return re.findall(r'^([\w-]+) = "(kungfu_tf[\w.]+):(\w+)"$', text, re.MULTILINE)
 
 
 def _run(command: Sequence[str], folder: Path, environ: dict[str, str]) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """Draws which room imports which, out of the imports themselves.
 
-A room is a folder or module right under `kungfu_tf/`, or a folder under `ops/`. Above stands what
-imports, below what is imported. An arrow that follows from others is left out.
+A room is a folder or module right under `kungfu_tf/`, or a folder anywhere under `ops/`. Above
+stands what imports, below what is imported. An arrow that follows from others is left out.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def cpp_rooms(root: Path) -> dict[str, set[str]]:
     """Those of ops/."""
     rooms: dict[str, set[str]] = {}
     for file in [*(root / "ops").rglob("*.h"), *(root / "ops").rglob("*.cc")]:
-        here = file.relative_to(root / "ops").parts[0]
-        found = re.findall(r'^\s*#\s*include\s*"ops/(\w+)/', file.read_text(), re.MULTILINE)
+        here = file.parent.relative_to(root / "ops").as_posix()
+        found = re.findall(r'^\s*#\s*include\s*"ops/([\w/]+)/', file.read_text(), re.MULTILINE)
         rooms.setdefault(here, set()).update(set(found) - {here})
     return rooms
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from docs.tools import pages
 
-MOST_WORDS = 30
+MOST_WORDS = 25
 
 _END = re.compile(r"(?<=[.?!])[\"”)*_]*\s+(?=[\"“(*_`\[]*[A-Z0-9`])")
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|vs|al|cf|etc)\.")

@@ -1,16 +1,20 @@
-"""What pages show of the sources: flags, variables, changes, the drawings of the rooms."""
+"""What pages show of the sources: flags, variables, changes, patches, rooms and their drawings."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+import itertools
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from docs.tools import drawing
+from docs.tools import drawing, patch_tables
+from kungfu_tf import launcher
 from kungfu_tf.config import Setting
 from kungfu_tf.launcher.options.flags import FLAGS
 from kungfu_tf.native import environment
+from kungfu_tf.upstream.patches import Patch
 
 ROOT = Path(__file__).parents[2]
 _BY_LAUNCHER = "; set by the launcher"
@@ -23,6 +27,10 @@ def everything() -> dict[str, str]:
         "drawing of C++": drawing.of(drawing.cpp_rooms(ROOT), "The folders of ops/"),
         "drawing of Python": drawing.of(drawing.python_rooms(ROOT), "The rooms of kungfu_tf/"),
         "flags": flags(),
+        "names in use": patches(patch_tables.rows(), patched=False),
+        "patches": patches(patch_tables.rows(), patched=True),
+        "rooms of Python": first_table((ROOT / "kungfu_tf" / "README.md").read_text()),
+        "rooms of the launcher": rooms(launcher.__doc__ or ""),
         "variables": settings(s for s in environment.settings() if not s.internal),
         "variables of the launcher": settings(s for s in environment.settings() if s.internal),
     }
@@ -52,6 +60,35 @@ def settings(given: Iterable[Setting[Any]]) -> str:
         for setting in sorted(given, key=lambda setting: setting.name)
     ]
     return _table(("variable", "value", "default", "meaning"), rows)
+
+
+def patches(rows: Mapping[Patch, str], *, patched: bool) -> str:
+    """Rows of the tables of patches, with the packages that they are about.
+
+    Args:
+        rows: Of patch_tables.
+        patched: Whether those that are patched, or those that are only called or overridden.
+    """
+    cells = [
+        (f"`{patch.label}`", package, patch.purpose, "needed" if patch.is_needed else "comfort")
+        for patch, package in rows.items()
+        if (patch.ours is not None) == patched
+    ]
+    return _table(("name", "of", "for", "it is"), cells)
+
+
+def first_table(text: str) -> str:
+    """The first table of a page."""
+    rows = itertools.dropwhile(lambda line: not line.startswith("|"), text.splitlines())
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("|"), rows))
+
+
+def rooms(docstring: str) -> str:
+    """The rooms of a package, which its docstring has as the first list with two columns."""
+    paragraphs = [paragraph.splitlines() for paragraph in docstring.split("\n\n")]
+    lists = ([re.fullmatch(r"(\w+) {2,}(.+)", line) for line in lines] for lines in paragraphs)
+    first = next(found for found in lists if all(found))
+    return _table(("room", "has"), [(f"`{row[1]}/`", row[2]) for row in first if row])
 
 
 def changes(text: str) -> str:

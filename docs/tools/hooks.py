@@ -1,4 +1,4 @@
-"""What MkDocs does with a page before it makes HTML of it: see mkdocs.yml."""
+"""What MkDocs does with a page before and after it makes HTML of it: see mkdocs.yml."""
 
 from __future__ import annotations
 
@@ -16,3 +16,11 @@ def _generated() -> dict[str, str]:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Puts in what is generated, and leaves out what is for our tools."""
     return pages.without_notes(pages.replace_generated(markdown, _generated()))
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Gives the theme's search a name."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
+on_post_template = on_post_page  # of the page for what is not found

@@ -16,7 +16,7 @@ def main() -> None:
     keras.utils.set_random_seed(1)
     (x, y), _ = keras.datasets.fashion_mnist.load_data()
     dataset = kf.data.shard(tf.data.Dataset.from_tensor_slices((x, y)))
-    dataset = dataset.shuffle(len(x), seed=kf.rank()).batch(32, drop_remainder=True).repeat(40)
+    dataset = dataset.shuffle(len(x), seed=kf.rank()).batch(32, drop_remainder=True).repeat(10)
     model = keras.Sequential(
         [
             keras.Input((28, 28, 1)),

@@ -1,7 +1,7 @@
 """Makes the pictures of docs/assets/: `make docs-screenshots`.
 
-A real job of two peers trains (docs/tools/monitored.py). Its output, its TensorBoard and a Prometheus
-that asks it are shown in a headless Chromium. All servers listen on this host only.
+A real job of two peers trains (docs/tools/monitored.py). Its output, its TensorBoard and a
+Prometheus that asks it are shown in a headless Chromium. All servers listen on this host only.
 """
 
 from __future__ import annotations
@@ -18,17 +18,13 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from docs.tools import images, pages
+from docs.tools import chromium, images, pages
 
 ROOT = pages.DOCS.parent
 ASSETS = pages.DOCS / "assets"
 MOST_BYTES = 150_000
-SECONDS = 300  # of the job
+SECONDS = 600  # of the job
 
-_CHROMIUM = (
-    "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync --disable-extensions"
-).split()
 _TERMINAL = """<!doctype html><style>
 body {{ margin: 0; padding: 16px; background: #1e1e2e; color: #e6e6f0; font: 14px/1.5 monospace }}
 pre {{ margin: 0; white-space: pre-wrap }} b {{ color: #a6e3a1 }}
@@ -104,7 +100,11 @@ def _graph(port: int) -> str:
 @contextlib.contextmanager
 def _running(command: Sequence[str], folder: Path) -> Iterator[None]:
     process = subprocess.Popen(
-        command, cwd=folder, env=_environ(folder), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        command,
+        cwd=folder,
+        env=_environ(folder),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
     )
     try:
         yield
@@ -123,12 +123,12 @@ def _shoot_text(name: str, command: str, output: str, folder: Path) -> None:
 def _shoot(name: str, address: str, size: tuple[int, int], folder: Path) -> None:
     width, height = size
     options = [
-        f"--user-data-dir={folder / 'chromium'}",
         f"--screenshot={ASSETS / name}",
         f"--window-size={width},{height}",
         "--virtual-time-budget=20000",
     ]
-    subprocess.run([*_CHROMIUM, *options, address], check=True, timeout=120, stderr=subprocess.PIPE)
+    browser = [*chromium.command(folder / "chromium"), *options, address]
+    subprocess.run(browser, check=True, timeout=120, stderr=subprocess.PIPE)
 
 
 def _free_port() -> int:
@@ -137,7 +137,7 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    missing = [name for name in ("chromium", "prometheus") if not shutil.which(name)]
+    missing = [name for name in (chromium.NAME, "prometheus") if not shutil.which(name)]
     if missing:
         sys.exit(f"Debian's packages are needed: apt-get install {' '.join(missing)}")
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import sys
 from pathlib import Path
 
@@ -97,6 +98,13 @@ def test_a_line_that_is_not_printed_is_named(page: Path, monkeypatch, capsys) ->
 )
 def test_any_number_stands_for_another(line: str, output: str, is_there: bool) -> None:
     assert (blocks.missing_lines([(1, line)], output) == []) == is_there
+
+
+def test_commands_are_those_that_are_installed() -> None:
+    commands = blocks.installed_commands()
+    assert {"kungfu-run", "kungfu-config-server"} < {name for name, _, _ in commands}
+    for _, module, function in commands:
+        assert callable(pkgutil.resolve_name(f"{module}:{function}"))
 
 
 def test_images_are_where_keras_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

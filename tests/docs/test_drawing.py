@@ -38,7 +38,7 @@ def test_rooms_of_python(root: Path) -> None:
 
 
 def test_rooms_of_cpp(root: Path) -> None:
-    expected = {"base": set(), "peer": {"base", "plan"}, "plan": {"base"}}
+    expected = {"base": set(), "peer/tcp": {"base", "plan"}, "plan": {"base"}}
     assert drawing.cpp_rooms(root) == expected
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from docs.tools import api, generated
+from docs.tools import api, generated, patch_tables
+from docs.tools.patch_tables import PACKAGE
 from kungfu_tf import config
+from kungfu_tf.exchange import loss_scale
+from kungfu_tf.keras import patches as of_keras
 from kungfu_tf.launcher.options.flags import FLAGS
 from kungfu_tf.native import environment
+from kungfu_tf.tf1 import patches as of_sessions
+from kungfu_tf.upstream.patches import Owner, Patch
 
 
 def test_each_flag_has_an_anchor_and_a_row() -> None:
@@ -56,3 +63,43 @@ def test_a_name_that_no_page_explains_is_missing(
     page.write_text('<h2 id="kungfu_tf.ops.gather">')
     expected = "reference/api/ops.html: kungfu_tf.ops.all_reduce is missing"
     assert list(api.missing(tmp_path)) == [expected]
+
+
+TABLES = [of_keras.KERAS_3, of_keras.KERAS_2, loss_scale.PATCHES, of_sessions.SESSION]
+PATCHES = {patch for table in [*TABLES, of_sessions.ESTIMATOR] for patch in table}
+
+
+def described(patches: Iterable[Patch]) -> list[tuple[str, str, bool, bool]]:
+    return sorted((p.label, p.purpose, p.is_needed, p.ours is None) for p in patches)
+
+
+def test_tables_of_patches_are_read_as_they_are() -> None:
+    assert described(patch_tables.rows()) == described(PATCHES)
+
+
+def test_no_table_of_patches_is_left_out() -> None:
+    modules = {PACKAGE / file for file, _, _ in patch_tables.TABLES}
+    rows = re.compile(r"^    Patch\(", re.MULTILINE)
+    there = {file for file in PACKAGE.rglob("*.py") if rows.search(file.read_text())}
+    assert there == modules
+
+
+def test_each_patch_has_a_row_of_its_kind() -> None:
+    owner = Owner("Model", lambda package, name: None)
+    rows = {
+        Patch(owner, "fit", print, "a | b"): "Keras 3, Keras 2",
+        Patch(owner, "_call", None, "c", is_needed=False): "Keras 3",
+    }
+    (patched,) = generated.patches(rows, patched=True).splitlines()[2:]
+    (in_use,) = generated.patches(rows, patched=False).splitlines()[2:]
+    assert patched == "| `Model.fit` | Keras 3, Keras 2 | a &#124; b | needed |"
+    assert in_use == "| `Model._call` | Keras 3 | c | comfort |"
+
+
+def test_rooms_are_those_of_the_maps() -> None:
+    made = generated.everything()
+    folders = {file.parent.name for file in PACKAGE.glob("*/*.py")}
+    assert {name for name in folders if f"`{name}/`" not in made["rooms of Python"]} == set()
+    launcher = {file.parent.name for file in (PACKAGE / "launcher").glob("*/*.py")}
+    rows = made["rooms of the launcher"].splitlines()[2:]
+    assert {row.split("`")[1].removesuffix("/") for row in rows} == launcher
