@@ -14,6 +14,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:
 	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
 	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
+	@echo 'make mutants  seeded faults, and whether the tests find them; or MUTANTS="plan data"'
 	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
@@ -180,6 +181,11 @@ ifneq ($(PYTHON_TF_2_15),)
 else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif
+
+# Faults that the tests must find: tests/mutants/.
+.PHONY: mutants
+mutants: build
+	$(TF_2_21)/bin/python -m tests.mutants $(MUTANTS) | tee build/$@.log
 
 # What README promises about versions: an hour, and 20 GB of environments. The slice is what CI runs.
 .PHONY: test-versions test-versions-slice
