@@ -112,7 +112,7 @@ MUTANTS = [
         file="kungfu_tf/launcher/processes/peer_environment.py",
         text='"KUNGFU_EPOCH": str(version),',
         fault='"KUNGFU_EPOCH": "0",',
-        why="A newcomer meets nobody.",
-        test="tests/fault/test_launcher_elastic.py::test_a_job_grows_and_shrinks",
+        why="A newcomer takes the news of an old membership for its own.",
+        test="tests/python/launcher/placing/test_cluster.py",
     ),
 ]
