@@ -180,6 +180,7 @@ while True:
 
 
 @pytest.mark.timeout(900)  # many newcomers start, one after the other
+@pytest.mark.exhaustive
 def test_a_hundred_changes_leave_nothing_behind(kungfu_run: Jobs) -> None:
     launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, MANY)
     assert launch.process.wait(800) == 0, launch.err
