@@ -24,8 +24,8 @@ StatusOr<Place> Place::From(const Config& config) {
     return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
   }
   if (config.membership_version < 0 || config.membership_version > static_cast<int>(kMaxVersion)) {
-    return InvalidArgumentError("KUNGFU_MEMBERSHIP_VERSION " + std::to_string(config.membership_version) + " is more than " +
-                                std::to_string(kMaxVersion));
+    return InvalidArgumentError("KUNGFU_MEMBERSHIP_VERSION " + std::to_string(config.membership_version) +
+                                " is more than " + std::to_string(kMaxVersion));
   }
   place.version = static_cast<uint32_t>(config.membership_version);
   place.elastic = config.membership != "static";
