@@ -38,8 +38,8 @@ MUTANTS = [
     Mutant(
         name="scale-is-not-known",
         file="kungfu_tf/exchange/loss_scale.py",
-        text="with loss_scale.within(scale):",
-        fault="with loss_scale.within(tf.ones_like(scale)):",
+        text="with context.within(scale=scale):",
+        fault="with context.within(scale=tf.ones_like(scale)):",
         why="The loss scale is not undone in what is measured.",
         test="tests/python/cluster/cases_monitored.py::np3",
     ),

@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     Mutant(
         name="all-ranks-print",
-        file="kungfu_tf/keras/fit/callbacks.py",
+        file="kungfu_tf/keras/fit/printing.py",
         text='return peer.is_root() or config.VERBOSE.get() == "all"',
         fault="return True",
         why="Progress bars of all peers are mixed.",

@@ -110,8 +110,8 @@ MUTANTS = [
     Mutant(
         name="newcomers-begin-in-epoch-0",
         file="kungfu_tf/launcher/processes/peer_environment.py",
-        text='"KUNGFU_EPOCH": str(version),',
-        fault='"KUNGFU_EPOCH": "0",',
+        text='"KUNGFU_MEMBERSHIP_VERSION": str(version),',
+        fault='"KUNGFU_MEMBERSHIP_VERSION": "0",',
         why="A newcomer takes the news of an old membership for its own.",
         test="tests/python/launcher/placing/test_cluster.py",
     ),

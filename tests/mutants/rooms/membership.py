@@ -5,9 +5,9 @@ from tests.mutants.mutant import Mutant
 MUTANTS = [
     Mutant(
         name="newcomers-write-progress",
-        file="kungfu_tf/membership/progress.py",
-        text="if changed and not is_newcomer:",
-        fault="if changed:",
+        file="kungfu_tf/peer.py",
+        text="if changed and progress is not None and not was_newcomer:",
+        fault="if changed and progress is not None:",
         why="A newcomer says that the training is at its beginning.",
         test="tests/python/unit/test_progress_file.py",
     ),

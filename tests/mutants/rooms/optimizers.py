@@ -46,8 +46,8 @@ MUTANTS = [
     Mutant(
         name="loss-scale-is-not-squared",
         file="kungfu_tf/optimizers/monitored.py",
-        text="norm / tf.square(loss_scale.current())",
-        fault="norm / loss_scale.current()",
+        text="norm / tf.square(scale)",
+        fault="norm / scale",
         why="The noise scale of a scaled loss is another one.",
         test="tests/python/cluster/cases_monitored.py::np3",
     ),
