@@ -8,7 +8,7 @@ NAME = "chromium"  # of Debian's package, too
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    "--disable-extensions",
+    *("--disable-extensions", "--disable-3d-apis"),
 )
 
 

@@ -18,7 +18,7 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name, count in _COUNTS.items():
         source = random.Random(name)
-        labels = bytes(i % _CLASSES for i in range(count))
+        labels = bytes(source.choices(range(_CLASSES), k=count))
         pixels = b"".join(_image(label, source) for label in labels)
         _write(folder / f"{name}-labels-idx1-ubyte.gz", (count,), labels)
         _write(folder / f"{name}-images-idx3-ubyte.gz", (count, _PIXELS, _PIXELS), pixels)

@@ -114,7 +114,7 @@ def test_images_are_where_keras_looks(tmp_path: Path, monkeypatch: pytest.Monkey
         "import keras\n"
         "(x, y), (x_test, y_test) = keras.datasets.fashion_mnist.load_data()\n"
         "assert x.shape == (2048, 28, 28) and x_test.shape == (512, 28, 28)\n"
-        "assert sorted(set(y.tolist())) == list(range(10)) and len(y_test) == 512\n"
+        "assert sorted(set(y[::2].tolist())) == list(range(10)) and len(y_test) == 512\n"
     )
     code, output = blocks._run([sys.executable, "-c", script], tmp_path, dict(os.environ))
     assert code == 0, output
