@@ -279,7 +279,7 @@ import os, subprocess, sys
 import kungfu_tf as kf
 from kungfu_tf import peer
 seen = kf.rank(), kf.size(), kf.local_rank(), kf.local_size(), kf.host_count(), kf.uid()
-seen += peer.name_of(0), peer.name_of(1), peer.epoch(), kf.is_root()
+seen += peer.name_of(0), peer.name_of(1), peer.membership_version(), kf.is_root()
 """
 # Asks, then tries to take part.
 CHILD = f"""

@@ -215,7 +215,7 @@ def test_a_newcomer_is_alone_in_the_membership_that_takes_it_in() -> None:
         job = job_of(plan, "-w", environ={})
         env = peer_environment.of_newcomer(plan.peers[1], 7, job, {})
     assert env["KUNGFU_PEERS"] == env["KUNGFU_SELF"] == str(plan.peers[1])
-    assert (env["KUNGFU_EPOCH"], env["KUNGFU_MEMBERSHIP"]) == ("7", "joining")
+    assert (env["KUNGFU_MEMBERSHIP_VERSION"], env["KUNGFU_MEMBERSHIP"]) == ("7", "joining")
 
 
 def test_what_is_internal_is_what_the_launcher_tells() -> None:
