@@ -18,6 +18,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return pages.without_notes(pages.replace_generated(markdown, _generated()))
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Lets the keyboard reach tables, which may be wider than the screen."""
+    return html.replace("<table>", '<table tabindex="0">')
+
+
 def on_post_page(output: str, **_: Any) -> str:
     """Gives the theme's search a name."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
