@@ -13,7 +13,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 .PHONY: help
 help:
 	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
-	@echo 'make test     all tests: the core; TF 2.21 with Keras 3 and with legacy Keras; TF 2.15 with Keras 2'
+	@echo 'make test     the core; TF 2.21 with Keras 3; of legacy Keras and TF 2.15 with Keras 2 what differs'
+	@echo 'make test-all adds whole grids, long trials, all of Keras 2, and sanitizers on everything'
+	@echo 'make mutants  seeded faults, and whether the tests find them; or MUTANTS="plan data"'
 	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
@@ -115,19 +117,35 @@ test-wheels: wheels
 # -- Tests ----------------------------------------------------------------------------------------------------------
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
 
-TESTS_PYTHON := test-tf-2.21 test-tf-2.15 test-legacy-keras
-TESTS := test-cpp test-cpp-address test-cpp-thread test-cpp-arm64 $(TESTS_PYTHON)
-.PHONY: test test-python test-summary $(TESTS)
-test: test-cpp test-python test-summary
+# The longest first.
+TESTS_CPP := test-cpp-thread test-cpp-address test-cpp test-cpp-arm64
+TESTS_PYTHON := test-cluster test-tf-2.21 test-tf-2.15 test-legacy-keras
+TESTS := $(TESTS_CPP) $(TESTS_PYTHON)
+.PHONY: test test-all test-cpps test-python test-summary test-slowest $(TESTS)
+# Two at a time: where one waits, the other computes. Their jobs do not know of each other's cores.
+two = $(MAKE) --jobs=2 --output-sync=line --no-print-directory ALL=$(ALL)
+test: build
+	@$(two) test-cpps
+	@KUNGFU_BIND_TO=none $(two) test-python
+	@$(MAKE) --silent --no-print-directory test-summary
+
+# What has the marker `exhaustive`, too; Keras 2 on all that the lists below leave out; all of C++ with sanitizers.
+test-all: ALL := 1
+test-all: test
+
+test-cpps: $(TESTS_CPP)
 test-python: $(TESTS_PYTHON)
 
-RAN = test-cpp $(TESTS_PYTHON)
+LOGS = $(wildcard $(TESTS:%=build/%.log))
 test-summary:
-	@echo; for test in $(RAN); do \
-	  printf '%-18s %s\n' $$test "$$(grep -E 'passed|failed|left out' build/$$test.log | tail -n 1)"; done
+	@echo; for log in $(LOGS); do \
+	  printf '%-18s %s\n' $$(basename $$log .log) "$$(grep -E 'passed|failed|left out' $$log | tail -n 1)"; done
+
+test-slowest:
+	@$(TF_2_21)/bin/python -m tests.slowest $(LOGS)
 
 define test_cpp
-@$(cmake) -G Ninja -S ops -B $(1) -DKUNGFU_TESTS=ON $(2) >/dev/null
+@$(cmake) -G Ninja -S ops -B $(1) -DKUNGFU_TESTS=ON -DKUNGFU_ALL_TESTS=$(if $(ALL),ON,OFF) $(2) >/dev/null
 @$(cmake) --build $(1) $(4)
 @$(3) $(TF_2_21)/bin/ctest --test-dir $(1) $(5) --output-on-failure | tee build/$@.log
 endef
@@ -155,31 +173,48 @@ else
 endif
 
 comma := ,
-pytest = -m pytest $(PYTEST_ARGS) $(1) | tee build/$@.log
+# Given arguments are all; $(1) says what runs without.
+pytest = -m pytest --durations=20 $(if $(ALL),-m '') $(or $(PYTEST_ARGS),$(1)) | tee build/$@.log
+ignore = $(foreach tests,$(1),--ignore=$(tests))
+CLUSTER := tests/python/cluster
+
+test-cluster: build
+	$(TF_2_21)/bin/python $(call pytest,$(CLUSTER))
 
 test-tf-2.21: build $(TF_2_21)/.bench-ready
-	$(TF_2_21)/bin/python $(call pytest)
+	$(TF_2_21)/bin/python $(call pytest,$(call ignore,$(CLUSTER)))
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
 NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/docs tests/python/launcher tests/python/function_launch \
   tests/python/compat/test_start.py tests/python/install \
   $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
 NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/test_sharing.py tests/python/compat/test_programs.py
-# Legacy Keras is Keras 2 on another TensorFlow. What takes longest, and asks little of either, runs with one of the two.
-CLUSTER := tests/python/cluster
-KERAS_2_ONCE := $(addprefix $(CLUSTER)/cases_,batch_norm.py fit_uneven.py matrix_models.py uneven.py) \
-  $(addprefix $(CLUSTER)/test_,recovery.py repeatable.py straggler.py)
-ignore = $(foreach tests,$(1),--ignore=$(tests))
+# Where the generations of Keras part: optimizers, `fit`, callbacks, files. Legacy Keras is Keras 2 on another TensorFlow.
+UNIT := tests/python/unit/test_
+LEGACY_KERAS := $(addprefix $(UNIT),elastic.py fit_callbacks.py initializer.py layers.py learning_rate.py \
+    monitor_callback.py optimizers.py optimizers_options.py patch_tables.py policies_fit.py public.py upstream.py) \
+  $(addprefix $(CLUSTER)/cases_,everyday.py fit.py fit_callbacks.py initializer.py learning_rate.py matrix.py \
+    optimizers.py)
+# What Keras 2 has besides: sessions and Estimators, and ops that are compiled for this TensorFlow.
+TF_2_15_KERAS_2 := $(LEGACY_KERAS) $(addprefix $(UNIT),kernels.py lib.py naming.py tensors.py) \
+  $(addprefix $(CLUSTER)/cases_,batch_norm.py collectives.py estimator.py fit_uneven.py gradients.py saving.py \
+    session.py) $(addprefix $(CLUSTER)/test_,elastic.py examples.py) tests/python/compat/test_programs.py
 
 test-legacy-keras: build
-	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python $(call pytest,$(call ignore,$(NO_KERAS) $(KERAS_2_ONCE)))
+	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python \
+	  $(call pytest,$(if $(ALL),$(call ignore,$(NO_KERAS)),$(LEGACY_KERAS)))
 
 test-tf-2.15: build
 ifneq ($(PYTHON_TF_2_15),)
-	$(TF_2_15)/bin/python $(call pytest,$(call ignore,$(NO_TENSORFLOW)))
+	$(TF_2_15)/bin/python $(call pytest,$(if $(ALL),$(call ignore,$(NO_TENSORFLOW)),$(TF_2_15_KERAS_2)))
 else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif
+
+# Faults that the tests must find: tests/mutants/.
+.PHONY: mutants
+mutants: build
+	$(TF_2_21)/bin/python -m tests.mutants $(MUTANTS) | tee build/$@.log
 
 # What README promises about versions: an hour, and 20 GB of environments. The slice is what CI runs.
 .PHONY: test-versions test-versions-slice

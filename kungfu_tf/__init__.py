@@ -11,9 +11,9 @@ model.fit(dataset.batch(128 // kf.size()))
 Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.
 
 Importing opens no socket and starts no thread: the peer starts, and TensorFlow is imported, when
-something needs it. Where `kungfu-run` has started several peers on a host, it also sees to it that
-TensorFlow's large tensors lie where those can reduce them without copies. Import it before
-TensorFlow makes its first tensor.
+something needs it. If `kungfu-run` has started several peers on a host, it also places TensorFlow's
+large tensors where the peers can reduce them without copies. Import it before TensorFlow makes its
+first tensor.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Any
 
 from kungfu_tf import errors
 from kungfu_tf._version import __version__ as __version__
-from kungfu_tf.membership.progress import change_cluster, init_progress
+from kungfu_tf.membership.progress import init_progress
 from kungfu_tf.native import sharing
 from kungfu_tf.peer import (
     all_reduce_int_max,
     barrier,
     detached,
-    epoch,
     host_count,
     init,
     is_root,
     joining,
     local_rank,
     local_size,
+    membership_version,
     propose_new_size,
     rank,
     resize,
@@ -44,11 +44,6 @@ from kungfu_tf.peer import (
     size,
     uid,
 )
-from kungfu_tf.peer import barrier as run_barrier
-from kungfu_tf.peer import local_rank as current_local_rank
-from kungfu_tf.peer import local_size as current_local_size
-from kungfu_tf.peer import rank as current_rank
-from kungfu_tf.peer import size as current_cluster_size
 from kungfu_tf.upstream import activation
 
 if TYPE_CHECKING:
@@ -83,16 +78,10 @@ __all__ = [
     "barrier",
     "calc_stats",
     "callbacks",
-    "change_cluster",
     "check_interference",
-    "current_cluster_size",
-    "current_local_rank",
-    "current_local_size",
-    "current_rank",
     "data",
     "detached",
     "elastic",
-    "epoch",
     "errors",
     "hooks",
     "host_count",
@@ -106,6 +95,7 @@ __all__ = [
     "local_rank",
     "local_size",
     "log_stats",
+    "membership_version",
     "ops",
     "optimizers",
     "policy",
@@ -113,7 +103,6 @@ __all__ = [
     "propose_new_size",
     "rank",
     "resize",
-    "run_barrier",
     "run_on_root",
     "shutdown",
     "size",
@@ -121,7 +110,7 @@ __all__ = [
     "variables",
 ]
 
-# What comes when it is asked for: modules, and these out of modules.
+# Loaded at first use: modules, and these names of modules.
 _MODULE_OF = {
     "DistributedGradientTape": "exchange.tape",
     "Monitor": "monitor.monitor",

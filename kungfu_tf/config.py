@@ -1,8 +1,8 @@
 """The settings: environment variables, each declared once, with its meaning, type and default.
 
 Python's are here. Those of the core are rows of ops/peer/config.cc; `native/environment.py` has
-both. The value of a setting is the environment's, else the default. Where a function takes the same
-as an argument, that goes before.
+both. The value of a setting is the environment's, else the default. An argument of a function with
+the same meaning goes before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Type(Generic[T]):
-    """What a setting may be.
+    """The type of a setting.
 
     Attributes:
         words: As an error says it: "a number from 0 to 86400".
@@ -42,11 +42,11 @@ class Setting(Generic[T]):
 
     Attributes:
         name: The variable.
-        type: What it may be.
+        type: The allowed values.
         default: The text that holds where the variable is not set; empty: there is none.
         meaning: One line for the user.
         internal: The launcher tells its peers; users do not set it.
-        secret: Nobody prints the value.
+        secret: Whether the value is never printed.
     """
 
     name: str
@@ -94,7 +94,7 @@ COMPAT_NAMES = ("kungfu", "tf1")
 
 
 def compat_names(text: str) -> tuple[str, ...]:
-    """What `kungfu_tf.compat` shall stand in for: "kungfu,tf1".
+    """The names for `kungfu_tf.compat` to stand in for: "kungfu,tf1".
 
     Raises:
         ValueError: It says something else.
@@ -163,7 +163,7 @@ PROGRESS = Setting(
     "KUNGFU_PROGRESS",
     _COUNT,
     "0",
-    "progress of the peers before that, as they have told kungfu_tf.change_cluster",
+    "progress of the peers before that, as they gave it to kungfu_tf.resize",
     internal=True,
 )
 
@@ -214,7 +214,7 @@ COMPAT = Setting(
         lambda text: compat_names(text) if text else (),
     ),
     "",
-    "what kungfu_tf.compat stands in for in each Python process of the job (kungfu-run -compat)",
+    "libraries that kungfu_tf.compat stands in for in all Python processes (kungfu-run -compat)",
     internal=True,
 )
 
@@ -230,7 +230,7 @@ CONFIG_TOKEN_FILE = Setting(
     "KUNGFU_CONFIG_TOKEN_FILE",
     _PATH,
     "",
-    "file with that token in its first line, which nobody else may read",
+    "file with that token in its first line, which no other user may read",
 )
 
 SETTINGS: tuple[Setting[Any], ...] = (
@@ -252,16 +252,16 @@ SETTINGS: tuple[Setting[Any], ...] = (
 
 
 class Identity(NamedTuple):
-    """Who the launcher says that this process is. The variables are the core's."""
+    """The identity that the launcher has given to this process. The variables are the core's."""
 
     peer: str
     job: str
-    epoch: str
+    membership_version: str
 
 
 def identity() -> Identity:
-    """What the environment says; empty where it says nothing."""
-    names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_EPOCH")
+    """Reads the environment; variables that are not set give empty texts."""
+    names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_MEMBERSHIP_VERSION")
     return Identity(*(os.environ.get(name, "") for name in names))
 
 
@@ -269,7 +269,7 @@ PROGRESS_FILE = "progress"  # in the run directory
 
 
 def run_directory() -> Path:
-    """That of the runner of this peer's host. REQUIRES: a launcher has started this process."""
+    """The runner's directory on this host. REQUIRES: a launcher has started this process."""
     return Path(os.environ["KUNGFU_SOCKET_DIR"])
 
 

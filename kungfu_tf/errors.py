@@ -1,4 +1,4 @@
-"""What can go wrong.
+"""The errors of kungfu_tf.
 
     KungfuError
       CancelledError            we closed, or the caller gave up
@@ -63,7 +63,7 @@ class CancelledError(KungfuError):
 
 
 class InvalidArgumentError(KungfuError, ValueError):
-    """What the caller, or another peer, asked for cannot be done."""
+    """The request of the caller, or of another peer, cannot be met."""
 
     code = 3
 
@@ -143,7 +143,7 @@ class PeerFailedError(KungfuError):
 
 
 class LibraryError(KungfuError):
-    """The native library is missing, does not fit what is installed, or cannot be built."""
+    """The native library is missing, does not fit the installed TensorFlow, or cannot be built."""
 
     code = 9
 

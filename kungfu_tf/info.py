@@ -33,7 +33,7 @@ def main() -> int:
     understood = True
     for title, internal in (
         ("Variables that you may set, and what is in force", False),
-        ("Variables that the launcher sets, or whatever else starts peers", True),
+        ("Variables that the launcher sets, or another starter of peers", True),
     ):
         print(f"\n{title}")
         for setting in settings:
@@ -54,7 +54,7 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 def tensorflow_version() -> str | None:
-    """Of the package that is installed, without importing it."""
+    """The version of an installed package, without importing it."""
     return _version_of(_TENSORFLOW_PACKAGES)
 
 
@@ -111,7 +111,7 @@ def _settings() -> Sequence[Setting[Any]]:
 
 
 def _print(setting: Setting[Any]) -> bool:
-    """A line: what it means, what it may be, what is in force. False: that is not understood."""
+    """Prints its meaning, allowed values and value in force. False: that is not understood."""
     line = f"  {setting.name:<26} {setting.meaning} ({setting.type})"
     try:
         setting.get()
@@ -129,7 +129,7 @@ def _print(setting: Setting[Any]) -> bool:
 
 
 def _others() -> list[str]:
-    """What is to be said of other variables that are called as ours are."""
+    """Warnings about other variables whose names begin as ours do."""
     try:
         return environment.unknown(os.environ)
     except errors.LibraryError:

@@ -1,15 +1,23 @@
-"""This process as a peer: who it is, who the others are, and meeting them.
+"""This process as a peer: its identity, the other peers, and calls that all make together.
 
-The first call starts the peer. Without the launcher the process is one of one.
+The first exchange starts the peer. Without the launcher the process is one of one. To ask for ranks
+and sizes starts nothing: a data worker that the peer has started may ask, too.
 
 Every function here that starts or asks the peer raises
 
     LibraryError                the core is missing, or of another version than the package
     InvalidArgumentError        a variable of the environment cannot be understood
-    FailedPreconditionError     after `shutdown`; in a process that was forked from a peer; if there
-                                are several peers and no secret
+    FailedPreconditionError     after `shutdown`
+
+What starts the peer raises, too
+
+    FailedPreconditionError     in a process that was started by a peer, and is none; if there are
+                                several peers and no secret
     KungfuError                 another reason why the peer cannot start: its port is taken, the
                                 launcher cannot be reached; the message says which
+
+In a job whose peers change (`kungfu-run -w`) a new process that a peer has started (spawn) hears
+nothing of that: there ranks and sizes raise FailedPreconditionError.
 """
 
 from __future__ import annotations
@@ -29,7 +37,6 @@ __all__ = [
     "barrier",
     "detached",
     "elastic",
-    "epoch",
     "host_count",
     "init",
     "is_root",
@@ -38,10 +45,10 @@ __all__ = [
     "launched",
     "local_rank",
     "local_size",
+    "membership_version",
     "name_of",
     "names_of",
     "outdated",
-    "propose_from_url",
     "propose_new_size",
     "rank",
     "resize",
@@ -62,18 +69,18 @@ def launched() -> bool:
 
 
 def is_single_process() -> bool:
-    """Whether this process is one of one for ever, so that programs can leave out all exchange."""
+    """Whether this process is the only peer for ever, so that no exchange is needed."""
     return not launched() or (size() == 1 and not elastic())
 
 
 def init() -> None:
-    """Starts the peer. Optional: whatever needs the peer starts it.
+    """Starts the peer. Optional: the first call that needs the peer starts it.
 
     Does not wait for the others: each is connected when something is sent to it.
 
     Raises:
         InvalidArgumentError: If a variable of the environment cannot be understood.
-        FailedPreconditionError: After `shutdown`, in a process that was forked from a peer, or if
+        FailedPreconditionError: After `shutdown`, in a process that was started by a peer, or if
             there are several peers and no secret.
         KungfuError: If the peer cannot start for another reason, such as a port that is taken.
     """
@@ -83,8 +90,8 @@ def init() -> None:
 def shutdown() -> None:
     """Ends the peer, which cannot start again. Happens by itself at exit.
 
-    What is pending fails with CancelledError, what comes later with FailedPreconditionError. Waits
-    up to 3 seconds for the other peers to take leave.
+    Pending operations fail with CancelledError, later ones with FailedPreconditionError. Waits up
+    to 3 seconds for the other peers to take leave.
     """
     libraries.check(libraries.core().kungfu_shutdown())
 
@@ -95,20 +102,21 @@ def elastic() -> bool:
 
 
 def joining() -> bool:
-    """Whether this is a newcomer that was not taken in yet: until it is, a peer of one, of rank 0.
+    """Whether this peer is a newcomer that was not taken in yet.
 
-    What is there for all, files for instance, belongs to the job that it has come to.
+    Until then its size is 1 and its rank 0. Common things of the job, such as files, belong to the
+    other peers.
     """
     return bool(_number("kungfu_joining"))
 
 
 def outdated() -> bool:
-    """Whether this peer has been told of a newer list of peers than the one that it is in."""
+    """Whether this peer knows of a newer list of peers than the one that it is in."""
     return bool(_number("kungfu_outdated"))
 
 
 def detached() -> bool:
-    """Whether this peer takes no part any more: the job has become smaller without it.
+    """Whether this peer has left the job, because that has become smaller.
 
     Its rank is -1, its size 0, and collectives raise AbortedError. It should end, with code 0.
     """
@@ -116,14 +124,14 @@ def detached() -> bool:
 
 
 def propose_new_size(n: int) -> None:
-    """Asks the launcher for another number of peers, and goes on.
+    """Asks the launcher for another number of peers, and returns.
 
-    Newcomers are started, and boot while the others train. When they are ready, all peers go over
-    at their next `resize`. What was proposed last counts. To make the job smaller those with the
+    Newcomers are started, and boot while the others train. When they are ready, all peers change
+    over at their next `resize`. The last proposal counts. To make the job smaller those with the
     highest ranks leave.
 
     Args:
-        n: How many, from 1 to the slots of `kungfu-run -H`.
+        n: The number of peers, from 1 to the slots of `kungfu-run -H`.
 
     Raises:
         FailedPreconditionError: If there are not as many slots, or the job was not started with
@@ -135,57 +143,56 @@ def propose_new_size(n: int) -> None:
     _Call().run(lambda done, number: start(n, done, number))
 
 
-def propose_from_url() -> None:
-    """Asks the launcher for as many peers as its config server has workers, and goes on.
+def resize(*, n: int | None = None, progress: int | None = None) -> bool:
+    """Changes over to the newest list of peers, if it is newer than this peer's.
 
-    As `propose_new_size`. The launcher follows its config server by itself: this asks it to look
-    at once, and says what came of it.
-
-    Raises:
-        FailedPreconditionError: If the job was started without `kungfu-run -config-server`, the
-            server does not answer, or there are not as many slots.
-        UnavailableError: If the launcher is gone.
-        DeadlineExceededError: If it does not answer.
-    """
-    start = libraries.core().kungfu_propose_from_url
-    _Call().run(lambda done, number: start(done, number))
-
-
-def resize(*, n: int | None = None) -> bool:
-    """Goes over to the newest list of peers, if there is a newer one than this peer's.
-
-    All peers call it at the same point of their work, such as the end of a step: they go over
-    together, or none does. A newcomer calls it once before it takes part, and waits until it is
-    taken in. Operations of before are over; ranks and sizes may be others. Whoever has come knows
-    nothing of the training yet: broadcast the variables and the step from rank 0, which always is a
-    peer that was there before.
+    All peers call it at the same point of their work, such as the end of a step. Either all of them
+    change over, or none does. A newcomer calls it once before it takes part, and waits until the
+    others take it in. Pending operations are over afterwards; ranks and sizes may have changed. A
+    newcomer knows nothing of the training yet: broadcast the variables and the step from rank 0,
+    which is never a newcomer.
 
     Args:
-        n: How many peers there should be; rank 0 proposes it (`propose_new_size`). They have come
-            at a later call: nobody waits for them. Today's number takes back what was proposed,
-            unless the call before had it, too.
+        n: The number of peers that there should be. Rank 0 proposes it (`propose_new_size`), and
+            no peer waits: a later call finds the newcomers ready. Today's number takes back a
+            proposal, unless the call before had it, too. Default: propose nothing.
+        progress: How far the training is, the same on all peers, in a unit of the program's own.
+            In a job of `kungfu-run -w -elastic-mode reload` all peers leave and start anew in
+            another number, and `init_progress` returns this to them.
 
     Returns:
-        Whether the peers are others now.
+        Whether the list of peers has changed. `detached` tells whether this peer has left it.
 
     Raises:
-        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met: if they
-            have gone over to what was proposed before, `epoch` is another one then.
+        ValueError: If `progress` is negative.
+        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met. If the
+            peers have changed over to an earlier proposal, `membership_version` is another one.
         AbortedError: If this peer is detached.
         UnavailableError: If a peer or the launcher is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+
+    Example:
+
+    ```python
+    changed = kf.resize(n=4)
+    ```
     """
+    if progress is not None and progress < 0:
+        raise ValueError(f"progress is not negative, as {progress}")
     refusal = None
     if n is not None:
         try:
             _Call().run(lambda done, number: libraries.core().kungfu_want_size(n, done, number))
         except errors.KungfuError as error:  # the others are on their way
             refusal = error
-    before = epoch()
+    before, was_newcomer = membership_version(), joining()
     _Call().run(lambda done, number: libraries.core().kungfu_advance(done, number))
+    changed = membership_version() != before
+    if changed and progress is not None and not was_newcomer:
+        _write_progress(progress)
     if refusal is not None:
         raise refusal
-    return epoch() != before
+    return changed
 
 
 def rank() -> int:
@@ -213,14 +220,13 @@ def host_count() -> int:
     return _number("kungfu_host_count")
 
 
-def epoch() -> int:
-    """The number of the session, from 0: one higher with each change of who takes part."""
-    return _number("kungfu_epoch")
+def membership_version() -> int:
+    """The number of the list of peers, from 0. Each change of the list makes it one higher."""
+    return _number("kungfu_membership_version")
 
 
 def name_of(rank: int) -> str:
-    """Where the peer of a rank is, "10.0.0.1:10000"; empty if there is no such rank."""
-    init()
+    """The address of a rank's peer, "10.0.0.1:10000"; empty if there is no such rank."""
     return libraries.core().kungfu_peer_name(rank).decode()
 
 
@@ -234,14 +240,13 @@ def names_of(ranks: Sequence[int]) -> str:
 
 def uid() -> int:
     """A number of 63 bits that no other peer of the job has, the same as long as the peer lives."""
-    init()
     me = config.identity()
-    data = f"{me.job}/{me.epoch}/{me.peer or f'pid {os.getpid()}'}".encode()
+    data = f"{me.job}/{me.membership_version}/{me.peer or f'pid {os.getpid()}'}".encode()
     return libraries.core().kungfu_digest(data, len(data)) >> 1
 
 
 def is_root() -> bool:
-    """Whether this peer has rank 0, and is no newcomer that was not taken in yet (`joining`)."""
+    """Whether this peer has rank 0, and is not waiting to be taken in (`joining`)."""
     return rank() == 0 and not joining()
 
 
@@ -252,10 +257,10 @@ def run_on_root(fn: Callable[[], T]) -> T | None:
         fn: A function without arguments.
 
     Returns:
-        What `fn` returned on rank 0, None elsewhere.
+        The result of `fn` on rank 0, None elsewhere.
 
     Raises:
-        Exception: What `fn` raises, on rank 0.
+        Exception: The exception of `fn`, on rank 0.
     """
     return fn() if is_root() else None
 
@@ -279,7 +284,7 @@ def barrier(*, name: str = "barrier") -> None:
 
 
 def all_reduce_int_max(x: int) -> int:
-    """Returns the largest that a peer has given. All call it, in the same order.
+    """Returns the largest number of all peers. All call it, in the same order.
 
     Args:
         x: A number of 64 bits.
@@ -301,13 +306,13 @@ def all_reduce_int_max(x: int) -> int:
 
 
 def interrupt(code: int, reason: str) -> None:
-    """Tells the other peers that this one leaves the middle of what all do together.
+    """Tells the other peers that this one leaves their common work in the middle.
 
-    What they have pending fails, and what they start until they begin a new epoch.
+    Their pending operations fail, and so do those that they start before a new epoch.
 
     Args:
         code: With which status code.
-        reason: What they are told; they learn the rank by themselves.
+        reason: The text for the other peers; they learn the rank themselves.
     """
     libraries.core().kungfu_interrupt(code, reason.encode())
 
@@ -318,10 +323,10 @@ def interrupted() -> bool:
 
 
 def begin_epoch() -> None:
-    """Goes over to a new epoch, in which the operations of all peers are in step, whatever was.
+    """Begins a new epoch, in which the operations of all peers are in step again.
 
-    All peers call it and wait for each other; out of an epoch that was interrupted, or is while
-    they wait, each goes for itself. What is pending fails with CancelledError.
+    All peers call it and wait for each other. If the old epoch was interrupted, or is while they
+    wait, each goes separately. Pending operations fail with CancelledError.
 
     Raises:
         UnavailableError: If a peer is gone.
@@ -336,11 +341,20 @@ def begin_epoch() -> None:
         _Call().run(lambda done, number: start(None, done, number))  # it was, meanwhile
 
 
+def _write_progress(progress: int) -> None:
+    """Tells the launcher, which reads it when all peers have ended."""
+    path = config.run_directory() / config.PROGRESS_FILE
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(str(progress))
+    new.replace(path)
+
+
 class _Call:
     """One call into the core that ends later. The core holds a pointer to it until it has.
 
     Args:
-        memory: What the core reads and writes, also after a signal's handler has left `run`.
+        memory: The memory that the core reads and writes, also after a signal's handler has left
+            `run`.
     """
 
     _numbers = itertools.count(1)

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class GraphKeys:
-    """What the variables are found by."""
+    """The keys by which the variables are found."""
 
     BATCH_SIZE = "batch_size"
     LEARNING_RATE = "learning_rate"
@@ -41,7 +41,7 @@ def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -
 
     Args:
         key: One of `GraphKeys`, or a name of your own.
-        value: What it holds at first.
+        value: The initial value.
         dtype: Of its elements.
 
     Returns:
@@ -124,7 +124,7 @@ def get_or_create_batch_size(value: int) -> Any:
     """Returns the variable of the batch size of one peer, and creates it if there is none.
 
     Args:
-        value: What training begins with.
+        value: The initial value of a training.
 
     Example:
 

@@ -58,7 +58,7 @@ PYTHON_LAYERS: Layers = (
     {"launcher/options", "ops"},
     {"peer"},
     {"native"},
-    {"config"},
+    {"config", "environments"},
     {"context", "upstream"},
     {"_version", "errors"},
 )
@@ -74,9 +74,9 @@ CPP_PRIVATE = {
 
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
-PYTHON_WITHOUT_TENSORFLOW = {"_version", "config", "errors", "function_launch", "peer"} | {
-    room for rooms in PYTHON_LAYERS for room in rooms if room.startswith("launcher")
-}
+PYTHON_WITHOUT_TENSORFLOW = {
+    *("_version", "config", "environments", "errors", "function_launch", "peer")
+} | {room for rooms in PYTHON_LAYERS for room in rooms if room.startswith("launcher")}
 
 
 def right_of(layers: Layers) -> dict[str, set[str]]:

@@ -35,6 +35,8 @@ QUESTIONS = {
     "What of Keras is patched?": ("kungfu_tf/keras/patches.py", "KERAS_3 ="),
     "What of TensorFlow's sessions is patched?": ("kungfu_tf/tf1/patches.py", "SESSION ="),
     "What does fit do first?": ("kungfu_tf/keras/fit/run.py", "def fit("),
+    "What is known of a call of fit?": ("kungfu_tf/keras/fit/call.py", "class Fit:"),
+    "Which data does fit train on?": ("kungfu_tf/keras/fit/even_data.py", "class EvenData:"),
     "Which arguments of fit must be equal on all peers?": (
         *("kungfu_tf/keras/fit/agreement.py", "def _meetings("),
     ),
@@ -45,8 +47,12 @@ QUESTIONS = {
         *("kungfu_tf/data/even.py", "def prolong("),
     ),
     "Who is dealt which samples?": ("kungfu_tf/data/shard.py", "def shard("),
-    "Where are a gradient's buckets planned?": (
-        *("kungfu_tf/exchange/buckets.py", "def mean_gradients("),
+    "Where are a gradient's buckets planned?": ("kungfu_tf/exchange/buckets.py", "def plan("),
+    "Which steps does a gradient pass before it travels?": (
+        *("kungfu_tf/exchange/mean_gradients.py", "def mean_gradients("),
+    ),
+    "What is the running code part of?": (
+        *("kungfu_tf/context/surroundings.py", "class Surroundings"),
     ),
     "What may a method of one's own do around an update?": (
         *("kungfu_tf/exchange/algorithm.py", "class Algorithm"),

@@ -8,17 +8,17 @@
 `kungfu-run -compat kungfu,tf1 python old_program.py` does both before the program begins, in all
 Python processes of the job, and the program needs no edit.
 
-**kungfu** has KungFu's public functions and classes with their signatures and positional
-arguments; what they do is what `kungfu_tf` does, so errors, deadlines and checks are ours. A name
-or module that is not there is an ImportError or AttributeError whose message says why:
-`kungfu_tf.compat.missing` lists them.
+**kungfu** has KungFu's public functions and classes with their signatures and positional arguments.
+They do what `kungfu_tf` does, so errors, deadlines and checks are ours. A name or module that is
+not there is an ImportError or AttributeError whose message says why: `kungfu_tf.compat.missing`
+lists them.
 
-**tf1** is for the program and the modules that lie beside it: what is installed, as the libraries
-that it uses, gets TensorFlow as it is. The program's first `import tensorflow` also turns the
-behaviour of TensorFlow 2 off, as `tf.compat.v1.disable_v2_behavior()` does. There is what
+**tf1** is for the program and the modules that lie beside it: installed packages, such as its
+libraries, get TensorFlow as it is. The program's first `import tensorflow` also turns the behaviour
+of TensorFlow 2 off, as `tf.compat.v1.disable_v2_behavior()` does. There is what
 `tensorflow.compat.v1` has: with `tf.layers` and Estimators on TF 2.15, without them since 2.16, and
-never `tf.contrib`. A Keras `fit` in a graph averages gradients and starts all peers equal; the rest
-of what `kungfu_tf` does for `fit` (metrics, files, uneven data) needs Keras without tf1.
+never `tf.contrib`. A Keras `fit` in a graph averages gradients and starts all peers equal. Its
+other features in `kungfu_tf` (metrics, files, uneven data) need Keras without tf1.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def install() -> None:
 
 class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
-        """As Python does; afterwards the module says why it has not what it has not."""
+        """As Python does; afterwards the module explains why a name is missing."""
         super().exec_module(module)
 
         def explain(attribute: str) -> Any:
@@ -52,7 +52,7 @@ class _Finder(MetaPathFinder):
         """The module's.
 
         Raises:
-            ModuleNotFoundError: Of a module of `kungfu` that is not there: a sentence.
+            ModuleNotFoundError: If a module of `kungfu` is missing, with the reason.
         """
         top, *rest = fullname.split(".")
         if top != "kungfu":
@@ -61,10 +61,10 @@ class _Finder(MetaPathFinder):
         file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         if not file.is_file():
             parent, _, last = fullname.rpartition(".")
-            # Without a name: Python forgets the message of one that names what it looked for.
+            # Without a name: Python drops the message of an error that has the module's name.
             raise ModuleNotFoundError(missing.why(parent, last))
-        # All are packages for Python: it then looks for a module where a name is not found in one,
-        # as in `from kungfu.tensorflow.ops import x`, and so comes here for the message.
+        # All are packages for Python. So it looks for a module if a package lacks a name, as in
+        # `from kungfu.tensorflow.ops import x`, and gets the message here.
         return spec_from_file_location(
             fullname,
             file,

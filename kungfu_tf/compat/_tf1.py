@@ -1,7 +1,7 @@
 """Lets a program's `import tensorflow` mean `tensorflow.compat.v1`.
 
-Libraries must go on to get TensorFlow as it is, so it matters who imports. A finder is not told,
-and what it has found is there for everybody; `__import__` is told.
+Libraries must go on to get TensorFlow as it is, so it matters who imports. A finder does not know
+the importer, and its result is for all of them; `__import__` knows.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _GONE = {
 
 
 def install() -> None:
-    """From now on. TensorFlow is not imported before somebody does it."""
+    """From now on. TensorFlow is not imported before the program does it."""
     if not isinstance(builtins.__import__, _Import):
         builtins.__import__ = _Import(builtins.__import__)
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder(MetaPathFinder):
-    """Says what has become of modules that are gone."""
+    """Explains what replaces modules that are gone."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -42,7 +42,7 @@ class _Finder(MetaPathFinder):
         """Finds nothing.
 
         Raises:
-            ModuleNotFoundError: Of a module that is gone.
+            ModuleNotFoundError: If a module is gone.
         """
         if fullname in _GONE:
             raise ModuleNotFoundError(f"no module {fullname}: {_GONE[fullname]}")

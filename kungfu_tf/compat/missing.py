@@ -1,4 +1,4 @@
-"""What KungFu has and `kungfu_tf.compat` has not, and why."""
+"""The names of KungFu that `kungfu_tf.compat` lacks, and why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WHY = {
     "kungfu.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
     "kungfu.loader": _OWN,
     "kungfu.ext": _OWN,
-    "kungfu.python.init_from_config": "a peer is what kungfu-run makes it, not what a program says",
+    "kungfu.python.init_from_config": "kungfu-run configures the peers, not the program",
     "kungfu.tensorflow.ops.scheduled_nccl_all_reduce": _NCCL,
     "kungfu.tensorflow.ops.scheduled_hierarchical_nccl_all_reduce": _NCCL,
     "kungfu.tensorflow.ops.start_nccl_scheduler": _NCCL,

@@ -1,1 +1,8 @@
-"""What the running code is part of: the fit, the state and variables of a graph, common numbers."""
+"""What the running code is part of: a fit, a step, private work; and what lives with its graph.
+
+`context.current()` says it, and `with context.within(...)` changes it.
+"""
+
+from kungfu_tf.context.surroundings import Surroundings, current, within
+
+__all__ = ["Surroundings", "current", "within"]

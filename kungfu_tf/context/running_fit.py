@@ -1,79 +1,64 @@
-"""The `fit` that is running."""
+"""A call of `fit` as lower rooms see it: they read, and change nothing.
+
+`keras/fit/call.py` makes it, of a model and the arguments.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-import dataclasses
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 
-@dataclasses.dataclass
-class Fit:
-    """A call of `fit`, in which all peers may take part.
+class ElasticRun(Protocol):
+    """A training that goes through several calls of `fit`, one after each change of the peers."""
 
-    Attributes:
-        model: What is trained.
-        is_shared: Whether all peers train it.
-        averages: Whether its metrics are those of all peers.
-        x: What the program gave it to train on.
-        data: What it is trained on; None until Keras has looked at it.
-        is_synchronous: Whether the peers meet in every step.
-        differs: Whether each peer trains a model of its own.
-        elastic_run: The training that this is a part of, if peers may come and go.
-        batch_size: What training begins with, if policies may change it; 0: what the data have.
-        average: Open while the model is the average of them.
-        passes: Open while there may be iterators of the data.
-        steps_per_execution: What the program wants, if Keras takes fewer for a while.
-        told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
-    """
+    @property
+    def step(self) -> int:
+        """How many steps have been made."""
 
-    model: Any
-    is_shared: bool
-    averages: bool
-    x: Any = None
-    data: Any = None
-    is_synchronous: bool = True
-    differs: bool = False
-    elastic_run: Any = None
-    batch_size: int | None = None
-    average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
-    passes: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
-    steps_per_execution: int | None = None
-    told_of_divisor: bool = False
+    @property
+    def all_steps(self) -> int:
+        """The same, with those of earlier runs that it continues."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the epoch that `fit` begins with has begun already."""
 
 
-_elastic_run: contextvars.ContextVar[Any] = contextvars.ContextVar("elastic_run", default=None)
-_current: contextvars.ContextVar[Fit | None] = contextvars.ContextVar("fit", default=None)
+class TrainedData(Protocol):
+    """What `fit` trains on."""
+
+    @property
+    def sizes(self) -> Any:
+        """Of the batches, if they may change; else None."""
+
+    @property
+    def samples(self) -> Any:
+        """How many samples all peers have trained on, an int64 variable; None: nobody counts."""
+
+    @property
+    def steps(self) -> Any:
+        """How many steps were made, an int64 variable; None: nobody counts."""
 
 
-def current() -> Fit | None:
-    """The innermost one; None outside, and in what a program does by itself within it."""
-    return _current.get()
+class RunningFit(Protocol):
+    """A call of `fit`."""
 
+    @property
+    def model(self) -> Any:
+        """What is trained."""
 
-@contextlib.contextmanager
-def running(fit: Fit | None) -> Iterator[None]:
-    """Within it, `fit` is the current one, and what callbacks `fit` is no part of a training."""
-    current_before, following_before = _current.set(fit), _elastic_run.set(None)
-    try:
-        yield
-    finally:
-        _elastic_run.reset(following_before)
-        _current.reset(current_before)
+    @property
+    def is_shared(self) -> bool:
+        """Whether all peers train it."""
 
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether the peers meet in every step."""
 
-def followed() -> Any:
-    """What the next `fit` is a part of."""
-    return _elastic_run.get()
+    @property
+    def elastic_run(self) -> ElasticRun | None:
+        """The training that this call is a part of, if peers may come and go."""
 
-
-@contextlib.contextmanager
-def within(elastic_run: Any) -> Iterator[None]:
-    """Within it a `fit` is a part of this training."""
-    token = _elastic_run.set(elastic_run)
-    try:
-        yield
-    finally:
-        _elastic_run.reset(token)
+    @property
+    def data(self) -> TrainedData | None:
+        """What the model is trained on; None until Keras has looked at it."""

@@ -1,8 +1,8 @@
-"""Batches without samples: what a peer has when it has run out of data.
+"""Batches without samples, for a peer that has run out of data.
 
-It goes on training, so that its steps issue the collectives that everybody's issue, with weight 0
-(`_weight`). What it trains on is a stand-in of one sample: many programs do not take a
-batch of none (convolutions on a CPU return wrong shapes, `reshape` cannot infer a size).
+It continues to train with weight 0 (`_weight`), so that its steps issue the same collectives as
+those of all peers. It trains on a stand-in of one sample, because many programs do not take an
+empty batch. Convolutions on a CPU return wrong shapes, and `reshape` cannot infer a size.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def empty_batch(element_spec: Any) -> Any:
 def empty_batches(element_spec: Any) -> tf.data.Dataset:
     """An endless dataset of them.
 
-    Every peer makes it, also one that needs none: what cannot be empty is an error everywhere.
+    Every peer makes it, also one that needs none: so a batch that cannot be empty is an error on
+    all peers.
     """
     return tf.data.Dataset.from_tensors(empty_batch(element_spec)).repeat()
 
@@ -63,8 +64,7 @@ def allows_any_size(element_spec: Any) -> bool:
 def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset, in which empty batches get the dimensions of the last batch before them.
 
-    Of use where the element spec does not know the dimensions of dense tensors, as that of Keras
-    2's generators.
+    It helps if the element spec lacks dimensions of dense tensors, as with Keras 2's generators.
     """
     specs = tf.nest.flatten(dataset.element_spec)
     unknown = [
@@ -139,7 +139,8 @@ def samples_of(batch: Any) -> Any:
     """How many samples a batch has: an int64 scalar, the first dimension of x's first tensor.
 
     Args:
-        batch: What a train step is given: x, (x, y) or (x, y, sample_weight), each in any nesting.
+        batch: The argument of a train step: x, (x, y) or (x, y, sample_weight), each in any
+            nesting.
     """
     x = next(part for part in tf.nest.flatten(batch) if part is not None)
     if isinstance(x, tf.RaggedTensor):
@@ -201,9 +202,8 @@ def _with_one_row(shape: Any) -> Any:
 def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Runs a train step so that what stands in for an empty batch leaves no trace.
 
-    Moving statistics, metrics, and whatever else each peer has alone are put back; what is the same
-    on all peers (a variable, or all variables of a layer, with the attribute `_kungfu_equal`) is
-    not.
+    Moving statistics, metrics and other variables of one peer are restored. Variables that are the
+    same on all peers are not: those with the attribute `_kungfu_equal`, or of a layer with it.
 
     Args:
         model: A Keras model with weights.
@@ -239,4 +239,5 @@ def _own_variables(model: Any) -> Iterator[Any]:
 
 
 def _as(value: Any, like: Any) -> Any:
-    return tf.cast(value, tf.convert_to_tensor(like).dtype)
+    """The value, of the type of `like`: eager steps of old versions of Keras return floats."""
+    return float(value) if isinstance(like, float) else tf.cast(value, like.dtype)

@@ -1,8 +1,8 @@
 """Datasets of different lengths, prolonged to one length with empty batches.
 
-The peers first tell each other what they know (`agree`). Where all lengths are known each peer adds
-the batches that it lacks, and nothing more has to be said. Where one is not, the pipelines of all
-peers ask each other, batch by batch, whether anybody has another.
+The peers first tell each other the lengths that they know (`agree`). If all lengths are known, each
+peer adds the batches that it lacks, and no more exchange is needed. If one is not, the pipelines of
+all peers ask each other, batch by batch, whether any of them has another.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def even(
 ) -> tf.data.Dataset:
     """Returns this peer's batches, each with its number of samples, as many on all peers.
 
-    For training loops of one's own (`fit` does all this by itself). A peer that has run out of
+    For training loops of your own; `fit` does the same by itself. A peer that has run out of
     batches gets stand-ins, of one sample that is all zeros, with the number 0, until all peers are
-    done: each takes part in every step, and nobody waits in vain. The tape is told the number, and
-    a stand-in's gradients count nothing.
+    done: each takes part in every step, and none waits in vain. The tape is told the number, and a
+    stand-in's gradients count nothing.
 
-    All peers call it in the same order, and go through the result equally often. If somebody's
-    number of batches is unknown (a generator, a filter), the pipelines of all peers ask each other
-    for each batch, when it is taken, whether anybody has another. Then also a loop that is left in
-    the middle must be left by all peers, after the same batch; a peer that goes on alone gets an
-    error, at the latest when it has waited for KUNGFU_COLLECTIVE_TIMEOUT. What reads ahead of the
-    result (`prefetch`) asks ahead, and a strategy must not be changed meanwhile.
+    All peers call it in the same order, and go through the result equally often. If the number of
+    batches of a peer is unknown (a generator, a filter), all pipelines ask each other for each
+    batch whether any peer has another. They ask when the batch is taken. Then all peers must leave
+    a loop in the middle after the same batch. A peer that continues alone gets an error, at the
+    latest after KUNGFU_COLLECTIVE_TIMEOUT. A reader that reads ahead of the result (`prefetch`)
+    asks ahead, and a strategy must not be changed meanwhile.
 
-    What a stand-in does to moving statistics and to metrics is the loop's affair.
+    The loop itself handles the effect of a stand-in on moving statistics and metrics.
 
     Args:
         dataset: Of batches: nested dense, ragged or sparse tensors whose first dimension counts
@@ -55,8 +55,8 @@ def even(
         name: The same on every peer.
 
     Returns:
-        A dataset of pairs: the number of samples, an int64 scalar, and the batch. If that of one
-        peer never ends, none does.
+        A dataset of pairs: the number of samples, an int64 scalar, and the batch. If one
+        peer's dataset never ends, none does.
 
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`, or there is no empty form of a
@@ -77,10 +77,10 @@ def even(
     if not peer.is_single_process():
         plan = agree(dataset, cardinality=cardinality, name=name)
         dataset = prolong(dataset, plan)
-    return counted(dataset)
+    return with_counts(dataset)
 
 
-def counted(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def with_counts(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Pairs: how many samples a batch has, and the batch or what stands in for an empty one."""
 
     @tf.autograph.experimental.do_not_convert
@@ -92,20 +92,20 @@ def counted(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def in_turn(dataset: tf.data.Dataset, function: Callable[[Any], Any]) -> tf.data.Dataset:
-    """What `map` does, which tf.data may make parallel: then it would ask ahead."""
+    """Replaces `map`, which tf.data may make parallel: then it would ask ahead."""
     return dataset.scan(np.int64(0), lambda state, batch: (state, function(batch)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What the peers know of their datasets.
+    """The peers' knowledge of their datasets.
 
     Attributes:
-        name: Of this plan alone, the same on all peers.
+        name: The name of this plan, the same on all peers.
         batches: How many batches each rank has; or what tf.data says instead,
             `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`.
-        same_sizes: Whether it is known that in each step the batches of all peers that have one are
-            of one size.
+        same_sizes: Whether all batches of a step are known to have one size, on the peers that have
+            one.
     """
 
     name: str
@@ -139,7 +139,7 @@ def agree(
     samples: int | None = None,
     name: str = "even",
 ) -> Plan:
-    """Asks all peers what they know of their datasets. Eager; all peers must call it.
+    """Asks all peers for their knowledge of their datasets. Eager; all peers must call it.
 
     Args:
         dataset: Of batches, as for `even`.
@@ -159,7 +159,7 @@ def agree(
         sizes = [static, static * cardinality]
     mine = np.array([ordinals.plans.next, cardinality, *sizes], dtype=np.int64)
     rows = ops.all_gather(mine, name=f"{name}/agree").numpy()
-    # The same on all, also if somebody did not come as far as the others the last time.
+    # The same on all, also if a peer did not come as far as the others the last time.
     ordinals.plans.next = int(rows[:, 0].max())
     same_sizes = bool((rows[:, 2:] == rows[0, 2:]).all() and rows[0, 2] >= 0)
     return Plan(f"{name}/{ordinals.plans.take()}", tuple(map(int, rows[:, 1])), same_sizes)
@@ -176,8 +176,8 @@ def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
     """The dataset with the length that the plan has for all.
 
     Args:
-        dataset: What `agree` was asked about.
-        plan: What it returned.
+        dataset: The dataset given to `agree`.
+        plan: The result of `agree`.
     """
     if not plan.lacking:
         return dataset
@@ -199,8 +199,8 @@ def _while_anybody_has_one(
 ) -> tf.data.Dataset:
     """The dataset, and then empty batches until all peers are there.
 
-    Each iterator asks under a name of its own: an iterator that is dropped may have asked once more
-    than those of other peers.
+    Each iterator asks under a name of its own: a dropped iterator may have asked once more than the
+    iterators of other peers.
     """
     iterators = itertools.count()
 

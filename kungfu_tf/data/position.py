@@ -1,4 +1,4 @@
-"""Where a training is in its data, and what each peer gets from there on."""
+"""The position of a training in its data, and the share of each peer from there on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kungfu_tf import ops, peer
 class Position:
     """Which sample of which epoch all peers together train on next.
 
-    What `kungfu_tf.data.shard` deals out begins here, whenever somebody begins to go through it: so
-    a change of the peers, or an error, costs what was read ahead and not a sample. A step that all
-    have made is committed; after a change newcomers are told, and everybody begins anew:
+    Each pass through the result of `kungfu_tf.data.shard` begins here. So a change of the peers, or
+    an error, costs the batches that were read ahead, and no sample. A step that all have made is
+    committed. After a change newcomers are told, and all peers begin anew:
 
     ```
     epoch e: samples 0 .. n − 1 of the data set, in an order that only depends on e
@@ -35,7 +35,7 @@ class Position:
 
     Args:
         epoch: Where to begin.
-        sample: Where to begin in it: to resume from a checkpoint.
+        sample: The sample to begin with, to resume from a checkpoint.
 
     Raises:
         ValueError: If a number is negative.
@@ -136,12 +136,12 @@ _NONE = np.empty(0, np.int64)
 
 @dataclasses.dataclass(frozen=True)
 class Dealt:
-    """What is known of the batches that a peer makes of what it is dealt.
+    """The known properties of the batches that a peer makes of its share.
 
     Attributes:
         position: Of the data set.
-        batch_size: Of all batches but perhaps the last.
-        drops: Whether a last, smaller one is left out.
+        batch_size: The size of all batches, except perhaps the last.
+        drops: Whether a smaller last batch is left out.
     """
 
     position: Position
@@ -154,7 +154,7 @@ class Dealt:
         return samples // self.batch_size if self.drops else -(-samples // self.batch_size)
 
 
-# What leaves the samples in their order, and each once.
+# Datasets that leave the samples in their order, and each once.
 _ORDERLY = {"AssertCardinality", "Map", "Options", "ParallelMap", "Prefetch"}
 _BATCHING = {"Batch", "PaddedBatch", "ParallelBatch"}
 
@@ -166,7 +166,7 @@ def mark(dataset: tf.data.Dataset, dealt: Position | Dealt) -> tf.data.Dataset:
 
 
 def follows(dataset: Any) -> bool:
-    """Whether a dataset, or what it was made of, has a position."""
+    """Whether a dataset, or a dataset that it was made of, has a position."""
     waiting = [dataset] if isinstance(dataset, tf.data.Dataset) else []
     while waiting:
         one = waiting.pop()
@@ -177,7 +177,7 @@ def follows(dataset: Any) -> bool:
 
 
 def batches_of(dataset: Any) -> int | None:
-    """How many batches this peer gets of the rest of an epoch; None if nobody can say."""
+    """The number of this peer's batches in the rest of an epoch; None if it is unknown."""
     if not follows(dataset):
         return None
     try:
@@ -187,11 +187,11 @@ def batches_of(dataset: Any) -> int | None:
 
 
 def dealt_of(dataset: tf.data.Dataset) -> Dealt:
-    """What `data.shard` dealt, and what was made of it since.
+    """The dataset of `data.shard`, and the steps that were applied to it since.
 
     Raises:
-        ValueError: If it was not batched, or something has changed which samples there are, or
-            their order, after they were dealt: nobody could say then which ones a step had.
+        ValueError: If it was not batched, or the samples or their order were changed after they
+            were dealt: then the samples of a step are unknown.
     """
     batch_size, drops = None, False
     one = dataset
@@ -219,7 +219,7 @@ def dealt_of(dataset: tf.data.Dataset) -> Dealt:
 def followed(
     dataset: tf.data.Dataset, position: Position, shuffle: int | None, seed: int
 ) -> tf.data.Dataset:
-    """What this peer is dealt from a position on, by the rank and size that it has then.
+    """The share of this peer from a position on, by the rank and size that it has then.
 
     Args:
         dataset: Of samples, the same on every peer and in every pass.
@@ -236,7 +236,7 @@ def followed(
         # Not tf.unstack: beside a dataset from outside TensorFlow (to 2.21) crashes at it.
         now = tf.ensure_shape(now, [None])
         epoch, sample, rank, size, is_mine = now[0], now[1], now[2], now[3], now[4:]
-        # Whatever tf.random.set_seed says: it need not be the same on all peers.
+        # Independent of tf.random.set_seed, which need not be the same on all peers.
         tf.compat.v1.get_default_graph().seed = 1
         ordered = dataset
         if shuffle:
@@ -321,7 +321,7 @@ def _chosen(dataset: tf.data.Dataset, is_one: Any) -> tf.data.Dataset:
 
 
 def _when_begun(ask: Any) -> tf.data.Dataset:
-    """One element: what `ask` returns when somebody begins to go through the dataset."""
+    """A dataset of one element: the result of `ask` when a pass begins."""
 
     @tf.autograph.experimental.do_not_convert
     def answer(_: Any) -> Any:
@@ -333,8 +333,8 @@ def _when_begun(ask: Any) -> tf.data.Dataset:
 def _left_at_once(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset, of which iterators are dropped in the middle.
 
-    With autotuning the thread that does it sleeps for up to a minute, and sometimes is not woken:
-    so long it takes until TensorFlow (to 2.21) has destroyed such an iterator.
+    The thread of autotuning sleeps for up to a minute, and sometimes is not woken. TensorFlow (to
+    2.21) takes that long to destroy such an iterator.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -367,9 +367,9 @@ def _check_repeats(dataset: tf.data.Dataset) -> None:
 
     if beginning() != beginning():
         raise ValueError(
-            "data.shard: the samples come in another order in each pass, so nobody could go on in "
-            "the middle of one. Shuffle by data.shard(dataset, shuffle=10_000, seed=...), which "
-            "depends on the epoch only, or with reshuffle_each_iteration=False"
+            "data.shard: the samples come in another order in each pass, so a pass cannot be "
+            "continued in the middle. Shuffle by data.shard(dataset, shuffle=10_000, seed=...), "
+            "which depends on the epoch only, or with reshuffle_each_iteration=False"
         )
 
 

@@ -1,4 +1,4 @@
-"""Batches whose size changes while somebody trains on them."""
+"""Batches whose size changes during a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# As many are usually read ahead, at most. Who reads less waits as well: runs can be repeated.
+# As many are usually read ahead, at most. A peer that reads less waits as well, so that runs can be
+# repeated.
 _AHEAD = 6
 
 
@@ -51,7 +52,7 @@ class Sizes:
         Args:
             size: The new size.
             taken: How many batches of the pass have been trained on.
-            newest_of_all: Of the numbers that all peers call it with, the largest.
+            newest_of_all: The largest of the numbers that all peers give.
         """
         with self._lock:  # meanwhile nothing is begun here
             newest = newest_of_all(max(self._begun, taken + _AHEAD - 1))

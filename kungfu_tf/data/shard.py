@@ -27,16 +27,16 @@ def shard(
 
     Elements are dealt out like cards, in rounds: of `size` peers, rank r gets the elements
     r, r + size, r + 2·size, ... Only whole rounds are dealt, so that no peer has a batch more than
-    the others; `remainder` says what becomes of the rest.
+    the others; `remainder` says what happens to the rest.
 
-    What an element is, is the dataset's affair:
+    An element is a batch or a sample, as the dataset has it:
 
     - **Samples**: batch afterwards, `shard(samples).batch(b)`. Step s of all peers together trains
       on the samples that step s of one process with batches of size·b has, the last, smaller batch
       included: the peers' batches are equally large in every step.
     - **Batches**: each is dealt out whole, so step s of all peers together trains on `size`
       successive batches. `fit` and Estimators weigh each by its samples, should the last one be
-      smaller. A loop of one's own says how many they are (`data.even`,
+      smaller. A loop of your own says how many they are (`data.even`,
       `DistributedGradientTape(samples=)`): otherwise the batches weigh alike.
 
     All peers must see the same elements in the same order. Shuffle afterwards, or before with a
@@ -44,21 +44,20 @@ def shard(
     shard early, before costly transformations.
 
     **With a position**, and in a job that changes its size (`kungfu-run -w`), the elements are
-    samples, and all of them are dealt out: whenever somebody begins to go through the result, from
-    the position of then on, by the rank and the size of then. The peers' last batches differ in
-    size then, and one peer may have a batch less: `kungfu_tf.elastic.fit` and `data.even` know.
-    Only map, batch and prefetch may come after it, and what comes before must be the same in each
-    pass.
+    samples, and all of them are dealt out: each pass through the result begins at the current
+    position, with the current rank and size. The peers' last batches differ in size then, and one
+    peer may have a batch less: `kungfu_tf.elastic.fit` and `data.even` know. Only map, batch and
+    prefetch may come after it, and the dataset before it must be the same in each pass.
 
     Args:
         dataset: The same on every peer.
-        remainder: What becomes of the last, incomplete round (up to size − 1 elements):
-            "drop": nobody gets it; rank 0 logs how much that is.
-            "repeat": it is filled up from the dataset's start: every element is dealt at least
+        remainder: The treatment of the last, incomplete round (up to size − 1 elements):
+            "drop": no peer gets it; rank 0 logs its length.
+            "repeat": it is filled up from the dataset's start. Every element is dealt at least
             once, and up to size − 1 of them twice.
-            "keep": ranks get what there is, and some one element more than others. `fit` and
-            Estimators make up for that; a loop of one's own needs `data.even`.
-            Is not asked where there is a position.
+            "keep": it is dealt as it is, so some ranks get one element more than others. `fit` and
+            Estimators make up for that; a loop of your own needs `data.even`.
+            A position makes it void.
         shuffle: The buffer to shuffle with first, as for `tf.data.Dataset.shuffle`: in another
             order in each pass, with a position in each epoch, and the same on all peers.
         seed: Of that order.
@@ -96,7 +95,7 @@ def shard(
 
 
 def _watch_fit() -> None:
-    """Who deals out data and then trains a plain optimizer on them is warned."""
+    """A program that deals out data and then trains a plain optimizer on them gets a warning."""
 
     activation.use(activation.KERAS)
 

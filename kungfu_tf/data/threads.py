@@ -13,8 +13,8 @@ def one_may_wait(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset; one function that waits, as a generator for a file, holds up no others.
 
     tf.data has as many threads for functions as the process has cores. A peer that stays on a
-    single core would have one: while a generator waits there, a question to the other peers, which
-    is asked on these threads too, could not even be sent. The program's own number is kept.
+    single core would have one thread. While a generator waits there, a question to the other peers,
+    which needs these threads too, could not be sent. The program's own number is kept.
     """
     is_set = dataset.options().threading.private_threadpool_size is not None
     if is_set or len(os.sched_getaffinity(0)) >= _LEAST:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from kungfu_tf import ops, peer
+from kungfu_tf.exchange import new_values
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside
 from kungfu_tf.replicas import sample_weights
 from kungfu_tf.upstream import generations
@@ -46,24 +46,25 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         grads, variables = list(grads), list(variables)
         if self.kungfu_accumulates():
             # Called for every micro step. Once per update Keras clips what has been gathered.
-            self.__dict__["_kungfu_updated"] = _averaged_variables(grads, variables)
-            grads = weighted(self._kungfu_largest(grads, variables), variables)
+            self.kungfu_state.gathered = new_values.trained(grads, variables)
+            grads = new_values.largest(self.kungfu_algorithm, grads, variables)
+            grads = weighted(grads, variables)
             return keras_apply(grads, trainable_variables)
         grads = self.kungfu_gradients(grads, variables)
-        updated = [generations.native(v) for v in _averaged_variables(grads, variables)]
+        updated = [generations.native(v) for v in new_values.trained(grads, variables)]
         self._kungfu_update(grads, updated, lambda: keras_apply(grads, trainable_variables))
 
     def kungfu_gradients(self, grads: list[Any], variables: list[Any]) -> list[Any]:
         """The algorithm's gradients; of what are not gradients but new values, the largest."""
-        if self.kungfu_is_given_exchanged():
+        if self.kungfu_state.is_given_means:
             return grads
-        grads = self._kungfu_largest(grads, variables)
+        grads = new_values.largest(self.kungfu_algorithm, grads, variables)
         theirs = self._kungfu_exchange(
-            _without_values(grads, variables),
+            new_values.left_out(grads, variables),
             [generations.native(v) for v in variables],
             self._kungfu_step(),
         )
-        return _with_values(theirs, grads, variables)
+        return new_values.put_back(theirs, grads, variables)
 
     def _kungfu_step(self) -> Any:
         """The number of updates before, as TensorFlow has it; computed where gradients gather."""
@@ -72,37 +73,20 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
     @contextlib.contextmanager
     def kungfu_exchanged(self) -> Iterator[None]:
         """Within it, `apply` is given gradients that `kungfu_gradients` has returned."""
-        self.__dict__["_kungfu_exchanged"] = True
+        self.kungfu_state.is_given_means = True
         try:
             yield
         finally:
-            del self.__dict__["_kungfu_exchanged"]
-
-    def kungfu_is_given_exchanged(self) -> bool:
-        """Whether we are within `kungfu_exchanged`."""
-        return "_kungfu_exchanged" in self.__dict__
+            self.kungfu_state.is_given_means = False
 
     def kungfu_accumulates(self) -> bool:
         """Whether several steps make one update."""
         return bool(getattr(self, "gradient_accumulation_steps", None))
 
-    def _kungfu_largest(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        """Of what are new values the largest over the peers, if these are kept equal.
-
-        Keras gathers them so, too: they are the extent of what a quantised layer has seen.
-        """
-        algorithm = self.kungfu_algorithm
-        values = [i for i, v in enumerate(variables) if _is_overwritten(v)]
-        if not values or peer.is_single_process() or not algorithm.keeps_equal:
-            return grads
-        mine, name = [grads[i] for i in values], f"{algorithm.name}/values"
-        largest = dict(zip(values, ops.group_all_reduce(mine, op="max", name=name), strict=True))
-        return [largest.get(i, g) for i, g in enumerate(grads)]
-
     def _clip_gradients(self, grads: Any) -> Any:
         if self.kungfu_accumulates():
             with sample_weights.unweighted():
-                grads = self.kungfu_gradients(list(grads), self.__dict__["_kungfu_updated"])
+                grads = self.kungfu_gradients(list(grads), self.kungfu_state.gathered)
         return super()._clip_gradients(grads)
 
     def _backend_update_step(
@@ -121,26 +105,6 @@ class Keras3WrappedInside(Keras3Copies, WrappedInside):
 
 def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
     """A step's gradients, weighed by its samples before others are added."""
-    mine = sample_weights.weighted(_without_values(grads, variables), sample_weights.current())
-    return _with_values(mine, grads, variables)
-
-
-def _is_overwritten(variable: Any) -> bool:
-    """Whether the "gradient" of `variable` is its next value (a scale of a quantised layer)."""
-    return bool(getattr(variable, "overwrite_with_gradient", False))
-
-
-def _without_values(grads: list[Any], variables: list[Any]) -> list[Any]:
-    pairs = zip(grads, variables, strict=True)
-    return [None if _is_overwritten(v) else g for g, v in pairs]
-
-
-def _with_values(grads: list[Any], given: list[Any], variables: list[Any]) -> list[Any]:
-    """`grads`, with what `_without_values` has left out of those that were given."""
-    triples = zip(grads, given, variables, strict=True)
-    return [mine if _is_overwritten(v) else g for g, mine, v in triples]
-
-
-def _averaged_variables(grads: list[Any], variables: list[Any]) -> list[Any]:
-    pairs = zip(grads, variables, strict=True)
-    return [v for g, v in pairs if g is not None and not _is_overwritten(v)]
+    mine = new_values.left_out(grads, variables)
+    mine = sample_weights.weighted(mine, sample_weights.current())
+    return new_values.put_back(mine, grads, variables)

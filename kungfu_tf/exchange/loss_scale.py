@@ -16,8 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.context import loss_scale
+from kungfu_tf import context, ops, peer
 from kungfu_tf.exchange.keras3 import Keras3Optimizer, weighted
 from kungfu_tf.replicas import sample_weights
 from kungfu_tf.upstream import generations, patches
@@ -42,7 +41,7 @@ def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None)
     grads, variables = list(grads), list(variables)
     if isinstance(inner, Keras3Optimizer) and not inner.kungfu_accumulates():
         scale = generations.native(self.dynamic_scale) if self.built else self.initial_scale
-        with loss_scale.within(scale):
+        with context.within(scale=scale):
             grads = inner.kungfu_gradients(grads, variables)
         with inner.kungfu_exchanged():
             return original(self, grads, trainable_variables)
@@ -58,7 +57,7 @@ def check_finite(original: Any, self: Any, grads: Any) -> Any:
     algorithms = generations.algorithms_of(inner)
     if not algorithms or peer.is_single_process():
         return finite
-    if isinstance(inner, Keras3Optimizer) and inner.kungfu_is_given_exchanged():
+    if isinstance(inner, Keras3Optimizer) and inner.kungfu_state.is_given_means:
         return finite
     name = f"{algorithms[0].name}/finite"
     return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)

@@ -8,7 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
+from kungfu_tf.exchange.alone_among_several import warn_if_alone
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.replicas import sample_weights
 
 
@@ -52,6 +54,7 @@ class DistributedGradientTape:
         if not isinstance(tape, tf.GradientTape):
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
         check_bucket_bytes(bucket_bytes)
+        warn_if_alone()
         self._tape = tape
         self._bucket_bytes = bucket_bytes
         self._samples = samples

@@ -19,13 +19,13 @@ class V1Optimizer(Wrapped):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[Any]:
         """TensorFlow's method; the gradients that it returns have been exchanged."""
         pairs = super().compute_gradients(*args, **kwargs)
-        self._kungfu_computed().update(v.ref() for _, v in pairs)
+        self.kungfu_state.computed.update(v.ref() for _, v in pairs)
         return self._kungfu_exchange_pairs(pairs)
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """TensorFlow's method, with the algorithm around it."""
         pairs = list(grads_and_vars)
-        computed = self._kungfu_computed()
+        computed = self.kungfu_state.computed
         others = [i for i, (_, v) in enumerate(pairs) if v.ref() not in computed]
         exchanged = self._kungfu_exchange_pairs([pairs[i] for i in others])
         for i, pair in zip(others, exchanged, strict=True):
@@ -40,8 +40,3 @@ class V1Optimizer(Wrapped):
         variables = [v for _, v in pairs]
         gradients = self._kungfu_exchange([g for g, _ in pairs], variables)
         return list(zip(gradients, variables, strict=True))
-
-    def _kungfu_computed(self) -> set[Any]:
-        """Variables whose gradients `compute_gradients` has returned and nobody has applied yet."""
-        computed: set[Any] = self.__dict__.setdefault("_kungfu_computed_variables", set())
-        return computed

@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from kungfu_tf.exchange import loss_scale
 from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.keras2 import Keras2LegacyOptimizer, Keras2Optimizer
 from kungfu_tf.exchange.keras3 import Keras3Optimizer, Keras3WrappedInside
+from kungfu_tf.exchange.state import state_of
 from kungfu_tf.exchange.v1 import V1Optimizer
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside, refuse_replicas
 from kungfu_tf.upstream import activation, generations
@@ -42,6 +44,7 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         optimizer = tf.keras.optimizers.get(optimizer)
     mixin = _mixin_for(optimizer)
     refuse_replicas()
+    warn_if_alone()
     activation.use(activation.KERAS)
     activation.use(activation.ESTIMATORS if mixin is V1Optimizer else activation.SESSIONS)
     if generations.is_wrapped(optimizer):
@@ -52,7 +55,7 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
     if inner := getattr(optimizer, "inner_optimizer", None):
         wrap(inner, make_algorithm)
         for part in generations.parts_of(inner):
-            vars(part)["_kungfu_scaled"] = True
+            state_of(part).is_scaled = True
         mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
     parts = getattr(optimizer, "optimizers", [])
     if any(getattr(part, "gradient_accumulation_steps", None) for part in parts):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
-from kungfu_tf.context import private_work, trained_variables
-from kungfu_tf.context.running_fit import current
+from kungfu_tf import context, errors, peer
+from kungfu_tf.context import trained_variables
 from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.finite import all_finite_or_none
+from kungfu_tf.exchange.state import State, state_of
 from kungfu_tf.replicas import gates, sample_weights
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn
@@ -19,9 +20,8 @@ from kungfu_tf.upstream.warn import warn
 class Wrapped(generations.Base):
     """Mixed in, before the user's class, into the class of a wrapped optimizer.
 
-    The instance and its state are the user's. What we add lies in the instance's `__dict__`, past
-    the tracking of TensorFlow and Keras: it is not saved. An optimizer that is made anew from the
-    class (`from_config`) gets an algorithm of its own.
+    The instance and its state are the user's. What we add is `kungfu_state`. An optimizer that is
+    made anew from the class (`from_config`) gets an algorithm of its own.
     """
 
     kungfu_make_algorithm: ClassVar[Callable[[], Algorithm]]
@@ -30,14 +30,19 @@ class Wrapped(generations.Base):
     @property
     def kungfu_algorithm(self) -> Algorithm:
         """What is done around the update."""
-        state = self.__dict__
-        if "_kungfu_algorithm" not in state:
+        state = self.kungfu_state
+        if state.algorithm is None:
             algorithm = type(self).kungfu_make_algorithm()
             vars(algorithm)["optimizer_variables"] = lambda: generations.shared_variables_of(self)
             vars(algorithm)["optimizer_step"] = self._kungfu_step
             vars(algorithm)["_sums_rows"] = self.kungfu_sums_rows
-            state["_kungfu_algorithm"] = algorithm
-        return cast(Algorithm, state["_kungfu_algorithm"])
+            state.algorithm = algorithm
+        return state.algorithm
+
+    @property
+    def kungfu_state(self) -> State:
+        """What is kept beside the optimizer's own state."""
+        return state_of(self)
 
     def _kungfu_step(self) -> Any:
         with tf.init_scope():  # a legacy optimizer may have to create it
@@ -46,9 +51,13 @@ class Wrapped(generations.Base):
     def _kungfu_exchange(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
     ) -> list[Any]:
-        """The algorithm's gradients in place of these."""
+        """The algorithm's gradients in place of these. Whatever the generation, all pass here.
+
+        In a TF1 graph the exchange waits behind a gate, until all peers have a batch. Where a loss
+        scale looks at what the algorithm returns, all peers find the same.
+        """
         refuse_replicas()
-        if private_work.is_private():
+        if context.current().is_private:
             return list(gradients)
         algorithm = self.kungfu_algorithm
         if type(algorithm).gradients is Algorithm.gradients:
@@ -64,16 +73,16 @@ class Wrapped(generations.Base):
         """
         algorithm = self.kungfu_algorithm
         is_own = algorithm.is_synchronous and not algorithm.keeps_equal
-        if not self.__dict__.get("_kungfu_scaled") or not is_own or peer.is_single_process():
+        if not self.kungfu_state.is_scaled or not is_own or peer.is_single_process():
             return gradients
-        return _all_finite_or_none(gradients, f"{algorithm.name}/all_finite")
+        return all_finite_or_none(gradients, f"{algorithm.name}/all_finite")
 
     def _kungfu_warn_if_unknown(self) -> None:
         """Warns, once, in a `fit` that has not found this optimizer."""
-        fit = current()
-        if fit is None or fit.is_shared or "_kungfu_is_unknown" in self.__dict__:
+        fit = context.current().fit
+        if fit is None or fit.is_shared or self.kungfu_state.has_warned:
             return
-        self.__dict__["_kungfu_is_unknown"] = True
+        self.kungfu_state.has_warned = True
         if peer.is_root():
             warn(
                 f"fit does not know that {type(fit.model).__name__} is trained by a wrapped "
@@ -87,7 +96,7 @@ class Wrapped(generations.Base):
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]
     ) -> Any:
         """Returns `update()`, which applies `gradients`, with the algorithm's part around it."""
-        if private_work.is_private():
+        if context.current().is_private:
             return update()
         algorithm = self.kungfu_algorithm
         if tf.compat.v1.executing_eagerly_outside_functions():
@@ -137,24 +146,6 @@ def refuse_replicas() -> None:
             "process, and a wrapped optimizer averages over processes: leave tf.distribute away "
             "and start one process for each device, as kungfu-run -np does"
         )
-
-
-def _all_finite_or_none(gradients: list[Any], name: str) -> list[Any]:
-    """The gradients, which are NaN if those of some peer are not all finite."""
-    given = [i for i, g in enumerate(gradients) if g is not None]
-    values = [tf.convert_to_tensor(getattr(gradients[i], "values", gradients[i])) for i in given]
-    finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in values])
-    everywhere = ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name)
-    factors = tf.where(tf.equal(everywhere, 1), 1.0, float("nan"))
-    result = list(gradients)
-    for i, value in zip(given, values, strict=True):
-        scaled = value * tf.cast(factors, value.dtype)
-        result[i] = (
-            tf.IndexedSlices(scaled, gradients[i].indices, gradients[i].dense_shape)
-            if isinstance(gradients[i], tf.IndexedSlices)
-            else scaled
-        )
-    return result
 
 
 def _operation(node: Any) -> Any:

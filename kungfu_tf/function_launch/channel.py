@@ -1,7 +1,7 @@
 """The files between the caller, its runner and their children.
 
-They have no name and mode 0600: who has not inherited them cannot open them, and nothing remains of
-them, whoever is killed. One process writes each, once:
+They have no name and mode 0600. Only processes that inherit them can use them, and nothing remains
+of them after a kill. One process writes each, once:
 
   function       caller → children   a pickled pair, see pickling.py
   results[rank]  child → caller      RETURNED and the pickled value, or RAISED and a pickled Failure

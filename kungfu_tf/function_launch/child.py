@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _failure(error: BaseException) -> Failure:
-    inside = error.__traceback__ and error.__traceback__.tb_next  # what is outside is ours
+    inside = error.__traceback__ and error.__traceback__.tb_next  # the outer frame is ours
     lines = traceback.format_exception(type(error), error, inside)
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
     return Failure(summary, "".join(lines), pickling.dump_exception(error))

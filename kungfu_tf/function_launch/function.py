@@ -28,14 +28,14 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
     """Runs `fn(rank)` in `np` new processes of this machine, which are the peers of a job.
 
     For notebooks, and scripts that are not started by `kungfu-run`. The processes have what
-    `kungfu-run -np <np>` gives its own: ranks, ports, a secret, one GPU each. What they print
-    appears here, line by line, with the rank before it. They are new interpreters, in which nothing
-    is imported yet, and end with this process, however it ends.
+    `kungfu-run -np <np>` gives its own: ranks, ports, a secret, one GPU each. Their output appears
+    here, line by line, with the rank before it. They are new interpreters, in which nothing is
+    imported yet, and end with this process, however it ends.
 
-    `fn` may be a lambda or a closure, or be defined in a notebook or in the program itself, which
-    is not run again: no `if __name__ == "__main__"` is needed. It travels with all that it uses, by
-    cloudpickle, so let it import or build by itself what is large or belongs to one process. What
-    is defined in a module is imported from there.
+    `fn` may be a lambda or a closure, or be defined in a notebook or in the program itself. The
+    program is not run again: no `if __name__ == "__main__"` is needed. It travels with all that it
+    uses, by cloudpickle. So `fn` itself should import or build large objects, and those that belong
+    to one process. Objects defined in a module are imported from there.
 
     The first process that fails ends the others. KeyboardInterrupt (in a notebook: interrupt the
     kernel) ends all: they have KUNGFU_GRACE seconds to clean up; a second one ends them at once.
@@ -46,18 +46,18 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
         timeout: Seconds for the whole; None: as long as it takes.
 
     Returns:
-        What `fn` returned, by rank.
+        The results of `fn`, by rank.
 
     Raises:
         PeerFailedError: `fn` raised, or a process exited or was killed. The message names rank and
             host and has the traceback from there; `__cause__` is the exception of `fn`, if it can
             be pickled.
         DeadlineExceededError: The processes did not end within `timeout`.
-        InvalidArgumentError: `fn` cannot be pickled. (If what it returned cannot, this is the cause
-            of a PeerFailedError.)
+        InvalidArgumentError: If `fn` cannot be pickled. If its result cannot, this is the cause of
+            a PeerFailedError.
         FailedPreconditionError: This process is a peer itself, or the job cannot be started.
         ResourceExhaustedError: There are not enough descriptors for so many processes.
-        TypeError, ValueError: An argument is not what it should be.
+        TypeError, ValueError: If an argument is invalid.
 
     Example:
 
@@ -72,7 +72,7 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
     """
     np = _checked(fn, np, timeout)
     seconds = math.inf if timeout is None else float(timeout)
-    # A request to end is followed by two stronger ones; what processes left behind is ended last.
+    # Two stronger requests follow a request to end; processes that were left behind are ended last.
     grace = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
     with channel.opened(np) as files:
         channel.write(files.function, pickling.dump_function(fn))
@@ -133,7 +133,7 @@ def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome
 
 
 def _result(files: Channel, outcome: Outcome) -> Any:
-    """What `fn` has returned in a process that ended with code 0."""
+    """The result of `fn` in a process that ended with code 0."""
     record = channel.read(files.results[outcome.rank])
     if record is None or record[:1] != channel.RETURNED:
         raise _failed(files, outcome)

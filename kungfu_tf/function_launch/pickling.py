@@ -1,4 +1,4 @@
-"""What travels between the caller and its children, and what cannot."""
+"""The pickles between the caller and its children."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kungfu_tf.function_launch import wrapping
 
 
 def dump_function(fn: Callable[[int], Any]) -> bytes:
-    """`fn`, and the sources of what was typed into a notebook, which tracebacks are to show.
+    """Pickles `fn`, and the sources of notebook cells, for tracebacks.
 
     Raises:
-        InvalidArgumentError: It cannot be pickled, because of what the message names.
+        InvalidArgumentError: If it cannot be pickled; the message names the reason.
         ModuleNotFoundError: There is no cloudpickle.
     """
     importlib.import_module("cloudpickle")
@@ -28,12 +28,12 @@ def dump_function(fn: Callable[[int], Any]) -> bytes:
     except Exception as error:
         raise errors.InvalidArgumentError(
             f"launch: {name_of(fn)} cannot be sent to other processes: {_culprits(fn) or error}. "
-            "Let the function make or open by itself what belongs to one process"
+            "Let the function itself make or open objects that belong to one process"
         ) from error
 
 
 def load_function(record: memoryview) -> Callable[[int], Any]:
-    """What `dump_function` has made."""
+    """The result of `dump_function`."""
     typed, fn = pickle.loads(record)
     linecache.cache.update(typed)
     function: Callable[[int], Any] = fn
@@ -41,7 +41,7 @@ def load_function(record: memoryview) -> Callable[[int], Any]:
 
 
 def dump_result(value: Any, fn: Callable[[int], Any]) -> bytes:
-    """What `fn` has returned.
+    """The result of `fn`.
 
     Raises:
         InvalidArgumentError: It cannot be pickled.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from kungfu_tf import errors
 
-# The interpreter's path becomes that of its starter before anything is imported, ours included: the
-# starter may have extended it, and a module of a child must be the module of the same name there.
+# The interpreter takes over its starter's path before it imports anything, ours included. The
+# starter may have extended it, and modules of one name must be the same in both.
 _START = """\
 import sys
 arguments, sys.path[:] = sys.argv[1].split(), sys.argv[2:]

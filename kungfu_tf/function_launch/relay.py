@@ -19,19 +19,20 @@ _LONGEST_WAIT = 3600.0  # that the system's call can count
 class Relay:
     """A runner that has been started. Used by the caller's thread only.
 
-    What the children print goes to `sys.stdout` and `sys.stderr` as they are at that moment: in a
-    notebook they are objects, of the cell that runs in this thread, and no files.
+    The children's output goes to the current `sys.stdout` and `sys.stderr`. In a notebook these are
+    no files, but objects of the cell that runs in this thread.
 
     Args:
         command: The runner's.
-        descriptors: What it inherits.
+        descriptors: The descriptors that it inherits.
         grace: Seconds within which it ends its children when it is asked to.
     """
 
     def __init__(self, command: Sequence[str], descriptors: Sequence[int], *, grace: float) -> None:
         self._grace = grace
         self._discards = False
-        # A session of its own: what a terminal or a notebook sends to a group comes by us, once.
+        # A session of its own: signals of a terminal or a notebook to a group reach it only once,
+        # from us.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -42,7 +43,7 @@ class Relay:
         )
         assert self._process.stdout is not None and self._process.stderr is not None
         self._streams = {self._process.stdout: "stdout", self._process.stderr: "stderr"}
-        self._begun = dict.fromkeys(self._streams, b"")  # what there is of the next line
+        self._begun = dict.fromkeys(self._streams, b"")  # the incomplete last line
 
     def run(self, deadline: float) -> bool:
         """Hands on output until the runner has ended; False: it had to be killed at `deadline`.
@@ -74,7 +75,7 @@ class Relay:
                 return
             except KeyboardInterrupt:
                 continue
-            except Exception:  # whoever reads our output has gone; the first error is what counts
+            except Exception:  # the reader of our output has gone; the first error counts
                 self._discards = True
 
     def _until_the_end(self, deadline: float) -> bool:
@@ -94,7 +95,7 @@ class Relay:
         return True
 
     def _read(self, pipe: IO[bytes]) -> bool:
-        """Whole lines, so that those of the two streams do not mix; False: there are no more."""
+        """Relays whole lines, so that the two streams do not mix; False: there are no more."""
         data = os.read(pipe.fileno(), _READ_SIZE)
         lines, newline, self._begun[pipe] = (self._begun[pipe] + data).rpartition(b"\n")
         if not data:

@@ -1,4 +1,4 @@
-"""What the runner tells the caller when the job has ended."""
+"""The runner's report to the caller when the job has ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Wrapped optimizers, and models that train by one, on their way to other processes.
 
-Keras pickles by saving, and what it saves is of the plain optimizer. A function that `launch` sends
-means the wrapped one: it travels as the plain one, and is wrapped again where it arrives.
+Keras pickles by saving, and it saves the plain optimizer. A function that `launch` sends means the
+wrapped one: it travels as the plain one, and is wrapped again where it arrives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kungfu_tf.upstream import generations
 
 
 def reduced(value: Any) -> Any:
-    """What a pickler is to write for `value`; NotImplemented: what it always does.
+    """The reduced value for a pickler; NotImplemented: the usual one.
 
     Raises:
         TypeError: If wrapping would be lost on the way.

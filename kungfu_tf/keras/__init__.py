@@ -1,1 +1,1 @@
-"""The frontend of Keras: what `fit` does on several peers."""
+"""The frontend of Keras: `fit` on several peers."""

@@ -1,14 +1,24 @@
-"""What is patched in Keras, once an optimizer is wrapped or a callback of ours is made.
+"""The patches of Keras, installed once an optimizer is wrapped or a callback of ours is made.
 
-For a model that is trained without us, and in a process that is alone, all do what they did. What
-is public leads to what is private: a method is patched in the class of `keras.Model` that defines
-it, whatever that is called.
+For a model that is trained without us, and in a single process, they work as before. Public names
+lead to private ones: a method is patched in the class of `keras.Model` that defines it, of any
+name.
 """
 
 from __future__ import annotations
 
 from kungfu_tf import peer
-from kungfu_tf.keras.fit import compilation, loss_means, misuse_warnings, progress_bar, run
+from kungfu_tf.keras.fit import (
+    compilation,
+    epoch_iterators,
+    evaluation,
+    loss_means,
+    misuse_warnings,
+    progress_bar,
+    run,
+)
+from kungfu_tf.keras.fit.first_epoch import first_epoch_and_step
+from kungfu_tf.keras.fit.metric_results import results
 from kungfu_tf.keras.fit.on_batch import train_on_batch
 from kungfu_tf.upstream import generations, patches
 from kungfu_tf.upstream.patches import Owner, Patch, class_used_by, defining
@@ -18,7 +28,7 @@ def install() -> None:
     """Patches the Keras packages that are imported, once.
 
     Raises:
-        UnsupportedVersionError: One of them lacks what is needed.
+        UnsupportedVersionError: If one of them lacks a needed name.
     """
     for package in generations.packages():
         table = KERAS_3 if package.generation == 3 else KERAS_2
@@ -47,8 +57,8 @@ _NUMBER_OF_STEPS = "the progress bar shows the number of steps of each epoch"
 _BOTH = (
     Patch(_MODEL, "fit", run.fit, "training on all peers"),
     Patch(_MODEL, "train_on_batch", train_on_batch, "all peers begin with equal variables"),
-    Patch(_MODEL, "evaluate", run.evaluate, "validation of the peers' average"),
-    Patch(_MODEL, "predict", run.predict, "a callback may predict on one peer"),
+    Patch(_MODEL, "evaluate", evaluation.evaluate, "validation of the peers' average"),
+    Patch(_MODEL, "predict", evaluation.predict, "a callback may predict on one peer"),
     Patch(_PROGRESS, "on_epoch_begin", progress_bar.begin_epoch, _NUMBER_OF_STEPS, is_needed=False),
     Patch(_PROGRESS, "_finalize_progbar", progress_bar.finish, _NUMBER_OF_STEPS, is_needed=False),
 )
@@ -58,9 +68,9 @@ KERAS_3 = (
     Patch(_MODEL, "_flatten_layers", None, "moving statistics are averaged"),
     Patch(_OPTIMIZER, "_clip_gradients", None, "gathered gradients are exchanged at each update"),
     Patch(_OPTIMIZER, "_backend_update_step", None, "algorithms work around an update"),
-    Patch(_MODEL, "_get_metrics_result_or_logs", run.results, _METRICS),
+    Patch(_MODEL, "_get_metrics_result_or_logs", results, _METRICS),
     Patch(_MEAN, "update_state", loss_means.update_mean, "a batch's loss counts by its samples"),
-    Patch(_ITERATOR, "__init__", run.make_epoch_iterator, "as many steps on all peers"),
+    Patch(_ITERATOR, "__init__", epoch_iterators.make_epoch_iterator, "as many steps on all peers"),
     Patch(_MODEL, "compile", compilation.compile_model, _NO_XLA, is_needed=False),
     Patch(
         *(_MODEL, "compile_from_config", compilation.compile_from_config, _NO_XLA), is_needed=False
@@ -77,13 +87,13 @@ KERAS_3 = (
 
 KERAS_2 = (
     *_BOTH,
-    Patch(_MODEL, "_validate_and_get_metrics_result", run.results, _METRICS),
+    Patch(_MODEL, "_validate_and_get_metrics_result", results, _METRICS),
     Patch(
-        *(_MODEL, "_maybe_load_initial_counters_from_ckpt", run.first_epoch_and_step),
+        *(_MODEL, "_maybe_load_initial_counters_from_ckpt", first_epoch_and_step),
         "all peers begin at the step of rank 0's backup",
     ),
     Patch(
-        *(_HANDLER, "_configure_dataset_and_inferred_steps", run.configure_dataset),
+        *(_HANDLER, "_configure_dataset_and_inferred_steps", epoch_iterators.configure_dataset),
         "as many steps on all peers",
     ),
     Patch(

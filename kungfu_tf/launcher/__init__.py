@@ -5,15 +5,15 @@ No TensorFlow; of the core it only asks what may be set (`native/environment.py`
 A room knows only the rooms below it:
 
 command     the commands, and the event loop of a runner
-deciding    who takes part, and what each host does for it: the first host's runner decides for all
-document    the cluster document, by which others say how many peers a job is to have
-output      what the peers print, and what is said of their end
+deciding    which peers take part: the first host's runner decides, and each host carries it out
+document    the cluster document, by which others ask for a number of peers
+output      the output of the peers, and messages about their end
 processes   the peers as processes: their environment, their start, their end
 placing     which hosts, ports, GPUs and cores the peers get
-channels    sockets and their protocols, secrets of a job, signals: how its parts hear of each other
+channels    sockets and their protocols, secrets of a job, signals: how its parts communicate
 options     the command line, and the secrets that a user gives
 
-A peer that is no more has one of four words:
+A peer that has ended, or will end, has one of four words:
 
 finished    its program ended in order, with exit code 0
 failed      it ended otherwise, or was silent for too long

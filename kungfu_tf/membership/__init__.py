@@ -1,1 +1,1 @@
-"""Peers come, go and fail: how many there should be, and what they have in common then."""
+"""Peers come, go and fail: their wanted number, and their common state after a change."""

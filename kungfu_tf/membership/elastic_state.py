@@ -8,19 +8,18 @@ import numpy as np
 from tensorflow.python.eager import context as eager
 
 from kungfu_tf import ops, peer
-from kungfu_tf.membership.progress import change_cluster
 
 
 class ElasticState:
     """How far a training is, on all peers alike, and whether it has ended.
 
     Args:
-        max_progress: Where it ends; None: nowhere.
-        progress: Where it begins, as a checkpoint has it; or `kungfu_tf.init_progress`, where all
-            peers are started anew for another number of them.
+        max_progress: The progress at which the training ends; None: it does not end.
+        progress: The progress at which it begins: that of a checkpoint, or
+            `kungfu_tf.init_progress`, if all peers are started anew when their number changes.
 
     Attributes:
-        progress: How much is done, in what the program counts: steps, or samples.
+        progress: The progress so far, in a unit of the program's own: steps, or samples.
         max_progress: As given.
 
     Raises:
@@ -43,7 +42,7 @@ class ElasticState:
             raise ValueError(f"progress is not negative, as {progress} or {max_progress}")
         self.progress = progress
         self.max_progress = max_progress
-        self._epoch: int | None = None  # in which all know the progress
+        self._membership: int | None = None  # its version, in which all know the progress
         self._stop_reason: str | None = None
         self._look()
 
@@ -51,17 +50,17 @@ class ElasticState:
         """Begins a step. A newcomer waits here until it is taken in.
 
         Returns:
-            Whether the peers are others than in the last step, or this is the first one: then all
-            get rank 0's progress, and must get its variables from the program.
+            Whether the peers have changed since the last step, or this is the first one. Then all
+            get rank 0's progress, and the program must give them rank 0's variables.
 
         Raises:
             tf.errors.OpError: As any operation of `kungfu_tf.ops`.
         """
         if peer.launched() and peer.joining():
             peer.resize()
-        if self._epoch == peer.epoch() or peer.detached():
+        if self._membership == peer.membership_version() or peer.detached():
             return False
-        self._epoch = peer.epoch()
+        self._membership = peer.membership_version()
         if not peer.is_single_process():
             with eager.eager_mode():
                 mine = np.array(self.progress, np.int64)
@@ -69,9 +68,9 @@ class ElasticState:
         return True
 
     def end(self, progress: int = 1) -> None:
-        """Ends a step: all peers go over to others, if others are to take part.
+        """Ends a step: all peers change over, if the list of peers is to change.
 
-        Where the program has gone over within the step, newcomers are waiting for the next one.
+        If the program has changed over within the step, newcomers wait for the next one.
 
         Args:
             progress: How much the step did.
@@ -81,8 +80,8 @@ class ElasticState:
         """
         self.progress += progress
         self._look()
-        if not self.stopped() and peer.launched() and self._epoch == peer.epoch():
-            change_cluster(self.progress)
+        if not self.stopped() and peer.launched() and self._membership == peer.membership_version():
+            peer.resize(progress=self.progress)
             self._look()
 
     def stopped(self) -> bool:
@@ -106,7 +105,7 @@ class ElasticContext:
     An error leaves it as it is.
 
     Args:
-        state: Of the training.
+        state: The state of the training.
         progress: How much the step does.
 
     Example:

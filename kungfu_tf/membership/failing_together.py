@@ -1,8 +1,8 @@
 """Peers that an error has left at different places in a program come together again.
 
 Operations are numbered by name, so a peer whose step ended early would for ever be one behind. When
-a `fit` ends with an error the epoch is interrupted: the others leave theirs with the same error,
-at once, and the next `fit` is in a new epoch, whose numbers start at 0 on all peers.
+a `fit` ends with an error it interrupts the epoch: the other peers leave theirs at once with the
+same error. The next `fit` is in a new epoch, whose numbers start at 0 on all peers.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kungfu_tf.upstream.plain_message import plain_message
 T = TypeVar("T")
 
 _LONGEST_REASON = 300
-# Of what TensorFlow says all that is indented tells where, as these lines do.
+# Indented lines of TensorFlow's messages, and these, tell the place of an error.
 _WHERE = re.compile(
     r"\s|Graph execution error:|Detected at node|Traceback |<stack traces|Function call stack|$"
 )
-# What pybind11 makes of a Ctrl-C that comes while TensorFlow makes an error of what failed.
+# pybind11's text for a Ctrl-C that comes while TensorFlow turns a failure into an error.
 _REPLACED = "REPLACED BY KeyboardInterrupt"
 
 
 class LeaveTogether(BaseException):
-    """Leaves `together` on all peers at the same place: nobody has to be told."""
+    """Leaves `together` on all peers at the same place, so no peer has to be told."""
 
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Nobody is left alone in it: an error that leaves it on one peer ends it on all."""
+    """An error that leaves it on one peer ends it on all."""
     try:
         yield
     except LeaveTogether:
@@ -47,14 +47,14 @@ def together() -> Iterator[None]:
 
 
 def announce_failure(what: str, error: BaseException) -> None:
-    """Tells the others that this peer leaves what all do together, and why."""
+    """Tells the other peers that this one leaves their common work, and why."""
     with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
         peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
         peer.begin_epoch()
 
 
 def enter_new_epoch(first: Callable[[], T]) -> T:
-    """Calls what all peers do first, in an epoch that nobody has interrupted."""
+    """Calls the first common step of all peers, in an epoch that was not interrupted."""
     while True:
         if peer.interrupted():
             peer.begin_epoch()

@@ -1,4 +1,4 @@
-"""How many peers there should be, by how far a training is."""
+"""The wanted number of peers at each step of a training."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class SizePlan:
-    """Says when the number becomes another one, and what it is wherever a training begins.
+    """Says when the wanted number changes, and what it is at the beginning of a training.
 
     Args:
-        size_at: How many peers there should be when so many steps have been made; or a schedule.
+        size_at: A function from the number of steps made to the wanted number; or a schedule.
 
     Raises:
         ValueError: If the schedule cannot be understood: where, and why.
@@ -31,14 +31,14 @@ class SizePlan:
     def begin(self) -> None:
         """A training begins to follow it.
 
-        Where all peers were started anew, the first training of the program has followed it before:
-        there are as many peers as were asked for last, perhaps from outside.
+        If all peers were started anew, the first training of the program has followed the plan
+        before. Then the number of peers is the one that was asked for last, perhaps from outside.
         """
         self._wanted = None
         self._goes_on = ordinals.size_plans.take() == 0 and config.RESTARTS.get() > 0
 
     def due(self, step: int) -> int | None:
-        """How many should be asked for when so many steps have been made; None: that was before.
+        """Returns the number to ask for after so many steps; None: nothing new is due.
 
         On all peers alike.
         """
@@ -54,9 +54,9 @@ class SizePlan:
         return self._wanted
 
     def ask(self, step: int) -> None:
-        """Asks for what is due. All peers call it, and rank 0 asks.
+        """Asks for the number that is due. All peers call it, and rank 0 asks.
 
-        Rank 0 is no newcomer: what is due first, nobody has asked for before in its training.
+        Rank 0 is no newcomer: the first number of its training has not been asked for before.
 
         Raises:
             KungfuError: As from `kungfu_tf.propose_new_size`, on rank 0.
@@ -67,6 +67,6 @@ class SizePlan:
 
 
 def warn_that_peers_stay(who: str) -> None:
-    """Of a class that would ask for other numbers, in a job that has one. Rank 0 says it."""
+    """Warns that a class cannot change the number of peers in this job. Rank 0 says it."""
     if peer.rank() == 0:
         warn(f"{who}: the peers of this job do not change; kungfu-run -w does that")

@@ -1,1 +1,1 @@
-"""What is measured, and how it is shown: statistics, Prometheus, TensorBoard."""
+"""Measurements, and their display: statistics, Prometheus, TensorBoard."""

@@ -1,4 +1,4 @@
-"""Where a peer answers Prometheus."""
+"""The endpoint at which a peer answers Prometheus."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ class _Server6(_Server):
 
 
 class _Asked(io.RawIOBase):
-    """What comes by a connection until its seconds are over: then reading is a TimeoutError.
+    """Reads a connection until its seconds are over: then reading raises TimeoutError.
 
-    The connection's own timeout is that of each read: who sends a byte now and then keeps it open.
+    The connection's own timeout holds for each read: a client that sends single bytes would keep it
+    open.
     """
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
@@ -101,16 +102,16 @@ class _Handler(wsgiref.simple_server.WSGIRequestHandler):
 
 
 class Endpoint:
-    """Serves what is measured, while it is open.
+    """Serves the measurements, while it is open.
 
     Args:
         port: As for `Monitor`, like the rest.
-        address: Where to listen.
-        token: What who asks must send.
+        address: The address to listen on.
+        token: The token that requests must carry.
         latencies: Whether each answer has the peers' latencies, measured then.
 
     Raises:
-        InvalidArgumentError: If the port is none, or others than this host can ask, and there is no
+        InvalidArgumentError: If the port is not valid, or other hosts can ask and there is no
             token.
     """
 
@@ -137,7 +138,7 @@ class Endpoint:
 
     @property
     def port(self) -> int | None:
-        """Where it listens; None if it is closed."""
+        """The address on which it listens; None if it is closed."""
         return self._server.server_port if self._server else None
 
     def open(self) -> None:
@@ -173,7 +174,7 @@ class Endpoint:
         self._server = self._thread = None
 
     def steps(self, steps: int, seconds: float, metrics: dict[str, float]) -> None:
-        """Adds steps, and what the optimizers have measured in them."""
+        """Adds steps, and the optimizers' measurements in them."""
         with self._lock:
             self._steps += steps
             self._seconds += seconds
@@ -183,7 +184,7 @@ class Endpoint:
         return f"[{self._address}]" if ":" in self._address else self._address
 
     def _listen(self, app: Callable[..., Any]) -> Any:
-        """On this peer's port; if who had its local rank before still has that, on the next."""
+        """Listens on this peer's port, or on the next if a former peer still has that one."""
         port = mine = self._wanted + peer.local_rank() if self._wanted else 0
         if mine > _LAST_PORT:
             raise errors.InvalidArgumentError(
@@ -220,7 +221,7 @@ class Endpoint:
         return answer
 
     def _families(self) -> Iterator[Any]:
-        """What Prometheus is told, read when it asks."""
+        """The metrics for Prometheus, read when it asks."""
         core = importlib.import_module("prometheus_client.core")
 
         def gauge(name: str, meaning: str, value: float) -> Any:
@@ -242,14 +243,20 @@ class Endpoint:
             sum_value=latencies.seconds,
         )
         yield core.CounterMetricFamily(
-            "kungfu_collective_bytes", "what this peer gave to collectives", value=latencies.bytes
+            "kungfu_collective_bytes",
+            "the bytes of this peer in collectives",
+            value=latencies.bytes,
         )
         with self._lock:
             steps, seconds, metrics = self._steps, self._seconds, dict(self._metrics)
         yield core.SummaryMetricFamily(
             "kungfu_step_seconds", "how long steps took", count_value=steps, sum_value=seconds
         )
-        yield gauge("kungfu_epoch", "how often the cluster has changed", peer.epoch())
+        yield gauge(
+            "kungfu_membership_version",
+            "the version of the list of peers",
+            peer.membership_version(),
+        )
         yield gauge("kungfu_size", "the number of peers", peer.size())
         yield gauge("kungfu_rank", "the rank of this peer", peer.rank())
         for name, value in metrics.items():
@@ -257,13 +264,13 @@ class Endpoint:
 
 
 class _Collector:
-    """What a registry wants."""
+    """The interface that a registry calls."""
 
     def __init__(self, collect: Callable[[], Iterator[Any]]) -> None:
         self.collect = collect
 
     def describe(self) -> list[Any]:
-        """Nothing: what there is, is known when somebody asks."""
+        """Nothing: the metrics are known only at a request."""
         return []
 
 
@@ -283,7 +290,7 @@ def _traffic_families(core: Any) -> Iterator[Any]:
 
 def _strategy_families(core: Any) -> Iterator[Any]:
     of_bytes = core.CounterMetricFamily(
-        "kungfu_strategy_bytes", "what monitored operations moved", labels=["strategy"]
+        "kungfu_strategy_bytes", "the bytes of monitored operations", labels=["strategy"]
     )
     of_seconds = core.CounterMetricFamily(
         "kungfu_strategy_seconds", "how long there were monitored operations", labels=["strategy"]
@@ -307,8 +314,8 @@ def _latency_family(core: Any) -> Any:
 
 
 def seconds_by_rank() -> list[float]:
-    """How long each peer takes to answer: 0 for this one, infinity for who did not in a second."""
-    with eager.eager_mode():  # also within a session's hook, and where somebody asks
+    """The seconds until each peer answers: 0 for this one, infinity after more than a second."""
+    with eager.eager_mode():  # also within a session's hook, and in the thread of a request
         seconds: list[float] = ops.get_peer_latencies(timeout=_LATENCY_SECONDS).numpy().tolist()
     return seconds
 

@@ -1,4 +1,4 @@
-"""What the core has measured, through kungfu_monitor.h. No TensorFlow."""
+"""The core's measurements, through kungfu_monitor.h. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Traffic(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """Of all operations that this peer has completed.
+    """The times of all operations that this peer has completed.
 
     Attributes:
         counts: How many took at most so many seconds, and longer than the bound before; the last
             bound is infinity.
-        seconds: That all have taken together.
+        seconds: The sum over all operations.
         bytes: That this peer gave to them.
     """
 
@@ -64,13 +64,13 @@ class Latencies(NamedTuple):
 
 
 class Throughput(NamedTuple):
-    """Of the monitored operations under one strategy; in bytes per second what is no total.
+    """The monitored operations under one strategy; rates are in bytes per second.
 
     Attributes:
         bytes: That this peer gave to them.
         seconds: In which there was one.
         newest: In the last window that had some.
-        best: Of all windows with these peers, and this tree.
+        best: The highest of all windows with these peers, and this tree.
     """
 
     bytes: int
@@ -124,7 +124,7 @@ def throughputs() -> dict[str, Throughput]:
 
 
 def moved() -> Moved:
-    """Since the start, whatever the strategy."""
+    """Since the start, with any strategy."""
     of_all = throughputs().values()
     return Moved(sum(one.bytes for one in of_all), sum(one.seconds for one in of_all))
 

@@ -1,4 +1,4 @@
-"""What is measured while a model trains, for TensorBoard and Prometheus."""
+"""Measurements while a model trains, for TensorBoard and Prometheus."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOTHING = measurements.Throughput(0, 0.0, 0.0, 0.0)
 
 
 class Monitor:
-    """Shows what is measured while a loop of your own trains.
+    """Shows measurements while a loop of your own trains.
 
     `kungfu_tf.callbacks.MonitorCallback` and `kungfu_tf.hooks.MonitorHook` are made of it. Of each
-    step it takes, as long as there is a value:
+    step it shows, if there is a value:
 
         noise_scale, gradient_variance    with the optimizer that measures it, the same on all peers
 
@@ -49,26 +49,26 @@ class Monitor:
         kungfu_step_seconds                                 a summary of the steps' times
         kungfu_collective_seconds                           a histogram of the collectives' times
         kungfu_collective_bytes_total                       what this peer gave to them
-        kungfu_epoch, kungfu_size, kungfu_rank
+        kungfu_membership_version, kungfu_size, kungfu_rank
         kungfu_noise_scale, kungfu_gradient_variance        as above
 
     An optimizer's values cost reading a number after each step, which then has to be complete.
 
     Args:
-        optimizer: What trains, if it is wrapped: whose values are shown.
-        log_dir: Where TensorBoard looks; each peer writes into a folder of its own in it, `rank2`.
-            Where peers come and go, ranks do, too: there it is `rank2-<uid>`, by the rank at
-            opening and `kungfu_tf.uid()` in hexadecimal. Needs TensorBoard.
-        port: Where the first peer of this host listens; the others take the next ones, by local
-            rank. Where peers come and go, one passes over a port that another still has. 0: any.
-            Needs `pip install kungfu_tf[monitor]`.
-        address: Where to listen, default on this host only.
-        token: Who asks must send it: `Authorization: Bearer <token>`. Default:
-            KUNGFU_MONITOR_TOKEN, which is not shown to other users as arguments are. It must be
-            there if others than this host can ask.
-        latencies: Whether each peer is asked how long it takes to answer, as
-            `ops.get_peer_latencies` does, at each interval's end and each time that Prometheus
-            asks. It costs a few small messages, and a connection to every peer.
+        optimizer: A wrapped optimizer, whose values are shown; None: no such values.
+        log_dir: A folder for TensorBoard; each peer writes into a folder of its own in it, `rank2`.
+            If peers come and go, so do ranks: then it is `rank2-<uid>`, by the rank at opening and
+            `kungfu_tf.uid()` in hexadecimal. Needs TensorBoard.
+        port: The port of the first peer of this host; the others take the next ones, by local rank.
+            If peers come and go, a peer passes over a port that another still has. 0: any. Needs
+            `pip install kungfu_tf[monitor]`.
+        address: The address to listen on, by default on this host only.
+        token: Requests must carry it: `Authorization: Bearer <token>`. Default:
+            KUNGFU_MONITOR_TOKEN, which is not shown to other users as arguments are. It is needed
+            if other hosts can ask.
+        latencies: Whether to measure the latency of each peer, as `ops.get_peer_latencies` does, at
+            each interval's end and at each request of Prometheus. It costs a few small messages,
+            and a connection to every peer.
 
     Attributes:
         steps: How many were made, which is where TensorBoard shows what comes next.
@@ -114,11 +114,11 @@ class Monitor:
 
     @property
     def port(self) -> int | None:
-        """Where this peer answers Prometheus, while the monitor is open."""
+        """The address at which this peer answers Prometheus, while the monitor is open."""
         return self._endpoint.port if self._endpoint else None
 
     def open(self) -> None:
-        """Opens what it shows things by, and begins an interval.
+        """Opens its outputs, and begins an interval.
 
         Raises:
             LibraryError: If TensorBoard or prometheus-client is missing and needed.
@@ -150,7 +150,7 @@ class Monitor:
                 "a monitor's log_dir needs TensorBoard: pip install tensorboard"
             )
         name = f"rank{peer.rank()}"
-        if peer.elastic():  # who had this rank before may write on
+        if peer.elastic():  # the former peer of this rank may still write
             name += f"-{peer.uid():016x}"
         directory = os.path.join(os.fspath(self._log_dir), name)  # gs://…, too
         with eager.eager_mode():
@@ -176,10 +176,10 @@ class Monitor:
         Args:
             steps: How many.
             seconds: How long they took.
-            measured: What the optimizers have measured in them, NaN where there is nothing.
+            measured: The optimizers' measurements in them, NaN where there is none.
 
         Returns:
-            What there is.
+            The values that are not NaN.
         """
         self.steps += steps
         self._in_interval += steps
@@ -191,12 +191,12 @@ class Monitor:
         return values
 
     def begin_interval(self) -> None:
-        """Forgets the steps since the last interval, or what else was."""
+        """Begins an interval: forgets the steps before."""
         self._in_interval, self._seconds = 0, 0.0
         self._moved = measurements.throughputs()
 
     def end_interval(self) -> dict[str, float]:
-        """Shows what is measured of an interval; the next one begins.
+        """Shows the measurements of an interval; the next one begins.
 
         Returns:
             The values by their names.
@@ -215,7 +215,7 @@ class Monitor:
         return values
 
     def _throughputs(self) -> dict[str, float]:
-        """Of this interval: the windows of `calc_stats` are somebody else's."""
+        """The throughput of this interval: the windows of `calc_stats` belong to its callers."""
         found = {}
         for name, now in measurements.throughputs().items():
             before = self._moved.get(name, _NOTHING)
@@ -232,5 +232,5 @@ class Monitor:
 
 
 def values_of(algorithms: Iterable[Any]) -> dict[str, float]:
-    """What these have measured in the newest step, NaN where there is nothing. Eager."""
+    """Returns the measurements of the newest step, NaN where there is none. Eager."""
     return {k: float(v.numpy()) for a in algorithms for k, v in a.metrics.items()}

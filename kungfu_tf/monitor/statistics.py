@@ -1,7 +1,7 @@
 """How fast the peers exchange, and whether something has become slower.
 
-What is measured is `kungfu_tf.ops.monitored_all_reduce` and optimizers with `monitor=True`, for
-each strategy along which data travel.
+The measurements are of `kungfu_tf.ops.monitored_all_reduce` and of optimizers with `monitor=True`,
+for each strategy along which data travel.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def calc_stats() -> float:
     """Returns the throughput of the strategy in use since this was called last.
 
     Returns:
-        Bytes per second: what this peer gave to monitored operations, by the time in which there
-        were any. If there was none since then: that of the last time when there was; 0 before the
-        first.
+        Bytes per second: the bytes of this peer in monitored operations, divided by the time in
+        which there were any. If there was none since the last call, the last known throughput; 0
+        before the first.
 
     Example:
 
@@ -50,8 +50,8 @@ def print_strategy_stats() -> None:
 def check_interference(*, threshold: float = 0.8) -> bool:
     """Tells whether most peers see the strategy in use move less than it could.
 
-    A peer does if what the last `calc_stats` has found is less than `threshold` times the best that
-    it ever has with these peers. All peers must call it, and get the same answer.
+    A peer does if the result of the last `calc_stats` is less than `threshold` times the best one
+    with these peers. All peers must call it, and get the same answer.
 
     Args:
         threshold: Between 0 and 1.

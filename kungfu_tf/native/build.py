@@ -40,7 +40,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class TensorFlow:
-    """What must be known of a TensorFlow to compile for it."""
+    """The properties of a TensorFlow that are needed to compile for it."""
 
     version: str
     compile_flags: list[str]
@@ -49,7 +49,7 @@ class TensorFlow:
 
 @dataclass(frozen=True)
 class Marker:
-    """What an op library says about itself."""
+    """The description that an op library has of itself."""
 
     tensorflow: str
     key: str
@@ -78,7 +78,7 @@ def library_name(tensorflow_version: str) -> str:
 
 
 def read_marker(library: Path) -> Marker | None:
-    """What `library` was built for, without loading it; None if it does not say."""
+    """The TensorFlow that `library` was built for, without loading it; None if it does not say."""
     try:
         with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             found = MARKER.search(data)
@@ -121,11 +121,11 @@ def build_op_library(
     """Makes the op library in `output_dir`, unless one of the same sources and flags is there.
 
     Args:
-        output_dir: Where it goes.
+        output_dir: The folder for it.
         python: The interpreter whose TensorFlow it is for.
         core_dir: The directory of libkungfu.so.1, which it is linked to.
         source_dir: The directory of `ops/`.
-        tensorflow: What it is for, if known; then `python` is not asked.
+        tensorflow: The TensorFlow that it is for, if known; then `python` is not asked.
         compiler: A command; default CXX, then the first of g++, c++, clang++.
         timeout: Seconds for all of it.
 
@@ -163,12 +163,12 @@ def cached_op_library(
         cache_dir: Made if missing, for its owner only.
         core_dir: As for `build_op_library`, like the rest.
         source_dir: The directory of `ops/`.
-        tensorflow: What the library is for.
+        tensorflow: The TensorFlow that the library is for.
         compiler: A command, or nothing.
         timeout: Seconds for all of it, also for waiting while another process compiles.
 
     Raises:
-        BuildError: as `build_op_library`; or the directory belongs to somebody else.
+        BuildError: as `build_op_library`; or if the directory belongs to another user.
     """
     deadline = Deadline(timeout)
     command = find_compiler(compiler)
@@ -181,7 +181,7 @@ def cached_op_library(
             f"cannot make the cache of op libraries, {directory}: {error}; KUNGFU_CACHE_DIR may "
             "name another place"
         ) from error
-    # Code is loaded from here: nobody else may have put it there.
+    # Code is loaded from here: no other user may have put it there.
     if directory.stat().st_uid != os.geteuid():
         raise BuildError(f"the cache of op libraries, {directory}, belongs to another user")
     library = directory / library_name(tensorflow.version)
@@ -274,7 +274,7 @@ def _build(
 
 
 def _run(command: list[str], deadline: Deadline) -> str:
-    """What a command prints, before the deadline; else it is killed."""
+    """Returns the output of a command, which is killed at the deadline."""
     try:
         result = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""Every environment variable that we read: the core's and those of Python, as one list.
+"""Every environment variable that we read, of the core and of Python, as one list.
 
 Each is declared once, in ops/peer/config.cc or config.py.
 """
@@ -30,7 +30,7 @@ def settings() -> list[Setting[Any]]:
 
 
 def strategies() -> tuple[str, ...]:
-    """What KUNGFU_STRATEGY may be, AUTO first.
+    """The values of KUNGFU_STRATEGY, AUTO first.
 
     Raises:
         LibraryError: The core is missing, which alone knows them.
@@ -40,7 +40,7 @@ def strategies() -> tuple[str, ...]:
 
 
 def unknown(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that is called as ours are, and that nobody reads.
+    """A sentence for each variable that is named like ours, and that no part of ours reads.
 
     Raises:
         LibraryError: The core is missing.
@@ -68,12 +68,12 @@ def _of_core(row: libraries.Setting) -> Setting[str]:
 
 
 def _ours(names: Iterable[str]) -> list[str]:
-    """Those that are called as ours are, without what all of these begin with."""
+    """The variables that are named like ours, without the common prefix."""
     return sorted(name.removeprefix(_OURS) for name in names if name.startswith(_OURS))
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    # What all begin with would make everything near.
+    # The common prefix would make all names similar.
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {_OURS}{near[0]}?" if near else ""
     return f"there is no variable {_OURS}{name}{hint}"

@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done of kungfu.h
@@ -39,8 +39,8 @@ class Options(ctypes.Structure):
         ("shape_digest", ctypes.c_uint64),
         ("step", ctypes.c_uint64),
         ("timeout", ctypes.c_double),
-        ("fathers", ctypes.POINTER(ctypes.c_int32)),
-        ("num_fathers", ctypes.c_int32),
+        ("parents", ctypes.POINTER(ctypes.c_int32)),
+        ("num_parents", ctypes.c_int32),
         ("norms", ctypes.c_void_p),
     ]
 
@@ -102,7 +102,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_local_rank": (ctypes.c_int, []),
     "kungfu_local_size": (ctypes.c_int, []),
     "kungfu_host_count": (ctypes.c_int, []),
-    "kungfu_epoch": (ctypes.c_int, []),
+    "kungfu_membership_version": (ctypes.c_int, []),
     "kungfu_elastic": (ctypes.c_int, []),
     "kungfu_joining": (ctypes.c_int, []),
     "kungfu_outdated": (ctypes.c_int, []),
@@ -182,7 +182,7 @@ def last_error() -> str:
 
 
 def statistics() -> dict[str, int]:
-    """The counters of kungfu_statistics. Tests see by them what has run."""
+    """The counters of kungfu_statistics. Tests check with them which operations have run."""
     result = Statistics()
     core().kungfu_get_statistics(ctypes.byref(result))
     return {field[0]: getattr(result, field[0]) for field in Statistics._fields_}
@@ -220,8 +220,8 @@ def _load_ops() -> ModuleType:
     import tensorflow as tf
 
     versions.check_tensorflow(tf.__version__)
-    # Which one is decided by what the files say: a library that has been loaded cannot be taken
-    # back, and a second one would register the same ops again.
+    # The files' descriptions decide the choice: a loaded library cannot be taken back, and a second
+    # one would register the same ops again.
     path = _packaged_library(tf.__version__) or _compiled_library(tf)
     try:
         return tf.load_op_library(str(path))

@@ -1,7 +1,7 @@
 """Sees to it that TensorFlow's large tensors lie where the host's other peers can reach them.
 
-TensorFlow chooses its allocator at the first tensor: ours must be offered before it, at the end of
-TensorFlow's import or at that of ours, whichever comes later.
+TensorFlow chooses its allocator at the first tensor. Ours must be offered before, at the end of
+TensorFlow's import or of ours, whichever comes later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TENSORFLOW = "tensorflow"
 def begin() -> None:
     """Shares tensors, now or as soon as TensorFlow is imported.
 
-    Does nothing where there is nobody to share them with.
+    Does nothing if there is no peer to share them with.
     """
     if not config.has_neighbours():
         return
@@ -59,7 +59,7 @@ class _WaitForTensorFlow(MetaPathFinder):
 def _share() -> None:
     try:
         is_late = libraries.share_tensors() < 0
-    except errors.LibraryError as error:  # whoever uses us gets it; who only imports goes on
+    except errors.LibraryError as error:  # a user of the library gets it later
         _warn(str(error))
         return
     if is_late:

@@ -1,6 +1,6 @@
 """Operations between peers, for eager code, `tf.function` and TF1 graphs.
 
-What all of them have in common is said here, once.
+This page describes what all of them have in common.
 
 **Peers.** Every peer calls the same operations. Calls are matched by `name`, which is the same on
 every peer; by default it is made of the place in the program. In eager code a call returns when it
@@ -8,7 +8,7 @@ is done, so all peers must make their calls in the same order. In a graph operat
 order and at the same time.
 
 **Tensors.** Whatever `tf.convert_to_tensor` takes, of one dtype and one shape on all peers where
-nothing else is said. Results have the dtype of what was given. On a GPU the data travel through the
+nothing else is said. Results have the dtype of their inputs. On a GPU the data travel through the
 host's memory.
 
     dtype                   sum        mean    min, max   prod   moves (broadcast, gather, ...)
@@ -21,8 +21,8 @@ host's memory.
 Sums of float16 and bfloat16 are accumulated in float32. Operands are added in the same order
 everywhere: all peers get the same bits.
 
-**Errors.** Those that the program itself can be blamed for are raised by the call, in eager code
-and while a graph is built or traced:
+**Errors.** The call raises errors of the program itself, in eager code and while a graph is built
+or traced:
 
     UnsupportedTypeError    the dtype cannot travel, or the table above has no such reduction
     InvalidArgumentError    there is no such reduction; or the operation stands in a `while_loop`
@@ -68,12 +68,7 @@ from kungfu_tf.ops.monitoring import (
 )
 from kungfu_tf.ops.noise_scale import global_noise_scale
 from kungfu_tf.ops.queue import new_queue
-from kungfu_tf.ops.resize import (
-    resize,
-    resize_cluster,
-    resize_cluster_from_url,
-    step_based_schedule,
-)
+from kungfu_tf.ops.resize import resize, step_based_schedule
 from kungfu_tf.ops.smoothing import counter, exponential_moving_average
 from kungfu_tf.ops.spanning_tree import (
     get_neighbour_mask,
@@ -86,7 +81,7 @@ from kungfu_tf.ops.store import (
     save_variable,
     save_variables,
 )
-from kungfu_tf.ops.strategy import fathers, set_strategy, set_tree, subset_all_reduce
+from kungfu_tf.ops.strategy import parents, set_strategy, set_tree, subset_all_reduce
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
 __all__ = [
@@ -102,7 +97,6 @@ __all__ = [
     "defuse",
     "egress_rates",
     "exponential_moving_average",
-    "fathers",
     "fuse",
     "gather",
     "get_neighbour_mask",
@@ -114,6 +108,7 @@ __all__ = [
     "ingress_rates",
     "monitored_all_reduce",
     "new_queue",
+    "parents",
     "peer_info",
     "rank",
     "reduce",
@@ -121,8 +116,6 @@ __all__ = [
     "request_variable",
     "request_variable_with_template",
     "resize",
-    "resize_cluster",
-    "resize_cluster_from_url",
     "round_robin",
     "save_variable",
     "save_variables",

@@ -1,4 +1,4 @@
-"""Collectives on one tensor. `kungfu_tf.ops` says what all operations have in common."""
+"""Collectives on one tensor. `kungfu_tf.ops` describes what all operations have in common."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.ops import kernels, naming, rows, slices, tensors
+from kungfu_tf.ops import kernels, naming, rows, sparse_reduction, tensors
 
 
 @kernels.operation
@@ -16,8 +16,8 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     `y = x₀ + x₁ + ...`. Differentiable for sum and mean.
 
     Args:
-        tensor: A tensor, or `tf.IndexedSlices`, for which the result holds the slices of all peers
-            and `op` is sum or mean. Peers may have different numbers of slices.
+        tensor: A tensor, or sparse rows (`tf.IndexedSlices`). Their result holds those of all
+            peers, `op` is sum or mean, and their number may differ between peers.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
         name: The same on every peer; default by the place in the program.
 
@@ -27,8 +27,8 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype.
-        tf.errors.InvalidArgumentError: If dtype, shape (of slices: the dense shape, if known) or
-            `op` differ between peers, or only some have slices.
+        tf.errors.InvalidArgumentError: If dtype, shape (of sparse rows: the dense shape, if known)
+            or `op` differ between peers, or only some have sparse rows.
 
     Example:
 
@@ -38,8 +38,9 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """
     what = naming.title("all_reduce", name)
     if isinstance(tensor, tf.IndexedSlices):
-        slices.check(tensor, op, what)
-        return slices.all_reduce_slices(tensor, op, tag=naming.make_tag("all_reduce", name))
+        sparse_reduction.check(tensor, op, what)
+        tag = naming.make_tag("all_reduce", name)
+        return sparse_reduction.all_reduce_rows(tensor, op, tag=tag)
     x = tensors.to_tensor(tensor, what)
     tensors.check_reduction(x, op, what, tensor)
     return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))
@@ -119,7 +120,7 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
     Args:
         tensor: A tensor.
         concat: False stacks tensors of one shape to [size, ...]. True joins them along their first
-            axis, whose lengths may differ between peers; a scalar counts as an array of one.
+            axis, whose length may differ between peers. A scalar counts as an array of one.
         name: The same on every peer; default by the place in the program.
 
     Returns:
@@ -155,7 +156,7 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        What `all_gather` returns on the root; elsewhere the same without rows, [0, ...].
+        On the root the result of `all_gather`; elsewhere a tensor without rows, [0, ...].
 
     Raises:
         UnsupportedTypeError: If the dtype cannot travel.
@@ -177,8 +178,8 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
 def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """Reduces a tensor over all peers; each of them gets its rows of the result.
 
-    The rows are cut as `numpy.array_split` does: into even parts, the first of which have one row
-    more where the number of peers does not divide them.
+    The rows are cut as `numpy.array_split` does: into even parts. If the number of peers does not
+    divide them, the first parts have one row more.
 
     Differentiable for sum and mean.
 
@@ -228,9 +229,9 @@ def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> A
 
     Raises:
         UnsupportedTypeError: If the dtype cannot travel.
-        tf.errors.InvalidArgumentError: If dtype or the shape of rows differ between peers; a split
-            is negative, there are not `size` of them, or together they are not all rows; or rows
-            have no elements.
+        tf.errors.InvalidArgumentError: If dtype or the shape of rows differ between peers; if
+            `splits` are not `size` numbers of rows that make up all rows; or if rows have no
+            elements.
 
     Example:
 

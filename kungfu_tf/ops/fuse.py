@@ -17,7 +17,7 @@ def fuse(values: Sequence[Any], *, name: str | None = None) -> Any:
 
     Args:
         values: At least one tensor, all of one dtype, of any shapes.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         A vector of that dtype, [number of all elements].
@@ -48,7 +48,7 @@ def defuse(tensor: Any, shapes: Sequence[Any], *, name: str | None = None) -> li
     Args:
         tensor: A vector.
         shapes: Shapes, or integer vectors; together they have as many elements as the vector.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         Tensors of these shapes and the vector's dtype.

@@ -54,9 +54,9 @@ def _group_all_reduce_norms(op: Any, *gradients: Any) -> list[Any]:
 
 @tf.RegisterGradient("KungfuSubsetAllReduce")
 def _subset_all_reduce(op: Any, gradient: Any) -> list[Any]:
-    fathers = op.inputs[1]
+    parents = op.inputs[1]
     return [
-        strategy.subset_all_reduce(gradient, fathers, op=_linear(op), name=_name(op)),
+        strategy.subset_all_reduce(gradient, parents, op=_linear(op), name=_name(op)),
         None,
     ]
 

@@ -1,6 +1,6 @@
 """Collectives on many tensors at once, for the price of one operation.
 
-`kungfu_tf.ops` says what all operations have in common.
+`kungfu_tf.ops` describes what all operations have in common.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.ops import kernels, naming, slices, tensors
+from kungfu_tf.ops import kernels, naming, sparse_reduction, tensors
 
 
 @kernels.operation
@@ -20,7 +20,7 @@ def group_all_reduce(
     """Reduces each of many tensors over all peers.
 
     One operation moves all tensors of one dtype, without copying them together. Differentiable as
-    `all_reduce`. Where all are None, the peers nevertheless meet.
+    `all_reduce`. If all are None, the peers nevertheless meet.
 
     Args:
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
@@ -29,7 +29,7 @@ def group_all_reduce(
         step: An integer scalar that must be the same on all peers, such as the optimizer's step.
 
     Returns:
-        The results, in the order given, each of the shape of what it was made of.
+        The results, in the order given, each of the shape of its input.
 
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
@@ -50,7 +50,7 @@ def group_all_reduce(
         for position, tensor in group.items():
             tensors.check_reduction(tensor, op, what, [*values, tensor][position])
     for position in sparse:
-        slices.check(values[position], op, what)
+        sparse_reduction.check(values[position], op, what)
     tags = _tags(naming.make_tag("group_all_reduce", name), [*map(min, groups), *sparse])
     the_step = tf.cast(0 if step is None else step, tf.int64)
     results: dict[int, Any] = {}
@@ -65,8 +65,9 @@ def group_all_reduce(
         )
         results.update(zip(group, outputs, strict=True))
     for position in sparse:
-        tag = tags[position]
-        results[position] = slices.all_reduce_slices(values[position], op, tag=tag, agree=layout)
+        results[position] = sparse_reduction.all_reduce_rows(
+            values[position], op, tag=tags[position], agree=layout
+        )
     return [results.get(position) for position in range(len(values))]
 
 
@@ -117,10 +118,10 @@ def _dense(value: Any, what: str) -> Any:
 
 
 def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], list[int]]:
-    """The dense tensors by position, those of one dtype together; and what lies at each position.
+    """Returns the dense tensors by position, grouped by dtype; and a code for each position.
 
-    Where there is nothing to send, a tensor without elements at no position of the group meets
-    peers that have something.
+    If there is nothing to send, a tensor without elements, behind the last position, meets peers
+    that have something.
     """
     groups: dict[Any, dict[int, Any]] = {}
     layout = []
@@ -140,9 +141,9 @@ def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], l
 
 
 def _tags(tag: str, positions: Sequence[int]) -> dict[int, str]:
-    """What the operations are called that begin with the values at these positions.
+    """The tags of the operations that begin with the values at these positions.
 
-    The first has the tag itself, whatever it is: there the peers that differ anywhere meet, for
+    The first operation always has the tag itself: peers that differ anywhere meet there, because
     each operation compares the layout of all.
     """
     later = {position: f"{tag}[{position}]" for position in positions[1:]}

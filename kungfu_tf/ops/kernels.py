@@ -1,4 +1,4 @@
-"""Adds an operation of the op library to the program, with what all of them need."""
+"""Adds an operation of the op library to the program, with the checks that all of them need."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def _check_loops(graph: Any, what: str) -> None:
 
 
 def _run_independently(operation: Any) -> None:
-    # Without this the stateful operations of a function run one after the other. They stay among
-    # what a call has to do before the next one begins: so two calls of a function in one step have
-    # their operations in the same order on all peers.
+    # Without this the stateful operations of a function run one after the other. A call completes
+    # them before the next one begins. So two calls of a function in one step have their operations
+    # in the same order on all peers.
     graph = operation.graph
     dependencies = _dependencies(graph)
     if dependencies is not None:
@@ -97,5 +97,5 @@ def _run_independently(operation: Any) -> None:
 
 
 def _dependencies(graph: Any) -> Any:
-    """What orders the stateful operations of `graph`; None in a TF1 graph, where nothing does."""
+    """Returns the object that orders stateful operations of `graph`; None in a TF1 graph."""
     return getattr(graph, "experimental_acd_manager", None)

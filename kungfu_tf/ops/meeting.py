@@ -1,6 +1,6 @@
 """Operations in which peers only meet, or compare.
 
-`kungfu_tf.ops` says what all operations have in common.
+`kungfu_tf.ops` describes what all operations have in common.
 """
 
 from __future__ import annotations

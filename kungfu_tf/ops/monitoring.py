@@ -1,6 +1,6 @@
-"""What the peers have measured of the network between them, as operations of a graph.
+"""The peers' measurements of the network between them, as operations of a graph.
 
-`kungfu_tf.ops` says what all operations have in common.
+`kungfu_tf.ops` describes what all operations have in common.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kungfu_tf.ops import collective, kernels, naming, strategy
 def egress_rates(*, name: str | None = None) -> Any:
     """Returns how many bytes per second go to each peer.
 
-    Over about the last second, headers included; what peers of one host read in each other's memory
-    goes over no connection and is not among it.
+    The rate is over about the last second, headers included. Bytes that peers of one host read in
+    each other's memory go over no connection and do not count.
 
     Args:
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         float32[size], by rank; 0 for this peer itself.
@@ -41,7 +41,7 @@ def ingress_rates(*, name: str | None = None) -> Any:
     """Returns how many bytes per second come from each peer: see `egress_rates`.
 
     Args:
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         float32[size], by rank; 0 for this peer itself.
@@ -73,10 +73,11 @@ def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
 
     Args:
         timeout: Seconds that all have together.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
-        float32[size]: seconds by rank; 0 for this peer itself, infinity for who has not answered.
+        float32[size]: seconds by rank; 0 for this peer itself, infinity for a peer that has not
+        answered.
 
     Raises:
         ValueError: If `timeout` is not positive.
@@ -100,7 +101,7 @@ def monitored_all_reduce(
 ) -> Any:
     """Is `all_reduce`, and counts for the throughput of the strategy in use.
 
-    It is for large tensors, whose time says something of the network: `calc_stats` and
+    It is for large tensors, whose time depends on the network: `calc_stats` and
     `check_interference` look at nothing else.
 
     Args:
@@ -135,15 +136,15 @@ def calc_stats(*, name: str | None = None) -> Any:
     """Returns the throughput of the strategy in use since this was called last, here or as
     `kungfu_tf.calc_stats`.
 
-    It is that of `monitored_all_reduce` and of optimizers with `monitor=True`: the bytes that this
-    peer gave to them by the time in which there were any.
+    The throughput is over `monitored_all_reduce` and optimizers with `monitor=True`: the bytes of
+    this peer, divided by the time in which there were such operations.
 
     Args:
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
-        A float32 scalar, in bytes per second. If there was no such operation since then: that of
-        the last time when there was; 0 before the first.
+        A float32 scalar, in bytes per second. If there was no such operation since the last call,
+        the last known throughput; 0 before the first.
 
     Example:
 

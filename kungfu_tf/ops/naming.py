@@ -1,15 +1,15 @@
 """The names by which peers match their operations, called tags.
 
-A tag must be the same on every peer, whatever else that peer has built or traced. So it holds no
-path of a variable, no name of a TensorFlow scope, and no count that lives longer than a graph:
+A tag must be the same on every peer, even if one has built or traced more. So it holds no path of a
+variable, no name of a TensorFlow scope, and no count that lives longer than a graph:
 
     eager code     <name>, default <op>; calls are matched in the order of the program
     in a graph     <name>, default <op>/<function>/<place>
 
 `<place>` counts the operations of this kind in the graph of one trace of the function. The body of
-a cond or while is a graph of its own, called `<function>/<which of them>`. A name that is given
-twice in one graph gets `/1`, `/2`, ... from the second time on, because the operations of a graph
-run in any order. A tag that is taken, by another name, is left out.
+a cond or while is a graph of its own, called `<function>/<which of them>`. The operations of a
+graph run in any order. So a name that is given twice in one graph gets `/1`, `/2`, ... from the
+second time on. A tag that is taken, by another name, is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNIQUE_NAME = re.compile(r"__(?:inference|forward|backward)_(.*)_\d+")
 
 
 class _Places:
-    """What has been counted in one graph."""
+    """The counts of one graph."""
 
     def __init__(self) -> None:
         self.used: collections.Counter[str] = collections.Counter()
@@ -42,7 +42,7 @@ def make_tag(op: str, name: str | None) -> str:
 
     Args:
         op: The kind, e.g. "all_reduce".
-        name: What the user calls it.
+        name: The user's name for the operation.
     """
     if tf.executing_eagerly():
         return name or op
@@ -67,7 +67,7 @@ def monitored(tag: str) -> str:
 
 
 def title(op: str, name: str | None) -> str:
-    """What messages call an operation before it has a tag."""
+    """The name of an operation in messages, before it has a tag."""
     return f"{op} '{name}'" if name else op
 
 

@@ -31,8 +31,8 @@ def global_noise_scale(
     """Estimates the gradient noise scale: from about this batch size on, a larger one hardly helps.
 
     With G the true gradient and Σ the covariance of the gradients of single samples it is
-    tr(Σ) / |G|². Both are estimated without bias out of the gradients of a small and of a big
-    batch, and smoothed before they are divided, because a mean of quotients would be biased:
+    tr(Σ) / |G|². Both are estimated without bias from the gradients of a small and of a big batch.
+    They are smoothed before the division, because a mean of quotients would be biased:
 
     ```
     S  = (|g_small|² − |g_big|²) / (1/b_small − 1/b_big)
@@ -42,9 +42,9 @@ def global_noise_scale(
     return S̄ / Ḡ²                   # ∞ as long as no direction stands out of the noise
     ```
 
-    Where one peer's gradient is the small batch and the mean over the peers the big one, each peer
-    has an estimate of its own; `MonitorGradientNoiseScaleOptimizer` takes all peers' gradients for
-    one, which is the same on all of them and less noisy. What is not finite is left out.
+    If the small batch is one peer's and the big one all peers', each peer has an estimate of its
+    own. `MonitorGradientNoiseScaleOptimizer` makes one estimate of all peers' gradients, which is
+    the same on all of them and less noisy. Values that are not finite are left out.
 
     Args:
         batch_small: How many samples `tensor` is the mean gradient of; a number or a scalar.
@@ -56,8 +56,8 @@ def global_noise_scale(
             in a graph each is its own.
 
     Returns:
-        A float32 scalar, in samples; NaN until there was a big batch that is bigger than the small
-        one (with one peer there never is, and a warning says so).
+        A float32 scalar, in samples. It is NaN until a big batch was bigger than the small one.
+        With one peer it stays NaN, and a warning says so.
 
     Raises:
         ValueError: If `alpha` is out of range.
@@ -90,7 +90,7 @@ _warned: list[str] = []
 
 
 def make_state() -> Any:
-    """For `update`: S̄, Ḡ², and how much weight they have of what was measured."""
+    """For `update`: S̄, Ḡ², and the total weight of the measurements in them."""
     return graph_state.variable([0.0, 0.0, 0.0], tf.float64, "noise_scale/smoothed")
 
 

@@ -16,7 +16,7 @@ def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
 
     Args:
         gradients: Tensors, `tf.IndexedSlices`, or None, which counts nothing.
-        wanted: A bool scalar. Where it is false the result is NaN, and hardly costs anything.
+        wanted: A bool scalar. If it is false the result is NaN, and hardly costs anything.
     """
     by_dtype: dict[Any, list[Any]] = {}
     for values in (_values(g) for g in gradients if g is not None):
@@ -34,7 +34,7 @@ def group_mean(
 
     Args:
         gradients: Dense tensors of one floating or complex dtype, at least one.
-        wanted: A bool scalar. Where it is false on any peer the norms are NaN and cost nothing.
+        wanted: A bool scalar. If it is false on any peer the norms are NaN and cost nothing.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers.
 
@@ -63,7 +63,7 @@ def group_mean(
 
 
 def _values(gradient: Any) -> Any:
-    """Elements whose squares add up to the norm: slices of one index are one."""
+    """Elements whose squares add up to the norm: sparse rows of one index count as their sum."""
     if not isinstance(gradient, tf.IndexedSlices):
         return tf.convert_to_tensor(gradient)
     indices, places = tf.unique(gradient.indices)

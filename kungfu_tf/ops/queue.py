@@ -1,4 +1,4 @@
-"""Queues from one peer to another. `kungfu_tf.ops` says what all operations have in common."""
+"""Queues from one peer to another. `kungfu_tf.ops` describes what all operations have in common."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Queue:
     def put(self, value: Any) -> Any:
         """Puts a tensor into the queue, on rank `src`. It is copied.
 
-        Waits while `capacity` tensors are in it that nobody has got.
+        Waits while the queue holds `capacity` tensors.
 
         Args:
             value: A tensor.
@@ -93,8 +93,8 @@ def new_queue(
 ) -> Queue:
     """Makes a queue from one peer to another.
 
-    All peers that use it make it; those between the same two are matched by the order in which they
-    are made, or by their name.
+    All peers that use it make it. Queues between the same two peers are matched by the order in
+    which they are made, or by their name.
 
     Args:
         src: The rank that puts.

@@ -1,6 +1,6 @@
-"""Other peers take part, as operations of a graph.
+"""Changes of the list of peers, as operations of a graph.
 
-`kungfu_tf.ops` says what all operations have in common.
+`kungfu_tf.ops` describes what all operations have in common.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from kungfu_tf.ops.strategy import after_what_is_pending
 
 @kernels.operation
 def resize(n: Any, *, name: str | None = None) -> Any:
-    """Asks for another number of peers, and goes over to the newest list of peers there is.
+    """Asks for another number of peers, and changes over to the newest list of peers.
 
-    As `kungfu_tf.resize`: all peers call it at the same step, and go over together, or none does.
-    Nobody waits for newcomers: a later call finds them ready. In a graph it waits for the
-    operations that were added before it; let what is added after it depend on it by
-    `tf.control_dependencies`. Who has come knows nothing of the training: where `changed` is true
-    and `detached` is not, broadcast the variables.
+    As with `kungfu_tf.resize`, all peers call it at the same step, and either all change over or
+    none does. It does not wait for newcomers: a later call finds them ready. In a graph it waits
+    for the operations that were added before it. Later operations must depend on it by
+    `tf.control_dependencies`. Newcomers know nothing of the training: if `changed` is true and
+    `detached` is not, broadcast the variables.
 
     Args:
-        n: How many peers there should be, an integer scalar; rank 0 asks for all. Today's number
-            takes back what was asked for, unless the call before had it, too. 0: as many as
-            anybody has asked for.
-        name: Of the graph's operation.
+        n: The wanted number of peers, an integer scalar; rank 0 asks for all. Today's number takes
+            back an earlier wish, unless the call before had it, too. 0: asks for nothing.
+        name: The name of the graph's operation.
 
     Returns:
-        Two bool scalars: `changed`, whether the peers are others now, and `detached`, whether this
-        peer takes no part any more.
+        Two bool scalars: `changed`, whether the list of peers has changed, and `detached`, whether
+        this peer has left it.
 
     Raises:
         tf.errors.FailedPreconditionError: On all peers, if operations of one are pending; nothing
@@ -53,37 +52,10 @@ def resize(n: Any, *, name: str | None = None) -> Any:
     return _resize(n, "resize", name)
 
 
-@kernels.operation
-def resize_cluster(n: Any, *, name: str | None = None) -> Any:
-    """`resize`, by the name that KungFu has for it.
+def resize_from_config_server() -> Any:
+    """Changes over as `resize`, to as many peers as the config server has workers.
 
-    Args:
-        n: As for `resize`.
-        name: Of the graph's operation.
-
-    Returns:
-        `changed` and `detached`.
-
-    Raises:
-        tf.errors.OpError: As `resize`.
-
-    Example:
-
-    ```python
-    changed, detached = kf.ops.resize_cluster(4)
-    ```
-    """
-    return _resize(n, "resize_cluster", name)
-
-
-@kernels.operation
-def resize_cluster_from_url(*, name: str | None = None) -> Any:
-    """`resize` to as many peers as the job's config server has workers.
-
-    The launcher follows its config server by itself; this asks it to look at once.
-
-    Args:
-        name: Of the graph's operation.
+    The launcher follows its config server by itself: this asks it to look at once.
 
     Returns:
         `changed` and `detached`, as of `resize`.
@@ -92,14 +64,8 @@ def resize_cluster_from_url(*, name: str | None = None) -> Any:
         tf.errors.FailedPreconditionError: On rank 0, if the job was started without
             `kungfu-run -config-server`, or the server does not answer; and as of `resize`.
         tf.errors.OpError: As `resize`.
-
-    Example:
-
-    ```python
-    changed, detached = kf.ops.resize_cluster_from_url()
-    ```
     """
-    return _resize(0, "resize_cluster_from_url", name, from_url=True)
+    return _resize(0, "resize_from_config_server", None, from_url=True)
 
 
 @kernels.operation
@@ -109,7 +75,7 @@ def step_based_schedule(schedule: str, step: Any, *, name: str | None = None) ->
     Args:
         schedule: "4:100,8:200": 4 for the first 100 steps, then 8 for 200, and from then on.
         step: An integer scalar, from 0.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         An int32 scalar.

@@ -16,7 +16,7 @@ def counter(*, init: int = 0, incr: int = 1, name: str | None = None) -> Any:
     """Counts how often it runs.
 
     Args:
-        init: What it returns the first time.
+        init: The number that it returns the first time.
         incr: How much more each next time.
         name: Calls of one name are one counter. Without it, in eager code all calls are one, and
             in a graph each is its own.
@@ -38,7 +38,7 @@ def counter(*, init: int = 0, incr: int = 1, name: str | None = None) -> Any:
 
 @kernels.operation
 def exponential_moving_average(x: Any, *, alpha: float = 0.9, name: str | None = None) -> Any:
-    """Returns the moving average of what it is given.
+    """Returns the moving average of its inputs.
 
     ```
     y ← α·y + (1 − α)·x

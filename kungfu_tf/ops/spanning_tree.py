@@ -16,14 +16,14 @@ def global_minimum_spanning_tree(weights: Any, *, name: str | None = None) -> An
     """Returns the tree between all peers whose edges weigh least together.
 
     Prim's algorithm, from rank 0: of the edges that lead out of the tree the lightest is added,
-    among equals that between the lowest ranks. An edge weighs the mean of both directions; what is
-    not finite, more than anything else.
+    among equals that between the lowest ranks. An edge weighs the mean of both directions; a weight
+    that is not finite counts as the largest.
 
     Args:
-        weights: What it costs to reach each rank, for instance `get_peer_latencies()`: [size] for
-            this peer, and then those of all peers are gathered; or [size, size] for all peers, the
-            same on all of them, and then nothing is exchanged.
-        name: Of the exchange, the same on every peer; default by the place in the program.
+        weights: The cost of reaching each rank, for instance `get_peer_latencies()`. [size]: this
+            peer's costs; those of all peers are gathered. [size, size]: the costs of all peers, the
+            same on all; nothing is exchanged.
+        name: The name of the exchange, the same on every peer; default by the place in the program.
 
     Returns:
         int32[size − 1, 2]: the edges as they were added, each a rank of the tree and the new one.
@@ -80,7 +80,7 @@ def get_neighbour_mask(edges: Any, *, name: str | None = None) -> Any:
 
     Args:
         edges: int[size − 1, 2], as from `global_minimum_spanning_tree`.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         bool[size], true for the ranks that an edge joins with this one.

@@ -1,7 +1,9 @@
-"""What one peer keeps and others ask for. `kungfu_tf.ops` says what all operations have in common.
+"""The store: tensors that one peer keeps and others request. `kungfu_tf.ops` describes what all
+operations have in common.
 
-Unlike collectives these are operations of one peer with another: only who calls takes part. In a
-`tf.function` they run in the order of the program; in a TF1 graph, in that of its dependencies.
+Unlike collectives these are operations of one peer with another: only the caller's program takes
+part. In a `tf.function` they run in the order of the program; in a TF1 graph, in the order of its
+dependencies.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ _NEXT_OR_NEWEST = -1
 def save_variable(value: Any, *, version: Any = None, name: str | None = None) -> Any:
     """Keeps a copy of a tensor for other peers to request.
 
-    Of each name the newest KUNGFU_STORE_VERSIONS (3) versions are kept. Waits for nobody.
+    The newest KUNGFU_STORE_VERSIONS (3) versions of each name are kept. It waits for no peer.
 
     Args:
         value: A variable or tensor.
-        version: An integer scalar, greater than that of the last one saved under this name.
+        version: An integer scalar, greater than the last version saved under this name.
             Default: the next one, from 0.
         name: Under which it is asked for. Default: the variable's own (`v.name`, as "weights:0";
             Keras 3: `v.path`), which may differ between peers that have built different models; a
@@ -88,15 +90,15 @@ def request_variable(
     wait: bool = True,
     timeout: float | None = None,
 ) -> Any:
-    """Returns what another peer has saved. That peer's program takes no part, and is not held up.
+    """Returns what another peer has saved. That peer's program is not delayed.
 
     Args:
         target: The rank of the peer, an integer scalar; may be this one.
         name: Under which it was saved there.
         shape: Its whole shape.
         dtype: Its type.
-        version: Of which version, an integer scalar. Default: the newest.
-        wait: Whether to wait for what is not there yet.
+        version: The version, an integer scalar. Default: the newest.
+        wait: Whether to wait for a tensor that is not there yet.
         timeout: Seconds until it must have come. Default: KUNGFU_COLLECTIVE_TIMEOUT.
 
     Returns:
@@ -189,7 +191,7 @@ def request_group(
     wait: bool = True,
     timeout: float | None = None,
 ) -> tuple[list[Any], Any]:
-    """What was saved together, and its version."""
+    """The tensors that were saved together, and their version."""
     kernels.check_graph(f"request '{tag}'")
     outputs, saved = libraries.load_ops().kungfu_request(
         tf.cast(target, tf.int32),
@@ -204,7 +206,7 @@ def request_group(
 def prefetch(
     target: Any, specs: Sequence[tf.TensorSpec], tag: str, version: Any = None, *, wait: bool
 ) -> Any:
-    """Begins a request of what was saved together, and goes on. One of a tag is under way."""
+    """Begins a request of tensors that were saved together. A tag has one at a time."""
     kernels.check_graph(f"prefetch '{tag}'")
     return libraries.load_ops().kungfu_prefetch(
         tf.cast(target, tf.int32), _version(version), **_expected(specs, tag, None), wait=wait
@@ -212,11 +214,10 @@ def prefetch(
 
 
 def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
-    """What `prefetch` has brought, and its version: waits if it is still on its way.
+    """Returns the tensors of a `prefetch`, and their version; waits if they are still on their way.
 
     Args:
-        otherwise: What is returned, with version −1, if there was no `prefetch`, or it has found
-            nothing.
+        otherwise: The result, with version −1, if there was no `prefetch`, or it has found nothing.
         tag: Of the `prefetch`.
     """
     kernels.check_graph(f"prefetched '{tag}'")
@@ -225,7 +226,7 @@ def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
 
 
 def forget(prefix: str) -> None:
-    """Drops what this peer has saved, and each `prefetch`, under names that begin with `prefix`.
+    """Drops this peer's tensors, and each `prefetch`, under names that begin with `prefix`.
 
     Eager. Versions begin at 0 again.
     """
@@ -233,7 +234,7 @@ def forget(prefix: str) -> None:
 
 
 def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:
-    """What is expected, if it can be."""
+    """Returns the spec of a tensor that is requested, after checks of its shape and dtype."""
     spec = tf.TensorSpec(shape, dtype)
     tensors.check_dtype(spec.dtype, "what is asked for", what)
     if not spec.shape.is_fully_defined():

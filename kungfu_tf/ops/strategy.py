@@ -1,6 +1,6 @@
 """Along which graphs data travel: for all that follows, or for one reduction.
 
-`kungfu_tf.ops` says what all operations have in common.
+`kungfu_tf.ops` describes what all operations have in common.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kungfu_tf.ops import kernels, naming, tensors
 def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
     """Goes over to another strategy: all peers at the same step, or none of them.
 
-    All peers call it, and wait for each other. What is pending then fails, so in a graph the
-    change waits for the operations that were added before it; let what is added after it depend on
-    it by `tf.control_dependencies`. Queues begin empty.
+    All peers call it, and wait for each other. Pending operations then fail, so in a graph the
+    change waits for the operations that were added before it. Later operations must depend on it by
+    `tf.control_dependencies`. Queues begin empty.
 
     Args:
         strategy: Its name, as `kungfu-run -help` lists them; a Python string or a string scalar.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         In a graph the operation that does it; else None, when it is done.
@@ -53,9 +53,9 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
     It holds until another is set, or other peers take part.
 
     Args:
-        tree: int32[size]: the father of each rank, which is its own at the root. All data go up
+        tree: int32[size]: the parent of each rank, which is its own at the root. All data go up
             along it, and down again.
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         In a graph the operation that does it; else None, when it is done.
@@ -70,7 +70,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
 
     ```python
     edges = kf.ops.global_minimum_spanning_tree(kf.ops.get_peer_latencies())
-    kf.ops.set_tree(kf.ops.fathers(edges))
+    kf.ops.set_tree(kf.ops.parents(edges))
     ```
     """
     with after_what_is_pending("set_tree"):
@@ -78,13 +78,13 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
 
 
 @kernels.operation
-def fathers(edges: Any, *, name: str | None = None) -> Any:
-    """Returns the father of each rank in a tree that is given by its edges.
+def parents(edges: Any, *, name: str | None = None) -> Any:
+    """Returns the parent of each rank in a tree that is given by its edges.
 
     Args:
-        edges: int32[size − 1, 2], as `global_minimum_spanning_tree` returns them: of each edge the
-            end that is nearer to the root, which is rank 0, comes first.
-        name: Of the graph's operation.
+        edges: int32[size − 1, 2], as `global_minimum_spanning_tree` returns them: the end nearer to
+            the root, which is rank 0, comes first.
+        name: The name of the graph's operation.
 
     Returns:
         int32[size], for `set_tree` and `subset_all_reduce`.
@@ -92,7 +92,7 @@ def fathers(edges: Any, *, name: str | None = None) -> Any:
     Example:
 
     ```python
-    tree = kf.ops.fathers([[0, 2], [2, 1]])  # [0, 2, 0]
+    tree = kf.ops.parents([[0, 2], [2, 1]])  # [0, 2, 0]
     ```
     """
     pairs = tf.reshape(tf.cast(edges, tf.int32), [-1, 2])
@@ -110,8 +110,8 @@ def subset_all_reduce(
 
     Args:
         tensor: A tensor, of the same dtype and shape on all peers.
-        topology: int32[size], the same on all peers: the father of each rank, which is its own at
-            the root of a tree. Each tree reduces alone, and a mean is that of its peers.
+        topology: int32[size], the same on all peers: the parent of each rank, which is its own at
+            the root of a tree. Each tree reduces separately, and a mean is the mean of its peers.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
 

@@ -1,4 +1,4 @@
-"""What may be given to a collective: conversion, and the types of the table in `kungfu_tf.ops`."""
+"""Inputs of collectives: conversion, and the types of the table in `kungfu_tf.ops`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
         tensor: A tensor.
         op: "sum", "mean", "min", "max" or "prod".
         what: The operation, for the message.
-        value: What the caller gave, if `tensor` was made of it.
+        value: The caller's value, if `tensor` was made of it.
 
     Raises:
         InvalidArgumentError: there is no such `op`.
@@ -75,7 +75,7 @@ def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
 
 
 def label(value: Any) -> str:
-    """What to call a tensor in a message: its name where it has one, else its shape."""
+    """A tensor in a message: its name if it has one, else its shape."""
     if isinstance(value, tf.IndexedSlices):
         return label(value.values)
     try:

@@ -1,4 +1,4 @@
-"""Who the peers are, asked when the program runs: true after the cluster has changed."""
+"""Ranks and sizes, read when the program runs: right also after the cluster has changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def rank(*, name: str | None = None) -> Any:
     """Returns this peer's rank, read whenever the graph runs.
 
     Args:
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         An int32 scalar, 0 to size − 1.
@@ -36,7 +36,7 @@ def cluster_size(*, name: str | None = None) -> Any:
     """Returns the number of peers, read whenever the graph runs.
 
     Args:
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         An int32 scalar, at least 1.
@@ -59,7 +59,7 @@ def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
     """Returns `rank()` and `cluster_size()` in one operation.
 
     Args:
-        name: Of the graph's operation.
+        name: The name of the graph's operation.
 
     Returns:
         Two int32 scalars: rank and size.

@@ -69,11 +69,11 @@ class AdaptiveSGD(Algorithm):
             return []
         shared = [*variables, *map(generations.native, self.optimizer_variables())]
 
-        def of_root() -> list[Any]:
+        def from_root() -> list[Any]:
             values = [v.read_value() for v in shared]
             return ops.group_broadcast(values, name=f"{self.name}/switch")
 
-        return _assign_when(tf.equal(self._step, self.change_step - 1), shared, of_root)
+        return _assign_when(tf.equal(self._step, self.change_step - 1), shared, from_root)
 
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)
@@ -126,9 +126,9 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
 
     Averaging models explores with small batches while gradients are large; the mean gradient ends
     with less noise. The step is the optimizer's own, or, of an optimizer of `tf.compat.v1.train`,
-    the global step of the graph. So a training that resumes goes on where it was.
+    the global step of the graph. So a resumed training continues where it was.
 
-    In `fit` what the parts say of uneven data holds for them.
+    In `fit` uneven data are handled as by the two parts.
 
     Source: KungFu (Mai et al., OSDI 2020).
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.context import graph_state, loss_scale
-from kungfu_tf.exchange.buckets import Norms, mean_gradients
+from kungfu_tf import context, ops, peer
+from kungfu_tf.context import graph_state
+from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.ops.noise_scale import warn_alone
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 from kungfu_tf.replicas import sample_weights
@@ -20,7 +21,7 @@ class MonitoredSGD(SynchronousSGD):
 
     The mean over the peers of |g|², and |mean g|², are measured where the gradients are reduced,
     while they are at hand. A step of a single peer is not measured, nor is one in which the peers'
-    batches differ in size: it is enough that one peer does not want it.
+    batches differ in size. No peer measures if one does not want it.
 
     Args:
         what: The name of the metric.
@@ -45,7 +46,7 @@ class MonitoredSGD(SynchronousSGD):
 
     @property
     def variables(self) -> Sequence[Any]:
-        """What is published, and how many steps there were: all measure in the same ones."""
+        """The published value, and the number of steps: all peers measure in the same steps."""
         return [self._published.get(), self._steps.get()]
 
     def gradients(
@@ -66,7 +67,8 @@ class MonitoredSGD(SynchronousSGD):
             measured=norms,
             sums_rows=self.sums_rows,
         )
-        own, mean = (norm / tf.square(loss_scale.current()) for norm in norms.totals())
+        scale = tf.cast(context.current().scale, tf.float64)
+        own, mean = (norm / tf.square(scale) for norm in norms.totals())
         published = self._published.get()
         value = self.measure(own, mean)
         is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)
@@ -74,7 +76,7 @@ class MonitoredSGD(SynchronousSGD):
         return means if tf.compat.v1.executing_eagerly_outside_functions() else _after(done, means)
 
     def measure(self, own: Any, mean: Any) -> Any:
-        """What is published, a float32 scalar.
+        """The published value, a float32 scalar.
 
         Args:
             own: Mean over the peers of |g|², a float64 scalar; NaN if this step is not measured.
@@ -95,14 +97,14 @@ class MonitoredSGD(SynchronousSGD):
 
 
 def _published(what: str) -> Any:
-    """Programs find it by its name; of several optimizers, that of the last."""
+    """Programs find it by its name; with several optimizers, the one of the last."""
     variable = graph_state.variable(float("nan"), tf.float32, what)
     graph_state.shared_by_key()[what] = variable
     return variable
 
 
 def _after(done: Any, gradients: list[Any]) -> list[Any]:
-    """The same gradients, for a TF1 graph, where only what is needed by something runs."""
+    """The same gradients, for a TF1 graph, where only needed operations run."""
     with tf.control_dependencies([tf.convert_to_tensor(done)]):
         return [None if g is None else _identity(g) for g in gradients]
 

@@ -19,7 +19,7 @@ Optimizer = TypeVar("Optimizer")
 
 
 class GradientNoiseScale(MonitoredSGD):
-    """The small batch is a peer's, the big one that of all."""
+    """The small batch is a peer's, the big one all peers'."""
 
     def __init__(self, device_batch_size: int, interval: int, alpha: float) -> None:
         super().__init__("noise_scale", interval)
@@ -29,7 +29,7 @@ class GradientNoiseScale(MonitoredSGD):
 
     @property
     def variables(self) -> Sequence[Any]:
-        """What has been smoothed, too."""
+        """The smoothed values, too."""
         return [*super().variables, self._smoothed.get()]
 
     def measure(self, own: Any, mean: Any) -> Any:
@@ -73,9 +73,8 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.
-        device_batch_size: How many samples make one update of this peer: its batch, times the
-            steps of an update if gradients are accumulated; if a policy changes it, that which
-            training begins with.
+        device_batch_size: The samples of one update of this peer: its batch, times the steps of an
+            update if gradients are accumulated. If a policy changes it, the initial one.
         monitor_interval: Every how many updates it is measured.
         alpha: The weight of the past, 0 ≤ α < 1.
 

@@ -1,4 +1,4 @@
-"""Pair averaging: everybody trains a model, averaged with that of one other peer at a time."""
+"""Pair averaging: each peer trains a model, which it averages with one other peer's at a time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PairAveraging(Algorithm):
         self._updated: dict[Any, int] = {}  # by the variables of an update, its number
 
     def before_training(self) -> None:
-        """Forgets the models of an earlier training: this peer's, and what it has asked for."""
+        """Forgets the models of an earlier training: this peer's, and its requests."""
         if "ordinal" in vars(self) and not peer.is_single_process():
             store.forget(f"{self.name}/model/")
 
@@ -67,7 +67,7 @@ class PairAveraging(Algorithm):
         return assigned
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Publishes the model, and asks for that of the next partner without waiting."""
+        """Publishes the model, and asks for the next partner's without waiting."""
         if peer.is_single_process():
             return []
         asked = []
@@ -85,7 +85,7 @@ class PairAveraging(Algorithm):
         return asked
 
     def _blobs(self, variables: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
-        """What is published together, by its name."""
+        """The variables that are published together, by name."""
         key = tuple(v.ref() for v in variables)
         name = f"{self.name}/model/{self._updated.setdefault(key, len(self._updated))}"
         if not self.fuse_requests:
@@ -109,30 +109,30 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     publish v
     ```
 
-    Nobody waits for a straggler: a published model is served while its owner computes, or does
-    nothing, and it travels while this peer computes its gradients. A peer that has not published
-    yet, or has ended in order, is not averaged with: who asked it makes that step on its own model.
-    That a peer crashed is an error of who asks it. What it costs is one model per peer and step,
-    whatever their number, and two copies of it in memory.
+    No peer waits for a straggler. A published model is served while its owner computes, or is idle,
+    and it travels while this peer computes its gradients. If the other peer has not published yet,
+    or has ended in order, this peer makes that step on its own model. A request to a crashed peer
+    is an error. The cost is one model per peer and step, with any number of peers, and two copies
+    of it in memory.
 
     Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
     and ends with the average in the model. In `fit` peers take as many steps as they have batches:
-    they are not evened, and gradients are not weighed; whoever is done first waits at the epoch's
-    end, where all meet, for KUNGFU_COLLECTIVE_TIMEOUT at most. Callbacks that stop training do so
-    there, and one that saves in the middle of an epoch saves rank 0's own model. Optimizer state is
-    each peer's own.
+    they are not evened, and gradients are not weighed. All meet at the epoch's end, where the first
+    waits for KUNGFU_COLLECTIVE_TIMEOUT at most. Callbacks that stop training do so there, and one
+    that saves in the middle of an epoch saves rank 0's own model. Optimizer state is each peer's
+    own.
 
-    In `kungfu_tf.elastic.fit` and with a `kungfu_tf.hooks.ElasticHook` peers may come and go: each
-    goes over between two steps of its own, and there the average of all models is what all go on
-    from. There a peer whose share of an epoch has a batch less makes a step with gradients of zero.
+    In `kungfu_tf.elastic.fit` and with a `kungfu_tf.hooks.ElasticHook` peers may come and go. Each
+    changes over between two steps of its own, and all continue from the average of all models.
+    There a peer whose share of an epoch has a batch less makes a step with gradients of zero.
 
     Source: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML
     2018; that the model is pulled ahead of time, KungFu (Mai et al., OSDI 2020).
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
-        fuse_requests: Whether all variables of a dtype travel together. If not, each is asked for
-            by itself, and what comes may be of different steps of the other peer.
+        fuse_requests: Whether all variables of a dtype travel together. If not, each variable is
+            requested separately, and may be of another step of the other peer.
 
     Returns:
         The same object.

@@ -1,4 +1,4 @@
-"""Synchronous SGD: everybody applies the mean of everybody's gradients."""
+"""Synchronous SGD: each peer applies the mean of all peers' gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kungfu_tf.exchange.algorithm import Algorithm
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, mean_gradients
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.ops import naming
 
@@ -37,7 +38,7 @@ class SynchronousSGD(Algorithm):
 
     @property
     def exchange(self) -> str:
-        """What the names of the buckets' operations begin with."""
+        """The prefix of the names of the buckets' operations."""
         name = f"{self.name}/gradients"
         return naming.monitored(name) if self.monitor else name
 
@@ -56,7 +57,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     step, if they were before the first: see `BroadcastGlobalVariablesCallback`.
 
     In `fit` the mean is one over samples: a peer's gradient counts as much as its batch has
-    samples, and nothing where the peer has run out of batches and others have not:
+    samples. A peer without batches continues with weight 0:
 
     ```
     g ← Σ over peers of n·g / Σ over peers of n
@@ -65,24 +66,24 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     So losses must be means over the batch, as Keras' are. In loops of one's own peers count alike:
     let their batches be of one size, or see `DistributedGradientTape(samples=...)`.
 
-    The optimizer is changed in place, and keeps its state and its class' name: models are saved and
-    loaded as with the plain one, also where kungfu_tf is not installed. What is loaded is plain:
-    wrap `model.optimizer` again, which keeps its state.
+    The optimizer is changed in place, and keeps its state and its class' name. So models are saved
+    and loaded as with the plain one, also without kungfu_tf. A loaded optimizer is plain: wrap
+    `model.optimizer` again, which keeps its state.
 
     With `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is
     adapted as well, one byte in each step. (Of a MultiOptimizer that makes optimizers with other
     steps while it is built, all travel in each step.) The steps of an update count alike, however
-    many samples each has, as in one process. What a quantised layer writes down of the numbers it
-    has seen is the largest over the peers.
+    many samples each has, as in one process. The ranges that a quantised layer records are the
+    largest over the peers.
 
-    Of a table, as embeddings have, the rows that a peer has touched travel. Where an optimizer
-    adds up what there is of a row (all but Keras 3's do), each travels once, or the whole table
-    does if that is less.
+    Sparse rows, the gradients of embeddings, travel as such. If an optimizer adds up the gradients
+    of a row (all but Keras 3's do), each row travels once, or the whole variable does if that is
+    less.
 
     Args:
-        optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Of nested optimizers
-            (LossScaleOptimizer, MultiOptimizer) the outermost. Or what `compile` takes for one of
-            `tf.keras`, a name or a config.
+        optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Give the outermost of
+            nested optimizers (LossScaleOptimizer, MultiOptimizer). Or what `compile` takes for one
+            of `tf.keras`, a name or a config.
         bucket_bytes: Gradients travel in groups of up to so many bytes. Small groups start
             earlier, large ones cost less each.
         monitor: Whether the exchange counts for the throughput: see `kungfu_tf.calc_stats`.

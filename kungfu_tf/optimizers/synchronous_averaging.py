@@ -1,4 +1,4 @@
-"""Synchronous model averaging: everybody trains a model, and is drawn towards the average."""
+"""Synchronous model averaging: each peer trains a model, and is drawn towards the average."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
-from kungfu_tf.exchange.buckets import mean_gradients
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.replicas import sample_weights
 
@@ -48,7 +48,7 @@ class SynchronousAveraging(Algorithm):
         return [*drawn, *move_on(self.alpha, self.momentum)]
 
     def drawn_to_the_mean(self, variables: Sequence[Any]) -> list[Any]:
-        """What the variables become without a central model."""
+        """The new values of the variables without a central model."""
         values = [v.read_value() for v in variables]
         return self._towards(values, self._means(values, variables))
 
@@ -68,7 +68,7 @@ class SynchronousAveraging(Algorithm):
 
 
 class _Center:
-    """The central model, the same on all peers, and what it was before."""
+    """The central model, the same on all peers, and the previous one."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
         with tf.init_scope():
@@ -101,7 +101,7 @@ class _Center:
 
 
 def assign(variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """When all values are known: in a TF1 graph some may be made of what is assigned to."""
+    """Assigns when all values are known: a TF1 graph may read the variables for some."""
     with tf.control_dependencies(list(values)):
         return [v.assign(value) for v, value in zip(variables, values, strict=True)]
 
@@ -130,23 +130,23 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     v ← update(v, g)                # g: of this peer's batch, at the v of before
     ```
 
-    Small batches and a large learning rate stay what they are, however many peers there are: that
-    is what it is for. With `momentum` the center is a model of its own, as in the paper:
+    Its purpose: small batches and a large learning rate stay as they are with any number of peers.
+    With `momentum` the center is a model of its own, as in the paper:
 
     ```
     v ← (1 − alpha)·v + alpha·z
     z ← z + alpha·size·(c − z) + momentum·(z − z of the step before)
     ```
 
-    It starts as the average of the models; alpha·size should not exceed 1. It is not saved: who
-    resumes, or calls `fit` again, starts from the average again. In a loop of one's own all peers
-    call `optimizer.kungfu_algorithm.before_training()` when others take part: newcomers do not know
-    the center of before.
+    It starts as the average of the models; alpha·size should not exceed 1. It is not saved: a
+    resumed training, or another `fit`, starts from the average again. In a loop of one's own all
+    peers call `optimizer.kungfu_algorithm.before_training()` when others take part: newcomers do
+    not know the center of before.
 
     Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
-    and ends with the average in the model. In `fit` peers may have different numbers of batches:
-    who has run out goes on with the averaging and gradients of zero. Optimizer state is each peer's
-    own.
+    and ends with the average in the model. In `fit` peers may have different numbers of batches. A
+    peer without batches continues with the averaging and gradients of zero. Optimizer state is each
+    peer's own.
 
     Source: Koliousis et al., "CROSSBOW: Scaling Deep Learning with Small Batch Sizes on Multi-GPU
     Servers", VLDB 2019; the first form is KungFu's (Mai et al., OSDI 2020).
@@ -154,7 +154,7 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     Args:
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
         alpha: How far each step draws a model to the center, 0 to 1; 1 makes all models equal.
-        momentum: Of the central model, 0 to 1. 0: the center is the average.
+        momentum: The momentum of the central model, from 0 to 1. 0: the center is the average.
 
     Returns:
         The same object.

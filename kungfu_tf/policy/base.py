@@ -1,4 +1,4 @@
-"""What a policy is."""
+"""The base class of policies."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from kungfu_tf.policy.training import Training
 
 
 class BasePolicy:
-    """Adapts a training while it runs: looks at what is measured, and acts.
+    """Adapts a training while it runs: looks at measurements, and acts.
 
-    Derive from it, override what is needed, and give objects of it to
-    `kungfu_tf.callbacks.PolicyCallback` or, for sessions, `kungfu_tf.hooks.PolicyHook`. Each
-    method is called on every peer at the same point of the training, with what it can see and do:
+    Derive from it, override methods, and give objects of it to `kungfu_tf.callbacks.PolicyCallback`
+    or, for sessions, `kungfu_tf.hooks.PolicyHook`. Each method is called on every peer at the same
+    point of the training. Its argument offers:
 
         training.epoch, step, trained_samples, step_time, size
         training.batch_size, learning_rate, has_made(interval)
         training.noise_scale, gradient_variance, throughput, egress_rates
         training.set_batch_size(n), set_learning_rate(rate), stop()
-        training.resize_cluster(n), set_strategy(name), set_tree(fathers)
+        training.resize(n), set_strategy(name), set_tree(parents)
 
-    What rank 0's policies ask for is done on all peers. What `before_step` asks for is done after
-    the step. A step is one call of the train function: with `steps_per_execution`, several.
+    The wishes of rank 0's policies are carried out on all peers. The wishes of `before_step` are
+    carried out after the step. A step is one call of the train function: with
+    `steps_per_execution`, several.
 
     Example:
 

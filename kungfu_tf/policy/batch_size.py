@@ -1,4 +1,4 @@
-"""What policies that change the batch size have in common."""
+"""The common part of policies that change the batch size."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class BatchSizePolicy(BasePolicy):
     """Changes the batch size, and the learning rate with it.
 
     Args:
-        scale_learning_rate: How the rate follows the batch size: "linear", as it should with SGD
-            (Goyal et al., 2017), "sqrt", as it should with Adam and its like, or "none".
+        scale_learning_rate: How the rate follows the batch size: "linear" suits SGD (Goyal et al.,
+            2017), "sqrt" suits Adam and its like; or "none".
 
     Raises:
         ValueError: If it is something else.

@@ -16,8 +16,8 @@ class LatencyTreePolicy(BasePolicy):
     which all of them pass. The tree is the minimum spanning tree (Prim, 1957).
 
     Args:
-        interval: After how many steps it looks again; None: never. It looks before training, and
-            in the first step with other peers, who have no tree yet.
+        interval: After how many steps it looks again; None: never. It looks before training, and in
+            the first step after a change of peers, which have no tree yet.
 
     Raises:
         ValueError: If `interval` is not positive.
@@ -35,7 +35,7 @@ class LatencyTreePolicy(BasePolicy):
             raise ValueError(f"LatencyTreePolicy: interval is a number of steps, not {interval!r}")
         self.interval = interval
         self._tree: list[int] = []
-        self._peers: int | None = None  # the epoch of those that have it
+        self._peers: int | None = None  # the version of the membership that has it
 
     def before_train(self, training: Training) -> None:
         """Sets the first tree."""
@@ -45,14 +45,14 @@ class LatencyTreePolicy(BasePolicy):
     def after_step(self, training: Training) -> None:
         """Sets another if there is a better one, if it is time."""
         is_due = self.interval is not None and training.has_made(self.interval)
-        if is_due or self._peers != peer.epoch():
+        if is_due or self._peers != peer.membership_version():
             self._look(training)
 
     def _look(self, training: Training) -> None:
         with context.eager_mode():  # also within a session's hook
             edges = ops.global_minimum_spanning_tree(ops.get_peer_latencies())
-            tree = ops.fathers(edges).numpy().tolist()
-        peers = peer.epoch()
+            tree = ops.parents(edges).numpy().tolist()
+        peers = peer.membership_version()
         if (tree, peers) != (self._tree, self._peers):
             training.set_tree(tree)
         self._tree, self._peers = tree, peers

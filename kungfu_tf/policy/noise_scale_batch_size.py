@@ -22,11 +22,11 @@ class NoiseScaleBatchSizePolicy(BatchSizePolicy):
     ```
 
     Train with `MonitorGradientNoiseScaleOptimizer`, on at least two peers; otherwise nothing
-    happens. A single measurement says little, the less the smaller the batch: the median leaves out
-    those that are far too large because the gradient was lost in the noise.
+    happens. A single measurement says little, the less the smaller the batch. The median leaves out
+    measurements that are far too large because the gradient was lost in the noise.
 
-    In `fit` batches that were read ahead are trained on first: within an epoch at least 6 more
-    steps have batches of the size of before. The learning rate changes at once.
+    In `fit` batches that were read ahead are trained on first. So within an epoch at least 6 more
+    steps have batches of the previous size. The learning rate changes at once.
 
     Args:
         max_batch_size: Of one peer.

@@ -1,4 +1,4 @@
-"""Calls the policies of a training, and does what they want, on all peers alike."""
+"""Calls the policies of a training, and carries out their wishes on all peers alike."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Policies:
 
     Args:
         policies: Of the same kinds on every peer.
-        on_error: What happens if one raises, or wants more peers than there can be: "stop" ends the
-            training with PolicyError, and that of the others; "continue" leaves that policy out
-            from then on, everywhere, and says so.
+        on_error: The reaction if one raises, or wants more peers than there can be. "stop" ends the
+            training with PolicyError on all peers; "continue" leaves that policy out on all peers
+            from then on, and says so.
 
     Raises:
         TypeError: If something is not a BasePolicy.
@@ -54,7 +54,7 @@ class Policies:
         return self._kinds
 
     def check(self) -> None:
-        """Compares their kinds with those of other peers. All call it, before they are called.
+        """Compares their kinds between the peers. All call it, before they are called.
 
         Raises:
             ValueError: On every peer, if they differ.
@@ -88,7 +88,7 @@ class Policies:
         """Does what rank 0's policies want. All peers call it after the same call.
 
         Args:
-            training: What they have been called with.
+            training: The training that they have been called with.
 
         Raises:
             PolicyError: If there cannot be as many peers, and that ends the training.

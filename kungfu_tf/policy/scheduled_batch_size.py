@@ -10,8 +10,8 @@ from kungfu_tf.policy.training import Training
 class ScheduledBatchSizePolicy(BatchSizePolicy):
     """Gives the batch of each peer the size that a schedule says.
 
-    In `fit` batches that were read ahead are trained on first: within an epoch at least 6 more
-    steps have batches of the size of before. The learning rate changes at once.
+    In `fit` batches that were read ahead are trained on first. So within an epoch at least 6 more
+    steps have batches of the previous size. The learning rate changes at once.
 
     Args:
         schedule: "32:100,64:200": 32 samples for 100 steps, then 64 for 200, and from then on.

@@ -44,4 +44,4 @@ class ScheduledClusterSizePolicy(BasePolicy):
 
     def _look(self, training: Training) -> None:
         if peer.elastic() and (size := self._plan.due(training.step)) is not None:
-            training.resize_cluster(size)
+            training.resize(size)

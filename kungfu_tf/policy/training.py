@@ -1,4 +1,4 @@
-"""What policies see of a training, and what they can change in it."""
+"""The training as policies see it, and the changes that they can make."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kungfu_tf.native import environment
 class Training:
     """A training that is under way.
 
-    What a policy asks for is done when all policies have been called, as rank 0's want it: peers
-    may measure different things and still do the same.
+    The wishes of rank 0's policies are carried out when all policies have been called. So peers may
+    measure different things and still do the same.
 
     Attributes:
         epoch: Which one, from 0.
@@ -64,7 +64,7 @@ class Training:
     def noise_scale(self) -> float | None:
         """In samples, the same on all peers, if the optimizer is one that measures it.
 
-        That is `MonitorGradientNoiseScaleOptimizer`. None until there is a value.
+        `MonitorGradientNoiseScaleOptimizer` measures it. None until there is a value.
         """
         return self._metric("noise_scale")
 
@@ -75,11 +75,10 @@ class Training:
 
     @property
     def throughput(self) -> float:
-        """What this peer gave to monitored operations in the last step.
+        """The throughput of this peer's monitored operations in the last step.
 
         In bytes per second of the time in which there were any; 0 if there were none. It is
-        measured from the first time on that a policy asks for it, which gets that of all steps
-        until then.
+        measured from the first call on; that call returns the throughput of all steps until then.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -140,33 +139,33 @@ class Training:
         """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.
 
         Args:
-            tree: The father of each rank.
+            tree: The parent of each rank.
 
         Raises:
             ValueError: If it is no tree of all ranks.
         """
-        fathers = [int(father) for father in tree]
-        if len(fathers) != self.size:
-            raise ValueError(f"a tree of {len(fathers)} ranks, of {self.size} peers: {fathers}")
-        if not _is_tree(fathers):
-            raise ValueError(f"these fathers of the ranks 0, 1, ... are no tree: {fathers}")
-        self.wanted_strategy, self.wanted_tree = None, fathers
+        parents = [int(parent) for parent in tree]
+        if len(parents) != self.size:
+            raise ValueError(f"a tree of {len(parents)} ranks, of {self.size} peers: {parents}")
+        if not _is_tree(parents):
+            raise ValueError(f"these parents of the ranks 0, 1, ... are no tree: {parents}")
+        self.wanted_strategy, self.wanted_tree = None, parents
 
-    def resize_cluster(self, size: int) -> None:
-        """Asks for another number of peers: some steps later they have come, or have left.
+    def resize(self, n: int) -> None:
+        """Asks for another number of peers: they come or leave some steps later.
 
-        For a training that follows: `kungfu_tf.elastic.fit`, or a session with a
-        `kungfu_tf.hooks.ElasticHook`. Rank 0's wish counts, when all policies have been called; who
-        wishes the same as the last time asks for nothing new. That there cannot be as many, or that
-        a `fit` or session does not follow, is a FailedPreconditionError then.
+        The training must change over by itself: `kungfu_tf.elastic.fit`, or a session with a
+        `kungfu_tf.hooks.ElasticHook`. The wish of rank 0 counts, when all policies have been
+        called; the same wish as the last time asks for nothing new. If there cannot be as many, or
+        the training does not change over, it ends with a FailedPreconditionError then.
 
         Args:
-            size: How many, from 1 to the slots of `kungfu-run -H`.
+            n: The number of peers, from 1 to the slots of `kungfu-run -H`.
 
         Raises:
             ValueError: If that is not a positive integer.
         """
-        self.wanted_size = _positive(size, "a number of peers")
+        self.wanted_size = _positive(n, "a number of peers")
 
     def stop(self) -> None:
         """Ends the training, on all peers."""
@@ -185,11 +184,11 @@ class Training:
             self._throughput = measurements.throughput_since(self._moved)
 
     def measured(self) -> dict[str, Any]:
-        """What the optimizers have measured, by name; NaN is no value."""
+        """The optimizers' measurements, by name; NaN is no value."""
         raise NotImplementedError
 
     def change_batch_size(self, size: int) -> None:
-        """Does what all peers have agreed on."""
+        """Sets the size on which all peers have agreed."""
         raise NotImplementedError
 
     def change_learning_rate(self, rate: float) -> None:
@@ -200,7 +199,8 @@ class Training:
         """The same; rank 0 asks for all.
 
         Raises:
-            FailedPreconditionError: If there cannot be as many, or nobody follows.
+            FailedPreconditionError: If there cannot be as many, or the training does not change
+                over.
         """
         before, self._asked = self._asked, size
         stays = size == peer.size() and not peer.elastic()
@@ -236,11 +236,11 @@ def _positive(number: int, what: str) -> int:
     return operator.index(number)
 
 
-def _is_tree(fathers: list[int]) -> bool:
-    """Whether all ranks come to one root, which is its own father."""
-    reached = {rank for rank, father in enumerate(fathers) if rank == father}
+def _is_tree(parents: list[int]) -> bool:
+    """Whether all ranks lead to one root, which is its own parent."""
+    reached = {rank for rank, parent in enumerate(parents) if rank == parent}
     if len(reached) != 1:
         return False
-    while more := {rank for rank, father in enumerate(fathers) if father in reached} - reached:
+    while more := {rank for rank, parent in enumerate(parents) if parent in reached} - reached:
         reached |= more
-    return len(reached) == len(fathers)
+    return len(reached) == len(parents)

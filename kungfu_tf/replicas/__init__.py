@@ -1,1 +1,1 @@
-"""What all peers hold in common: equal at first, seen to be equal, averaged, weighed."""
+"""The state that all peers have in common: made equal, checked, averaged, weighed."""

@@ -19,8 +19,8 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
     """Within it the variables are the average over all peers, bitwise the same on all of them.
 
     For evaluating and saving what `SynchronousAveragingOptimizer` and `PairAveragingOptimizer`
-    train: a model of each peer's own. Afterwards every peer goes on from its own; what was assigned
-    in between stays, as the best weights that a callback restores.
+    train: a model of each peer's own. Afterwards every peer continues from its own values. Values
+    that were assigned in between stay, such as the best weights that a callback restores.
 
     ```
     v ← mean over peers of v        # on entering
@@ -67,7 +67,7 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
 
 
 def averaged_variables(model: Any) -> list[Any]:
-    """What differs between peers in a model that each trains by itself."""
+    """The variables that differ between peers in a model that each trains separately."""
     trainable = [
         generations.native(v)
         for v in model.trainable_variables
@@ -79,8 +79,8 @@ def averaged_variables(model: Any) -> list[Any]:
 def moving_statistics(model: Any) -> Iterator[Any]:
     """The floating variables that layers move themselves, as BatchNormalization does.
 
-    Not what is trained or frozen, nor what is of one peer's samples (metrics, the states of
-    stateful RNNs, seeds), nor those of a synchronised layer, which are the same everywhere.
+    Trained and frozen variables are left out, and so is the state of one peer's samples: metrics,
+    stateful RNNs, seeds. Those of a synchronised layer are the same everywhere.
     """
     module = generations.package_of(model).module
     for layer, variable in generations.moved_variables(model):
@@ -93,8 +93,9 @@ def moving_statistics(model: Any) -> Iterator[Any]:
 def assign_means(variables: Sequence[Any], *, name: str) -> None:
     """Gives all peers the means over peers of their variables, bitwise the same. Eager.
 
-    What is equal on all peers keeps its bits, which a rounded mean might change: the peers compare
-    8 bytes of each variable first. Every peer must call it; where there are none it does nothing.
+    Variables that are equal on all peers keep their bits, which a rounded mean might change: the
+    peers compare 8 bytes of each variable first. Every peer must call it; where there are none it
+    does nothing.
     """
     if not variables or peer.is_single_process():
         return

@@ -14,8 +14,8 @@ from kungfu_tf.upstream import generations
 def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
-    Every peer passes as many variables, of the same shapes and dtypes, in the same order; what they
-    are called does not matter. A process that is alone does nothing.
+    Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
+    names do not matter. A process that is alone does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
@@ -37,13 +37,13 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     kf.initializer.broadcast_variables(model.weights)
     ```
     """
-    operation = values_of_root(variables, root)
+    operation = values_from_root(variables, root)
     if operation is not None:
         operation.graph._kungfu_broadcasts = True
     return operation
 
 
-def values_of_root(variables: Iterable[Any], root: int) -> Any:
+def values_from_root(variables: Iterable[Any], root: int) -> Any:
     """`broadcast_variables`, which the program does not do itself."""
     assignments = [] if peer.is_single_process() else _assignments(variables, root)
     if tf.compat.v1.executing_eagerly_outside_functions():

@@ -69,12 +69,12 @@ def digests_of(values: Iterable[Any]) -> Digests:
 
 
 def _bytes_of(value: Any) -> memoryview:
-    """Of any type: bfloat16 has no buffer of its own."""
+    """The bytes of any type: bfloat16 has no buffer of its own."""
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
 
 
 def _with_length(digests: Digests) -> Digests:
-    """So that a row can be cut out of what was gathered, also if peers differ in their number."""
+    """Puts the length before them: rows can be cut apart, also if peers differ in it."""
     return np.concatenate([[len(digests)], digests])
 
 

@@ -1,4 +1,4 @@
-"""What a Keras model needs to be before its first step: complete, equal, and with its own dice."""
+"""Makes a Keras model complete and equal before its first step, with its own random numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build(model: Any, iterator: Any) -> Any:
         iterator: Of the batches that it will be trained on.
 
     Returns:
-        What to train on: `iterator`, as if nobody had looked into it.
+        The data to train on: `iterator`, as if it had not been looked into.
     """
     if not all(layer.built for layer in model._flatten_layers()):
         if model.run_eagerly or not hasattr(iterator, "element_spec"):
@@ -64,7 +64,7 @@ def build(model: Any, iterator: Any) -> Any:
 def make_equal(model: Any) -> None:
     """Gives all peers rank 0's weights and optimizer state, and each its own random numbers.
 
-    What the algorithms remember is a part of that state.
+    The algorithms' own state is a part of it.
 
     Raises:
         tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
@@ -86,7 +86,7 @@ def make_equal(model: Any) -> None:
 
 
 def equal_variables(model: Any) -> list[Any]:
-    """What a method that keeps peers equal keeps equal."""
+    """The variables that a method that keeps peers equal keeps equal."""
     trainable = [
         v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
     ]
@@ -95,7 +95,7 @@ def equal_variables(model: Any) -> list[Any]:
 
 
 def warn_not_distributed(model: Any) -> None:
-    """Warns that each peer trains for itself."""
+    """Warns that each peer trains separately."""
     warn(
         f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that is not "
         "distributed: every peer trains a model of its own and nothing will be averaged. Compile "

@@ -2,8 +2,8 @@
 
 A peer whose data end does so in the middle of `session.run`, where the others already wait for its
 gradients. So before a graph exchanges any, when its batch is there, the peers wait for each other
-there. Who has none interrupts them (`session.ending`); then the step ends everywhere before it has
-changed anything.
+there. A peer without a batch interrupts the others (`session.ending`). Then the step ends on all
+peers before it has changed anything.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Gate:
 
 @contextlib.contextmanager
 def before(gradients: Sequence[Any]) -> Iterator[None]:
-    """Within it, what is added to a TF1 graph waits until all peers have their batches.
+    """Within it, operations that are added to a TF1 graph wait until all peers have their batches.
 
     Elsewhere, in functions and branches, and in a process that is alone, nothing happens.
 
     Args:
-        gradients: Tensors, `tf.IndexedSlices` or None: what is computed of the batch.
+        gradients: Tensors, `tf.IndexedSlices` or None: values computed from the batch.
     """
     if peer.is_single_process() or tf.compat.v1.executing_eagerly_outside_functions():
         yield
@@ -91,7 +91,7 @@ def is_step(run_context: Any) -> bool:
 
 
 def trains(run_context: Any) -> bool:
-    """Whether it passes a gate: then it is a step of all peers."""
+    """Whether a run passes a gate: then it is a step of all peers."""
     fetches = run_context.original_args.fetches
     return bool(gates_reached(run_context.session.graph, fetches))
 
@@ -108,7 +108,7 @@ def _at(graph: Any, sources: frozenset[Any]) -> Gate:
 
 
 def _sources_of(operations: Collection[Any]) -> frozenset[Any]:
-    """What reads the batch; the operations themselves if that lies within a loop or a branch."""
+    """The operations that read the batch; the given ones if that is in a loop or a branch."""
     sources = frozenset(op for op in _upstream(operations) if _READERS.search(op.type))
     is_inside = any(op._get_control_flow_context() is not None for op in sources)
     return frozenset(operations) if is_inside else sources

@@ -23,7 +23,7 @@ def assigned_means() -> Any:
 
 
 class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
-    """Gives all peers the means when the session ends, before other hooks save what there is.
+    """Gives all peers the means when the session ends, before other hooks save the variables.
 
     Args:
         hooks: Those of the session on this peer.
@@ -41,5 +41,5 @@ class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
         if self._means is None or peer.detached():
             return
         session.run(self._means)
-        for saver in self._savers:  # what they have saved after the last step was of one peer
+        for saver in self._savers:  # their saves after the last step were of one peer
             saver._timer.reset()

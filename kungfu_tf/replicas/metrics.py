@@ -15,8 +15,8 @@ def sum_states(metrics: Iterable[Any]) -> None:
     """Gives every metric the sum over the peers of its state. Eager.
 
     States must add up, as those of Keras' metrics do: totals and counts, confusion matrices, sums
-    of squares. Then the result is the one that a single process has for the samples of all: a mean
-    that is weighted by samples, a true AUC, precision or F1 score.
+    of squares. Then the result is the one of a single process for all samples: a mean weighted by
+    samples, a true AUC, precision or F1 score.
     """
     states = [generations.native(v) for metric in metrics for v in metric.variables]
     sums = ops.group_all_reduce([v.read_value() for v in states], op="sum", name="fit/metrics")

@@ -1,8 +1,8 @@
 """Each peer its own random numbers, out of a seed that all have in common.
 
 Programs that repeat call `set_random_seed(seed)` on every peer. Without more all would drop out the
-same units, flip the same images and draw the same noise. So in `fit` what is random becomes a
-function of what it was and of the rank:
+same units, flip the same images and draw the same noise. So in `fit` random numbers become a
+function of their old seeds and the rank:
 
 - generators that belong to the model: Keras 3's `SeedGenerator`s, the random layers of Keras 2, and
   `tf.random.Generator`s that are attributes of layers. Moved once, they stay moved; rank 0 keeps
@@ -10,8 +10,8 @@ function of what it was and of the rank:
 - what `tf.random.*` and `keras.random.*` draw from without a seed: while `fit` runs. Afterwards all
   peers go on as if nothing had been drawn, and so draw the same again.
 
-What no seed determines differs anyway. Left alone are NumPy's and Python's generators, and what is
-random in a data set that was made before `fit`: programs shard by them, and must then agree.
+Numbers without a seed differ anyway. NumPy's and Python's generators, and random numbers of a data
+set that was made before `fit`, stay as they are. Programs shard by them, and peers must then agree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GLOBAL_SEED_GENERATOR = "global_seed_generator"  # what every Keras 3 calls it
 
 
 def separate(model: Any) -> None:
-    """Moves the generators of the model's layers, each once: a second `fit` goes on with them."""
+    """Moves the generators of the model's layers, each once: a second `fit` continues with them."""
     if peer.joining():  # its rank is not known yet
         return
     for layer in model._flatten_layers():
@@ -43,9 +43,9 @@ def separate(model: Any) -> None:
 
 @contextlib.contextmanager
 def of_this_peer() -> Iterator[None]:
-    """Within it the process' seeds are this peer's own; afterwards they are what they were."""
+    """Within it the process' seeds are this peer's own; afterwards they are restored."""
     with contextlib.ExitStack() as stack:
-        if peer.joining():  # what would be its own is that of a rank which is not known yet
+        if peer.joining():  # its own would belong to a rank that is not known yet
             yield
             return
         stack.enter_context(_own_seed())
@@ -105,7 +105,7 @@ def _own_seed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_seed_generator(package: generations.Package) -> Iterator[None]:
-    """What `keras.random.*` draws from."""
+    """The generator of `keras.random.*`."""
     found = patches.comfort(
         *(package.title, "random.seed_generator.global_seed_generator"),
         "keras.random draws other numbers on each peer",

@@ -8,23 +8,20 @@ weight = n · size / N               # 0 where nobody has samples
 Σ n·g / N = mean over peers of weight · g
 ```
 
-Where all batches are of one size every weight is 1: the gradients are not touched, and the result
-has the bits of the plain mean.
+If all batches have one size every weight is 1. Then gradients are not touched, and the result has
+the bits of the plain mean.
 """
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-
-_current: contextvars.ContextVar[Any] = contextvars.ContextVar("weight", default=None)
+from kungfu_tf import context, ops, peer
 
 
 def weight_of(samples: Any) -> Any:
@@ -52,13 +49,14 @@ def _weight_among(samples: Any, total: Any) -> Any:
 
 @contextlib.contextmanager
 def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[Any]:
-    """Within it gradients are averaged over samples: those of this peer's batch, and the others'.
+    """Within it gradients are averaged over the samples of all peers' batches.
 
     Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
     is asked for once, however many optimizers the step has. In a process that is alone they
     stay as they are.
 
-    A `tf.function` that is called within must not have been traced outside: what it does is fixed.
+    A `tf.function` that is called within must not have been traced outside: its operations are
+    fixed.
 
     Args:
         count: An integer scalar tensor; 0 if this peer has run out of batches.
@@ -78,28 +76,23 @@ def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[A
 @contextlib.contextmanager
 def within(weight: Any) -> Iterator[None]:
     """Within it this is the weight of this peer, from `weight_of`."""
-    token = _current.set(weight)
-    _share(weight)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-        _share(_current.get())
+    before = context.current().weight
+    with context.within(weight=weight):
+        _share(weight)
+        try:
+            yield
+        finally:
+            _share(before)
 
 
-@contextlib.contextmanager
-def unweighted() -> Iterator[None]:
+def unweighted() -> contextlib.AbstractContextManager[None]:
     """Within it peers count alike: for what `weighted` has returned already."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return context.within(weight=None)
 
 
 def current() -> Any:
     """The weight of the step that is being traced or run; None: it counts no samples."""
-    weight = _current.get()
+    weight = context.current().weight
     if weight is None or tf.executing_eagerly():
         return weight
     graph = tf.compat.v1.get_default_graph()
@@ -145,7 +138,7 @@ def of_samples(gradients: Sequence[Any]) -> list[Any]:
 
 
 def _times(value: Any, weight: Any) -> Any:
-    # Of half precision, a weight would be rounded before it is used.
+    # A weight of half precision would be rounded before it is used.
     wide = tf.float32 if value.dtype in (tf.float16, tf.bfloat16) else value.dtype
     return tf.cast(
         tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype
@@ -153,8 +146,8 @@ def _times(value: Any, weight: Any) -> Any:
 
 
 def _values(gradient: Any) -> Any:
-    is_slices = isinstance(gradient, tf.IndexedSlices)
-    return tf.convert_to_tensor(gradient.values if is_slices else gradient)
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    return tf.convert_to_tensor(gradient.values if is_sparse else gradient)
 
 
 def _with_values(gradient: Any, values: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What is patched in TensorFlow, once an optimizer is wrapped or a hook of ours is made.
+"""The patches of TensorFlow, installed once an optimizer is wrapped or a hook of ours is made.
 
-For graphs that are trained without us, and in a process that is alone, all do what they did.
+For graphs that are trained without us, and in a single process, they work as before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def install(*, with_estimators: bool) -> None:
             used, and that may be now.
 
     Raises:
-        UnsupportedVersionError: TensorFlow lacks what is needed.
+        UnsupportedVersionError: If TensorFlow lacks a needed name.
     """
     is_there = with_estimators and importlib.util.find_spec(_ESTIMATOR) is not None
     table = ESTIMATOR if is_there or _ESTIMATOR in sys.modules else ()

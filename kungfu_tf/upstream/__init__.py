@@ -1,1 +1,1 @@
-"""What we know of Keras and TensorFlow: the versions that work, and what of theirs we patch."""
+"""Knowledge of Keras and TensorFlow: the versions that work, and the functions that we patch."""

@@ -1,7 +1,7 @@
 """Frontends are installed when something uses them: lower rooms say what, and know no frontend.
 
-`kungfu_tf/__init__.py` registers the frontends. Whoever wraps an optimizer, or makes a callback or
-hook of ours, says that it is used.
+`kungfu_tf/__init__.py` registers the frontends. Code that wraps an optimizer, or makes a callback
+or hook of ours, tells that it is used.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def use(frontend: str) -> None:
     """Installs a frontend: KERAS, SESSIONS, or ESTIMATORS, which are sessions and more.
 
     Raises:
-        UnsupportedVersionError: Keras or TensorFlow lacks what the frontend needs.
+        UnsupportedVersionError: If Keras or TensorFlow lacks a name that the frontend needs.
     """
     _installers[frontend]()

@@ -1,4 +1,4 @@
-"""What differs between the generations of Keras, said once.
+"""The differences between the generations of Keras, in one place.
 
 A process may hold several: `keras` (2 or 3) and `tf_keras`. An object belongs to a package that has
 been imported already, so nothing here imports one.
@@ -61,7 +61,7 @@ def packages() -> list[Package]:
 
 
 def registries() -> Iterator[dict[Any, str]]:
-    """Where Keras looks up the name that it saves a class under."""
+    """The attribute in which Keras looks up the saved name of a class."""
     purpose = "a saved optimizer is opened by its public name"
     for package in packages():
         for module, name in _REGISTRIES[package.generation]:
@@ -88,7 +88,7 @@ def subclass(mixin: type, base: type, **members: Any) -> type:
     """A subclass of both that Keras saves under the name of `base`.
 
     Args:
-        mixin: What comes before `base`.
+        mixin: The class that comes before `base`.
         base: A class of Keras, or derived from one.
         **members: Of the new class.
     """
@@ -122,7 +122,7 @@ def name_of(variable: Any) -> str:
 
 
 def parts_of(optimizer: Any) -> Iterator[Any]:
-    """The optimizer and, of one that delegates (loss scale, several optimizers), what is inside."""
+    """The optimizer, and the ones inside it if it delegates (loss scale, several optimizers)."""
     yield optimizer
     inside = [getattr(optimizer, "inner_optimizer", None)]
     inside += getattr(optimizer, "optimizers", None) or []
@@ -145,8 +145,8 @@ def is_wrapped(optimizer: Any) -> bool:
 def optimizers_of(model: Any) -> list[Any]:
     """The wrapped optimizers that the model holds; else the one it is compiled with.
 
-    They may lie in its attributes, in lists and dicts; and in those of the models inside it, if it
-    has a train step of its own.
+    They may lie in its attributes, in lists and dicts. If it has a train step of its own, also in
+    those of the models inside it.
     """
     holders = model._flatten_layers() if has_own_train_step(model) else [model]
     held = {id(o): o for holder in holders for o in _optimizers_in(vars(holder))}
@@ -195,8 +195,10 @@ def variables_of(optimizer: Any) -> list[Any]:
 
 
 def _rates_of(optimizer: Any) -> Iterator[Any]:
-    """What Keras 2 leaves out of an optimizer's variables: the learning rate, and of legacy ones
-    all numbers that can be changed."""
+    """The variables that Keras 2 leaves out of an optimizer's.
+
+    These are the learning rate, and all changeable numbers of legacy optimizers.
+    """
     for part in parts_of(optimizer):
         hypers = vars(part).get("_hyper", {})
         for value in [vars(part).get("_learning_rate"), *(hypers[name] for name in sorted(hypers))]:
@@ -214,12 +216,12 @@ def shared_variables_of(optimizer: Any) -> list[Any]:
 def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
     """Each layer's variables that it changes itself, as moving statistics, with the layer.
 
-    Not what is trained or frozen, nor what is the same on all peers: a variable, or all of a layer,
-    with the attribute `_kungfu_equal`.
+    Left out are trained and frozen variables, and those that are the same on all peers: a variable,
+    or all of a layer, with the attribute `_kungfu_equal`.
     """
     is_three = package_of(model).generation == 3
     for layer in model._flatten_layers():
-        # What was made as trainable and is frozen now is not among them.
+        # Variables that were made trainable and are frozen now are not among them.
         own = layer._non_trainable_variables if is_three else layer._non_trainable_weights
         for variable in own:
             if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):

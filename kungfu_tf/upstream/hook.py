@@ -15,8 +15,8 @@ class Hook(tf.compat.v1.train.SessionRunHook):
     Attributes:
         changes_peers: Whether others may take part after its `before_run`, which hooks of ours that
             do not are called after.
-        follows: Whether others may take part in the session that it is in, because one of its
-            hooks changes peers. The session says it before `begin`.
+        follows: Whether the peers of its session may change, because of one of the session's hooks.
+            The session says it before `begin`.
     """
 
     changes_peers = False

@@ -1,7 +1,8 @@
-"""What is assumed of Keras and TensorFlow, in tables: names that are patched, overridden or called.
+"""Assumptions about Keras and TensorFlow, in tables: names that are patched, overridden or called.
 
 The rows of a table are installed together. A name is *needed* if training would be wrong or would
-hang without it, else a *comfort*. What a new version of Keras or TensorFlow has renamed is missing:
+hang without it, else a *comfort*. A name that a new version of Keras or TensorFlow has changed is
+missing:
 
 - a comfort: one warning says what is lost, and everything else works;
 - a need: one error names the versions that work, before anything is trained or patched;
@@ -38,11 +39,11 @@ class Patch:
     """A row of a table: one function that does more once a program uses us.
 
     Attributes:
-        owner: What it belongs to.
+        owner: The class or module that it belongs to.
         name: Its name there.
         ours: Is called as `ours(original, ...)` in its place. None: it stays as it is, and we call
             it, or a subclass of ours overrides it.
-        purpose: What there is because of it, and is not without it.
+        purpose: The benefit that is lost without it.
         is_needed: Whether training is wrong without it.
     """
 
@@ -54,7 +55,7 @@ class Patch:
 
     @property
     def label(self) -> str:
-        """What is patched, for messages and the documentation."""
+        """The name of the patch, for messages and the documentation."""
         return f"{self.owner.label}.{self.name}"
 
 
@@ -70,12 +71,12 @@ def install(
 
     Args:
         patches: The table.
-        package: Where their owners are found.
+        package: The module in which their owners are found.
         title: Of the package, with its version, for messages: "keras 3.15.1".
         is_single_process: Says whether this process trains alone. Asked only if a name is missing.
 
     Raises:
-        UnsupportedVersionError: What is needed is missing, and there are other processes.
+        UnsupportedVersionError: If a needed name is missing, and there are other processes.
     """
     found, missing = [], []
     for patch in patches:
@@ -100,12 +101,12 @@ def install(
 
 
 def comfort(title: str, label: str, purpose: str, find: Callable[[], T]) -> T | None:
-    """What `find` returns; without it, None and one warning.
+    """Returns the result of `find`; without it, None and one warning.
 
     Args:
         title: Of the package, as for `install`.
-        label: What is looked for.
-        purpose: What there is because of it.
+        label: The name that is looked for.
+        purpose: The benefit that is lost without it.
         find: May raise AttributeError or ImportError.
     """
     try:
@@ -147,7 +148,7 @@ def original(owner: Any, name: str) -> Any:
 
 
 def defining(cls: type, name: str) -> type:
-    """The class that defines a method of `cls`: itself or a base class, whatever that is called.
+    """The class that defines a method of `cls`: itself or a base class, of any name.
 
     Raises:
         LookupError: None does.
@@ -159,7 +160,7 @@ def defining(cls: type, name: str) -> type:
 
 
 def class_used_by(function: Callable[..., Any], method: str) -> type:
-    """The class with a `method` whose instances `function` makes, whatever that class is called.
+    """The class with a `method` whose instances `function` makes, of any name.
 
     Raises:
         LookupError: It makes none.

@@ -1,4 +1,4 @@
-"""What an error of TensorFlow says, without where in TensorFlow it was."""
+"""The message of a TensorFlow error, without the place in TensorFlow."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def check_keras(package: str, version: str) -> None:
 
     Args:
         package: Its name, "keras" or "tf_keras".
-        version: What it says, such as "3.15.1" or "3.16.0.dev2026102704".
+        version: The text of the version, such as "3.15.1" or "3.16.0.dev2026102704".
 
     Raises:
         UnsupportedVersionError: It is too old.

@@ -9,7 +9,7 @@ _LIBRARIES = ("kungfu_tf", "kungfu", "keras", "tf_keras", "tensorflow", "context
 
 
 def warn(message: str) -> None:
-    """Warns of what the innermost line that is none of ours or of Keras' has asked for."""
+    """Warns, in the name of the innermost line that is neither ours nor Keras'."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_of_a_library(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-// Memory that somebody else owns.
+// Memory that another object owns.
 
 #pragma once
 

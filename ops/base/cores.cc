@@ -15,7 +15,7 @@ void AppendNumbers(const std::string& path, std::vector<long>* numbers) {
   for (long number; file >> number;) numbers->push_back(number);
 }
 
-// Of one cgroup, rounded up; 0: none.
+// The quota of one cgroup, rounded up; 0: none.
 int QuotaOfCgroup(const std::string& cgroup) {
   std::vector<long> numbers;  // quota, period
   AppendNumbers(cgroup + "/cpu.max", &numbers);
@@ -27,7 +27,7 @@ int QuotaOfCgroup(const std::string& cgroup) {
 
 }  // namespace
 
-// Of the process' cgroups, and of those that these are within, the least counts.
+// The least quota of the process' cgroups, and of the ones around them, counts.
 int QuotaOfCores(const std::string& own, const std::string& mounted) {
   int least = 0;
   std::ifstream lines(own);
@@ -38,7 +38,7 @@ int QuotaOfCores(const std::string& own, const std::string& mounted) {
     const bool unified = controllers == ",,";
     if (!unified && controllers.find(",cpu,") == std::string::npos) continue;
     const std::string top = mounted + (unified ? "" : "/cpu");
-    // A container may see its own alone, at the top, whatever path is told.
+    // A container may see only its own cgroup, at the top, whatever path the system tells.
     std::string path = line.substr(second + 1);
     for (size_t end = path.size(); end != std::string::npos; end = path.rfind('/')) {
       path.resize(end);

@@ -10,7 +10,7 @@ namespace kungfu {
 int CoresOfThisProcess();
 
 // That quota, rounded up, of cgroups of either version; 0: none. `own` says in which cgroups a process is, `mounted`
-// where these are. kungfu_tf/launcher/placing/quota.py has the same for who shares cores out.
+// where these are. kungfu_tf/launcher/placing/quota.py has the same for the launcher, which shares cores out.
 int QuotaOfCores(const std::string& own, const std::string& mounted);
 
 }  // namespace kungfu

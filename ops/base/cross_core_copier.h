@@ -1,9 +1,9 @@
 // Copies into memory that another core reads, again and again at the same places.
 //
-// Where the two cores share a cache, plain stores are best: the other one finds the data there. Where they do not, each
-// plain store waits until its line is taken from the other core, which has read it last (on AMD's EPYC that takes five
-// times as long as the whole copy should), and stores past the caches do not wait. Nobody says which cores share one,
-// and both schedulers and hypervisors move their threads: so the copier tries both, and looks at the clock.
+// If the two cores share a cache, plain stores are best: the other core finds the data there. Otherwise each plain
+// store waits until its line is taken from the other core, which has read it last. On AMD's EPYC that takes five times
+// as long as the whole copy should. Stores past the caches do not wait. No interface tells reliably which cores share
+// one, and schedulers and hypervisors move threads. So the copier tries both kinds of stores, and measures the time.
 
 #pragma once
 
@@ -27,7 +27,7 @@ class StoreChoice {
   void Took(Stores stores, size_t bytes, Seconds time);
 
  private:
-  // By how much plain stores must be slower: who reads what went past the caches is slower, too.
+  // The factor by which plain stores must be slower: reading data that went past the caches is slower, too.
   static constexpr double kWorth = 2;
   // Timed copies from one try of the other stores to the next: more and more as long as nothing changes.
   static constexpr int kFewest = 4, kMost = 64;
@@ -38,7 +38,7 @@ class StoreChoice {
   int until_try_ = kFewest;
   int between_ = kFewest;
   // Seconds per byte of the last two timed copies, by Stores. The lower counts: a thread that is interrupted is slow
-  // with any stores. They begin at 0: what was not tried twice counts as free.
+  // with any stores. They begin at 0: a kind that was not tried twice counts as free.
   std::array<std::array<double, 2>, 2> costs_ = {};
 };
 
@@ -52,7 +52,7 @@ class CrossCoreCopier {
   explicit CrossCoreCopier(CopyFunction plain = CopyBytes, CopyFunction past_caches = CopyPastCaches)
       : copies_{plain, past_caches} {}
 
-  // What was stored is visible to who sees a later store with release order.
+  // The stores are visible to a thread that sees a later store with release order.
   void Copy(char* to, const char* from, size_t size);
 
  private:

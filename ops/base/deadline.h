@@ -1,4 +1,4 @@
-// A point in time after which nobody waits any longer.
+// A point in time after which a wait ends.
 
 #pragma once
 

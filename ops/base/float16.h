@@ -1,5 +1,5 @@
-// The 16-bit floating types as bits. Every step is arithmetic on integers or on normal floats, without a branch: a
-// loop over it becomes vector code, and a thread that flushes denormals (TensorFlow's do) computes the same bits.
+// The 16-bit floating types as bits. Every step is arithmetic on integers or on normal floats, without a branch, so
+// that a loop over it becomes vector code. A thread that flushes denormals (TensorFlow's do) computes the same bits.
 
 #pragma once
 

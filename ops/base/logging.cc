@@ -37,7 +37,7 @@ std::string TimeOfDay() {
   return text;
 }
 
-// What cannot be written is lost: there is nowhere to report it.
+// A line that cannot be written is lost: there is nowhere to report it.
 void WriteToStandardError(const std::string& line) {
   size_t written = 0;
   while (written < line.size()) {

@@ -1,7 +1,7 @@
 // Lines on standard error, and checks for our own bugs.
 //
 //   KF_LOG(INFO) << "session of " << n << " peers";     DEBUG, INFO, WARNING, ERROR; KUNGFU_LOG_LEVEL sets the least
-//   KF_CHECK(rank < size) << "rank " << rank;           ends the process: only for what cannot happen
+//   KF_CHECK(rank < size) << "rank " << rank;           ends the process: only for our own bugs
 //   KF_DCHECK(loop_->InLoop());                         the same, in builds without NDEBUG
 
 #pragma once

@@ -215,7 +215,7 @@ KF_INSTRUCTIONS(Avx2, __attribute__((target("avx2"))));
 KF_INSTRUCTIONS(Avx512, KF_AVX512);
 #endif
 
-// What is not supported stays null.
+// Unsupported combinations stay null.
 struct Kernels {
   ReduceKernel reduce[kNumReduceOps] = {};
   DivideKernel divide = nullptr;

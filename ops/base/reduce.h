@@ -23,11 +23,11 @@ void Divide(void* data, size_t count, DType dtype, int divisor);
 // be `a` and `b`, in any order; other overlaps are not allowed. REQUIRES: float32 or float64; pointers aligned to the
 // element; divisor > 0: 1 for a sum.
 void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor);
-// Whether that is what such a reduction needs: sums and means of float32 and float64.
+// Whether such a reduction has this loop: sums and means of float32 and float64 have it.
 bool HasTwofoldSum(DType dtype, ReduceOp op);
 
-// What many arrays are combined in before the result is rounded, once: float32 for sums, means and products of the
-// 16-bit floating types; else the type itself.
+// The type in which many arrays are combined before the result is rounded once. For sums, means and products of the
+// 16-bit floating types it is float32; else the type itself.
 DType AccumulatorOf(DType dtype, ReduceOp op);
 // The following three REQUIRE that `dtype` is float16 or bfloat16.
 void Widen(const void* in, float* out, size_t count, DType dtype);
@@ -36,9 +36,10 @@ void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceO
 // Rounds to nearest even.
 void Narrow(const float* in, void* out, size_t count, DType dtype);
 
-// What the loops are compiled for. Results are the same bits with all of them, so peers may differ in processors.
+// The instruction sets that the loops are compiled for. Results are the same bits with all of them, so peers may differ
+// in processors.
 enum class Instructions { kBaseline, kAvx2, kAvx512 };
-// What is worth using on this processor; the last one is used.
+// The instruction sets that pay on this processor; the last one is used.
 std::vector<Instructions> AvailableInstructions();
 // For tests and benchmarks. REQUIRES: they are available.
 void UseInstructions(Instructions instructions);

@@ -19,8 +19,8 @@ KF_INLINE double Square(T x) {
   return static_cast<double>(x) * static_cast<double>(x);
 }
 
-// The square of a float is exact as a double: a fused product and sum, if the processor has it, takes one instruction
-// for the same bits.
+// The square of a float is exact as a double. A fused product and sum, if the processor has it, gives the same bits in
+// one instruction.
 template <bool kFuses, typename T>
 KF_INLINE double PlusSquare(double sum, T x) {
   if constexpr (kFuses && std::is_same_v<T, float>) return __builtin_fma(x, x, sum);

@@ -8,9 +8,9 @@
 
 namespace kungfu {
 
-// Of an array that comes piece by piece. Of a complex number both parts count. Summed in double, in an order that
-// depends on the elements' places in the whole array alone: the bits are the same however it is cut, with all
-// instructions of the processor, and on all peers.
+// The squared norm of an array that comes piece by piece. Both parts of a complex number count. The sum is in double,
+// in an order that depends only on the elements' places in the whole array. So the bits are the same however the array
+// is cut, with all instruction sets, and on all peers.
 class SquaredSum {
  public:
   // REQUIRES: a floating or complex type, the same each time.
@@ -31,7 +31,7 @@ class SquaredSum {
   size_t next_ = 0;  // the lane of the next element
 };
 
-// Of an array in one piece. REQUIRES: a floating or complex type.
+// The squared norm of an array in one piece. REQUIRES: a floating or complex type.
 double SquaredNorm(const void* data, size_t count, DType dtype);
 
 }  // namespace kungfu

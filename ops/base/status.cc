@@ -9,7 +9,7 @@ namespace {
 Code CodeOfErrno(int error) {
   switch (error) {
     case 0:
-      return Code::kInternal;  // who reports an error has one
+      return Code::kInternal;  // an error that is reported has one
     case ECONNREFUSED:
     case ECONNRESET:
     case ECONNABORTED:

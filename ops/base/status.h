@@ -1,4 +1,4 @@
-// The outcome of whatever can fail. No exceptions cross a function of the core.
+// The outcome of an action that can fail. No exceptions cross a function of the core.
 
 #pragma once
 
@@ -15,7 +15,7 @@ enum class Code : int {
   kOk = 0,
   kCancelled = 1,  // we closed, or the caller gave up
   kUnknown = 2,
-  kInvalidArgument = 3,   // what the caller, or another peer, asked for cannot be done
+  kInvalidArgument = 3,   // the request of the caller, or of another peer, cannot be met
   kDeadlineExceeded = 4,  // too slow
   kNotFound = 5,
   kAlreadyExists = 6,

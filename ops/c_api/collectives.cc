@@ -51,7 +51,7 @@ Operation Make(Kind kind, const kungfu_options* options) {
       norms->received = measured.received;
     };
   }
-  if (options->fathers) operation.fathers.assign(options->fathers, options->fathers + options->num_fathers);
+  if (options->parents) operation.parents.assign(options->parents, options->parents + options->num_parents);
   return operation;
 }
 

@@ -9,7 +9,7 @@
 
 namespace kungfu {
 
-// The core has bytes for them: what does not fit is no value that it knows, and must not become one.
+// The core has bytes for them: a value that does not fit is unknown to it, and must not become a known one.
 template <typename Value>
 Value FromNumber(int32_t number) {
   constexpr int32_t kNone = 255;

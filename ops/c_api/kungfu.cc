@@ -14,6 +14,7 @@
 #include "ops/plan/strategy.h"
 
 using kungfu::Peer;
+using kungfu::Place;
 using kungfu::SetLastError;
 using kungfu::Status;
 using kungfu::StatusOr;
@@ -29,21 +30,15 @@ namespace {
 #define KUNGFU_VERSION "unknown"
 #endif
 
-// `get` of the running peer, or -1.
-template <typename Get>
-int AskPeer(Get get) {
-  StatusOr<Peer*> peer = kungfu::DefaultPeer();
-  if (!peer.ok()) {
-    SetLastError(peer.status());
-    return -1;
-  }
-  return get(**peer);
-}
-
-// `get` of its session, or -1.
+// `get` of where this process stands among the peers, or -1. Starts no peer.
 template <typename Get>
 int Ask(Get get) {
-  return AskPeer([get](const Peer& peer) { return get(*peer.session()); });
+  StatusOr<Place> place = kungfu::DefaultPlace();
+  if (!place.ok()) {
+    SetLastError(place.status());
+    return -1;
+  }
+  return get(*place);
 }
 
 Status Cause(int code, const char* message) {
@@ -51,7 +46,7 @@ Status Cause(int code, const char* message) {
   return Status(known ? static_cast<kungfu::Code>(code) : kungfu::Code::kUnknown, message ? message : "");
 }
 
-// Calls `begin` with the peer and what is to be told of the end.
+// Calls `begin` with the peer and the callback for the end.
 template <typename Begin>
 void WithPeer(kungfu_done done, void* arg, Begin begin) {
   const kungfu::StatusCallback end = kungfu::Telling(done, arg);
@@ -74,52 +69,50 @@ int kungfu_shutdown(void) {
 }
 
 int kungfu_rank(void) {
-  return Ask([](kungfu::Session& session) { return session.rank(); });
+  return Ask([](const Place& place) { return place.rank; });
 }
 
 int kungfu_size(void) {
-  return Ask([](kungfu::Session& session) { return session.size(); });
+  return Ask([](const Place& place) { return place.peers.size(); });
 }
 
 int kungfu_local_rank(void) {
-  return Ask(
-      [](kungfu::Session& session) { return session.size() == 0 ? -1 : session.peers().LocalRank(session.rank()); });
+  return Ask([](const Place& place) { return place.peers.size() == 0 ? -1 : place.peers.LocalRank(place.rank); });
 }
 
 int kungfu_local_size(void) {
-  return Ask(
-      [](kungfu::Session& session) { return session.size() == 0 ? 0 : session.peers().LocalSize(session.rank()); });
+  return Ask([](const Place& place) { return place.peers.size() == 0 ? 0 : place.peers.LocalSize(place.rank); });
 }
 
 int kungfu_host_count(void) {
-  return Ask([](kungfu::Session& session) { return session.peers().HostCount(); });
+  return Ask([](const Place& place) { return place.peers.HostCount(); });
 }
 
-int kungfu_epoch(void) {
-  return Ask([](kungfu::Session& session) { return static_cast<int>(kungfu::VersionOf(session.epoch())); });
+int kungfu_membership_version(void) {
+  return Ask([](const Place& place) { return static_cast<int>(place.version); });
 }
 
 int kungfu_elastic(void) {
-  return AskPeer([](const Peer& peer) { return peer.elastic(); });
+  return Ask([](const Place& place) { return place.elastic; });
 }
 
 int kungfu_joining(void) {
-  return AskPeer([](const Peer& peer) { return peer.joining(); });
+  return Ask([](const Place& place) { return place.joining; });
 }
 
 int kungfu_outdated(void) {
-  return AskPeer([](const Peer& peer) { return peer.outdated(); });
+  return Ask([](const Place& place) { return place.outdated; });
 }
 
 int kungfu_interrupted(void) {
-  return Ask([](kungfu::Session& session) { return session.interrupted() ? 1 : 0; });
+  return Ask([](const Place& place) { return place.interrupted; });
 }
 
 const char* kungfu_peer_name(int rank) {
   thread_local std::string name;
   name.clear();
-  Ask([rank](kungfu::Session& session) {
-    if (rank >= 0 && rank < session.size()) name = session.peers()[rank].ToString();
+  Ask([rank](const Place& place) {
+    if (rank >= 0 && rank < place.peers.size()) name = place.peers[rank].ToString();
     return 0;
   });
   return name.c_str();
@@ -139,10 +132,10 @@ void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg) {
   });
 }
 
-void kungfu_set_tree(const int32_t* fathers, int num_fathers, kungfu_done done, void* arg) {
-  const kungfu::StrategySpec tree(std::vector<int>(fathers, fathers + num_fathers));
+void kungfu_set_tree(const int32_t* parents, int num_parents, kungfu_done done, void* arg) {
+  const kungfu::StrategySpec tree(std::vector<int>(parents, parents + num_parents));
   WithPeer(done, arg, [&tree](Peer* peer, const kungfu::StatusCallback& end) {
-    if (tree.fathers.empty()) return end(kungfu::InvalidArgumentError("tree: there are no fathers"));
+    if (tree.parents.empty()) return end(kungfu::InvalidArgumentError("tree: there are no parents"));
     peer->BeginEpoch(tree, end);
   });
 }

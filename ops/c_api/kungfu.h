@@ -1,4 +1,4 @@
-/* The C interface of the core, libkungfu.so: what the TensorFlow kernels and Python's ctypes call.
+/* The C interface of the core, libkungfu.so, for the TensorFlow kernels and Python's ctypes.
  *
  * Plain C, so that both sides may be built by different compilers. One peer per process: it is started by the first
  * call that needs it, or by kungfu_init. Without KUNGFU_SELF in the environment the process is one of one.
@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 8
+#define KUNGFU_ABI_VERSION 9
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -31,16 +31,17 @@ KUNGFU_EXPORT const char* kungfu_last_error(void);
 /* -- The process -------------------------------------------------------------------------------------------- */
 
 KUNGFU_EXPORT int kungfu_init(void);     /* starts the peer; again: nothing */
-KUNGFU_EXPORT int kungfu_shutdown(void); /* ends it: what is pending fails with CANCELLED; afterwards: an error */
+KUNGFU_EXPORT int kungfu_shutdown(void); /* ends it: pending operations fail with CANCELLED; afterwards: an error */
 
-/* -1 and kungfu_last_error() if the peer cannot start. One that takes no part any more has rank -1 and size 0. */
+/* Where this process stands. Starts no peer: without one, the environment says so; after a fork, what was known then.
+ * -1 and kungfu_last_error() if that cannot be said. A peer that takes no part any more has rank -1 and size 0. */
 KUNGFU_EXPORT int kungfu_rank(void);
 KUNGFU_EXPORT int kungfu_size(void);
 KUNGFU_EXPORT int kungfu_local_rank(void);
 KUNGFU_EXPORT int kungfu_local_size(void);
 KUNGFU_EXPORT int kungfu_host_count(void);
-/* The number of the membership: one higher with each change of who takes part. */
-KUNGFU_EXPORT int kungfu_epoch(void);
+/* The number of the list of peers: each change of the list makes it one higher. */
+KUNGFU_EXPORT int kungfu_membership_version(void);
 /* 1 if peers may come and go, else 0. */
 KUNGFU_EXPORT int kungfu_elastic(void);
 /* 1 if this is a newcomer that was not taken in yet, else 0. */
@@ -82,7 +83,7 @@ typedef struct {
   uint64_t count;
 } kungfu_span;
 
-/* What an all_reduce of a floating or complex dtype measures on its way, of all spans together. */
+/* The measurements of an all_reduce of a floating or complex dtype, of all spans together. */
 typedef struct {
   int32_t wanted;  /* in: 0 if this peer does not want it; where any peer does not, the norms are NaN */
   double sent;     /* out: the mean over the peers that are reduced of |send|² */
@@ -97,17 +98,17 @@ typedef struct {
   uint64_t shape_digest; /* kungfu_digest of what else must agree between peers, or 0 */
   uint64_t step;         /* the optimizer's step, or 0 */
   double timeout;        /* seconds; 0: KUNGFU_COLLECTIVE_TIMEOUT */
-  /* all_reduce: the father of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
-  const int32_t* fathers;
-  int32_t num_fathers; /* must be the session's size */
+  /* all_reduce: the parent of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
+  const int32_t* parents;
+  int32_t num_parents; /* must be the session's size */
   /* all_reduce: what is to be measured, on all peers or on none (NULL). Must stay until `done`. */
   kungfu_norms* norms;
 } kungfu_options;
 
 KUNGFU_EXPORT size_t kungfu_longest_name(void);
 
-/* Called exactly once, from a thread of the core, or one that works for it (kungfu_help, kungfu_wait); of a process of
- * one, and perhaps within kungfu_help and kungfu_wait, from the calling thread, before the call returns. Must not
+/* Called exactly once, from a thread of the core, or one that works for it (kungfu_help, kungfu_wait). In a process of
+ * one, and perhaps within kungfu_help and kungfu_wait, the calling thread calls it before the call returns. Must not
  * block. `message` is valid during the call. */
 typedef void (*kungfu_done)(void* arg, int code, const char* message);
 
@@ -140,7 +141,7 @@ KUNGFU_EXPORT uint64_t kungfu_reduce_scatter(const void* send, uint64_t count, u
                                              const kungfu_options* options, kungfu_allocate allocate, kungfu_done done,
                                              void* arg);
 /* send_counts[r] elements go to rank r, in rank order; num_counts must be the session's size. With send_counts NULL
- * the count / row rows are cut evenly, as in reduce_scatter. What arrives lies in rank order of the senders. */
+ * the count / row rows are cut evenly, as in reduce_scatter. The received data lie in rank order of the senders. */
 KUNGFU_EXPORT uint64_t kungfu_all_to_all(const void* send, uint64_t count, uint64_t row, const uint64_t* send_counts,
                                          int num_counts, const kungfu_options* options, kungfu_allocate allocate,
                                          kungfu_done done, void* arg);
@@ -156,55 +157,56 @@ typedef struct {
   const char* name;      /* 1 to kungfu_longest_name() bytes */
   int64_t version;       /* -1: saved as the next one, from 0; asked for, the newest. They ascend */
   int32_t dtype;         /* kungfu_dtype */
-  uint64_t shape_digest; /* kungfu_digest of the shapes: must agree between who saves and who asks */
+  uint64_t shape_digest; /* kungfu_digest of the shapes: must agree between the peers that save and ask */
   const char* shapes;    /* the same for messages, "[3, 4]"; or NULL */
 } kungfu_blob;
 
 /* Keeps a copy of `send` of the spans, as one blob, and the `keep` newest versions of that name (0:
- * KUNGFU_STORE_VERSIONS). *version is what it was saved as. Returns a status code; never waits. */
+ * KUNGFU_STORE_VERSIONS). *version is the version that it was saved as. Returns a status code; never waits. */
 KUNGFU_EXPORT int kungfu_save(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int keep,
                               int64_t* version);
 /* Keeps nothing any more under names that begin with `prefix`: their versions begin anew. Returns a status code. */
 KUNGFU_EXPORT int kungfu_forget(const char* prefix);
-/* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. What is not there yet
- * is waited for if `wait` is not 0, else it is NOT_FOUND, as it is when that peer has ended in order. OUT_OF_RANGE: the
- * version has left the window, or was left out. INVALID_ARGUMENT: it is of another dtype or other shapes there.
- * `timeout`: seconds, 0: KUNGFU_COLLECTIVE_TIMEOUT. No other peer takes part: what fails here is an error here only. A
- * new epoch changes nothing; where one was interrupted, what is pending fails, and what is started before the next. */
+/* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. If `wait` is not 0 the
+ * call waits for a missing blob; else the blob is NOT_FOUND, as it is when that peer has ended in order. OUT_OF_RANGE:
+ * the version has left the window, or was left out. INVALID_ARGUMENT: it is of another dtype or other shapes there.
+ * `timeout`: seconds, 0: KUNGFU_COLLECTIVE_TIMEOUT. No other peer takes part: a failure here is an error here only. A
+ * new epoch changes nothing. If one was interrupted, pending requests fail, and so do those that start before the next
+ * epoch. */
 KUNGFU_EXPORT uint64_t kungfu_request(int target, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
                                       int wait, double timeout, int64_t* version, kungfu_done done, void* arg);
-/* Queues: what is put is taken once, in order, by whoever gets it first. blob->version is not looked at. `put` copies
- * before it returns, and is done when fewer than `capacity` blobs are before it; `get` waits for one. Ranks are of an
- * epoch, and so are queues: the next one begins with empty ones, and what is pending fails with CANCELLED. */
+/* Queues: each blob is taken once, in order, by the first peer that asks. blob->version is not looked at. `put` copies
+ * before it returns, and is done when fewer than `capacity` blobs are before it; `get` waits for one. Queues belong to
+ * an epoch, as ranks do: the next epoch begins with empty ones, and pending calls fail with CANCELLED. */
 KUNGFU_EXPORT uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int capacity,
                                   double timeout, kungfu_done done, void* arg);
 KUNGFU_EXPORT uint64_t kungfu_get(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
                                   double timeout, kungfu_done done, void* arg);
 
-/* The program leaves the middle of what it does with the others. What they have pending fails with `code` and
- * `message`, and what they start later in this epoch; here it fails with CANCELLED. Blocks until the others are being
- * told; not from `done`. */
+/* The program leaves its common work with the other peers in the middle. Their pending operations fail with `code` and
+ * `message`, and so do later ones of this epoch; here they fail with CANCELLED. Blocks until the others are being told;
+ * not from `done`. */
 KUNGFU_EXPORT void kungfu_interrupt(int code, const char* message);
 
 /* The name of strategy `number`, from 0, which is AUTO; NULL: there are no more. Valid for ever. */
 KUNGFU_EXPORT const char* kungfu_strategy_name(int number);
-/* The same peers begin a new epoch, when all have called it; out of one that was interrupted each goes for itself.
- * Operations are numbered from 0 again, so that all are in step, whatever errors went before. `strategy`: its name, or
- * NULL for the one in use. What is pending fails with CANCELLED. */
+/* The same peers begin a new epoch, when all have called it; out of an interrupted epoch each goes separately.
+ * Operations are numbered from 0 again, so that all are in step after any errors. `strategy`: its name, or NULL for the
+ * one in use. Pending operations fail with CANCELLED. */
 KUNGFU_EXPORT void kungfu_begin_epoch(const char* strategy, kungfu_done done, void* arg);
-/* The same with one tree, given by the father of each rank, as strategy. */
-KUNGFU_EXPORT void kungfu_set_tree(const int32_t* fathers, int num_fathers, kungfu_done done, void* arg);
+/* The same with one tree, given by the parent of each rank, as strategy. */
+KUNGFU_EXPORT void kungfu_set_tree(const int32_t* parents, int num_parents, kungfu_done done, void* arg);
 
 /* Asks the runner for another number of peers. done: OK if it takes that up; FAILED_PRECONDITION and why, if not. */
 KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);
-/* The same by all peers, as often as they like: rank 0 asks, where it is another number than there are or takes back
- * what was wanted before. done: OK, too, where nobody needs to be asked. */
+/* The same by all peers, repeatedly: rank 0 asks, if the number is not today's or takes back an earlier one. done: OK,
+ * too, if the runner need not be asked. */
 KUNGFU_EXPORT void kungfu_want_size(int size, kungfu_done done, void* arg);
 /* As kungfu_propose_size with the number of workers that the runner's config server says. */
 KUNGFU_EXPORT void kungfu_propose_from_url(kungfu_done done, void* arg);
 /* Goes over to the newest membership that any peer has been told of; all call it at the same point of their work. A
- * newcomer, a peer of one until then, asks to be taken in, and waits. OK: all have gone over. Who takes no part any
- * more gets ABORTED from all collectives that follow. What is pending in a membership that ends fails with CANCELLED.
+ * newcomer, a peer of one until then, asks to be taken in, and waits. OK: all have gone over. A peer that takes no part
+ * any more gets ABORTED from all later collectives. Pending operations of a membership that ends fail with CANCELLED.
  */
 KUNGFU_EXPORT void kungfu_advance(kungfu_done done, void* arg);
 /* The same; if some peer has operations pending all get FAILED_PRECONDITION instead, and nothing has changed. */
@@ -216,15 +218,16 @@ KUNGFU_EXPORT void kungfu_cancel(uint64_t operation, int code, const char* messa
 
 /* -- Waiting ------------------------------------------------------------------------------------------------ */
 
-/* A message costs less than waking the thread that waits for it. So who waits had better do the core's work meanwhile.
+/* A message costs less than waking the thread that waits for it. So a waiting thread should do the core's work
+ * meanwhile.
  *
  * Calls start(arg, done, done_arg), which hands `done` and `done_arg` to one operation, and returns the operation's
  * code when it has ended, its text being kungfu_last_error(). Not from `done`. */
 KUNGFU_EXPORT int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* done_arg), void* arg);
-/* For a thread that may wait for a moment, but must not block: calls start(arg), which begins operations, and does the
- * core's work until until(arg) is not 0 or nothing has come for a while (KUNGFU_SPIN), at most for `seconds`. `until`
- * is called on this thread. From `done`, while another thread does the core's work, or where peers share cores it may
- * return at once. */
+/* For a thread that may wait for a moment, but must not block. Calls start(arg), which begins operations. Then it does
+ * the core's work, for `seconds` at most, until until(arg) is not 0 or nothing has come for a while (KUNGFU_SPIN).
+ * `until` is called on this thread. From `done`, while another thread does the core's work, or where peers share cores
+ * it may return at once. */
 KUNGFU_EXPORT void kungfu_help(void (*start)(void* arg), int (*until)(void* arg), void* arg, double seconds);
 
 /* A digest of `size` bytes, the same on every peer. */
@@ -233,8 +236,8 @@ KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);
 /* -- Shared memory ------------------------------------------------------------------------------------------ */
 
 /* Memory that the host's other peers can reach: all_reduce works there without copies. At a page boundary; whole pages
- * are taken, so it is for large blocks. NULL: there is none (the process is its host's only peer, KUNGFU_ARENA_BYTES or
- * KUNGFU_DIRECT says so, it is full, or this is a forked child): take other memory. Does not start the peer. */
+ * are taken, so it is for large blocks. NULL: take other memory. The process is its host's only peer, or a forked
+ * child; KUNGFU_ARENA_BYTES or KUNGFU_DIRECT says so; or the memory is full. Does not start the peer. */
 KUNGFU_EXPORT void* kungfu_shared_allocate(size_t size);
 /* The size of a block; 0: it is not from there. */
 KUNGFU_EXPORT size_t kungfu_shared_size(const void* block);
@@ -264,15 +267,15 @@ KUNGFU_EXPORT uint64_t kungfu_completed(const char* name);
 typedef struct {
   const char* name;
   const char* meaning;
-  const char* type;         /* what it may be: "an integer from 0 to 3" */
+  const char* type;         /* the allowed values: "an integer from 0 to 3" */
   const char* unit;         /* of a number: "seconds"; or empty */
   const char* default_text; /* as it would be set; empty: there is none */
   int32_t internal;         /* 1: the launcher tells its peers, users do not set it; else 0 */
-  int32_t secret;           /* 1: nobody prints the value; else 0 */
+  int32_t secret;           /* 1: the value is never printed; else 0 */
 } kungfu_setting;
 /* Setting `number`, from 0; NULL: there are no more. Valid for ever. */
 KUNGFU_EXPORT const kungfu_setting* kungfu_get_setting(int number);
-/* Whether a setting can be `text`, not an empty one: 0, or an error that says what was expected. */
+/* Whether a setting can be `text`, which is not empty: 0, or an error that names the allowed values. */
 KUNGFU_EXPORT int kungfu_check_setting(const char* name, const char* text);
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/base/squared_norm.h"
+#include "ops/c_api/last_error.h"
 #include "ops/peer/default_peer.h"
 
 using kungfu::LatencyHistogram;
@@ -19,9 +20,12 @@ static_assert(std::string_view(KUNGFU_MONITORED) == kungfu::kMonitored);
 extern "C" {
 
 int kungfu_get_traffic(kungfu_traffic* traffic, int size) {
-  const int peers = kungfu_size();  // says why there is no peer
-  if (peers < 0) return -1;
-  const std::vector<Peer::PeerTraffic> by_rank = kungfu::DefaultPeerIfStarted()->TrafficByRank();
+  kungfu::StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (!peer.ok()) {
+    kungfu::SetLastError(peer.status());
+    return -1;
+  }
+  const std::vector<Peer::PeerTraffic> by_rank = (*peer)->TrafficByRank();
   const int filled = std::min(size, static_cast<int>(by_rank.size()));
   for (int rank = 0; rank < filled; ++rank) {
     const Peer::PeerTraffic& from = by_rank[rank];

@@ -1,4 +1,4 @@
-/* The second part of the C interface of the core: what it has measured. kungfu.h says what holds for all functions. */
+/* The second part of the C interface of the core: its measurements. kungfu.h says what holds for all functions. */
 
 #ifndef KUNGFU_C_API_KUNGFU_MONITOR_H_
 #define KUNGFU_C_API_KUNGFU_MONITOR_H_
@@ -11,8 +11,8 @@ extern "C" {
 
 /* -- Traffic ------------------------------------------------------------------------------------------------ */
 
-/* What went over connections to and from each rank: in bytes since the peer started, headers included, and per second,
- * over about the last second. What the host's peers read in each other's memory is not among it. */
+/* The traffic over connections to and from each rank: in bytes since the peer started, headers included, and per
+ * second, over about the last second. Bytes that the host's peers read in each other's memory do not count. */
 typedef struct {
   uint64_t egress_bytes;
   uint64_t ingress_bytes;
@@ -22,9 +22,9 @@ typedef struct {
 /* Fills up to `size` elements, by rank; returns the number of peers, or -1 as kungfu_size does. */
 KUNGFU_EXPORT int kungfu_get_traffic(kungfu_traffic* traffic, int size);
 
-/* Returns the memory for the latencies, one double for each of `size` ranks: in seconds for a message and its answer, 0
- * for this peer itself, infinity for who has not answered within `timeout` seconds. `allocate` is called once, before
- * `done`; NULL: the call fails. Any peer may call it, alone. */
+/* Returns the memory for the latencies, one double for each of `size` ranks: the seconds for a message and its answer.
+ * It is 0 for this peer itself, and infinity for a peer that has not answered within `timeout` seconds. `allocate` is
+ * called once, before `done`; NULL: the call fails. Any peer may call it, alone. */
 typedef double* (*kungfu_allocate_doubles)(void* arg, int size);
 KUNGFU_EXPORT void kungfu_ping(double timeout, kungfu_allocate_doubles allocate, kungfu_done done, void* arg);
 
@@ -34,7 +34,7 @@ KUNGFU_EXPORT double kungfu_squared_norm(const void* data, uint64_t count, int32
 
 /* -- Operations --------------------------------------------------------------------------------------------- */
 
-/* How long operations took from the call to the end, of all that were completed without error, and what they moved. */
+/* The times from the call to the end of all operations that were completed without error, and their bytes. */
 #define KUNGFU_LATENCY_BUCKETS 28
 typedef struct {
   double upper_bound[KUNGFU_LATENCY_BUCKETS]; /* in seconds; the last is infinity */
@@ -44,7 +44,7 @@ typedef struct {
 } kungfu_latencies;
 KUNGFU_EXPORT void kungfu_get_latencies(kungfu_latencies* latencies);
 
-/* What operations whose names begin with KUNGFU_MONITORED moved while the session's strategy was `strategy`. */
+/* The traffic of operations whose names begin with KUNGFU_MONITORED, while the session's strategy was `strategy`. */
 #define KUNGFU_MONITORED "monitored/"
 typedef struct {
   const char* strategy;
@@ -55,8 +55,8 @@ typedef struct {
 } kungfu_throughput;
 /* Fills up to `size` elements, one for each strategy that has moved something, and returns how many there are. */
 KUNGFU_EXPORT int kungfu_get_throughputs(kungfu_throughput* throughputs, int size);
-/* Ends a window, which began with the last call, and returns the throughput of the session's strategy in it, or if
- * there was none, in the newest that had some; 0 before the first. */
+/* Ends a window, which began with the last call, and returns the throughput of the session's strategy in it. Without
+ * traffic it returns the throughput of the newest window with traffic; 0 before the first. */
 KUNGFU_EXPORT double kungfu_end_window(void);
 /* The name of the session's strategy; AUTO as long as the peers have not agreed on one. Valid for ever. */
 KUNGFU_EXPORT const char* kungfu_strategy(void);

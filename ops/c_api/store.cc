@@ -17,7 +17,7 @@ using kungfu::StatusOr;
 
 namespace {
 
-// Of the tensors, as the store sees them.
+// The form of the tensors, for the store.
 kungfu::Payload SentOf(const kungfu_span* spans, int num_spans, const kungfu_blob* blob) {
   kungfu::Payload pieces;
   const size_t size = kungfu::SizeOf(FromNumber<DType>(blob->dtype));

@@ -1,7 +1,7 @@
-// How the peers of a session come together before its first operation: rank 0 says by what strategy, in what chunks and
-// in whose memory data travel. Those of each host then try to use each other's memory (host_meeting.h), if the strategy
-// is one that can. Where it is AUTO rank 0 measures what messages cost (link_probe.h), once all are there, while the
-// others wait for its choice: so all choose the same.
+// The agreement of a session's peers before its first operation: rank 0 decides the strategy, the chunks and the shared
+// memory. Those of each host then try to use each other's memory (host_meeting.h), if the strategy is one that can.
+// With AUTO rank 0 measures the costs of messages (link_probe.h), once all are there. The others wait for its choice,
+// so all choose the same.
 
 #pragma once
 
@@ -30,7 +30,7 @@ inline constexpr char kAgreementName[] = "kungfu/the start of the session";
 // Lives on the event loop's thread.
 class Agreement {
  public:
-  // What this peer brings. Of all but the arena rank 0's counts.
+  // The proposal of this peer. Except for the arena, rank 0's values count.
   struct Means {
     StrategyName strategy = StrategyName::kAuto;
     uint64_t chunk_bytes = 0;
@@ -40,7 +40,7 @@ class Agreement {
     bool exchanges = false;          // whether AUTO may do without a strategy where little is to be said
     std::optional<Choice> measured;  // by these peers before
   };
-  // What holds for all.
+  // The terms that hold for all.
   struct Terms {
     Ways ways;
     std::optional<Choice> measured;  // what AUTO means for these peers, if it is known

@@ -44,7 +44,7 @@ void ChunkRun::Start() {
   ReduceNext();
 }
 
-// What this rank has reduced so far.
+// The part that this rank has reduced so far.
 Payload ChunkRun::Partial() const {
   if (accumulator_) return accumulator_->bytes();
   return next_child_ == 0 ? chunk_.send : AsPayload(chunk_.recv);

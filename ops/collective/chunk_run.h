@@ -1,7 +1,7 @@
-// One chunk on one rank, on its way through its graphs: what movers are made of that send messages.
+// One chunk on one rank, on its way through its graphs. Movers that send messages consist of these.
 //
-//   1. It reduces what its predecessors in the reduce graph send, in their order, with its own contribution, while it
-//      arrives, and sends the result to its successor;
+//   1. It reduces the data of its predecessors in the reduce graph, in their order, with its own contribution, while
+//      they arrive, and sends the result to its successor;
 //   2. at the root of the reduce graph, divides by the number of peers for a mean;
 //   3. receives the result from its predecessor in the broadcast graph straight into its place, and sends it on to
 //      its successors.
@@ -36,8 +36,8 @@ class ChunkRun {
   ChunkRun(const Movement& movement, const Chunk& chunk, int rank, Conversation* conversation,
            std::function<void(const Status&)> done, Served served = {});
 
-  // May finish, and call `done`, before it returns: where all messages are here already a turn of the loop for each
-  // chunk would cost more than the chunk.
+  // May finish, and call `done`, before it returns. If all messages are here already, a turn of the loop for each chunk
+  // would cost more than the chunk.
   void Start();
 
  private:

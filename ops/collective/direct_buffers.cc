@@ -18,7 +18,7 @@ struct Part {
   char* data;
   uint64_t size;
   std::optional<uint64_t> offset;
-  bool is_own = false;  // nobody else goes there
+  bool is_own = false;  // no other peer goes there
 };
 
 uint64_t UpTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -32,7 +32,7 @@ std::vector<Part> SendParts(const Arena& arena, const Payload& pieces) {
   return parts;
 }
 
-// Whole pages can be written by others, and the rest of a page only if it is nobody else's.
+// Others can write whole pages, and the rest of a page only if it holds no other data.
 std::vector<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t element_size) {
   const uint64_t page = SharedMemory::PageSize();
   std::vector<Part> parts;
@@ -51,16 +51,16 @@ std::vector<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t ele
   return parts;
 }
 
-// Where a part's place begins, from there on: as far into a line or page as its data do. Then the loops over both cross
-// no line, and what they load next is not taken for what they have just stored, as it is by processors that compare
-// the ends of addresses only.
+// The beginning of a part's place, from there on: as far into a line or page as its data. Then the loops over both
+// cross no line. Some processors compare only the ends of addresses, and would take the next load for a load of the
+// last store.
 uint64_t PlaceOf(const Part& part, uint64_t from) {
   const uint64_t unit = part.size < SharedMemory::PageSize() ? kLine : SharedMemory::PageSize();
   const uint64_t begin = UpTo(from, kLine);
   return begin + (reinterpret_cast<uintptr_t>(part.data) - begin) % unit;
 }
 
-// Cuts those that lie elsewhere at the borders of the ranges, and marks what is within one.
+// Cuts the pieces that lie elsewhere at the borders of the ranges, and marks the parts within a range.
 std::vector<Part> Marked(std::vector<Part> parts, const std::vector<Range>& own) {
   if (std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.offset.has_value(); })) return parts;
   std::vector<Part> result;
@@ -82,7 +82,7 @@ std::vector<Part> Marked(std::vector<Part> parts, const std::vector<Range>& own)
   return result;
 }
 
-// Of what has no place yet.
+// The size of the pieces without a place.
 struct Sizes {
   uint64_t places = 0;
   uint64_t copies = 0;  // to or from there
@@ -96,8 +96,8 @@ struct Sizes {
   }
 };
 
-// Writes where the parts lie. One that has no place gets the one at *next, an offset within the arena, and
-// `copied(part, place)` is called unless nobody else goes there.
+// Writes where the parts lie. A piece without a place gets the one at *next, an offset within the arena. `copied(part,
+// place)` is called if another peer goes there.
 template <typename Copied>
 DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, DirectEntry* entry, uint64_t* next,
                       Copied copied) {

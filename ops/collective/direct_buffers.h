@@ -1,9 +1,9 @@
-// This rank's data of an all-reduce, in memory that the host's other peers may read and write. What lies in the arena
-// stays where it is; the rest, which must be little, gets a place in the arena for as long as the operation runs: what
-// lies elsewhere, and the ends of a result that share their page with somebody else's data. So the pages that others
-// write to belong to the operation alone, and can be withdrawn from them.
+// This rank's data of an all-reduce, in memory that the host's other peers may read and write. Data in the arena stay
+// where they are. The rest, which must be little, gets a place in the arena while the operation runs: data elsewhere,
+// and the ends of a result that share their page with other data. So the pages that others write to belong to the
+// operation alone, and can be withdrawn from them.
 //
-// Of what this rank reduces itself nothing is copied: nobody else goes there, and this rank has it where it lies.
+// The part that this rank reduces itself is not copied: no other peer goes there.
 
 #pragma once
 
@@ -28,22 +28,23 @@ struct DirectEntry {
 // Lives on the event loop's thread.
 class DirectBuffers {
  public:
-  // Null if too much of the data lies elsewhere, or the arena has no room. What others read of it is in its place from
-  // here on. `own`: what nobody else reads or writes, in bytes of either list, in order.
-  // REQUIRES: there is room for as much as is sent; more may be received.
+  // Null if too much of the data lies elsewhere, or the arena has no room. From here on the data that others read are
+  // in their places. `own`: the ranges that no other peer reads or writes, in bytes of either list, in order. REQUIRES:
+  // there is room for as much as is sent; more may be received.
   static std::unique_ptr<DirectBuffers> Make(Arena* arena, CrossCoreCopier* copier, const Payload& send,
                                              const Pieces& recv, const std::vector<Range>& own, size_t element_size);
-  // Unless it was released, others may still write: what they could reach is withdrawn from the arena.
+  // Unless it was released, others may still write: the memory in their reach is withdrawn from the arena.
   ~DirectBuffers();
 
-  // Where others read where the data lie: a table in the arena, first of what is sent, then of what is received.
+  // The offset of a table in the arena, in which others read where the data lie: first those to send, then those to
+  // receive.
   uint64_t table() const { return table_; }
   uint32_t sends() const { return sends_; }
   uint32_t recvs() const { return recvs_; }
 
-  // Brings what others have left elsewhere to its place. REQUIRES: all peers are done with the data.
+  // Copies results that others have left elsewhere to their places. REQUIRES: all peers are done with the data.
   void TakeResults() { Copy(results_, destinations_); }
-  // Nobody else touches the data any more, or ever has.
+  // No other peer touches the data any more, or ever has.
   void Release() { released_ = true; }
 
  private:
@@ -52,7 +53,7 @@ class DirectBuffers {
   Arena* const arena_;
   uint64_t table_ = 0;
   uint32_t sends_ = 0, recvs_ = 0;
-  char* block_ = nullptr;  // in the arena: the table, then places for what has none of its own
+  char* block_ = nullptr;  // in the arena: the table, then places for data without one
   Pieces exposed_;         // pages that others may write to
   Payload results_;        // in places of the block
   Pieces destinations_;    // of those results

@@ -1,10 +1,11 @@
-// The peers of one host, as the movers see them that work in the host's memory (host_mover.h): the memory that each has
-// opened to the others, and the means by which they wait for each other without messages.
+// The peers of one host, for the movers that work in the host's memory (host_mover.h). It has the memory that each peer
+// has opened to the others, and lets peers wait for each other without messages.
 //
 // Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
-// each operation under way, with a counter: how many operations the peer has finished by this slot. Who waits for a
-// counter has its event loop look at it in each round. Before that goes to sleep it says so on the board, and who
-// counts next rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a peer look.
+// each operation under way, with a counter: how many operations the peer has finished by this slot. The event loop of a
+// peer that waits for a counter looks at it in each round. Before the loop sleeps it says so on the board, and the
+// next peer that counts rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a
+// peer look.
 
 #pragma once
 
@@ -33,7 +34,7 @@ struct DirectSlot {
   alignas(kLine) std::atomic<uint64_t> finished;
 };
 
-// What peers tell each other so that they can meet. Plain bytes; all zero if a peer cannot or will not take part.
+// The data that peers exchange so that they can meet. Plain bytes; all zero if a peer cannot or will not take part.
 struct DirectEndpoint {
   SharedMemoryAddress board;
   SharedMemoryAddress arena;
@@ -42,7 +43,7 @@ struct DirectEndpoint {
   int32_t unused = 0;
 };
 
-// Who waits for other peers' counters.
+// A wait for other peers' counters.
 class DirectWaiter {
  public:
   virtual ~DirectWaiter() = default;
@@ -59,13 +60,13 @@ class DirectGroup : private FdHandler, private Pollable {
   static constexpr int kMostPeers = 16;
   static constexpr int kSlots = 4096;
 
-  // `ranks`: those of the host's peers in the session, in order; `place`: which of them this peer is. `arena` and the
-  // loop must outlive it.
+  // `ranks`: the ranks of the host's peers in the session, in order; `place`: the index of this peer among them.
+  // `arena` and the loop must outlive it.
   static StatusOr<std::unique_ptr<DirectGroup>> Make(EventLoop* loop, Arena* arena, std::vector<int> ranks, int place);
   ~DirectGroup() override;
 
   const DirectEndpoint& endpoint() const { return endpoint_; }
-  // Opens what the others have told, by place. An error names the rank.
+  // Opens the memory of the others, by place. An error names the rank.
   Status MeetOnLoop(const std::vector<DirectEndpoint>& endpoints);
 
   // By place. Peers are known by their places here.
@@ -77,9 +78,9 @@ class DirectGroup : private FdHandler, private Pollable {
   MutableBytes ArenaOf(int place) const {
     return place == place_ ? arena_->bytes() : MutableBytes{peers_[place].arena.data(), peers_[place].arena.size()};
   }
-  // By which this peer copies what the one at `place` reads next; its own place: what any of the others may read.
+  // The copier for data that the peer at `place` reads next; at its own place: for data that any peer may read.
   CrossCoreCopier* CopierTo(int place) { return &copiers_[place]; }
-  // What a peer that was met has finished by a slot. What it had written before is visible to who sees the count.
+  // The count of operations that a peer has finished in a slot. A peer that sees the count sees all writes before it.
   uint64_t FinishedOnLoop(int place, int slot) const {
     KF_DCHECK(loop_->InLoop());
     return (place == place_ ? my_slots_ : peers_[place].slots)[slot].finished.load(std::memory_order_acquire);
@@ -89,11 +90,10 @@ class DirectGroup : private FdHandler, private Pollable {
   int TakeSlotOnLoop();
   // The operation has ended well, or was never begun.
   void ReturnSlotOnLoop(int slot);
-  // Counts one more, and wakes who sleeps.
+  // Counts one more, and wakes sleeping peers.
   void FinishOnLoop(int slot);
-  // Counts one less: the operation has ended badly after all. Who sees the count as it was has seen nothing that was
-  // done to this peer's memory later.
-  // REQUIRES: FinishOnLoop was called for it; the slot is not used again.
+  // Counts one less: the operation has ended badly after all. A peer that sees the old count has seen no later change
+  // of this peer's memory. REQUIRES: FinishOnLoop was called for it; the slot is not used again.
   void TakeBackOnLoop(int slot);
 
   // From now on `waiter` is asked until it is ready, and then told once to go on.

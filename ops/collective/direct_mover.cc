@@ -35,7 +35,7 @@ class DirectMover : public HostMover {
     return {lines.begin * kLine, place() + 1 == group().size() ? total : lines.end * kLine};
   }
 
-  // Where on each board this peer says what it has measured.
+  // The place on each board for the measurements of this peer.
   Range OnBoard(uint64_t total) const {
     const uint64_t begin = total + place() * sizeof(Norms);
     return {begin, begin + sizeof(Norms)};
@@ -73,7 +73,7 @@ class DirectMover : public HostMover {
     FinishOnLoop();
   }
 
-  // Tells all what was measured of this share.
+  // Tells all peers the measurements of this share.
   void Announce() {
     const Norms share = {reduction_->operand_norm(), reduction_->result_norm()};
     for (const Pieces& place : places_) Copy({{reinterpret_cast<const char*>(&share), sizeof(Norms)}}, place);

@@ -1,7 +1,7 @@
 // The mover for sessions of one host: an all-reduce without copies (host_mover.h). Rank r reduces part r of p even
 // parts straight from and into all arenas (direct_reduction.h), and its own data, wherever they lie. A large share is
-// reduced in slices, and the loop turns between them. If norms are wanted it measures its part of what all send, and of
-// the result, while these are in the cache, and writes both to a board that each peer has behind its result.
+// reduced in slices, and the loop turns between them. If norms are wanted it measures its part of the inputs and of the
+// result, while these are in the cache. It writes both to a board that each peer has behind its result.
 //
 // Cost for n bytes and p peers: each rank reads n and writes n bytes.
 

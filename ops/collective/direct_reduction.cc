@@ -8,10 +8,10 @@
 namespace kungfu {
 namespace {
 
-// What two operands and two results of this size need fits the nearest cache.
+// Two operands and two results of this size fit the nearest cache.
 constexpr size_t kBlock = 8 << 10;
 static_assert(kBlock >= CrossCoreCopier::kTimed, "its copies would never be timed");
-// Where one loop does it all nothing is needed again.
+// If one loop does everything, no data are needed again.
 constexpr size_t kLongBlock = 128 << 10;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The arithmetic of the movers that work in other peers' memory: a share of an all-reduce, read from where all have
-// their data and written to where all of them want the result, in blocks that stay in the nearest caches.
+// The arithmetic of the movers that work in other peers' memory. It reads a share of all peers' data in place, and
+// writes the results to their places, in blocks that stay in the nearest caches.
 
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace kungfu {
 
-// Operands are combined in the order in which they are given, so the result does not depend on who computes it. The
-// same memory may be an operand and a result.
+// Operands are combined in the order in which they are given, so the result does not depend on the peer that computes
+// it. The same memory may be an operand and a result.
 class DirectReduction {
  public:
   // Another place for the result, and what copies it there.
@@ -27,8 +27,8 @@ class DirectReduction {
     CrossCoreCopier* copier;
   };
 
-  // Of at least two arrays of equal sizes, with boundaries of pieces between elements. It is computed in `result`. A
-  // mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
+  // The reduction of at least two arrays of equal sizes, with boundaries of pieces between elements. It is computed in
+  // `result`. A mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
   DirectReduction(std::vector<Payload> operands, Pieces result, DType dtype, ReduceOp op, int peers,
                   std::vector<Elsewhere> elsewhere = {});
   // The same of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is left in
@@ -63,7 +63,7 @@ class DirectReduction {
   void Block(size_t bytes);
   bool MeasuresSums() const;
   bool IsSecondAtHand() const;
-  // What the sum of all operands is divided by.
+  // The divisor of the sum of all operands.
   int divisor() const { return op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1; }
   // Both return how many results are there then, from the first on.
   size_t CombineMeasured(size_t count);

@@ -46,8 +46,8 @@ class ExchangeMover : public Mover {
   }
 
  private:
-  // A message was sent, or has come: who tells us does nothing else with us afterwards, so this may be the end. Who
-  // tells of an error may have more to tell.
+  // A message was sent, or has come. The caller does not use this object afterwards, so this may be the end. A caller
+  // that tells of an error may have more to tell.
   void EndedOnLoop(const Status& status) {
     KF_DCHECK(loop_->InLoop());
     if (!done_ || (status.ok() && --under_way_ > 0)) return;
@@ -64,7 +64,7 @@ class ExchangeMover : public Mover {
 
   char* PlaceOf(int rank) { return arrived_.get() + rank * bytes_; }
 
-  // What was sent may lie where the result is to be: nobody reads it any more.
+  // The sent data may lie in the place of the result: no peer reads them any more.
   void Reduce() {
     std::vector<Payload> operands;
     operands.reserve(movement_.size);
@@ -78,7 +78,7 @@ class ExchangeMover : public Mover {
   const Movement movement_;
   const int rank_;
   Conversation* const conversation_;
-  StatusCallback done_;         // null once its status is known, or nobody wants to
+  StatusCallback done_;         // null once its status is known, or is not wanted
   std::shared_ptr<int> alive_;  // from an error on
 
   Payload send_;

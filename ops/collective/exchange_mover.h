@@ -1,10 +1,10 @@
-// The mover for small all-reduces of few peers: each sends all it has to every other one, and reduces what it gets by
+// The mover for small all-reduces of few peers. Each sends all its data to every other one, and reduces the data of all
 // itself, in the order of the ranks, so that all have the same bits. A message takes one way, where a graph takes two:
-// to whoever reduces, and back.
+// to the reducing peer, and back.
 //
-// Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, and reduces p n. Where peers
-// outnumber cores they take turns with that, and graphs, which have fewer messages, are faster: so AUTO does without if
-// that is so on rank 0's host.
+// Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, and reduces p n. If peers outnumber
+// cores they take turns, and graphs, which have fewer messages, are faster. So AUTO does without this mover if rank 0's
+// host has fewer cores than peers.
 
 #pragma once
 

@@ -61,7 +61,7 @@ class GraphExecutor : public Mover {
   void Finish(const Status& status) {
     if (finished_) return;
     finished_ = true;
-    // In the order of the chunks, not in that of their ends.
+    // In the order of the chunks, not of their ends.
     if (measures()) movement_.measurement->norms.received = std::accumulate(received_.begin(), received_.end(), 0.0);
     loop_->Post([done = std::move(done_), alive = std::weak_ptr<int>(alive_), status] {
       if (!alive.expired()) done(status);
@@ -76,7 +76,7 @@ class GraphExecutor : public Mover {
 
   StatusCallback done_;
   std::vector<std::unique_ptr<ChunkRun>> runs_;
-  std::vector<double> received_;  // by chunk: the squared norm of what was concluded here
+  std::vector<double> received_;  // by chunk: the squared norm of the result, if it was made here
   size_t next_ = 0;
   size_t ended_ = 0;
   bool filling_ = false;

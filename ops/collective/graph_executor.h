@@ -1,10 +1,10 @@
 // The mover that runs any pair of graphs over any transport.
 //
 // Each chunk goes through its graphs on its own (chunk_run.h); several chunks are under way at once, as a pipeline.
-// Operands are combined in the order of the graph, so the result does not depend on timing; there is one root per
+// Operands are combined in the order of the graph, so the result does not depend on timing. There is one root per
 // chunk, so all ranks receive the same bits.
 //
-// Cost for a chunk of n bytes: n bytes over each edge of both graphs; steps: the depths of both. Where 16-bit types are
+// Cost for a chunk of n bytes: n bytes over each edge of both graphs; steps: the depths of both. If 16-bit types are
 // combined in float32 (AccumulatorOf) it is 2n over each edge of the reduce graph that does not begin at a leaf.
 
 #pragma once

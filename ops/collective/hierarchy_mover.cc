@@ -81,7 +81,7 @@ class HierarchyMover : public HostMover {
     });
   }
 
-  // What has arrived is still in the caches. Returns whether there was something to do.
+  // The arrived data are still in the caches. Returns whether there was something to do.
   bool Step() {
     if (!arrived_.empty()) {
       Spread(arrived_.front());
@@ -94,7 +94,7 @@ class HierarchyMover : public HostMover {
     return true;
   }
 
-  // What was measured is added up in the order of the chunks, not in that of their ends.
+  // Measurements are added up in the order of the chunks, not of their ends.
   void Finish() {
     if (movement().measurement) {
       Norms& norms = movement().measurement->norms;

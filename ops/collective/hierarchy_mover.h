@@ -1,15 +1,15 @@
-// The mover for several hosts with several peers on some of them, along the graphs of HIERARCHY: within the host
-// without copies (host_mover.h), between hosts by messages.
+// The mover for several hosts with several peers on some of them, along the graphs of HIERARCHY. Within a host it makes
+// no copies (host_mover.h); between hosts it sends messages.
 //
-// Each chunk has a carrier on each host, who stands in the middle of that host's star: another one for each chunk, in
-// turn. The carrier
-//   1. reduces the chunk straight from the arenas of the host's peers to where its own result is to be
+// Each chunk has a carrier on each host, in the middle of that host's star: another peer for each chunk, in turn. The
+// carrier
+//   1. reduces the chunk straight from the arenas of the host's peers into the place of its own result
 //      (direct_reduction.h),
 //   2. exchanges that with the chunk's carriers on the other hosts (chunk_run.h), while it reduces the next chunks, and
 //   3. brings the result to the arenas of the host's peers.
 //
-// Between hosts exactly the messages of the graph executor travel, so each host decides for itself which mover it
-// takes, be its peers as many as they are; and operands are combined in the same order, to the same bits.
+// Between hosts exactly the messages of the graph executor travel, so each host chooses its mover independently.
+// Operands are combined in the same order, to the same bits.
 //
 // Cost for n bytes on a host of l peers, of h: each peer reads n bytes and writes n bytes of the host's memory, and
 // sends and receives at most 2n(h-1)/(hl) bytes, as HIERARCHY.

@@ -10,7 +10,7 @@
 namespace kungfu {
 namespace {
 
-// Of a verdict, in bytes.
+// The size of a verdict, in bytes.
 constexpr size_t kLongestVerdict = 512;
 
 constexpr char kUnused[] = "the host's peers do not use each other's memory: ";
@@ -41,7 +41,7 @@ HostMeeting::HostMeeting(EventLoop* loop, Arena* arena, const PeerList& peers, i
   const std::vector<int> hosts = peers.HostOfRanks();
   const std::vector<int> roots = HostRootsOf(hosts);
   for (int other = 0; other < peers.size(); ++other) {
-    fathers_.push_back(roots[hosts[other]]);
+    parents_.push_back(roots[hosts[other]]);
     if (other == rank) place_ = static_cast<int>(ranks_.size());
     if (hosts[other] == hosts[rank]) ranks_.push_back(other);
   }
@@ -71,7 +71,7 @@ void HostMeeting::ShareOnLoop(const std::string& name, const void* data, size_t 
   operation.kind = Kind::kAllReduce;
   operation.name = name;
   operation.dtype = DType::kUint8;
-  operation.fathers = fathers_;
+  operation.parents = parents_;
   operation.spans = {{said_.data(), said_.data(), said_.size()}};
   operation.done = [this, next = std::move(next)](const Status& status) {
     if (!status.ok()) return std::exchange(met_, nullptr)(status);
@@ -85,7 +85,7 @@ void HostMeeting::StartOnLoop() {
   ShareOnLoop("kungfu/the meeting of the host's peers", &mine_, sizeof(mine_), sizeof(mine_), [this] { OpenOnLoop(); });
 }
 
-// Who has no memory of its own says so itself; that the others cannot open it is no news.
+// A peer without memory says so itself; the others need not report that they cannot open it.
 void HostMeeting::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   std::vector<DirectEndpoint> endpoints(ranks_.size());

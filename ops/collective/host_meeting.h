@@ -1,6 +1,6 @@
-// How the peers of one host come to use each other's memory: each tells all where its memory is, tries to open that of
-// the others, and tells all how it went. They do it together or not at all. The hosts of a session do it at the same
-// time, each for itself.
+// The protocol by which peers of one host come to use each other's memory. Each tells all where its memory is, tries to
+// open the memory of the others, and tells all the outcome. They do it together or not at all. The hosts of a session
+// do it at the same time, independently.
 //
 // Cost: two all-reduces of a few KiB along a star within the host.
 
@@ -29,11 +29,11 @@ class HostMeeting {
 
   // Whether the peers of this rank's host meet: where there are several, and not too many.
   static bool HasPlace(const PeerList& peers, int rank);
-  // Where they are too many, the host's first one says so in the log.
+  // If they are too many, the host's first peer says so in the log.
   static void SayIfTooMany(const PeerList& peers, int rank);
-  // Whether some host's peers use each other's memory, as far as this rank can tell; `met`: those of its own do. What
-  // they can do, or cannot, is taken to hold for the others. Where it is alone on its host, or one of too many, it
-  // cannot know: then whoever meets is taken to succeed.
+  // Whether some host's peers use each other's memory, as far as this rank can tell; `met`: the peers of its own host
+  // do. The outcome of its own host is taken to hold for the others. A rank that is alone on its host, or one of too
+  // many, cannot know. It assumes that peers that meet succeed.
   static bool SomeMeet(const PeerList& peers, int rank, bool met);
 
   // `arena` may be null: this peer does not take part, which the others have to be told. REQUIRES: HasPlace.
@@ -43,7 +43,7 @@ class HostMeeting {
   void StartOnLoop();
 
  private:
-  // Tells the host's other peers something of at most `most` bytes; then `next`: what each has said is in `said_`.
+  // Tells the host's other peers something of at most `most` bytes; then `next`: the words of each are in `said_`.
   void ShareOnLoop(const std::string& name, const void* data, size_t size, size_t most, std::function<void()> next);
   void OpenOnLoop();
   void JudgeOnLoop();
@@ -51,7 +51,7 @@ class HostMeeting {
   EventLoop* const loop_;
   const Run run_;
   Met met_;                   // null once it was called
-  std::vector<int> fathers_;  // by rank: who stands in the middle of its host's star
+  std::vector<int> parents_;  // by rank: the middle of its host's star
   std::vector<int> ranks_;    // of this host
   int place_ = 0;             // of this peer among them
   std::unique_ptr<DirectGroup> group_;

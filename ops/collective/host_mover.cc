@@ -10,7 +10,7 @@
 namespace kungfu {
 namespace {
 
-// Of the messages: behind the parts that the graphs use.
+// The part numbers of the messages: behind the parts that the graphs use.
 constexpr uint32_t kOfferPart = uint32_t{1} << 31;
 
 // The pieces of all chunks, those that lie behind one another as one.
@@ -90,7 +90,7 @@ std::vector<int> HostMover::AwaitedOnLoop() const {
   return ranks;
 }
 
-// What this peer offers: all zero if it cannot.
+// The offer of this peer: all zero if it has none.
 void HostMover::Prepare() {
   here_ = {Join<Payload>(movement_.chunks, [](const Chunk& chunk) { return chunk.send; }),
            Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; })};
@@ -155,7 +155,7 @@ void HostMover::OffersAreHere() {
   BeginOnLoop(std::move(data));
 }
 
-// Where another peer's data lie; false if it says what cannot be.
+// The places of another peer's data; false if its offer is impossible.
 bool HostMover::See(int place, Data* data) const {
   const Offer& offer = offers_[place];
   const uint64_t total = offers_[this->place()].total;
@@ -174,7 +174,7 @@ bool HostMover::See(int place, Data* data) const {
 }
 
 void HostMover::FallBack() {
-  if (buffers_) buffers_->Release();  // nobody has written: all have the same offers
+  if (buffers_) buffers_->Release();  // no peer has written: all have the same offers
   buffers_.reset();
   inner_ = fallback_(std::move(movement_), rank(), conversation_);
   inner_->StartOnLoop(std::exchange(done_, nullptr));

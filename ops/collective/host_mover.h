@@ -1,13 +1,13 @@
-// What the movers have in common that work in the memory of the host's peers.
+// The common part of the movers that work in the memory of the host's peers.
 //
 // Every peer of the host tells the others where its data lie in its arena (direct_buffers.h), which they have mapped.
 // Each then does its share of the work there, says so on its board (direct_group.h), and is done when all have said so.
 // A peer whose data lie elsewhere says that, and all of the host take the graph executor.
 //
-// Peers write to each other's memory. They write only where it was allowed for this operation; a peer whose operation
-// ends in any other way than by the word of all others withdraws the memory before it gives it back, so that nothing
-// that another one may still do reaches whoever uses it next. And before that it takes back what it has said on its
-// board, so that nobody who has read there later believes to be done: the others end when they are told of the failure.
+// Peers write to each other's memory. They write only where it was allowed for this operation. A peer whose operation
+// does not end by the word of all others withdraws the memory before it gives it back. So no late write of another peer
+// reaches the next user of the memory. Before that it takes back its words on its board, so that no later reader
+// believes that it is done: the others end when they are told of the failure.
 //
 // Cost: l - 1 messages of 40 bytes per peer, if the host has l.
 
@@ -31,9 +31,8 @@ namespace kungfu {
 // Lives on the event loop's thread.
 class HostMover : public Mover, private DirectWaiter {
  public:
-  // `fallback` makes the graph executor; `counters` counts what was moved without it. All that is passed must outlive
-  // the mover.
-  // REQUIRES: movement.all_reduce; the group has met.
+  // `fallback` makes the graph executor; `counters` counts the bytes that were moved without it. All that is passed
+  // must outlive the mover. REQUIRES: movement.all_reduce; the group has met.
   HostMover(EventLoop* loop, DirectGroup* group, Movement movement, Conversation* conversation,
             const MoverFactory& fallback, OperationCounters* counters);
   ~HostMover() override;
@@ -47,7 +46,7 @@ class HostMover : public Mover, private DirectWaiter {
   static constexpr uint64_t kSlice = 128 << 10;
   static constexpr Seconds kTurn{200e-6};
 
-  // Where a peer's data lie for this one.
+  // The places of a peer's data in this process.
   struct Data {
     Payload send;
     Pieces recv;
@@ -62,13 +61,13 @@ class HostMover : public Mover, private DirectWaiter {
   virtual void BeginOnLoop(std::vector<Data> data) = 0;
   // May be called again, or after the end, to no effect.
   void FinishOnLoop();
-  // What more the others may write to, behind the result; asked for once, before Own.
+  // The memory behind the result that the others may also write to; asked for once, before Own.
   virtual Pieces Board() { return {}; }
-  // All have finished, and what they have written is here.
+  // All have finished, and their writes are here.
   virtual void ConcludeOnLoop() {}
   // The first status counts.
   void EndOnLoop(const Status& status);
-  // Whether there is a status: then nothing more is to be done.
+  // Whether there is a status: then there is no more work.
   bool ended() const { return !done_; }
   // In a later turn of the loop, unless this was stopped.
   void LaterOnLoop(std::function<void()> task);
@@ -86,8 +85,8 @@ class HostMover : public Mover, private DirectWaiter {
  private:
   // The message by which a peer begins. Plain bytes: the host's peers are alike.
   struct Offer {
-    uint16_t usable = 0;       // 0: take the graph executor; the rest means nothing then
-    uint16_t wants_norms = 0;  // 1: what can be measured is wanted
+    uint16_t usable = 0;       // 0: take the graph executor, and ignore the rest
+    uint16_t wants_norms = 0;  // 1: measurements are wanted
     uint32_t slot = 0;
     uint64_t table = 0;     // where in the arena it is said where
     uint32_t sends = 0;     // the contribution lies, so many entries,
@@ -126,7 +125,7 @@ class HostMover : public Mover, private DirectWaiter {
   bool falls_back_ = false;
   bool measures_ = false;
   bool finished_ = false;  // this peer has done its share
-  int next_ = 0;           // whose counter is looked at
+  int next_ = 0;           // the peer whose counter is looked at
   std::unique_ptr<Mover> inner_;
 };
 

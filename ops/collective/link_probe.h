@@ -2,8 +2,7 @@
 // Questions of the three kinds of plan/link_estimate.h take turns, so that a load that comes or goes meets them all.
 //
 // Cost: to each of the two at most 108 questions, with 1.5 MiB, and as many answers; about a millisecond through shared
-// memory. Where it is slow it ends after 25 ms within a host, and 2 s between hosts: what was answered until then
-// counts.
+// memory. On a slow link it ends after 25 ms within a host, and after 2 s between hosts: the answers until then count.
 
 #pragma once
 

@@ -21,12 +21,12 @@ namespace kungfu {
 struct Chunk {
   std::shared_ptr<const Graph> reduce;
   std::shared_ptr<const Graph> broadcast;
-  Payload send;       // what this rank contributes; empty if it contributes nothing
-  Pieces recv;        // where it keeps the result and what it relays; empty if it does neither
+  Payload send;       // the contribution of this rank; empty if there is none
+  Pieces recv;        // memory for the result and for relayed data; empty if there are none
   uint32_t part = 0;  // messages of this chunk are numbered part and part + 1; unique within the operation
 };
 
-// Whether this rank is where the result of an all_reduce's chunk comes into being.
+// Whether the result of an all_reduce's chunk is made on this rank.
 inline bool Concludes(const Chunk& chunk, int rank) { return chunk.reduce->Successors(rank).empty(); }
 
 struct Movement {
@@ -36,14 +36,14 @@ struct Movement {
   int size = 1;  // how many ranks are reduced: what a mean divides by
   // Every rank contributes to all chunks and keeps all of them: the graphs are one way to bring that about.
   bool all_reduce = false;
-  // Where an all_reduce leaves what it has measured; null: nothing. Outlives the mover.
+  // The place for the measurements of an all_reduce; null: none. Outlives the mover.
   Measurement* measurement = nullptr;
 };
 
 class Conversation;
 
-// Runs one Movement. One that was started is destroyed when it has ended, or when it was stopped and the conversation
-// has been closed: until then messages that are under way read and write its buffers.
+// Runs one Movement. A started mover is destroyed when it has ended, or when it was stopped and the conversation has
+// been closed. Until then messages under way read and write its buffers.
 class Mover {
  public:
   virtual ~Mover() = default;

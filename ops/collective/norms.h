@@ -1,4 +1,4 @@
-// What an all-reduce can measure while it has the data at hand.
+// The measurements that an all-reduce can make while it has the data at hand.
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct Norms {
   }
 };
 
-// A movement's. Each peer measures a share: over the peers these add up to the sum of the squares of what all of them
-// send, and of the result.
+// A movement's. Each peer measures a share. Over the peers these add up to the sum of the squares of all inputs, and of
+// the result.
 struct Measurement {
   bool wanted = false;    // by this peer; where a peer does not want it its share is Norms::Unknown()
   bool complete = false;  // `norms` are no share but the sums, which all peers have; or none has

@@ -72,12 +72,12 @@ Status Validate(const Operation& operation, int size) {
   if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size)) {
     return invalid("root " + std::to_string(operation.root) + " is not a rank of " + std::to_string(size) + " peers");
   }
-  if (!operation.fathers.empty()) {
-    if (static_cast<int>(operation.fathers.size()) != size) {
-      return invalid("fathers of " + std::to_string(operation.fathers.size()) + " ranks, not of " +
+  if (!operation.parents.empty()) {
+    if (static_cast<int>(operation.parents.size()) != size) {
+      return invalid("parents of " + std::to_string(operation.parents.size()) + " ranks, not of " +
                      std::to_string(size));
     }
-    KF_RETURN_IF_ERROR(ForestFromFathers(operation.fathers).status().WithContext(Title(operation)));
+    KF_RETURN_IF_ERROR(ForestFromParents(operation.parents).status().WithContext(Title(operation)));
   }
   const bool in_rows = operation.kind == Kind::kReduceScatter || operation.kind == Kind::kAllToAll;
   if (in_rows && (operation.row == 0 || TotalCount(operation) % operation.row != 0)) {

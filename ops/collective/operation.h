@@ -1,4 +1,4 @@
-// What a caller asks of a session.
+// A caller's request to a session.
 
 #pragma once
 
@@ -29,8 +29,8 @@ struct Operation {
   uint64_t step = 0;
   double timeout = 0;  // seconds; 0: the session's
 
-  // all_reduce: the father of each rank of a forest, each tree of which reduces alone; empty: all do together.
-  std::vector<int> fathers;
+  // all_reduce: the parent of each rank of a forest, each tree of which reduces alone; empty: all do together.
+  std::vector<int> parents;
   // all_reduce: is told, before `done`, the mean over the peers that were reduced of |send|², and |recv|², if all of
   // them want it, else Norms::Unknown(); all are told the same. Null, on all peers: nothing is measured.
   std::function<void(const Norms&)> measured;
@@ -44,19 +44,19 @@ struct Operation {
   Sha256Digest digest{};              // consensus: of the bytes of its span, made by Session::Start
 
   bool of_core = false;     // not a program's: it may have a name of the core's own
-  bool of_session = false;  // nor of a peer as a whole: a failure is that of what waits for it
+  bool of_session = false;  // nor of a peer as a whole: a failure belongs to the operation that waits for it
 
   Clock::time_point began{};  // when the session was given it
   StatusCallback done;
 };
 
-// What names of the core's own operations begin with. The rest says what they are for.
+// The beginning of the names of the core's own operations. The rest tells their purpose.
 constexpr char kOwnPrefix[] = "kungfu/";
 
-// "all_reduce 'conv1'"; of the core's own, what they are for.
+// "all_reduce 'conv1'"; for the core's own, their purpose.
 std::string Title(const Operation& operation);
 uint64_t TotalCount(const Operation& operation);
-// What the peers of an operation must have in common.
+// The properties that the peers of an operation must have in common.
 Signature SignatureOf(const Operation& operation);
 Status ValidateName(const Operation& operation);
 // Whether it can be done at all in a session of `size` peers: types, roots, counts.

@@ -25,7 +25,7 @@ struct Span {
 Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
 Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
 
-// Of elements of a floating or complex type.
+// REQUIRES: a floating or complex type.
 void AddSquares(const Payload& pieces, DType dtype, SquaredSum* sum);
 double SquaredNorm(const Payload& pieces, DType dtype);
 
@@ -49,20 +49,20 @@ class ReduceSink : public Sink {
   size_t to_piece_ = 0, to_offset_ = 0;
 };
 
-// What several peers' 16-bit elements are combined in (AccumulatorOf), as one array.
+// An array in which several peers' 16-bit elements are combined (AccumulatorOf).
 class Accumulator {
  public:
   Accumulator(const Payload& first, DType dtype, ReduceOp op);
-  // Of so many elements that are not there yet.
+  // An array of so many elements that are not there yet.
   Accumulator(uint64_t count, DType dtype, ReduceOp op)
       : dtype_(dtype), op_(op), count_(count), total_(new float[count]) {}
 
   float* total() { return total_.get(); }
-  // As it travels to who goes on with it.
+  // Its bytes, for the peer that continues with it.
   Payload bytes() const { return {{reinterpret_cast<const char*>(total_.get()), count_ * sizeof(float)}}; }
   // Adds what arrives, be it elements or another accumulator's bytes.
   std::unique_ptr<Sink> MakeSink(bool arrives_wide);
-  // Rounds into `to`; a mean is that of `peers`. REQUIRES: `to` has room for as many elements.
+  // Rounds into `to`; a mean is the mean of `peers`. REQUIRES: `to` has room for as many elements.
   void Finish(const Pieces& to, int peers);
 
  private:

@@ -17,10 +17,10 @@ namespace kungfu {
 // Lives on the event loop's thread.
 class Pinger {
  public:
-  // Seconds for each rank: 0 for this one, infinity for who was not asked, or has not answered in time.
+  // Seconds for each rank: 0 for this one, infinity for a peer that was not asked, or has not answered in time.
   using Done = std::function<void(const std::vector<double>& seconds)>;
   struct Questions {
-    std::vector<int> ranks;  // who is asked, each for itself
+    std::vector<int> ranks;  // the peers that are asked, each independently
     int at_once = 1;         // so many, one behind the other; the time is that until the last answer
     size_t filler = 0;       // bytes that each carries along
     int times = 4;           // the shortest counts: the first may have to open the connection
@@ -33,7 +33,7 @@ class Pinger {
   void PingOnLoop(const Questions& questions, Deadline deadline, Done done);
   // Takes an answer; false: it is not to a question of ours.
   bool OnAnswerOnLoop(const PeerId& from, const OperationId& id);
-  // Ends what is under way with what there is.
+  // Ends pending rounds with the answers so far.
   void CloseOnLoop();
 
  private:

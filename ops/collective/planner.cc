@@ -53,9 +53,9 @@ const Routes::Lane& Routes::Rooted(int root) {
   return *lane;
 }
 
-Routes::Trees Routes::TreesOf(const std::vector<int>& fathers) const {
-  StatusOr<Forest> forest = ForestFromFathers(fathers);
-  KF_CHECK(forest.ok() && static_cast<int>(fathers.size()) == size_) << "not checked before: " << size_ << " ranks";
+Routes::Trees Routes::TreesOf(const std::vector<int>& parents) const {
+  StatusOr<Forest> forest = ForestFromParents(parents);
+  KF_CHECK(forest.ok() && static_cast<int>(parents.size()) == size_) << "not checked before: " << size_ << " ranks";
   const std::vector<int>& roots = forest->root_of_rank;
   Trees trees;
   trees.size = static_cast<int>(std::count(roots.begin(), roots.end(), roots[rank_]));
@@ -75,7 +75,7 @@ Plan::Plan(Operation* operation, Routes* routes)
   switch (operation->kind) {
     case Kind::kAllReduce:
     case Kind::kBarrier:
-      operation->fathers.empty() ? PlanAllReduce() : PlanTrees();
+      operation->parents.empty() ? PlanAllReduce() : PlanTrees();
       if (operation->measured) AddNorms();
       break;
     case Kind::kBroadcast:
@@ -130,7 +130,7 @@ void Plan::AddChunks(Movement* movement, const std::shared_ptr<const Graph>& red
   }
 }
 
-// A block from one rank to another, which nobody else has to do with; the others pass over its part numbers.
+// A block from one rank to another. Only these two take part; the others skip its part numbers.
 void Plan::AddEdge(Movement* movement, int from, int to, const Span& block) {
   if (from == rank_ || to == rank_) {
     AddChunks(movement, nullptr, routes_->Edge(from, to), {block}, {0, block.count}, from == rank_, to == rank_);
@@ -160,7 +160,7 @@ void Plan::PlanAllReduce() {
   });
 }
 
-// Each tree by itself: a mean is that of its ranks.
+// Each tree reduces separately: a mean is the mean of its ranks.
 void Plan::PlanTrees() {
   stages_.push_back([this](Movement* movement) {
     const Routes::Trees trees = Trees();
@@ -173,8 +173,8 @@ void Plan::PlanTrees() {
 }
 
 Routes::Trees Plan::Trees() {
-  if (operation_->fathers.empty()) return {routes_->Rooted(0), size_};
-  return routes_->TreesOf(operation_->fathers);
+  if (operation_->parents.empty()) return {routes_->Rooted(0), size_};
+  return routes_->TreesOf(operation_->parents);
 }
 
 // 16 bytes more along a tree and back, where the mover has not brought them together.
@@ -241,7 +241,7 @@ void Plan::PlanGather(bool all) {
   if (!all) AddAgreement();
 }
 
-// Part r is reduced to rank r. What this rank reduces on the way for others lies in scratch memory.
+// Part r is reduced to rank r. Data that this rank reduces on the way for others lie in scratch memory.
 void Plan::PlanReduceScatter() {
   stages_.push_back([this](Movement* movement) -> Status {
     const uint64_t row = operation_->row;
@@ -272,7 +272,7 @@ void Plan::PlanReduceScatter() {
 }
 
 void Plan::PlanAllToAll() {
-  // Row r of the lengths: what rank r sends to each rank.
+  // Row r of the lengths: the elements that rank r sends to each rank.
   AddLengths(size_);
   stages_.push_back([this](Movement* movement) -> Status {
     KF_RETURN_IF_ERROR(CheckLengths());
@@ -351,7 +351,7 @@ void Plan::AddLengths(int per_rank) {
   });
 }
 
-// What other peers claim: sums of it must not wrap.
+// The claims of other peers: their sums must not wrap.
 Status Plan::CheckLengths() const {
   const uint64_t most = kMaxBulkSize / element();
   const size_t per_rank = lengths_.size() / size_;

@@ -1,8 +1,8 @@
 // Turns an operation into movements: which slices travel along which graphs, in one or more stages.
 //
-// Ragged kinds tell each other their lengths first. Kinds in which some peers only give (broadcast, reduce, gather)
-// end with an empty all-reduce: nobody reports success before everybody has found the operation to be the same.
-// In the others each peer hears, directly or through relays that have checked it, from everyone.
+// Ragged kinds tell each other their lengths first. Kinds in which some peers only give (broadcast, reduce, gather) end
+// with an empty all-reduce. So no peer reports success before all have found the operation to be the same. In the
+// others each peer hears, directly or through relays that have checked it, from everyone.
 
 #pragma once
 
@@ -24,7 +24,7 @@ namespace kungfu {
 // The graphs of a session, made once.
 class Routes {
  public:
-  // `tree`: what TREE means here, by the father of each rank; empty: as MakeStrategy has it.
+  // `tree`: the tree of TREE, by the parent of each rank; empty: the one of MakeStrategy.
   Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank, uint64_t chunk_bytes);
 
   int rank() const { return rank_; }
@@ -44,7 +44,7 @@ class Routes {
     Lane lane;
     int size = 0;  // of the tree that this rank is in
   };
-  Trees TreesOf(const std::vector<int>& fathers) const;
+  Trees TreesOf(const std::vector<int>& parents) const;
   // The one edge from -> to.
   std::shared_ptr<const Graph> Edge(int from, int to) const;
 
@@ -82,7 +82,7 @@ class Plan {
   void AddAgreement();
   // Behind an all_reduce: brings together what its peers have measured of it.
   void AddNorms();
-  // Along which an all_reduce's peers tell each other little: those of the operation, or one of all.
+  // The trees for small messages between an all_reduce's peers: the operation's own, or one over all.
   Routes::Trees Trees();
 
   // Exchanges a row of `lengths_` per rank.

@@ -8,7 +8,7 @@
 namespace kungfu {
 namespace {
 
-// How long a failed operation waits for what it was sending, before it gives the receiver up.
+// The time for which a failed operation waits for its sends, before it gives the receiver up.
 constexpr Seconds kSendGrace{2};
 
 }  // namespace

@@ -32,7 +32,7 @@ class RunningOperation : private ConversationHandler {
   // The first error decides. `tell`: whether the other peers are to be told.
   void FailOnLoop(const Status& status, bool tell);
 
-  // A peer says what it takes the operation for: no data may ever pass between two that disagree.
+  // A peer tells its signature of the operation: no data may pass between two peers that disagree.
   void CompareOnLoop(const PeerId& from, const Signature& theirs);
 
   uint64_t handle() const { return handle_; }

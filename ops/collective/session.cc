@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "ops/base/logging.h"
-#include "ops/collective/alone.h"
 #include "ops/collective/direct_mover.h"
 #include "ops/collective/exchange_mover.h"
 #include "ops/collective/graph_executor.h"
 #include "ops/collective/hierarchy_mover.h"
+#include "ops/collective/single_peer.h"
 
 namespace kungfu {
 namespace {
 
 constexpr double kMaxTimeout = 1e9;
-// Of the bits of a handle, those that count within an epoch, and the highest, which is not ours.
+// The bits of a handle that count within an epoch, and the highest bit, which is not ours.
 constexpr int kHandleBits = 40;
 constexpr uint64_t kForeignBit = uint64_t{1} << 63;
 
@@ -55,14 +55,14 @@ uint64_t Session::Start(Operation operation) {
   operation.began = Clock::now();
   counters_->Began(operation.name, operation.began);
   if (size() == 0) {
-    const std::string why = ": this peer takes no part any more, since epoch " + std::to_string(epoch_);
+    const std::string why = ": this peer takes no part any more";
     Finish(&operation, Status(Code::kAborted, Title(operation) + why));
     return handle;
   }
   if (size() == 1) {
     Status status = ValidateName(operation);
     if (status.ok()) status = Validate(operation, 1);
-    if (status.ok()) status = CompleteAlone(operation);
+    if (status.ok()) status = CompleteOnSinglePeer(operation);
     Finish(&operation, status);
     return handle;
   }
@@ -156,7 +156,7 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
   if (terms.ok()) {
     terms_ = std::move(*terms);
     routes_ =
-        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.fathers, peers_, rank_, terms_.chunk_bytes);
+        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.parents, peers_, rank_, terms_.chunk_bytes);
     chosen_ = terms_.ways.choice.Last();
   } else if (broken_.ok()) {
     broken_ = terms.status();
@@ -183,7 +183,7 @@ std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conve
   return graph_movers_(std::move(movement), rank_, conversation);
 }
 
-// What was called before the agreement begins.
+// Starts the operations that were called before the agreement.
 void Session::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   agreed_ = true;
@@ -302,7 +302,7 @@ void Session::Finish(Operation* operation, const Status& status) {
   const uint64_t bytes = status.ok() ? TotalCount(*operation) * SizeOf(operation->dtype) : 0;
   counters_->Ended(operation->name, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
   const StatusCallback done = std::move(operation->done);
-  if (operation->of_session && ended_) return;  // who asked for it has ended, too
+  if (operation->of_session && ended_) return;  // the session, which asked for it, has ended
   if (!operation->of_session) --pending_;
   done(status);
 }

@@ -1,11 +1,11 @@
 // A fixed, ordered list of peers and the collectives between them.
 //
-// The session gives operations their numbers (how many of the name came before), checks and times them, tells all
-// peers of an error that one finds, and remembers what has failed, so that a peer that comes later gets the same
-// error at once and all counters stay in step. Movers move the data.
+// The session gives operations their numbers (how many of the name came before), checks and times them, and tells all
+// peers of an error that one finds. It remembers failed operations: a peer that comes later gets the same error at
+// once, and all counters stay in step. Movers move the data.
 //
-// A session is one epoch. What changes for all (who takes part, along which graphs) changes with the next one, whose
-// numbers start at 0 again. Owned by shared pointers: who has begun an operation may hold on to a session that is over.
+// A session is one epoch. Changes for all (which peers take part, along which graphs) come with the next one, whose
+// numbers start at 0 again. Owned by shared pointers: the caller of an operation may hold on to a session that is over.
 //
 // Before the first operation the peers come together (agreement.h).
 
@@ -40,10 +40,10 @@ struct SessionOptions {
   StrategySpec strategy;
   uint64_t chunk_bytes = 0;    // the largest chunk: kMinChunkBytes to kMaxChunkBytes
   Seconds timeout{0};          // of an operation that names none
-  Seconds stall_warning{0};    // until it is said who is missing
+  Seconds stall_warning{0};    // until the log names the missing peers
   Seconds silence_timeout{0};  // until a peer that answers nothing is given up
   // Whether the peers of a host may use each other's memory, what this one shares (null: nothing), and from how many
-  // bytes on all_reduce uses it. Of all but the arena rank 0's counts.
+  // bytes on all_reduce uses it. Except for the arena, rank 0's values count.
   bool direct = false;
   Arena* arena = nullptr;
   uint64_t direct_bytes = 0;
@@ -53,29 +53,29 @@ struct SessionOptions {
 
 class Session : public std::enable_shared_from_this<Session>, private RouterHandler {
  public:
-  // All pointers must outlive it. `router` may be null for a session of one. Without peers it is that of a peer that
-  // takes no part (any more), with rank -1: operations fail with kAborted. `first_failure` (may be null) is told of the
-  // first operation that fails, unless it was cancelled here, and `interrupted` (may be null) of each interruption; on
-  // the loop.
+  // All pointers must outlive it. `router` may be null for a session of one. Without peers it is the session of a peer
+  // that takes no part (any more), with rank -1: operations fail with kAborted. `first_failure` (may be null) is called
+  // with the first operation that fails, unless it was cancelled here; `interrupted` (may be null) with each
+  // interruption. Both run on the loop.
   Session(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch,
           const SessionOptions& options, OperationCounters* counters, StatusCallback first_failure,
           StatusCallback interrupted);
   ~Session() override;
 
-  // Begins an operation and returns its handle. operation.done is called once: from the loop's thread, later; before
-  // the call returns in a session of one or of none, after the loop has ended, and where this thread does the loop's
-  // work (EventLoop::Help). Any thread; operations of one name are numbered in the order of calls. A consensus reads
-  // its data before the call returns.
+  // Begins an operation and returns its handle. operation.done is called once, from the loop's thread, later. It is
+  // called before the call returns in a session of one or of none, after the loop has ended, and if this thread does
+  // the loop's work (EventLoop::Help). Any thread; operations of one name are numbered in the order of calls. A
+  // consensus reads its data before the call returns.
   uint64_t Start(Operation operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.
   void Cancel(uint64_t handle, const Status& cause = OkStatus());
 
-  // Asks the other peers for a sign of life, and says when it came; on the loop, in a session of one before the call
+  // Asks the other peers for a sign of life, and tells when it came: on the loop; in a session of one before the call
   // returns. Any thread; other peers need not do the same.
   void Ping(Seconds timeout, Pinger::Done done);
 
-  // kAuto as long as the peers have not agreed on one; where several share the work that of the largest tensors. Any
+  // kAuto as long as the peers have not agreed on one; if several share the work, the one for the largest tensors. Any
   // thread.
   StrategyName strategy() const { return chosen_; }
   int rank() const { return rank_; }
@@ -87,10 +87,10 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   bool busy() const { return pending_ > 0; }
   const PeerList& peers() const { return peers_; }
 
-  // Takes part in the router's epoch. Must be called before messages of other peers are expected. `previous`: of the
-  // epoch before, if it was here; what others ask of that is still answered.
+  // Takes part in the router's epoch. Must be called before messages of other peers are expected. `previous`: the
+  // session of the epoch before, if it was here; it still answers questions of others.
   void BeginOnLoop(std::shared_ptr<Session> previous);
-  // Somebody who knows says that a peer's process has failed.
+  // The runner says that a peer's process has failed.
   void PeerFailedOnLoop(int rank, const std::string& text);
   // The same of one whose process has ended well. Those that it was connected with know by themselves.
   void PeerLeftOnLoop(int rank);
@@ -99,12 +99,11 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void WhenIdleOnLoop(std::function<void()> idle);
   // After this the router is not touched any more. REQUIRES: all operations have ended.
   void EndOnLoop();
-  // The program has left the middle of what it does with the others, because of `why`. Here all that is pending fails
-  // with kCancelled, and what is started later in this epoch. Elsewhere that fails, with `why`, which has not been
-  // begun here: what has been can still be completed.
+  // The program has left its common work with the others in the middle, because of `why`. Here all pending and all
+  // later operations of this epoch fail with kCancelled. Elsewhere operations that have not begun here fail with `why`;
+  // others can still be completed.
   void InterruptOnLoop(const Status& why);
-  // All that is pending fails with `why`, and what is started later too. The other peers are told, operation by
-  // operation.
+  // All pending operations fail with `why`, and later ones too. The other peers are told, operation by operation.
   void AbortOnLoop(const Status& why);
 
  private:

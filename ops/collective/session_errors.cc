@@ -1,4 +1,4 @@
-// How a session fails: errors that this peer finds or is told of, peers that are lost, epochs that are interrupted.
+// How a session fails: errors that this peer finds or is told of, lost peers, interrupted epochs.
 
 #include <string>
 #include <utility>
@@ -42,7 +42,7 @@ void Session::AbortOnLoop(const Status& why) {
   BreakOnLoop(why, /*tell=*/true);
 }
 
-// The failure of the agreement stands for that of the session.
+// The failure of the agreement stands for the failure of the session.
 OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
 
 // Nor is it a name that the interruption could share with an operation.
@@ -83,7 +83,7 @@ void Session::FailOnLoop(const OperationId& id, const Status& status) {
   }
 }
 
-// The first reason stays; what is pending ends in any case.
+// The first reason stays; pending operations end in any case.
 void Session::BreakOnLoop(const Status& why, bool tell) {
   KF_DCHECK(loop_->InLoop());
   if (broken_.ok()) broken_ = why;
@@ -96,7 +96,7 @@ void Session::BreakOnLoop(const Status& why, bool tell) {
   }
 }
 
-// What is heard at first hand is passed on: who told us may be gone before it has reached the others.
+// First-hand news is passed on: the sender may be gone before it has reached the others.
 void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
   KF_DCHECK(loop_->InLoop());
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
@@ -125,8 +125,8 @@ void Session::DieOnLoop(const Status& why, bool passed_on) {
   BreakOnLoop(why, /*tell=*/false);
 }
 
-// A peer that left owes nothing but to operations that still await it. One that died ends the session, and all peers
-// hear of it from the first that notices: who fails as a consequence, and leaves, is then not taken for the cause.
+// A peer that left owes nothing but to operations that still await it. A dead peer ends the session, and the first peer
+// that notices tells all. So a peer that fails as a consequence, and leaves, is not taken for the cause.
 Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
   KF_DCHECK(loop_->InLoop());
   const int rank = peers_.RankOf(peer);
@@ -135,7 +135,7 @@ Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool lef
     DieOnLoop(status, /*passed_on=*/false);
     return why;
   }
-  // Who has interrupted the epoch and then left has said why.
+  // A peer that has interrupted the epoch and then left has told its reason.
   const auto interrupter = interrupters_.find(rank);
   if (broken_.ok()) broken_ = interrupter == interrupters_.end() ? status : interrupter->second;
   return interrupter == interrupters_.end() ? why : interrupter->second;

@@ -1,5 +1,5 @@
-// Watches operations that take long: asks the other peers what they do, says who is missing, and ends what has passed
-// its deadline or waits for a peer that answers nothing.
+// Watches operations that take long. It asks the other peers about them, names the missing peers, and ends operations
+// that have passed their deadline or wait for a silent peer.
 
 #pragma once
 
@@ -28,7 +28,7 @@ class StallWatch {
   void RemoveOnLoop(RunningOperation* operation);
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer);
 
-  // Whom one of the operations that are watched waits for, in words.
+  // The peers that a watched operation waits for, in words.
   std::string MissingOnLoop() const;
 
  private:

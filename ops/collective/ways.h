@@ -1,4 +1,4 @@
-// By which way all-reduces of which size go in a session: what its strategy comes to on this host.
+// The ways of all-reduces by size in a session: the effect of its strategy on this host.
 
 #pragma once
 

@@ -39,7 +39,7 @@ class Control : private FdHandler {
     std::function<void(const PeerId& peer, const std::string& text)> peer_failed;
     std::function<void(const PeerId& peer)> peer_left;
     std::function<void(const Membership& membership)> members;
-    // The runner is gone: nobody stops this peer any more but itself.
+    // The runner is gone: only this peer can stop itself now.
     std::function<void()> runner_lost;
   };
 
@@ -52,7 +52,7 @@ class Control : private FdHandler {
   void ReadyOnLoop();
   void EnteredOnLoop(uint32_t version);
   // `answered` is called once: OK if the runner takes it up; the membership follows. kDeadlineExceeded if it does not
-  // say within `patience`. Without a size: what the config server says.
+  // say within `patience`. Without a size: the number that the config server says.
   void ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered);
   // Questions that are open fail with kUnavailable.
   void CloseOnLoop();

@@ -1,4 +1,4 @@
-// Who takes part, and what the runner has said of it.
+// The peers that take part, and the runner's announcements of them.
 
 #pragma once
 
@@ -15,35 +15,35 @@
 namespace kungfu {
 
 // A list of peers, and its number among all lists of the job. A peer that has left does not come back: a newcomer has a
-// name that nobody had before.
+// new name.
 struct Membership {
   uint32_t version = 0;
   PeerList peers;
-  // In those from this number on, before this one, the peers have not come together, and will not: a newcomer has ended
-  // before it was told. This one takes their place. The default: there are none.
+  // The peers of the versions from this one up to `version` have not met, and will not: a newcomer has ended before it
+  // was told. This one takes their place. The default: there are none.
   uint32_t since = ~0u;
 };
 
-// The peers of one membership may go through several sessions (another strategy, a fresh start after an error), of
-// which nobody outside knows: a membership has a range of epochs, and begins with the first.
+// The peers of one membership may go through several sessions (another strategy, a fresh start after an error), which
+// are invisible outside. A membership has a range of epochs, and begins with the first.
 constexpr int kEpochBits = 18;
 constexpr uint32_t kMaxVersion = (1u << (32 - kEpochBits)) - 1;
 constexpr uint32_t FirstEpoch(uint32_t version) { return version << kEpochBits; }
 constexpr uint32_t VersionOf(uint32_t epoch) { return epoch >> kEpochBits; }
 
-// The newest membership that was announced, and who waits for one. Lives on the event loop's thread.
+// The newest membership that was announced, and the waits for one. Lives on the event loop's thread.
 class Announcements {
  public:
   using Known = std::function<void(const StatusOr<Membership>& membership)>;
 
-  // The loop must outlive it. `current`: what is known from the start.
+  // The loop must outlive it. `current`: the membership that is known from the start.
   Announcements(EventLoop* loop, const Membership& current) : loop_(loop), newest_(current) {}
   ~Announcements();
 
   const Membership& newest() const { return newest_; }
   void AnnounceOnLoop(const Membership& membership);
-  // Calls `known` once, at once or later, with a membership that is not older than `version`; with kDeadlineExceeded
-  // if none was announced within `patience`, if there is one.
+  // Calls `known` once, at once or later, with a membership that is not older than `version`. If there is a `patience`,
+  // and none was announced within it, with kDeadlineExceeded.
   void WhenKnownOnLoop(uint32_t version, std::optional<Seconds> patience, Known known);
   // Nothing will be announced any more.
   void FailOnLoop(const Status& why);

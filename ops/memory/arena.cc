@@ -153,7 +153,7 @@ void Arena::RemoveFree(Blocks::iterator block) {
   free_.erase(block);
 }
 
-// Withdrawn ranges may overlap: an operation's tensors lie in one block, and so may those of the next one that fails.
+// Withdrawn ranges may overlap: tensors of several failed operations may lie in one block.
 bool Arena::IsWithdrawn(uint64_t offset, uint64_t size) const {
   return std::any_of(withdrawn_.begin(), withdrawn_.end(), [&](const auto& range) {
     return range.first < offset + size && offset < range.first + range.second;

@@ -1,12 +1,13 @@
 // An allocator over shared memory: tensors that lie in it can be read and written by the host's other peers where they
-// are. Bounded: when it is full callers take ordinary memory. Blocks are whole pages, which nobody else uses; pages of
-// a freed block are used again.
+// are. Bounded: when it is full callers take ordinary memory. Blocks are whole pages of their own; pages of a freed
+// block are used again.
 //
-// What another process may still write to can be withdrawn (Withdraw): it stays usable memory, but is not shared any
-// more, so that whatever that process does has no effect on who gets it.
+// Memory that another process may still write to can be withdrawn (Withdraw). It stays usable, but is not shared any
+// more: a write of that process has no effect on the next owner.
 //
-// A child after fork cannot allocate here, and what it writes it alone sees. It is no copy as of other memory: what the
-// child has not written may change when the parent writes there, and what was withdrawn is zeros in the child.
+// A child after fork cannot allocate here, and only the child sees its own writes. It is no copy as of other memory.
+// Bytes that the child has not written may change when the parent writes there, and withdrawn bytes are zeros in the
+// child.
 
 #pragma once
 
@@ -48,7 +49,7 @@ class Arena {
     const char* at = static_cast<const char*>(address);
     return at >= begin_ && at < begin_ + memory_.size();
   }
-  // Where the bytes lie, from the beginning of the memory on; nothing if not all of them are shared.
+  // The offset of the bytes from the beginning of the memory; nothing if not all of them are shared.
   std::optional<uint64_t> Find(const void* data, size_t bytes) const EXCLUDES(mu_);
   // No other process can reach these bytes any more. They are zeros afterwards. When their block is freed, it is not
   // used again.

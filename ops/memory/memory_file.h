@@ -11,7 +11,7 @@ namespace kungfu {
 // A descriptor that the caller closes, of so many bytes of zeros, which take room when they are first touched. An error
 // where the limit of a file's size is too small: to go beyond it would end the process.
 StatusOr<int> CreateMemoryFile(const char* name, size_t size);
-// Whether it is one of that size.
+// Whether the descriptor is a memory file of that size.
 bool IsMemoryFile(int fd, size_t size);
 
 }  // namespace kungfu

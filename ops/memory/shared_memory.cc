@@ -95,7 +95,8 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 void SharedMemory::Withdraw(char* data, size_t size) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
   KF_CHECK(mmap(data, size, PROT_READ | PROT_WRITE, flags, -1, 0) == data) << std::strerror(errno);
-  // The system gets its pages back. Who still writes to them there gets new ones, which nobody sees.
+  // The system gets its pages back. A process that still writes to them there gets new pages, which no other process
+  // sees.
   const off_t offset = static_cast<off_t>(PageSize() + (data - data_));
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, static_cast<off_t>(size));
 }

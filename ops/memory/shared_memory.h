@@ -1,9 +1,9 @@
 // Memory that other processes of this host can map: a memfd of fixed size. It has no name in any file system, so
 // nothing is left of it when the processes that hold it have ended, however they ended.
 //
-// Another process opens it through /proc/<pid>/fd, which the system allows to processes of the same user, and only if
-// it can see the process by that number at all. What it finds there it believes only if the secret of the one who made
-// the memory is in it: two containers may have processes of the same number.
+// Another process opens it through /proc/<pid>/fd. The system allows that to processes of the same user that can see
+// the process by that number. It trusts the memory only if the secret of the process that made it is inside: two
+// containers may have processes of the same number.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace kungfu {
 
-// What a process tells another one, over a connection that they trust, so that it can open its memory. Plain bytes.
+// The data that another process needs to open this memory, sent over a trusted connection. Plain bytes.
 struct SharedMemoryAddress {
   int32_t pid = 0;
   int32_t fd = -1;    // of that process
@@ -43,7 +43,7 @@ class SharedMemory {
   // All of this is for whole pages within the memory.
   // The addresses stay and get other memory, zeros that no other process can reach. `data` is one of them.
   void Withdraw(char* data, size_t size);
-  // What this process writes is from now on its own affair. For a child after fork; safe in a handler of it.
+  // From now on no other process sees the writes of this one. For a child after fork; safe in a handler of it.
   void MakePrivate();
 
   static size_t PageSize();

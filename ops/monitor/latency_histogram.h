@@ -10,15 +10,15 @@ namespace kungfu {
 
 class LatencyHistogram {
  public:
-  // Bucket i counts what took at most UpperBound(i) seconds and no less than fits below: 1 µs, 2 µs, 4 µs ... 67 s; the
-  // last takes all the rest.
+  // Bucket i counts operations that took at most UpperBound(i) seconds, and more than fits the one below: 1 µs, 2 µs, 4
+  // µs ... 67 s. The last takes all the rest.
   static constexpr int kBuckets = 28;
   static double UpperBound(int bucket);
 
   void Add(double seconds);
 
   uint64_t count(int bucket) const { return counts_[bucket].load(std::memory_order_relaxed); }
-  // Of all that was added.
+  // The sums over all that was added.
   double seconds() const { return static_cast<double>(nanoseconds_.load(std::memory_order_relaxed)) * 1e-9; }
 
  private:

@@ -14,15 +14,15 @@
 
 namespace kungfu {
 
-// What names of operations begin with that count for the throughput.
+// The beginning of the names of operations that count for the throughput.
 inline constexpr char kMonitored[] = "monitored/";
 
 class OperationCounters {
  public:
-  // One that somebody has called, of which Ended will tell.
+  // An operation was called; Ended will follow.
   void Began(const std::string& name, Clock::time_point now);
-  // It is over, with success or not; it had `bytes`. `began` is that of Began, or nothing for one that nobody has
-  // called. `strategy`: which one its throughput counts for.
+  // It is over, with success or not; it had `bytes`. `began` is the time of Began, or nothing for an operation without
+  // a caller. `strategy`: which one its throughput counts for.
   void Ended(const std::string& name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) EXCLUDES(mu_);
   // One was moved in memory of the host's peers, without copies.
   void MovedDirectly() { ++direct_; }

@@ -1,4 +1,4 @@
-// How fast counters grow, over about the last second. It keeps no clock: who asks says what time it is.
+// How fast counters grow, over about the last second. It keeps no clock: the caller gives the time.
 
 #pragma once
 
@@ -18,8 +18,8 @@ class RateMeter {
   // At `start` all counters were 0.
   explicit RateMeter(Clock::time_point start) : start_(start) {}
 
-  // What each counter grew by per second since it was looked at, at least kWindow ago; if it was not, since the
-  // first look, or since the start.
+  // The growth of each counter per second since a look at least kWindow ago; without one, since the first look, or
+  // since the start.
   std::vector<double> Update(Clock::time_point now, const std::vector<uint64_t>& totals);
   // From now on other things are counted, perhaps another number of them.
   void Restart(Clock::time_point now, const std::vector<uint64_t>& totals) { looks_ = {{now, totals}}; }

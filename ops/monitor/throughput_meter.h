@@ -32,7 +32,7 @@ class ThroughputMeter {
 
   // Ends the window, which began with the last call, for all keys.
   void EndWindow() EXCLUDES(mu_);
-  // Of one key, or of all, only the total is kept: what was measured is no measure any more.
+  // Keeps only the totals, of one key or of all: the measured windows are no measure any more.
   void Forget(int key) EXCLUDES(mu_);
   void Forget() EXCLUDES(mu_);
   Throughput Of(int key) const EXCLUDES(mu_);

@@ -20,8 +20,8 @@ class TrafficMeter {
 
   explicit TrafficMeter(Clock::time_point start) : sent_(start), received_(start) {}
 
-  // By rank, of the bytes that went and came so far. Those of a newer `version` are counted from now on, and who still
-  // asks about an older one gets zeros.
+  // By rank, of the bytes that went and came so far. Those of a newer `version` are counted from now on, and a call
+  // with an older one gets zeros.
   std::vector<Rates> Update(Clock::time_point now, uint32_t version, const std::vector<uint64_t>& sent,
                             const std::vector<uint64_t>& received) EXCLUDES(mu_);
 

@@ -19,7 +19,7 @@ constexpr double kMaxSeconds = 1e9;
 constexpr long kMaxSpin = 1000000;
 constexpr long kMaxBytes = 1L << 44;
 
-// What a setting may be.
+// The type of a setting.
 struct Type {
   std::string words;
   // Puts a text into its place. False: it is not of this type.
@@ -80,7 +80,7 @@ Type IntegerFrom(Integer least, Integer most, Integer Config::* field, const cha
   return {"an integer from " + std::to_string(least) + " to " + std::to_string(most), read, unit};
 }
 
-// With the point of the C locale, whatever the program has chosen.
+// With the decimal point of the C locale, not the program's.
 Type InSeconds(double Config::* field) {
   const auto read = [field](const std::string& text, Config* config) {
     std::istringstream in(text);
@@ -129,7 +129,7 @@ const std::vector<Row>& Rows() {
        "address of this peer; without it the process is one of one"},
       {"KUNGFU_PEERS", kLauncher, Text(&Config::peers, "ip:port, separated by commas"), "",
        "addresses of all peers in rank order"},
-      {"KUNGFU_EPOCH", kLauncher, IntegerFrom(0, 2147483647, &Config::epoch), "0",
+      {"KUNGFU_MEMBERSHIP_VERSION", kLauncher, IntegerFrom(0, 2147483647, &Config::membership_version), "0",
        "version of the membership that KUNGFU_PEERS lists"},
       {"KUNGFU_MEMBERSHIP", kLauncher, OneOf(&Config::membership, {"static", "elastic", "joining"}), "static",
        "elastic: peers may come and go; joining: so may this one, which is about to come"},

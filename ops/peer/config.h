@@ -11,14 +11,14 @@
 
 namespace kungfu {
 
-// What a peer goes by. The row of KUNGFU_CHUNK_BYTES says what chunk_bytes means, and what it is by default.
+// The settings of a peer. The row of KUNGFU_CHUNK_BYTES has the meaning and the default of chunk_bytes.
 struct Config {
   // All defaults.
   Config();
 
-  // Who and where.
+  // Identity and place.
   std::string self, peers;
-  int epoch;
+  int membership_version;
   std::string membership, job_id, secret, secret_file, control;
   bool own_cores;
 
@@ -36,7 +36,7 @@ struct Config {
   // Whether all_reduces may use the memory of the host's peers. A transport that is forced carries all data itself.
   bool SharesMemory() const;
 
-  // Takes over what the variable `name` says. An error names it, what it says, and what would have been right.
+  // Sets the variable `name`. An error names it, its text, and the allowed values.
   Status Set(const std::string& name, const std::string& text);
   // All that are set, and not empty.
   static StatusOr<Config> FromEnvironment();
@@ -45,11 +45,11 @@ struct Config {
 struct Setting {
   const char* name;
   const char* meaning;
-  std::string type;          // what it may be: "an integer from 0 to 3"
+  std::string type;          // the allowed values: "an integer from 0 to 3"
   const char* unit;          // of a number: "seconds"; or empty
   const char* default_text;  // as it would be set; empty: there is none
   bool internal;             // the launcher tells its peers; users do not set it
-  bool secret;               // nobody prints the value
+  bool secret;               // the value is never printed
 };
 // All, in the order of the rows.
 const std::vector<Setting>& Settings();

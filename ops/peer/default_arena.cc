@@ -26,7 +26,7 @@ bool HasNeighbours(const Config& config) {
 }
 
 Arena* MakeArena() {
-  const StatusOr<Config> config = Config::FromEnvironment();  // the peer says what is wrong with it
+  const StatusOr<Config> config = Config::FromEnvironment();  // the peer reports the fault
   if (!config.ok() || !config->SharesMemory() || !HasNeighbours(*config)) return nullptr;
   StatusOr<std::unique_ptr<Arena>> arena =
       Arena::Create(std::min<uint64_t>(static_cast<uint64_t>(config->arena_bytes), HalfOfMemory()));

@@ -6,11 +6,11 @@
 
 namespace kungfu {
 
-// It is made at the first call, from the environment (config.h), which may be before the peer starts. Null where the
-// process is the only peer of its host, or it is turned off, or the system has none to give (it is said why, once).
+// It is made at the first call, from the environment (config.h), which may be before the peer starts. Null if the
+// process is the only peer of its host, it is turned off, or the system has no memory for it (the log says why, once).
 // Never destroyed: the program's memory may lie in it. Any thread.
 Arena* DefaultArena();
-// Null, too, if nobody has asked for it yet.
+// Null, too, if no caller has asked for it yet.
 Arena* DefaultArenaIfMade();
 
 }  // namespace kungfu

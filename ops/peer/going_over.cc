@@ -64,15 +64,15 @@ void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t v
 void Peer::EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   const StrategySpec used = strategy();
-  const StrategySpec next = used.fathers.empty() ? used : StrategySpec(config_.strategy);
+  const StrategySpec next = used.parents.empty() ? used : StrategySpec(config_.strategy);
   GoOverOnLoop(old, membership.peers, FirstEpoch(membership.version), next, [this, done](const Status& status) {
     if (!status.ok()) return done(status);
     MeetOnLoop(done);
   });
 }
 
-// Who has gone over is in it when all have: a newcomer may die before it is told of it, and what the peers agree on at
-// the start of a session reaches its mailbox all the same.
+// A peer is in the new membership when all have gone over. A newcomer may die before it is told; the agreement at the
+// start of a session reaches its mailbox all the same.
 void Peer::MeetOnLoop(const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   const std::shared_ptr<Session> session = this->session();
@@ -133,7 +133,7 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   ended.done(status);
 }
 
-// Who goes over first may send messages of the new epoch to one that is about to; the router keeps them.
+// The first peer to go over may send messages of the new epoch to others that will follow; the router keeps them.
 void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                         const StrategySpec& strategy, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
@@ -146,7 +146,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
     next->BeginOnLoop(joining_ ? nullptr : old);
     if (VersionOf(epoch) != VersionOf(old->epoch())) {
       counters_.throughput().Forget();
-    } else if (strategy.fathers != this->strategy().fathers) {
+    } else if (strategy.parents != this->strategy().parents) {
       counters_.throughput().Forget(static_cast<int>(StrategyName::kTree));
     }
     SetSession(next, strategy);

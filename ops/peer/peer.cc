@@ -15,14 +15,14 @@ namespace {
 constexpr Seconds kGoodbye{3};
 // How long the runner may take to let us connect.
 constexpr Seconds kHello{10};
-// Where each peer of the host can have a core for itself it looks on longer than it takes to wake a sleeper. It keeps
-// its core for a while: what it waits for comes from another one most of the time, and who else wants this one may have
-// nothing to do, as a thread of TensorFlow's that was woken in vain and looks around for 40 us.
+// If each peer of the host can have a core of its own, it looks on longer than it takes to wake a sleeper. It keeps its
+// core for a while. The awaited event mostly comes from another core. A thread that wants this core may be idle: a
+// thread of TensorFlow's that was woken in vain looks around for 40 us.
 constexpr Patience kOnOwnCore{Seconds(1e-3), Seconds(50e-6)};
 // On cores that no other peer uses only this peer's own threads can want the core of one that looks on. So it looks on
 // for as long as steps of peers differ.
 constexpr Patience kOnBoundCores{Seconds(5e-3), Seconds(50e-6)};
-// Where peers share cores what it waits for may need this one.
+// Where peers share cores the awaited process may need this one.
 constexpr Patience kOnSharedCores{Seconds(200e-6), Seconds(0)};
 constexpr char kEpochName[] = "kungfu/the change of epochs";
 
@@ -63,29 +63,13 @@ Peer::~Peer() { Shutdown(); }
 
 StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) {
   SetLogLevel(static_cast<LogLevel>(config.log_level));
-  PeerId self;
-  self.host = *HostAddress::Parse("127.0.0.1");
-  PeerList peers({self});
-  if (!config.self.empty()) {
-    StatusOr<PeerId> id = PeerId::Parse(config.self);
-    if (!id.ok()) return id.status().WithContext("KUNGFU_SELF");
-    self = *id;
-    StatusOr<PeerList> list = PeerList::Parse(config.peers.empty() ? config.self : config.peers);
-    if (!list.ok()) return list.status().WithContext("KUNGFU_PEERS");
-    peers = *list;
-  }
-  if (peers.RankOf(self) < 0) {
-    return InvalidArgumentError("KUNGFU_SELF " + config.self + " is not in KUNGFU_PEERS " + config.peers);
-  }
-  if (config.epoch < 0 || config.epoch > static_cast<int>(kMaxVersion)) {
-    return InvalidArgumentError("KUNGFU_EPOCH " + std::to_string(config.epoch) + " is more than " +
-                                std::to_string(kMaxVersion));
-  }
-  std::unique_ptr<Peer> peer(new Peer(config, self, arena));
+  StatusOr<Place> place = Place::From(config);
+  if (!place.ok()) return place.status();
+  std::unique_ptr<Peer> peer(new Peer(config, place->self(), arena));
   if (peer->elastic() && config.control.empty()) {
     return InvalidArgumentError("KUNGFU_MEMBERSHIP is " + config.membership + ", but there is no KUNGFU_CONTROL");
   }
-  KF_RETURN_IF_ERROR(peer->StartSession({static_cast<uint32_t>(config.epoch), peers}));
+  KF_RETURN_IF_ERROR(peer->StartSession({place->version, place->peers}));
   return peer;
 }
 
@@ -188,6 +172,12 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
 std::shared_ptr<Session> Peer::session() const {
   MutexLock lock(&session_mu_);
   return session_;
+}
+
+Place Peer::place() const {
+  const std::shared_ptr<Session> now = session();
+  const uint32_t version = VersionOf(now->epoch());
+  return {now->peers(), now->rank(), version, elastic(), joining_, newest_version_ > version, now->interrupted()};
 }
 
 StrategySpec Peer::strategy() const {

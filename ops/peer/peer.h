@@ -18,6 +18,7 @@
 #include "ops/monitor/operation_counters.h"
 #include "ops/monitor/traffic_meter.h"
 #include "ops/peer/config.h"
+#include "ops/peer/place.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/store/p2p.h"
@@ -29,8 +30,8 @@ namespace kungfu {
 // Any thread.
 class Peer {
  public:
-  // Starts a peer as `config` says; without config.self one of one, with no thread and no socket. `arena` is what it
-  // shares with the other peers of its host, and must outlive it; null: nothing.
+  // Starts a peer as `config` says; without config.self one of one, with no thread and no socket. `arena` is the memory
+  // that it shares with the other peers of its host, and must outlive it; null: none.
   static StatusOr<std::unique_ptr<Peer>> Start(const Config& config, Arena* arena = nullptr);
   ~Peer();  // Shutdown()
 
@@ -38,45 +39,43 @@ class Peer {
   // seconds at most. Not on a thread of the core. Again: nothing, but it waits for one that is under way.
   void Shutdown() EXCLUDES(shutdown_mu_);
 
-  // That of the current epoch.
+  // The session of the current epoch.
   std::shared_ptr<Session> session() const EXCLUDES(session_mu_);
+  // In that session.
+  Place place() const EXCLUDES(session_mu_);
 
-  // Begins a new epoch of the same peers with `strategy`, which stays in use until another is asked for (a tree until
-  // other peers take part: then it is that of the configuration): all peers call it, and when all have, each goes over;
-  // out of an epoch that was interrupted each goes for itself. `done` is called once, on the loop, and in a process
-  // that is alone before the call returns. With OK: the session is another one, in which operations may be started at
-  // once. Otherwise it is the old one: a peer is gone, or wants another strategy. What is pending in the old session
-  // when it ends fails with kCancelled. Any thread.
+  // Begins a new epoch of the same peers with `strategy`. It stays in use until another is asked for; a tree until
+  // other peers take part: then the configuration's strategy returns. Each peer goes over when all have called it; out
+  // of an interrupted epoch each goes separately. `done` is called once, on the loop, and in a process that is alone
+  // before the call returns. With OK: the session is another one, in which operations may be started at once. Otherwise
+  // it is the old one: a peer is gone, or wants another strategy. Pending operations of the old session fail with
+  // kCancelled when it ends. Any thread.
   void BeginEpoch(const StrategySpec& strategy, StatusCallback done);
   StrategySpec strategy() const EXCLUDES(session_mu_);
 
-  // Asks the runner for another number of peers (without one: for that of the config server); `answered` is told
-  // whether it takes that up. Where nobody can change the membership: kFailedPrecondition. Any thread.
+  // Asks the runner for another number of peers (without one: for the config server's). `answered` tells whether the
+  // runner accepts. If the membership cannot change: kFailedPrecondition. Any thread.
   void Propose(std::optional<int> size, StatusCallback answered);
-  // Says for how many peers the program is, again and again: rank 0 proposes it where it is another number than there
-  // are, or takes back what was asked for before. All call it. `answered`: as of Propose; OK at once where nothing is
-  // proposed. Any thread.
+  // Tells the program's wanted number of peers, repeatedly. Rank 0 proposes it if there are not as many, or if it takes
+  // back an earlier wish. All call it. `answered`: as of Propose; OK at once where nothing is proposed. Any thread.
   void Want(int size, const StatusCallback& answered);
-  // Goes over to the newest membership that any peer has been told of; all call it at the same point of their work, and
+  // Goes over to the newest membership that any peer has been told of. All call it at the same point of their work, and
   // go over together. A newcomer, which is a peer of one until then, asks to be taken in, and waits. `done` is called
-  // once, later or at once. With OK: session() is that of the newest membership, and all its peers have gone over; the
-  // old one if there is no other; of no peers (kAborted for all that follows) if this peer takes no part any more. If a
-  // newcomer ends before it was told, the membership that the runner announces instead counts. Otherwise they have not
-  // come together, in the old session or the new one: kUnavailable if a peer is gone, kDeadlineExceeded if one does not
-  // come. What is pending in a session that ends fails with kCancelled. Any thread.
+  // once, later or at once. With OK, session() belongs to the newest membership, and all its peers have gone over; if
+  // there is no newer one, it is the old session. If this peer takes no part any more it has no peers, and later
+  // operations fail with kAborted. If a newcomer ends before it was told, the membership that the runner announces
+  // instead counts. Otherwise the peers have not met, in the old session or the new one: kUnavailable if a peer is
+  // gone, kDeadlineExceeded if one does not come. Pending operations of a session that ends fail with kCancelled. Any
+  // thread.
   void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
   // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
   void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
-  // Whether this is a newcomer that was not taken in yet.
-  bool joining() const { return joining_; }
-  // Whether a newer membership than that of the session() was announced.
-  bool outdated() const { return newest_version_ > VersionOf(session()->epoch()); }
   // Whether memberships may change.
   bool elastic() const { return config_.membership != "static"; }
   // Session::InterruptOnLoop; returns when the others are being told. Not on a thread of the core.
   void Interrupt(const Status& why);
 
-  // What the peers keep for each other, whatever the epoch. To ask, take the peers of the session().
+  // The data that peers keep for each other, in all epochs. To ask, take the peers of the session().
   P2p* p2p() { return p2p_.get(); }
 
   // EventLoop::Help; where there is no loop, only calls `start`.

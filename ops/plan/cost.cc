@@ -12,12 +12,12 @@ namespace {
 
 constexpr int kMostConnections = 64;
 constexpr double kWorthAChange = 0.9;
-// A byte that is read from or written to another peer's memory, by one that is sent through a ring: measured between
-// four peers on two cores, with 1 to 100 MiB it is 0.25 to 0.45.
+// The cost of a byte in another peer's memory relative to one that is sent through a ring. Measured between four peers
+// on two cores with 1 to 100 MiB it is 0.25 to 0.45.
 constexpr double kDirectPerByte = 1.0 / 3;
 constexpr uint64_t kSmallest = 1 << 10, kLargest = 64 << 20;
 
-// All strategies. Where two cost the same the first one is taken: CLIQUE, then the newest.
+// All strategies. If two cost the same the first one is taken: CLIQUE, then the newest.
 std::vector<StrategyName> Candidates() {
   std::vector<StrategyName> names = {StrategyName::kClique};
   for (int i = kNumStrategies - 1; i > 0; --i) {

@@ -1,4 +1,4 @@
-// How long an all-reduce takes, by a model: what AUTO chooses a strategy by.
+// A model of the time that an all-reduce takes, by which AUTO chooses a strategy.
 //
 // A message of m bytes is there latency + m * per_byte after it was sent (Hockney, 1994), and keeps each of its ends
 // busy for overhead + m * per_byte, one message after the other (LogGP: Alexandrov et al., 1995). A tensor of n bytes
@@ -46,12 +46,12 @@ struct LinkCosts {
   LinkCost remote{50e-6, 10e-6, 1e-9};
 };
 
-// What one strategy costs these peers. Made once, asked for many sizes.
+// The costs of one strategy for these peers. Made once, asked for many sizes.
 class CostModel {
  public:
   CostModel(Strategy strategy, const PeerList& peers, uint64_t chunk_bytes);
 
-  // Of an all-reduce of `bytes`.
+  // The seconds that an all-reduce of `bytes` takes.
   double Seconds(uint64_t bytes, const LinkCosts& costs) const;
   // The peers that the busiest one talks to.
   int connections() const { return connections_; }
@@ -89,7 +89,7 @@ struct Choice {
 
   static Choice Of(StrategyName name);
   StrategyName For(uint64_t bytes) const;
-  // That of the largest tensors.
+  // The strategy for the largest tensors.
   StrategyName Last() const;
   // At least one strategy, none of them AUTO, each from more bytes on than the one before, the first from 0.
   bool IsValid() const;
@@ -98,9 +98,9 @@ struct Choice {
 // From this many bytes on: never.
 inline constexpr uint64_t kNever = ~uint64_t{0};
 
-// The fastest by the model, for each size. A strategy that does not win by more than a tenth is not worth a change from
-// the one for smaller tensors, and one by which a peer would talk to more than 64 others none at all. From
-// `direct_bytes` on HIERARCHY does without messages within a host: there a byte takes a third of the time.
+// The fastest by the model, for each size. A strategy must win by more than a tenth to replace the one for smaller
+// tensors. A strategy by which a peer would talk to more than 64 others is not chosen. From `direct_bytes` on HIERARCHY
+// does without messages within a host: there a byte takes a third of the time.
 Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs, uint64_t direct_bytes = kNever);
 
 }  // namespace kungfu

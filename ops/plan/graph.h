@@ -1,4 +1,4 @@
-// Who sends to whom: a directed graph over the ranks of a session, as one of them needs it.
+// A directed graph over the ranks of a session, whose edges lead from senders to receivers.
 
 #pragma once
 

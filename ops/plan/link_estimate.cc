@@ -10,7 +10,7 @@ namespace {
 constexpr double kNotAnswered = std::numeric_limits<double>::infinity();
 constexpr double kFilled = LinkSamples::kAtOnce * LinkSamples::kFiller;  // bytes
 
-// Of those that took no longer than can be.
+// The shortest time, if a link can take so long.
 double Shortest(const std::vector<double>& seconds, double most) {
   double shortest = kNotAnswered;
   for (const double one : seconds) shortest = std::min(shortest, one);

@@ -1,14 +1,14 @@
-// What messages cost over a link, from how long questions took until they were answered.
+// Estimates the costs of messages over a link from the times between questions and answers.
 //
-// A question and its answer are two messages. Of kAtOnce questions, one behind the other, each end takes one and sends
-// one for each more. So with the figures of cost.h
+// A question and its answer are two messages. With kAtOnce questions in a row each end receives one and sends one for
+// each more. So with the figures of cost.h
 //
 //   single   one question                              2 (latency + overhead)
 //   many     kAtOnce of them                           single + 2 (kAtOnce - 1) overhead
 //   full     as many, each with kFiller bytes          many + kAtOnce kFiller per_byte
 //
-// Load can only add to that: a peer that waits for a core answers some milliseconds later. So of each kind the shortest
-// counts, if it is no longer than a link can take, and a figure that no link can have is no measurement: if one kind
+// Load can only add to that: a peer that waits for a core answers some milliseconds later. So the shortest time of each
+// kind counts, if it is no longer than a link can take. A figure that no link can have is no measurement: if one kind
 // was late, a difference is negative, or huge.
 
 #pragma once
@@ -29,13 +29,13 @@ struct LinkSamples {
   std::vector<double> single, many, full;
 };
 
-// What can be, both ends included, and how long it may take to find out.
+// The bounds of possible figures, both ends included, and the time limit for the measurement.
 struct LinkBounds {
   LinkCost least, most;
   double patience;
 };
-// A processor copies no more than 100 GB/s. Within a host what takes longer than it takes to wake a thread, many times
-// over, or is slower than 500 MB/s, was another process that had the core.
+// A processor copies no more than 100 GB/s. Within a host a time many times longer than waking a thread, or a rate
+// below 500 MB/s, means that another process had the core.
 inline constexpr LinkBounds kWithinAHost{{1e-7, 1e-8, 1e-11}, {2e-4, 5e-5, 2e-9}, 25e-3};
 inline constexpr LinkBounds kBetweenHosts{{1e-7, 1e-8, 1e-11}, {0.25, 1e-3, 2e-6}, 2};
 
@@ -51,7 +51,7 @@ struct LinkEstimate {
 
 LinkEstimate Estimate(const LinkSamples& samples, const LinkBounds& bounds);
 
-// Of the links that there are.
+// The estimates of the kinds of links that a session has.
 struct LinkEstimates {
   std::optional<LinkEstimate> local, remote;
 

@@ -1,4 +1,4 @@
-// Who a peer is: the address and port it has for its whole life.
+// The identity of a peer: the address and port that it has for its whole life.
 
 #pragma once
 

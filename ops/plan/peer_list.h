@@ -24,7 +24,7 @@ class PeerList {
   // -1: not in the list.
   int RankOf(const PeerId& peer) const;
 
-  // Among the peers of the same host address: the place of `rank`, and their number.
+  // The place of `rank` among the peers of the same host address, and their number.
   int LocalRank(int rank) const;
   int LocalSize(int rank) const;
   int HostCount() const;

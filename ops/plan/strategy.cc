@@ -12,10 +12,10 @@ namespace kungfu {
 namespace {
 
 // Costs of all-reducing n bytes over p peers on h hosts, l of them on each, in the order of the hosts. A step is one
-// message's way; bytes are those that leave the busiest peer, and the busiest host; connections are the peers that the
-// busiest one talks to, besides rank 0, which all ask when a session begins. Where there are several pairs, each
-// carries an equal share of a tensor's chunks; a tensor of one chunk travels over one of them. Figures of binary trees
-// are bounds, the others are exact.
+// message's way. Bytes are those that leave the busiest peer, and the busiest host. Connections are the peers that the
+// busiest one talks to, besides rank 0, which all ask when a session begins. If there are several pairs, each carries
+// an equal share of a tensor's chunks; a tensor of one chunk travels over one of them. Figures of binary trees are
+// bounds, the others are exact.
 //
 //                            pairs   steps           bytes               between hosts   connections
 //   STAR                     1       2               n(p-1)              n(p-l)          p-1
@@ -146,19 +146,19 @@ Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
 }
 
 std::string StrategySpec::ToString() const {
-  if (fathers.empty()) return Name(name);
+  if (parents.empty()) return Name(name);
   std::string text;
-  for (const int father : fathers) text += (text.empty() ? "the tree " : ",") + std::to_string(father);
+  for (const int parent : parents) text += (text.empty() ? "the tree " : ",") + std::to_string(parent);
   return text;
 }
 
 Status StrategySpec::CheckFor(int size) const {
-  if (fathers.empty()) return OkStatus();
-  if (static_cast<int>(fathers.size()) != size) {
-    return InvalidArgumentError("tree: fathers of " + std::to_string(fathers.size()) + " ranks, not of " +
+  if (parents.empty()) return OkStatus();
+  if (static_cast<int>(parents.size()) != size) {
+    return InvalidArgumentError("tree: parents of " + std::to_string(parents.size()) + " ranks, not of " +
                                 std::to_string(size));
   }
-  return TreeFromFathers(fathers).status();
+  return TreeFromParents(parents).status();
 }
 
 // FNV-1a.
@@ -166,7 +166,7 @@ uint64_t StrategySpec::digest() const {
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](int value) { hash = (hash ^ static_cast<uint32_t>(value)) * 1099511628211u; };
   add(static_cast<int>(name));
-  for (const int father : fathers) add(father);
+  for (const int parent : parents) add(parent);
   return hash;
 }
 

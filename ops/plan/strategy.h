@@ -13,9 +13,9 @@
 
 namespace kungfu {
 
-// Values cross processes: append only. What each has: a row in strategy.cc.
+// Values cross processes: append only. Each strategy has a row in strategy.cc.
 enum class StrategyName : uint8_t {
-  kAuto = 0,                 // whatever is fastest: see cost.h
+  kAuto = 0,                 // the fastest one: see cost.h
   kStar = 1,                 // one star, root 0
   kMultiStar = 2,            // one pair per host: a star from the host's root
   kRing = 3,                 // p pairs: a chain from each rank
@@ -30,21 +30,21 @@ inline constexpr int kNumStrategies = 10;
 
 using Strategy = std::vector<GraphPair>;
 
-// What the peers of a session are asked to use: a strategy by its name, or one tree of their own making.
+// The strategy of a session: one of these by its name, or a tree that the program gives.
 struct StrategySpec {
   StrategySpec(StrategyName name = StrategyName::kAuto) : name(name) {}
-  // The father of each rank, as for TreeFromFathers.
-  explicit StrategySpec(std::vector<int> fathers) : name(StrategyName::kTree), fathers(std::move(fathers)) {}
+  // The parent of each rank, as for TreeFromParents.
+  explicit StrategySpec(std::vector<int> parents) : name(StrategyName::kTree), parents(std::move(parents)) {}
 
   // "RING", "the tree 0,0,1"
   std::string ToString() const;
   // An error if it is a tree, but none of so many ranks.
   Status CheckFor(int size) const;
-  // Of what peers must agree on.
+  // A digest of it, on which peers must agree.
   uint64_t digest() const;
 
   StrategyName name;
-  std::vector<int> fathers;  // empty: of no tree
+  std::vector<int> parents;  // empty: of no tree
 };
 
 // "RING" or "ring"; an error that lists the names.

@@ -8,18 +8,18 @@
 namespace kungfu {
 namespace {
 
-// Father of each place of a tree whose places are numbered from its root, 0.
-int FatherInStar(int) { return 0; }
-int FatherInBinaryTree(int place) { return (place - 1) / 2; }
-int FatherInChain(int place) { return place - 1; }
-using FatherOfPlace = int (*)(int place);
+// Parent of each place of a tree whose places are numbered from its root, 0.
+int ParentInStar(int) { return 0; }
+int ParentInBinaryTree(int place) { return (place - 1) / 2; }
+int ParentInChain(int place) { return place - 1; }
+using ParentOfPlace = int (*)(int place);
 
-// Going through the children by rank puts each father's children in rank order.
-Graph GraphOf(const std::vector<int>& fathers) {
-  const int size = static_cast<int>(fathers.size());
+// Going through the children by rank puts each parent's children in rank order.
+Graph GraphOf(const std::vector<int>& parents) {
+  const int size = static_cast<int>(parents.size());
   Graph graph(size);
   for (int rank = 0; rank < size; ++rank) {
-    if (fathers[rank] != rank) graph.AddEdge(fathers[rank], rank);
+    if (parents[rank] != rank) graph.AddEdge(parents[rank], rank);
   }
   return graph;
 }
@@ -33,66 +33,66 @@ std::vector<int> Reachable(const Graph& graph, int root) {
   return reached;
 }
 
-// The tree that `father_of_place` describes over `members`, rotated so that members[first] is its root.
-void LinkTree(const std::vector<int>& members, int first, FatherOfPlace father_of_place, std::vector<int>* fathers) {
+// The tree that `parent_of_place` describes over `members`, rotated so that members[first] is its root.
+void LinkTree(const std::vector<int>& members, int first, ParentOfPlace parent_of_place, std::vector<int>* parents) {
   const int size = static_cast<int>(members.size());
   const auto member_at = [&](int place) { return members[(first + place) % size]; };
-  (*fathers)[member_at(0)] = member_at(0);
-  for (int place = 1; place < size; ++place) (*fathers)[member_at(place)] = member_at(father_of_place(place));
+  (*parents)[member_at(0)] = member_at(0);
+  for (int place = 1; place < size; ++place) (*parents)[member_at(place)] = member_at(parent_of_place(place));
 }
 
-Graph TreeOverAll(int size, int root, FatherOfPlace father_of_place) {
+Graph TreeOverAll(int size, int root, ParentOfPlace parent_of_place) {
   KF_CHECK(0 <= root && root < size) << "root " << root << " of " << size;
   std::vector<int> ranks(size);
   for (int rank = 0; rank < size; ++rank) ranks[rank] = rank;
-  std::vector<int> fathers(size);
-  LinkTree(ranks, root, father_of_place, &fathers);
-  return GraphOf(fathers);
+  std::vector<int> parents(size);
+  LinkTree(ranks, root, parent_of_place, &parents);
+  return GraphOf(parents);
 }
 
 // A star within each host from its root, and a tree between these from `root`, which is one of them.
 Graph TreeOverHosts(const std::vector<int>& host_of_rank, const std::vector<int>& root_of_host, int root,
-                    FatherOfPlace father_of_place) {
+                    ParentOfPlace parent_of_place) {
   const int size = static_cast<int>(host_of_rank.size());
-  std::vector<int> fathers(size);
-  for (int rank = 0; rank < size; ++rank) fathers[rank] = root_of_host[host_of_rank[rank]];
-  LinkTree(root_of_host, host_of_rank[root], father_of_place, &fathers);
-  return GraphOf(fathers);
+  std::vector<int> parents(size);
+  for (int rank = 0; rank < size; ++rank) parents[rank] = root_of_host[host_of_rank[rank]];
+  LinkTree(root_of_host, host_of_rank[root], parent_of_place, &parents);
+  return GraphOf(parents);
 }
 
-Graph TreeOverHostRoots(const std::vector<int>& host_of_rank, int root, FatherOfPlace father_of_place) {
+Graph TreeOverHostRoots(const std::vector<int>& host_of_rank, int root, ParentOfPlace parent_of_place) {
   KF_CHECK(0 <= root && root < static_cast<int>(host_of_rank.size())) << "root " << root;
   std::vector<int> root_of_host = HostRootsOf(host_of_rank);
   root_of_host[host_of_rank[root]] = root;
-  return TreeOverHosts(host_of_rank, root_of_host, root, father_of_place);
+  return TreeOverHosts(host_of_rank, root_of_host, root, parent_of_place);
 }
 
 }  // namespace
 
-StatusOr<Forest> ForestFromFathers(const std::vector<int>& fathers) {
-  const int size = static_cast<int>(fathers.size());
+StatusOr<Forest> ForestFromParents(const std::vector<int>& parents) {
+  const int size = static_cast<int>(parents.size());
   constexpr int kNone = -1;
   for (int rank = 0; rank < size; ++rank) {
-    if (fathers[rank] >= 0 && fathers[rank] < size) continue;
-    return InvalidArgumentError("tree: rank " + std::to_string(rank) + " has father " + std::to_string(fathers[rank]) +
+    if (parents[rank] >= 0 && parents[rank] < size) continue;
+    return InvalidArgumentError("tree: rank " + std::to_string(rank) + " has parent " + std::to_string(parents[rank]) +
                                 ", which is no rank of " + std::to_string(size));
   }
-  Forest forest{GraphOf(fathers), std::vector<int>(size, kNone)};
+  Forest forest{GraphOf(parents), std::vector<int>(size, kNone)};
   for (int rank = 0; rank < size; ++rank) {
-    if (fathers[rank] != rank) continue;
+    if (parents[rank] != rank) continue;
     for (const int below : Reachable(forest.graph, rank)) forest.root_of_rank[below] = rank;
   }
   const auto strays = std::count(forest.root_of_rank.begin(), forest.root_of_rank.end(), kNone);
-  if (strays == size) return InvalidArgumentError("tree: no rank is its own father, so there is no root");
+  if (strays == size) return InvalidArgumentError("tree: no rank is its own parent, so there is no root");
   if (strays == 0) return forest;
   return InvalidArgumentError("tree: " + std::to_string(strays) +
-                              " ranks are not below a root: their fathers form a cycle");
+                              " ranks are not below a root: their parents form a cycle");
 }
 
-StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers) {
-  StatusOr<Forest> forest = ForestFromFathers(fathers);
+StatusOr<Graph> TreeFromParents(const std::vector<int>& parents) {
+  StatusOr<Forest> forest = ForestFromParents(parents);
   if (!forest.ok()) return forest.status();
-  for (size_t rank = 0; rank < fathers.size(); ++rank) {
+  for (size_t rank = 0; rank < parents.size(); ++rank) {
     const int root = forest->root_of_rank[rank], first = forest->root_of_rank[0];
     if (root == first) continue;
     return InvalidArgumentError("tree: rank " + std::to_string(std::max(root, first)) + " is a root, and rank " +
@@ -101,9 +101,9 @@ StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers) {
   return std::move(forest->graph);
 }
 
-Graph Star(int size, int root) { return TreeOverAll(size, root, FatherInStar); }
-Graph BinaryTree(int size, int root) { return TreeOverAll(size, root, FatherInBinaryTree); }
-Graph Chain(int size, int root) { return TreeOverAll(size, root, FatherInChain); }
+Graph Star(int size, int root) { return TreeOverAll(size, root, ParentInStar); }
+Graph BinaryTree(int size, int root) { return TreeOverAll(size, root, ParentInBinaryTree); }
+Graph Chain(int size, int root) { return TreeOverAll(size, root, ParentInChain); }
 
 std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank) {
   std::vector<int> roots;
@@ -114,11 +114,11 @@ std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank) {
 }
 
 Graph HostStar(const std::vector<int>& host_of_rank, int root) {
-  return TreeOverHostRoots(host_of_rank, root, FatherInStar);
+  return TreeOverHostRoots(host_of_rank, root, ParentInStar);
 }
 
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root) {
-  return TreeOverHostRoots(host_of_rank, root, FatherInBinaryTree);
+  return TreeOverHostRoots(host_of_rank, root, ParentInBinaryTree);
 }
 
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root) {

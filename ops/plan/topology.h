@@ -1,4 +1,4 @@
-// Generators of graphs. Trees are given by the father of each rank, the root being its own; edges lead from father to
+// Generators of graphs. Trees are given by the parent of each rank; the root is its own. Edges lead from parent to
 // child (broadcast direction), children in rank order.
 
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace kungfu {
 
-// father[i] for each rank. An error unless every value is a rank and following fathers from every rank ends at the
+// parent[i] for each rank. An error unless every value is a rank and following parents from every rank ends at the
 // one root.
-StatusOr<Graph> TreeFromFathers(const std::vector<int>& fathers);
+StatusOr<Graph> TreeFromParents(const std::vector<int>& parents);
 // The same of as many trees as there are roots; at its root.
 struct Forest {
   Graph graph;
   std::vector<int> root_of_rank;
 };
-StatusOr<Forest> ForestFromFathers(const std::vector<int>& fathers);
+StatusOr<Forest> ForestFromParents(const std::vector<int>& parents);
 
 // root -> every other rank: one step, n(p-1) bytes out of the root.
 Graph Star(int size, int root);
@@ -28,13 +28,13 @@ Graph BinaryTree(int size, int root);
 Graph Chain(int size, int root);
 // The root of each host: its first rank. Hosts are numbered in order of first appearance, as by PeerList::HostOfRanks.
 std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank);
-// Within each host a star from the host's root (its first rank, or `root` on the host of `root`); between the hosts'
+// Within each host a star from the host's root: its first rank, or `root` on the host of `root`. Between the hosts'
 // roots a star / a binary tree, from `root`.
 Graph HostStar(const std::vector<int>& host_of_rank, int root);
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root);
-// The same with a star, but each host's root is the counterpart of `root`: who has its place there, counted
-// around where there are fewer. Taken over all `root` of one host, each peer is root equally often. Children are in
-// rank order, those of the same host before the others' roots.
+// The same with a star, but each host's root is the counterpart of `root`: the rank in its place there, modulo the
+// host's number of ranks. Taken over all `root` of one host, each peer is root equally often. Children are in rank
+// order, the ones of the same host before the others' roots.
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root);
 
 }  // namespace kungfu

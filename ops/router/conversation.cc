@@ -96,7 +96,7 @@ void Conversation::CloseOnLoop(Seconds grace, std::function<void()> closed) {
   Watch(router_, sends_, ranks_.peers(), grace, {});
 }
 
-// Gives up who has taken nothing of what is being sent to it since the last look.
+// Gives up peers that have taken nothing of their messages since the last look.
 void Conversation::Watch(Router* router, const std::shared_ptr<Sends>& sends, const std::vector<PeerId>& peers,
                          Seconds grace, const std::vector<uint64_t>& before) {
   std::vector<uint64_t> sent(peers.size());

@@ -1,4 +1,4 @@
-// The messages of one operation: what a mover sends and receives, by rank.
+// The messages of one operation, which a mover sends and receives by rank.
 
 #pragma once
 
@@ -31,8 +31,8 @@ class Conversation {
   std::vector<int> AwaitedOnLoop() const;
 
   // Ends it: nothing is delivered any more, nor are callbacks of sends and receives called. `closed` is called later,
-  // when no buffer of the operation is used any more; a peer that takes none of what is being sent to it within
-  // `grace` is given up for that.
+  // when no buffer of the operation is used any more. A peer that takes none of its messages within `grace` is given up
+  // for that.
   void CloseOnLoop(Seconds grace, std::function<void()> closed);
 
   const OperationId& id() const { return id_; }

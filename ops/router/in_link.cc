@@ -10,7 +10,7 @@ namespace kungfu {
 namespace {
 
 constexpr size_t kDiscardSize = 64 << 10;
-// A peer that asks and does not read what it is told is told no more.
+// A peer that asks and does not read the answers gets no more of them.
 constexpr int kMaxUnread = 1024;
 
 }  // namespace

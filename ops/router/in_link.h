@@ -11,14 +11,14 @@
 
 namespace kungfu {
 
-// What an InLink passes on to the router.
+// The events that an InLink passes on to the router.
 class InLinkOwner {
  public:
   virtual ~InLinkOwner() = default;
   virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
   // Something came from the peer.
   virtual void OnHeardOnLoop(const PeerId& from) = 0;
-  // Returns what is to be answered.
+  // Returns the answer.
   virtual Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) = 0;
   virtual void OnPullOnLoop(const PeerId& from, const FrameHeader& pull) = 0;
   virtual void OnInLinkClosedOnLoop(class InLink* link, const Status& why) = 0;
@@ -68,7 +68,7 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
 
   // Answers and failures that the peer has not read yet.
   const std::shared_ptr<int> unread_ = std::make_shared<int>(0);
-  uint64_t parked_ = 0;      // cost of what has come and was not released
+  uint64_t parked_ = 0;      // cost of messages that have come and were not released
   uint64_t unreturned_ = 0;  // released, and not told to the sender yet
 };
 

@@ -9,7 +9,7 @@
 namespace kungfu {
 namespace {
 
-// Gives a parked message to who wanted it.
+// Gives a parked message to its receiver.
 void Deliver(ConstBytes bytes, Sink* sink) {
   while (bytes.size > 0) {
     const MutableBytes place = sink->Reserve(bytes.size);
@@ -61,7 +61,7 @@ struct Mailbox::Slot {
   bool granted = false;
   bool arriving = false;
   bool arrived = false;
-  bool spoiled = false;  // its connection ended in the middle: what it brought cannot be taken back
+  bool spoiled = false;  // its connection ended in the middle: the bytes that it brought cannot be taken back
   std::unique_ptr<ParkingSink> parked;
 };
 

@@ -1,9 +1,9 @@
-// Where messages wait for who wants them, and who wants them for messages.
+// Matches messages with receivers, in whatever order they come.
 //
 // A message is known by its operation (epoch, name, number), the peer it comes from and its part; never by the order
 // of arrival. The mailbox is a data structure: it does no I/O, and is touched by the event loop's thread only.
 //
-// What bounds it: a message that came too early is parked, its cost is charged to the connection that brought it
+// Its size is bounded: an early message is parked, and its cost is charged to the connection that brought it
 // (Incoming), which holds the sender to the limit. Everything else in here was asked for by this process.
 
 #pragma once
@@ -92,7 +92,7 @@ class Mailbox {
   // Peers of whom a message of `id` is awaited and has not begun to arrive.
   std::vector<PeerId> Awaited(const OperationId& id) const;
 
-  // -- What connections bring. They return nullptr for what is refused (the payload is to be discarded) --
+  // -- What connections bring. They return nullptr for a refused message (its payload must be discarded) --
 
   // The header of kData. SinkOf the slot takes the payload. `cost` is released when the message is no longer parked.
   Slot* DataArrives(Incoming* source, const FrameHeader& header, uint64_t cost);
@@ -102,9 +102,9 @@ class Mailbox {
   void Arrived(Slot* slot);
   void Announced(Incoming* source, const FrameHeader& header, uint64_t cost);
 
-  // The connection is over: what it was bringing will not be complete; what it has brought stays.
+  // The connection is over: an incomplete message stays incomplete; complete ones stay.
   void SourceLost(Incoming* source);
-  // Nothing more will come from `peer`: what is awaited of it fails with `why`.
+  // Nothing more will come from `peer`: awaited messages of it fail with `why`.
   void PeerLost(const PeerId& peer, const Status& why);
 
   // Drops everything of epochs before `epoch`.

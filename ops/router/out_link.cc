@@ -9,7 +9,7 @@
 namespace kungfu {
 namespace {
 
-// What waits for no credit.
+// Frames that wait for no credit.
 bool IsNotice(FrameType type) {
   return type == FrameType::kFail || type == FrameType::kAsk || type == FrameType::kPull;
 }

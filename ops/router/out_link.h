@@ -38,9 +38,8 @@ class OutLink : public ConnectionHandler, private Sink {
   void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
   // kFail, kAsk and kPull. `text`: no longer than that of such a frame may be.
   void SendNoticeOnLoop(FrameHeader header, std::string text);
-  // What could not be sent fails with `why`. Until then it is kept, also when the connection is over: what the peer
-  // sent before, over its own connection, may say more.
-  // REQUIRES: closed() is not OK.
+  // Unsent frames fail with `why`. Until then they are kept, also when the connection is over: earlier messages of the
+  // peer, over its own connection, may say more. REQUIRES: closed() is not OK.
   void FailSendsOnLoop(const Status& why);
   // Data of `id` that was not begun is not sent: their `done` is called with kCancelled, later.
   void WithdrawOnLoop(const OperationId& id);
@@ -51,7 +50,7 @@ class OutLink : public ConnectionHandler, private Sink {
   bool connected() const { return connection_ != nullptr; }
   const Status& closed() const { return closed_; }
   const Connection* connection() const { return connection_.get(); }
-  // Of operations; announcements do not count, nor do headers.
+  // The payload bytes of operations, without announcements and headers.
   uint64_t messages_sent() const { return messages_sent_; }
   uint64_t payload_sent() const { return payload_sent_; }
 
@@ -94,12 +93,12 @@ class OutLink : public ConnectionHandler, private Sink {
   std::unique_ptr<Connection> connection_;
   Status close_reason_;  // not OK: we are closing
   Status closed_;        // not OK: the connection is over
-  Status failed_;        // not OK: what is sent fails with it
+  Status failed_;        // not OK: all sends fail with it
 
   std::deque<Message> waiting_;         // for the connection, or for credit
   std::list<Message> announced_;        // for a grant
   std::vector<StatusCallback> unsent_;  // of messages that the connection did not take
-  uint64_t outstanding_ = 0;            // cost of what the receiver has not released
+  uint64_t outstanding_ = 0;            // cost of messages that the receiver has not released
   uint64_t messages_sent_ = 0, payload_sent_ = 0;
   std::string text_;
 };

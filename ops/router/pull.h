@@ -1,4 +1,4 @@
-// What the store sees of the router. Its messages belong to no epoch (kNoEpoch): a pull goes on while the membership
+// The router, as the store sees it. Its messages belong to no epoch (kNoEpoch): a pull goes on while the membership
 // changes.
 //
 //   asker → keeper   kPull  number: of the asker's pulls; name: of the blob; part: flags; signature: what is expected;
@@ -19,7 +19,7 @@
 
 namespace kungfu {
 
-inline constexpr uint32_t kPullWaits = 1;  // flag: for what is not there yet
+inline constexpr uint32_t kPullWaits = 1;  // flag: wait for a blob that is not there yet
 inline constexpr uint32_t kPullTakes = 2;  // flag: out of a queue
 inline constexpr uint64_t kPullPart = 1 << 20;
 

@@ -12,7 +12,7 @@ namespace {
 constexpr Seconds kLastWords{1};
 // A peer opens one; a second may come before the end of the first was seen.
 constexpr size_t kMaxInLinks = 2;
-// Who is known and no member: more than this many are not let in.
+// At most so many known peers that are no members are let in.
 constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
@@ -141,7 +141,7 @@ void Router::WithdrawPulledOnLoop(const PeerId& asker, const OperationId& id) {
   LinkTo(asker)->WithdrawOnLoop(id);
 }
 
-// Where the pull came from, which bounds what an asker can make us say.
+// The connection that brought the pull, which bounds the answers to an asker.
 void Router::RefusePullOnLoop(const PeerId& asker, const OperationId& id, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const Peer& state = peers_[asker];
@@ -182,7 +182,7 @@ bool Router::HasLeftOnLoop(const PeerId& peer) const {
   return it != peers_.end() && !it->second.lost.ok() && it->second.has_left();
 }
 
-// What has been said to it before may still reach it.
+// Earlier messages may still reach it.
 void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   Peer& state = peers_[peer];
@@ -214,7 +214,7 @@ void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
   for (auto& [id, peer] : peers_) {
     for (const auto& link : peer.in) link->connection()->CloseOnLoop(deadline);
     if (peer.out) peer.out->CloseOnLoop(deadline, CancelledError("this peer has left"));
-    // Whatever else it was waiting for: there is no time for it now.
+    // Other waits end: there is no time for them now.
     if (peer.out && !peer.out->closed().ok()) Lost(id);
   }
   FinishCloseIfIdle();
@@ -260,7 +260,7 @@ Traffic Router::TrafficOnLoop(const PeerId& id) const {
 
 bool Router::HasOutConnection(const Peer& peer) { return peer.out && peer.out->connected() && peer.out->closed().ok(); }
 
-// A peer is lost when all connections with it are over: what it sent before may still lie in one of them when another
+// A peer is lost when all connections with it are over: earlier messages may still lie in one of them when another
 // ends. When one has ended the others have a little time.
 void Router::LinkClosed(const PeerId& peer, const Status& why) {
   Peer& state = peers_[peer];
@@ -295,7 +295,7 @@ void Router::Lost(const PeerId& peer) {
 void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
   LaterOnLoop([this, peer, why = lost]() mutable {
     if (peers_.count(peer) == 0) return;
-    // The reason first: what fails for it is then not taken for news.
+    // The reason first: failures that follow from it are then not taken for news.
     const bool concerns = handler_ && !closing_ && members_.RankOf(peer) >= 0;
     if (concerns) why = handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
     mailbox_.PeerLost(peer, why);
@@ -363,8 +363,8 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   const bool parted = peers_[peer].parted;
   auto& links = peers_[peer].in;
   const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
-  // A client that gave up before it had read our verdict has a connection to nobody, and tries again: what has brought
-  // nothing and ends without a goodbye never was a link.
+  // A client that gave up before it had read our verdict tries again: a connection that has brought nothing and ends
+  // without a goodbye never was a link.
   const bool was_link = link->connection()->bytes_received() > 0 || why.code() != Code::kUnavailable;
   // We are inside one of its methods: it goes when the loop has returned from there.
   std::shared_ptr<InLink> old = std::move(*it);

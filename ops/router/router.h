@@ -1,5 +1,5 @@
-// Named messages between the peers of a session. The router opens a connection to a peer when the first message is
-// sent to it, accepts those of others, and matches what comes with who wants it (mailbox.h).
+// Named messages between the peers of a session. The router opens a connection to a peer for the first message to it,
+// accepts connections of others, and matches messages with receivers (mailbox.h).
 //
 // Everything is called on the event loop's thread.
 
@@ -29,8 +29,8 @@ class RouterHandler {
   virtual ~RouterHandler() = default;
   // A peer says that an operation has failed; it may not have begun here. `passed_on`: it was told so itself.
   virtual void OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) = 0;
-  // A peer asks what has become of an operation, and says what it takes it for: OK if it is open here, kNotFound if it
-  // has not begun, with a text that says what this peer does instead.
+  // A peer asks for the state of an operation, and tells its signature: OK if it is open here, kNotFound if it has not
+  // begun, with a text about this peer's work instead.
   virtual Status OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) = 0;
   // Nothing will come from or reach this peer any more. `left`: it said goodbye. Returns what those fail with that
@@ -55,21 +55,20 @@ struct RouterTotals {
 
 class Router : public InLinkOwner, public OutLinkOwner {
  public:
-  // The loop and the transports must outlive it. `open`: peers that are not members yet may connect, too; what they
-  // send waits for the epoch that they are members of.
+  // The loop and the transports must outlive it. `open`: peers that are not members yet may connect, too; their
+  // messages wait for the epoch that they are members of.
   Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout, bool open = false);
   ~Router() override;
 
   // Starts to accept connections.
   // REQUIRES: an epoch was begun.
   Status ListenOnLoop();
-  // From now on messages of `epoch` between `peers` are routed; those of older epochs are refused. A peer that began
-  // it earlier may have sent some already: they are waiting. The handler hears of members that were lost before. Who
-  // was a member and is none any more is taken leave of, and forgotten.
-  // REQUIRES: epochs ascend; no operation of an older epoch is open.
+  // From now on messages of `epoch` between `peers` are routed; messages of older epochs are refused. A peer that began
+  // it earlier may have sent some already: they are waiting. The handler hears of members that were lost before. Former
+  // members get a goodbye, and are forgotten. REQUIRES: epochs ascend; no operation of an older epoch is open.
   void BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler);
 
-  // Tells `peer` that the operation has failed / asks what has become of it.
+  // Tells `peer` that the operation has failed / asks for its state.
   void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on);
   // `filler`: bytes that the question carries for nothing but the time they take, at most kMaxEagerSize.
   void AskOnLoop(const PeerId& peer, const OperationId& id, const Signature& ours, size_t filler = 0);
@@ -81,7 +80,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   // Pulls are refused until there is a handler, which must outlive the router or be taken back (null).
   void SetPullHandlerOnLoop(PullHandler* handler);
-  // As asker. What comes is received by a Conversation with `id`, which was opened before.
+  // As asker. A Conversation with `id`, which was opened before, receives the data.
   void PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags);
   void DropPullOnLoop(const PeerId& keeper, const OperationId& id);
   // As keeper, to a peer that has asked. The bytes must stay until `done`, as in Conversation::SendOnLoop.
@@ -92,12 +91,12 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   // -- The peers --
 
-  // Whether there is or was a connection with the peer; when it gave a sign of life the last time; how many
-  // bytes it has been sent.
+  // Whether there is or was a connection with the peer; the time of its last sign of life; the number of bytes sent to
+  // it.
   bool ConnectedOnLoop(const PeerId& peer) const;
   Clock::time_point LastHeardOnLoop(const PeerId& peer);
   uint64_t BytesSentOnLoop(const PeerId& peer) const;
-  // Whether the peer is gone, and has said goodbye: it has ended, and did not crash.
+  // Whether the peer is gone after a goodbye: it has ended, and did not crash.
   bool HasLeftOnLoop(const PeerId& peer) const;
   // Ends the connections with a peer; OnPeerLost follows with `why`.
   void GiveUpOnLoop(const PeerId& peer, const Status& why);

@@ -1,4 +1,4 @@
-// What a store keeps: bytes that do not change any more, with what they are.
+// A blob of a store: bytes that do not change any more, with their form.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace kungfu {
 
-// What must be the same where a blob is saved and where it is asked for.
+// The form of a blob, which must be the same for the peer that saves it and the one that asks for it.
 struct BlobForm {
   DType dtype = DType::kUint8;
   uint64_t count = 0;         // elements, of all tensors in it
@@ -20,7 +20,7 @@ struct BlobForm {
   std::string shapes;         // the same for messages, "[3, 4]"; may be empty
 
   uint64_t size() const { return count * SizeOf(dtype); }
-  // What an asker says of it on the wire.
+  // The form as an asker sends it.
   Signature signature() const;
   bool fits(const Signature& expected) const;
   std::string ToString() const;  // "float32 [3, 4]"
@@ -33,7 +33,7 @@ struct Blob {
 
   ConstBytes view() const { return {bytes.get(), form.size()}; }
 };
-// Who sends a blob holds on to it, whatever becomes of it in the store.
+// A send keeps its blob alive, even if the store drops it.
 using BlobRef = std::shared_ptr<const Blob>;
 
 }  // namespace kungfu

@@ -1,7 +1,7 @@
-// What this peer keeps for others: versions of named blobs, of each name a window of the newest; and queues, from which
-// each blob is taken once. It does no I/O and waits for nothing.
+// The data that this peer keeps for others: the newest versions of named blobs, and queues, from which each blob is
+// taken once. It does no I/O and waits for nothing.
 //
-// Saving copies, once; what is kept does not change and is shared while it is sent. Any thread.
+// Saving copies once; a kept blob does not change, and is shared while it is sent. Any thread.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace kungfu {
 
-// What somebody asks for.
+// A request for a blob.
 struct Query {
   std::string name;
   std::optional<uint64_t> version;  // none: the newest; of a queue its epoch, none: this one
@@ -33,7 +33,7 @@ class BlobStore {
   explicit BlobStore(int window) : window_(window) {}
 
   // A copy of `bytes`. kResourceExhausted: there is no memory.
-  // REQUIRES: as many as `form` says.
+  // REQUIRES: `form` says as many bytes.
   StatusOr<std::shared_ptr<Blob>> Copy(const BlobForm& form, const Payload& bytes);
 
   // Keeps the blob under `name`, and returns its version: without one, one more than the newest, from 0. `keep`: how
@@ -44,17 +44,17 @@ class BlobStore {
   // Keeps nothing any more under names that begin with `prefix`: their versions begin anew.
   void Forget(const std::string& prefix) EXCLUDES(mu_);
 
-  // kNotFound: not yet; any other error: never. Of a queue the blob is taken out.
+  // kNotFound: not yet; any other error: never. A blob of a queue is taken out.
   StatusOr<BlobRef> Look(const Query& query) EXCLUDES(mu_);
 
   // Puts the blob at the end of a queue and returns its number. kCancelled: the epoch has ended.
   StatusOr<uint64_t> Push(const std::string& queue, uint64_t epoch, std::shared_ptr<Blob> blob) EXCLUDES(mu_);
-  // From now on all queues are of this epoch, and empty: its ranks may be other peers, and nobody knows how far those
-  // were that an error has ended.
+  // From now on all queues are of this epoch, and empty. Its ranks may be other peers, and the place of an error in the
+  // old queues is unknown.
   void BeginEpoch(uint64_t epoch) EXCLUDES(mu_);
   // How many are before it; -1 if it was taken.
   int PositionOf(const std::string& queue, uint64_t number) const EXCLUDES(mu_);
-  // Takes it back. Returns false if somebody has taken it.
+  // Takes it back. Returns false if it has been taken.
   bool Remove(const std::string& queue, uint64_t number) EXCLUDES(mu_);
 
  private:

@@ -7,12 +7,12 @@
 
 namespace kungfu {
 
-// Any thread. What it gave may outlive it.
+// Any thread. Its buffers may outlive it.
 class BufferPool {
  public:
   BufferPool();
 
-  // `size` bytes, of any content; they come back when nobody refers to them. Null if there is no memory.
+  // `size` bytes, of any content; they come back with the last reference. Null if there is no memory.
   std::shared_ptr<char> Take(uint64_t size);
 
  private:

@@ -84,7 +84,7 @@ void Keeper::CloseOnLoop() {
   askers_.clear();
 }
 
-// Answers, in their order, those of a peer's waiting pulls that can be answered now.
+// Answers a peer's waiting pulls that can be answered now, in their order.
 void Keeper::TryOnLoop(const PeerId& peer, const std::function<bool(const Waiting&)>& concerns) {
   std::list<Waiting> unanswered;
   std::list<Waiting> waiting;

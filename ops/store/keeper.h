@@ -1,7 +1,7 @@
-// The side of the store that others ask: sends what is there, lets wait for what is not, and bounds both.
+// The side of the store that others ask: sends blobs that are there, lets others be waited for, and bounds both.
 //
-// Lives on the event loop's thread. What it costs: an asker may have kMaxWaiting pulls here that wait, and is sent
-// kMaxSent blobs at the same time, kWindow parts of each; so that it cannot make us remember, or keep in memory, more.
+// Lives on the event loop's thread. Its cost is bounded: an asker may have kMaxWaiting waiting pulls here, and gets
+// kMaxSent blobs at the same time, kWindow parts of each.
 
 #pragma once
 
@@ -25,7 +25,7 @@ class Keeper {
   static constexpr int kMaxSent = 4;
   static constexpr int kWindow = 4;
 
-  // `router` may be null: then nobody asks but this process. `taken` is told when a queue got shorter.
+  // `router` may be null: then only this process asks. `taken` is told when a queue got shorter.
   Keeper(Router* router, BlobStore* store, std::function<void(const std::string& queue)> taken);
 
   // Another peer asks.
@@ -49,7 +49,7 @@ class Keeper {
   struct Waiting {
     OperationId id;
     Query query;
-    bool waits = true;  // for what is not there yet
+    bool waits = true;  // for a blob that is not there yet
     Found found;        // null: it is another peer's
   };
   struct Sending {

@@ -98,8 +98,7 @@ uint64_t P2p::Start(Request request) {
   return handle;
 }
 
-// Whether the request is of this peer itself and has an answer now. The caller's thread copies: the loop has others to
-// serve.
+// Whether this peer itself asks and has the answer now. The caller's thread copies: the loop has others to serve.
 bool P2p::ServedHere(const Request& request, Status* status, uint64_t* version) {
   if (request.peers[request.target] != self_) return false;
   const StatusOr<BlobRef> blob = store_.Look(request.query);
@@ -109,7 +108,7 @@ bool P2p::ServedHere(const Request& request, Status* status, uint64_t* version) 
     *version = (*blob)->version;
     if (request.query.takes && loop_) loop_->Post([this, queue = request.query.name] { RetryPutsOnLoop(queue); });
   } else if (!loop_ && status->code() == Code::kNotFound && request.waits) {
-    *status = Status(Code::kNotFound, status->message() + ", and nobody else is there to do it");
+    *status = Status(Code::kNotFound, status->message() + ", and there is no other peer to do it");
   }
   return blob.ok() || status->code() != Code::kNotFound || !request.waits;
 }
@@ -145,7 +144,7 @@ void P2p::StartOnLoop(uint64_t handle, Request request) {
   });
 }
 
-// What the request has is needed until the loop has returned from it.
+// The request's data are needed until the loop has returned from it.
 void P2p::EndedOnLoop(uint64_t handle, const Status& status, uint64_t version) {
   KF_DCHECK(loop_->InLoop());
   const auto it = running_.find(handle);
@@ -191,7 +190,7 @@ uint64_t P2p::Start(Put put) {
   }
   if (waits && !loop_) {
     store_.Remove(put.queue, running->number);
-    status = ResourceExhaustedError("it is full, and nobody else is there to take something out");
+    status = ResourceExhaustedError("it is full, and there is no other peer to take something out");
   }
   put.bytes.clear();
   running->put = std::move(put);
@@ -237,7 +236,7 @@ void P2p::RetryPutsOnLoop(const std::string& queue) {
   }
 }
 
-// What somebody has taken meanwhile has not failed.
+// A blob that has been taken meanwhile has not failed.
 void P2p::EndPutOnLoop(uint64_t handle, const Status& status) {
   KF_DCHECK(loop_->InLoop());
   const auto it = puts_.find(handle);
@@ -261,7 +260,7 @@ void P2p::Cancel(uint64_t handle, const Status& cause) {
   });
 }
 
-// It is counted and not timed: how long a request waits for what is not there says nothing of the network.
+// It is counted and not timed: the wait for a missing blob says nothing of the network.
 void P2p::Count(const std::string& name, const Status& status) {
   counters_->Ended(name, status.ok(), /*began=*/{}, /*bytes=*/0, /*strategy=*/0);
 }

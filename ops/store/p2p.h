@@ -1,9 +1,9 @@
 // From peer to peer: saving blobs for others, and asking others for theirs. It belongs to the peer and not to a
-// session: what was saved stays, and what is asked for is served, across a change of epochs. Only queues, which are
-// between ranks, end with their epoch. Where an epoch was interrupted nobody asks for anything until the next one.
+// session: saved blobs stay, and requests are served, across a change of epochs. Only queues, which are between ranks,
+// end with their epoch. In an interrupted epoch no request begins until the next one.
 //
 // The bytes of a blob travel once, in parts of 1 MiB, from where they are kept straight to where they were asked for.
-// Serving is the event loop's work: it waits for nobody's training, and nobody's training waits for it.
+// Serving is the event loop's work: it waits for no training step, and no training step waits for it.
 
 #pragma once
 
@@ -38,14 +38,14 @@ struct Put {
   StatusCallback done;
 };
 
-// Any thread, but for methods that end in OnLoop. Callbacks run once, from the loop's thread; in a process that is
-// alone (no loop) before the call returns: there what is not there, and a queue that is full, is an error at once.
+// Any thread, but for methods that end in OnLoop. Callbacks run once, from the loop's thread. In a single process (no
+// loop) they run before the call returns: there a missing blob, and a full queue, is an error at once.
 class P2p : private PullHandler {
  public:
   struct Options {
     int window;             // versions of a name that are kept
-    Seconds stall_warning;  // until it is said what somebody waits for
-    Seconds timeout;        // of what has none of its own
+    Seconds stall_warning;  // until the log names the request that waits
+    Seconds timeout;        // of requests without one
   };
   // `loop` and `router` may be null, for a process that is alone.
   P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, const Options& options,
@@ -59,25 +59,25 @@ class P2p : private PullHandler {
   // As BlobStore::Forget.
   void Forget(const std::string& prefix) { store_.Forget(prefix); }
 
-  // What is saved here may also be asked for here. Errors: kInvalidArgument (no such rank; it is of another form
-  // there), kNotFound, kOutOfRange (the version will never be there again), kDeadlineExceeded, kUnavailable (the peer
-  // is gone; who does not wait: it has crashed), kResourceExhausted (too many requests wait there), kCancelled (of a
-  // queue: the epoch has ended; this peer has interrupted it), what another peer has interrupted the epoch with.
+  // This peer may also ask for its own blobs. Errors: kInvalidArgument (no such rank; it is of another form there),
+  // kNotFound, kOutOfRange (the version will never be there again), kDeadlineExceeded, kUnavailable (the peer is gone;
+  // without a wait: it has crashed), kResourceExhausted (too many requests wait there), kCancelled (of a queue: the
+  // epoch has ended; this peer has interrupted it), what another peer has interrupted the epoch with.
   uint64_t Start(Request request);
-  // kDeadlineExceeded: nobody has made room. Then it is not in the queue.
+  // kDeadlineExceeded: no peer has made room. Then it is not in the queue.
   uint64_t Start(Put put);
   // Ends a request or put that is pending: with `cause`, or if that is OK with kCancelled.
   void Cancel(uint64_t handle, const Status& cause);
-  // Whether a handle is one of ours.
+  // Whether a handle belongs to this object.
   static bool Owns(uint64_t handle) { return (handle & kHandleBit) != 0; }
 
   void OpenOnLoop();
-  // The epoch was interrupted: what is pending here ends with `why`, and what is started before the next epoch. What
-  // was saved is served.
+  // The epoch was interrupted: pending requests end with `why`, and so do those that start before the next epoch. Saved
+  // blobs are still served.
   void InterruptOnLoop(const Status& why);
-  // Queues are empty; who waits for one of the last epoch is told. On the loop, if there is one.
+  // Queues are empty; waits for queues of the last epoch end. On the loop, if there is one.
   void BeginEpoch(uint64_t epoch);
-  // Ends what is pending with `why`. Afterwards the router is not touched any more.
+  // Ends pending requests with `why`. Afterwards the router is not touched any more.
   void CloseOnLoop(const Status& why);
 
  private:
@@ -90,7 +90,7 @@ class P2p : private PullHandler {
   bool ServedHere(const Request& request, Status* status, uint64_t* version);
   void EndedOnLoop(uint64_t handle, const Status& status, uint64_t version);
   void FailOnLoop(uint64_t handle, const Status& status);
-  // What is pending: all, or what has to do with queues.
+  // The pending requests: all, or only those of queues.
   void FailAllOnLoop(const Status& status, bool only_queues);
   void SavedLater(const std::string& name);
   void StartPutOnLoop(uint64_t handle, std::shared_ptr<RunningPut> put);

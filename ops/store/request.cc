@@ -10,7 +10,7 @@
 namespace kungfu {
 namespace {
 
-constexpr Seconds kGrace{10};  // to let go of what is being sent: we send no data
+constexpr Seconds kGrace{10};  // to let go of sends: we send no data
 
 Signature Expected(const Query& query) {
   Signature expected = query.expected;
@@ -65,7 +65,7 @@ void Pull::ReceiveOnLoop(uint32_t part, Pieces places) {
   ++missing_;
   if (conversation_->ReceiveOnLoop(request_->target, part, size, sinks_.back().get(),
                                    [this](const Status& status) { OnPartOnLoop(status); })) {
-    // It cannot be here yet: not even asked for is what the peer sends.
+    // It cannot be here yet: the peer sends data only on request.
     --missing_;
     GiveUpOnLoop(InternalError("sent before it was asked for"));
   }
@@ -79,14 +79,14 @@ void Pull::OnPartOnLoop(const Status& status) {
   if (--missing_ == 0) EndOnLoop(OkStatus());
 }
 
-// Who lives and cannot be asked is about to leave.
+// A living peer that cannot be asked is about to leave.
 void Pull::RefusedOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const Status status = why.WithContext("from " + TargetOf(*request_));
   EndOnLoop(why.code() == Code::kUnavailable ? Left(status) : status);
 }
 
-// Who does not wait takes a peer that has ended in order for one that has not saved it.
+// For a request that does not wait, a peer that has ended in order is one that has not saved the blob.
 Status Pull::Left(const Status& why) const { return request_->waits ? why : Status(Code::kNotFound, why.message()); }
 
 void Pull::OnMismatchOnLoop(const PeerId&, const std::string& difference) {

@@ -1,4 +1,4 @@
-// What this process wants out of a store, its own or another peer's, and one such request under way.
+// A request of this process to a store, its own or another peer's.
 
 #pragma once
 
@@ -20,11 +20,11 @@ namespace kungfu {
 
 struct Request {
   Query query;
-  bool waits = true;   // for what is not there yet; else that is kNotFound, as is what a peer had that has left
+  bool waits = true;   // for a blob that is not there yet; else that is kNotFound, as is a blob of a peer that has left
   double timeout = 0;  // seconds; 0: the store's
   PeerList peers;      // of the session
   int target = 0;      // rank
-  Pieces places;       // as large as what is expected; must stay until `done`
+  Pieces places;       // as large as the expected blob; must stay until `done`
   // Called once. With OK the places are filled with this version.
   std::function<void(const Status& status, uint64_t version)> done;
 };

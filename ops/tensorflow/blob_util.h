@@ -1,4 +1,4 @@
-// Tensors as blobs of the core's store: what is sent, and what is expected.
+// Tensors as blobs of the core's store: sent and expected ones.
 
 #pragma once
 
@@ -34,7 +34,7 @@ class Blob {
   std::vector<std::string> shapes_;
 };
 
-// The attributes of what is received: `tag`, `T`, `shapes`, `timeout`.
+// The attributes of received tensors: `tag`, `T`, `shapes`, `timeout`.
 struct Expected {
   explicit Expected(OpKernelConstruction* context);
 

@@ -32,8 +32,8 @@ std::string DescribeOutputs(OpKernelContext* context, int count) {
                       hidden > 0 ? absl::StrCat(" and ", hidden, " more") : "");
 }
 
-// One call of `function` for all tensors. The memory of an input becomes that of its output where nobody else needs
-// it, and the core then works in place.
+// One call of `function` for all tensors. If no other operation needs an input, its memory becomes the output, and the
+// core works in place.
 class SpanKernel : public CollectiveKernel {
  public:
   SpanKernel(OpKernelConstruction* context, SpanFunction function) : CollectiveKernel(context), function_(function) {
@@ -78,12 +78,12 @@ class SpanKernel : public CollectiveKernel {
   }
 
  protected:
-  // What `number`, the scalar behind the tensors, or 0, means: here the optimizer's step. Returns the name.
+  // The meaning of `number`, the scalar behind the tensors, or 0: here the optimizer's step. Returns the name.
   virtual std::string NameWith(int64_t number, kungfu_options* options) const {
     options->step = static_cast<uint64_t>(number);
     return tag();
   }
-  // What is asked of the core beyond the tensors; `*finish` runs after success, and keeps what that needs.
+  // The request to the core beyond the tensors; `*finish` runs after success, and keeps the data for that.
   virtual absl::Status Extend(OpKernelContext*, kungfu_options*, std::function<absl::Status()>*) const {
     return absl::OkStatus();
   }

@@ -1,4 +1,4 @@
-// Who takes part, as operations of a graph.
+// Operations of a graph that change the list of peers.
 
 #include <memory>
 #include <utility>
@@ -19,9 +19,9 @@ using tensorflow::TensorShapeUtils;
 class Resize {
  public:
   Resize(OpKernelContext* context, AsyncOpKernel::DoneCallback done)
-      : context_(context), done_(std::move(done)), before_(kungfu_epoch()) {}
+      : context_(context), done_(std::move(done)), before_(kungfu_membership_version()) {}
 
-  // Rank 0 proposes for all, once. `size` 0: nothing; -1: what the config server says.
+  // Rank 0 proposes for all, once. `size` 0: nothing; -1: the number that the config server says.
   static void Start(std::unique_ptr<Resize> resize, int size) {
     Resize* const self = resize.release();
     if (size == -1 && kungfu_rank() == 0 && kungfu_joining() == 0) {
@@ -34,7 +34,7 @@ class Resize {
   }
 
  private:
-  // An error of the proposal waits until all peers have met: nobody is left alone.
+  // An error of the proposal waits until all peers have met: no peer waits in vain.
   static void OnProposed(void* arg, int code, const char* message) {
     static_cast<Resize*>(arg)->proposed_ = ToStatus(code, message);
     kungfu_advance_if_idle(&Resize::OnDone, arg);
@@ -52,7 +52,7 @@ class Resize {
     Tensor *changed = nullptr, *detached = nullptr;
     OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, {}, &changed), done_);
     OP_REQUIRES_OK_ASYNC(context, context->allocate_output(1, {}, &detached), done_);
-    changed->scalar<bool>()() = kungfu_epoch() != before_;
+    changed->scalar<bool>()() = kungfu_membership_version() != before_;
     detached->scalar<bool>()() = kungfu_size() == 0;
     done_();
   }

@@ -1,5 +1,5 @@
-// Operations that move rows (slices along the first dimension) between peers, so that the size of the result is known
-// only when the peers have met: all_gather, gather, reduce_scatter, all_to_all.
+// Operations that move rows (parts along the first dimension) between peers: all_gather, gather, reduce_scatter,
+// all_to_all. The size of the result is known only when the peers have met.
 
 #include <numeric>
 #include <utility>
@@ -15,7 +15,7 @@ std::string Describe(const Tensor& tensor) {
   return absl::StrCat(tensorflow::DataTypeString(tensor.dtype()), " ", tensor.shape().DebugString());
 }
 
-// What peers cannot tell each other: how many rows they have, if a row is nothing.
+// Peers cannot tell each other their numbers of rows, if rows are empty.
 absl::Status CountableRows(const TensorShape& shape) {
   if (RowSize(shape) > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -110,7 +110,7 @@ class GatherKernel : public CollectiveKernel {
     return SetRows(context, ShapeOf(input, Sum(lengths)), Sum(counts), memory);
   }
 
-  // Where there is no result there are no rows, and none of them came from anybody.
+  // Without a result there are no rows from any peer.
   absl::Status FillElsewhere(OpKernelContext* context, int size) const {
     if (context->mutable_output(0) != nullptr) return absl::OkStatus();
     KUNGFU_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(size, 0)));
@@ -198,7 +198,7 @@ class AllToAllKernel : public CollectiveKernel {
   }
 };
 
-// Of all_gather, gather and all_to_all: the second output has an element for each rank.
+// The shape function of all_gather, gather and all_to_all: the second output has an element for each rank.
 absl::Status LengthsShape(InferenceContext* context) {
   tensorflow::shape_inference::ShapeHandle vector;
   KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(1), 1, &vector));

@@ -27,12 +27,13 @@ absl::Status ParseReduceOp(const std::string& name, int* op) {
   return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
 }
 
-// So long at most a TensorFlow thread does the core's work, where each peer has a core and while something comes: the
-// executor gives such an op to a thread that has nothing else at hand, and to go on another would have to be woken,
-// twice. What else the step has to do is done by the other threads.
+// For so long at most a TensorFlow thread does the core's work, if each peer has a core, and while messages come. The
+// executor gives such an op to an idle thread; to continue elsewhere another thread would have to be woken twice. The
+// other threads do the rest of the step.
 constexpr double kLongestHelp = 20e-3;
 
-// The error with which an operation of this thread is ending. What is cancelled meanwhile is cancelled because of it.
+// The error with which an operation of this thread is ending. Operations cancelled meanwhile are cancelled because of
+// it.
 thread_local const absl::Status* failing = nullptr;
 
 // So that every peer gets the cause, whichever of the step's operations it hears of first.

@@ -1,4 +1,4 @@
-// What the kernels of this folder share: how an operation of the core becomes the work of one AsyncOpKernel.
+// The common part of the kernels of this folder: an operation of the core becomes the work of one AsyncOpKernel.
 //
 // The kernels know the core by ops/c_api/kungfu.h only. They never block: the core calls back when an operation is
 // complete, and its status becomes the status of the op. For a moment they do the core's work themselves: a small
@@ -56,7 +56,7 @@ TensorShape WithRows(int64_t rows, const TensorShape& shape);
 // For shape functions: any number of rows, of the form that input 0 has.
 tensorflow::shape_inference::ShapeHandle AnyRows(InferenceContext* context);
 
-// What must agree between peers beyond dtype, count, operation and root, which the core compares itself.
+// Properties that must agree between peers beyond dtype, count, operation and root, which the core compares itself.
 class Digest {
  public:
   void Add(int64_t value) { values_.push_back(value); }
@@ -73,8 +73,8 @@ class Digest {
 // One operation of the core on behalf of one run of a kernel. It lives until both the core and the step's
 // cancellation manager have let go of it.
 //
-// Fill in the hooks, then Start once. The kernel's `done` is called exactly once, whatever comes first of completion,
-// error and cancellation; after Start the context belongs to this object.
+// Fill in the hooks, then Start once. The kernel's `done` is called exactly once, after the first of completion, error
+// and cancellation. After Start the context belongs to this object.
 class Call : public std::enable_shared_from_this<Call> {
  public:
   Call(OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done)
@@ -84,10 +84,10 @@ class Call : public std::enable_shared_from_this<Call> {
   std::function<absl::Status(absl::Span<const uint64_t> counts, void** memory)> allocate;
   // Runs after success, before `done`.
   std::function<absl::Status()> finish;
-  // What this peer brought, for the message of an INVALID_ARGUMENT error.
+  // This peer's input, for the message of an INVALID_ARGUMENT error.
   std::function<std::string()> describe;
   // An argument that only the kernel can judge. Such an operation is started all the same, with a digest that no valid
-  // call has (CollectiveKernel::Options), so that the other peers learn of it at once; it then ends in this status.
+  // call has (CollectiveKernel::Options). So the other peers learn of it at once, and it ends in this status.
   absl::Status verdict;
 
   // `start(arg)` hands OnDone, OnAllocate and `arg` to a function of the core, and returns what that returned.

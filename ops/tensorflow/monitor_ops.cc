@@ -1,4 +1,4 @@
-// What the core has measured, as operations of a graph, and the norm that measurements of gradients are made of.
+// The core's measurements as operations of a graph, and the norm from which measurements of gradients are made.
 
 #include <limits>
 #include <memory>
@@ -96,8 +96,7 @@ class CalcStatsKernel : public OpKernel {
   }
 };
 
-// The sum is cut into pieces that depend on the shapes alone, whoever computes which: the bits are the same on all
-// peers.
+// The sum is cut into pieces that depend only on the shapes, not on the threads: the bits are the same on all peers.
 class SquaredNormKernel : public OpKernel {
  public:
   explicit SquaredNormKernel(OpKernelConstruction* context) : OpKernel(context) {
@@ -156,7 +155,7 @@ REGISTER_OP("KungfuPeerLatencies")
     .Attr("timeout: float")
     .SetIsStateful()
     .SetShapeFn(VectorBySize)
-    .Doc("Seconds until each peer has answered; infinity for who has not within `timeout` seconds.");
+    .Doc("Seconds until each peer has answered; infinity for a peer that has not within `timeout` seconds.");
 KUNGFU_REGISTER_KERNEL("KungfuPeerLatencies", PeerLatenciesKernel, .HostMemory("latencies"));
 
 REGISTER_OP("KungfuCalcStats")

@@ -1,4 +1,4 @@
-// What one peer keeps and others ask for: save, request; and queues: put, get.
+// Operations of the store: save, request; and of queues: put, get.
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// Requests that run while the step goes on: begun in one step, taken in a later one.
+// Requests that run beside the step: begun in one step, taken in a later one.
 
 #include <functional>
 #include <map>
@@ -75,7 +75,7 @@ class Prefetch {
   absl::Status status_;  // does not change once done_
 };
 
-// Those of this process that nobody has taken yet, by tag.
+// The requests of this process that have not been taken yet, by tag.
 class Prefetches {
  public:
   // Never destroyed: the core's thread may still finish one.

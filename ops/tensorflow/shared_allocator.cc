@@ -1,5 +1,5 @@
 // TensorFlow's memory for large tensors on the CPU, out of the core's shared memory: where it lies there, the host's
-// peers reduce it without copies. What is small, or finds no room there, comes from the system as ever.
+// peers reduce it without copies. Small tensors, and those that find no room there, come from the system as before.
 
 #include <malloc.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 // Smaller tensors are not worth their pages, and cost little to copy.
 constexpr size_t kLeastShared = 64 << 10;
-// Of shared blocks, at least.
+// The least size of shared blocks.
 constexpr size_t kPage = 4096;
 // Above TensorFlow's own, which have 100 and 200.
 constexpr int kPriority = 1000;
@@ -93,7 +93,7 @@ class SharedAllocator : public tensorflow::Allocator {
   std::atomic<int64_t> allocations_{0}, in_use_{0}, peak_{0}, largest_{0};
 };
 
-// What TensorFlow builds allocators of its own on, where it does.
+// The memory on which TensorFlow builds allocators of its own, if it does.
 class SharedSubAllocator : public tensorflow::SubAllocator {
  public:
   SharedSubAllocator() : SubAllocator({}, {}) {}
@@ -120,8 +120,8 @@ class SharedAllocatorFactory : public tensorflow::AllocatorFactory {
   tensorflow::SubAllocator* CreateSubAllocator(int) override { return new SharedSubAllocator; }
 };
 
-// Whether TensorFlow has chosen its allocator, after which it ends the process of who offers another. It does not say;
-// the arguments of an explicit instantiation may name what is private.
+// Whether TensorFlow has chosen its allocator, after which it ends the process if another is offered. It has no
+// accessor; the arguments of an explicit instantiation may name private members.
 using Registry = tensorflow::AllocatorFactoryRegistry;
 bool HasChosen(const Registry& registry);
 template <bool Registry::* first_alloc_made>

@@ -47,10 +47,10 @@ struct SetTreeKernel : AsyncOpKernel {
   using AsyncOpKernel::AsyncOpKernel;
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    const Tensor& fathers = context->input(0);
-    OP_REQUIRES_ASYNC(context, TensorShapeUtils::IsVector(fathers.shape()),
-                      absl::InvalidArgumentError("a tree is a vector: the father of each rank"), done);
-    kungfu_set_tree(fathers.vec<int32_t>().data(), static_cast<int>(fathers.NumElements()), &Change::OnDone,
+    const Tensor& parents = context->input(0);
+    OP_REQUIRES_ASYNC(context, TensorShapeUtils::IsVector(parents.shape()),
+                      absl::InvalidArgumentError("a tree is a vector: the parent of each rank"), done);
+    kungfu_set_tree(parents.vec<int32_t>().data(), static_cast<int>(parents.NumElements()), &Change::OnDone,
                     new Change(context, std::move(done)));
   }
 };
@@ -62,23 +62,23 @@ class SubsetAllReduceKernel : public CollectiveKernel {
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     const TensorShape shape = context->input(0).shape();
     const void* const send = context->input(0).data();
-    const Tensor& fathers = context->input(1);
+    const Tensor& parents = context->input(1);
     Tensor* output = nullptr;
     OP_REQUIRES_OK_ASYNC(context, context->forward_input_or_allocate_output({0}, 0, shape, &output), done);
     Digest digest;
     digest.AddShape(shape);
-    for (int64_t i = 0; i < fathers.NumElements(); ++i) digest.Add(fathers.flat<int32_t>()(i));
+    for (int64_t i = 0; i < parents.NumElements(); ++i) digest.Add(parents.flat<int32_t>()(i));
     auto call = std::make_shared<Call>(context, std::move(done));
-    if (!TensorShapeUtils::IsVector(fathers.shape()) || fathers.NumElements() == 0) {
+    if (!TensorShapeUtils::IsVector(parents.shape()) || parents.NumElements() == 0) {
       call->verdict = absl::InvalidArgumentError(
-          absl::StrCat("subset_all_reduce '", tag(), "': a topology is a vector, the father of each rank"));
+          absl::StrCat("subset_all_reduce '", tag(), "': a topology is a vector, the parent of each rank"));
     }
     call->describe = [context, shape] {
       return tensorflow::DataTypeString(context->expected_output_dtype(0)) + " " + shape.DebugString();
     };
     kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
-    options.fathers = fathers.flat<int32_t>().data();
-    options.num_fathers = static_cast<int32_t>(fathers.NumElements());
+    options.parents = parents.flat<int32_t>().data();
+    options.num_parents = static_cast<int32_t>(parents.NumElements());
     const kungfu_span span = {send, output->data(), static_cast<uint64_t>(shape.num_elements())};
     call->Start([&](void* arg) { return kungfu_all_reduce(&span, 1, &options, &Call::OnDone, arg); });
   }
@@ -92,15 +92,15 @@ REGISTER_OP("KungfuSetStrategy")
 KUNGFU_REGISTER_KERNEL("KungfuSetStrategy", SetStrategyKernel, .HostMemory("strategy"));
 
 REGISTER_OP("KungfuSetTree")
-    .Input("fathers: int32")
+    .Input("parents: int32")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc("All peers go over to one tree, given by the father of each rank.");
-KUNGFU_REGISTER_KERNEL("KungfuSetTree", SetTreeKernel, .HostMemory("fathers"));
+    .Doc("All peers go over to one tree, given by the parent of each rank.");
+KUNGFU_REGISTER_KERNEL("KungfuSetTree", SetTreeKernel, .HostMemory("parents"));
 
 REGISTER_OP("KungfuSubsetAllReduce")
     .Input("input: T")
-    .Input("fathers: int32")
+    .Input("parents: int32")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
@@ -109,7 +109,7 @@ REGISTER_OP("KungfuSubsetAllReduce")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The reduction of `input` over the peers of each tree of a forest.");
 KUNGFU_REGISTER_KERNEL("KungfuSubsetAllReduce", SubsetAllReduceKernel,
-                       .HostMemory("input").HostMemory("fathers").HostMemory("output"));
+                       .HostMemory("input").HostMemory("parents").HostMemory("output"));
 
 }  // namespace
 }  // namespace kungfu::kernels

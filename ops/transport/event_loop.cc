@@ -19,10 +19,10 @@ namespace {
 constexpr int kMaxEvents = 64;
 constexpr uint64_t kWakeToken = 0;  // generations start at 1
 
-// Then the own thread asks the system for events, whatever else there is to do.
+// Then the own thread asks the system for events, even if other work is left.
 constexpr Seconds kLongestTurn{0.001};
 constexpr int kLooks = 8;
-// It takes about so long until the own thread has seen that somebody wants its turn.
+// It takes about so long until the own thread has seen that another thread wants its turn.
 constexpr Seconds kHandOver{5e-6};
 
 uint64_t Token(int fd, uint32_t generation) { return uint64_t{generation} << 32 | static_cast<uint32_t>(fd); }
@@ -239,7 +239,7 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
 
 void EventLoop::Serve(const std::function<bool()>& until, Deadline last, const Patience& patience) {
   Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, patience);
-  // What is left to do is done here, too, unless it does not end.
+  // The remaining work is done here, too, unless it does not end.
   bool sleeps = PrepareToSleep();
   for (int i = 0; i < kLooks && !sleeps && !own_waits_.load(std::memory_order_relaxed); ++i) {
     Round();

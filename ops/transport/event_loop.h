@@ -1,13 +1,12 @@
-// Waits for sockets, shared memory, timers and posted functions, and runs them one at a time: on a thread of its own,
-// or on one that would otherwise wait for what the loop does (Help). Whichever it is, it is "the loop" while it does
-// so.
+// Waits for sockets, shared memory, timers and posted functions, and runs them one at a time. It runs on a thread of
+// its own, or on one that would otherwise wait for the loop (Help). Whichever it is, it is "the loop" while it does so.
 //
 // All protocol state of a peer (connections, mailboxes, pending operations) is touched by the loop only, and so needs
 // no locks. Methods that must run on it end in OnLoop.
 //
-// When there is nothing to do, but something to poll, a thread that would otherwise wait looks on for a moment before
-// it sleeps (lookout.h): to wake a thread costs more than most operations do. The loop's own thread does not: who left
-// it the work has other work to do, and wants the core.
+// A thread without work, but with something to poll, looks on for a moment before it sleeps (lookout.h): to wake a
+// thread costs more than most operations do. The loop's own thread does not: the thread that left it the work has other
+// work, and wants the core.
 
 #pragma once
 
@@ -44,7 +43,7 @@ class FdHandler {
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  // Does what there is to do, a bounded amount. Returns whether there was anything. May remove and delete itself.
+  // Does a bounded amount of the pending work. Returns whether there was anything. May remove and delete itself.
   virtual bool PollOnLoop() = 0;
   // The loop is about to sleep: from now on the other side wakes it. Returns false if there is something to do.
   virtual bool SleepOnLoop() = 0;
@@ -62,21 +61,21 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Runs `task` on the loop, after what was posted before it. Any thread; never blocks, never runs it inside the
-  // call. After Close() tasks already posted still run; later ones are dropped and destroyed.
-  // Returns whether it was accepted.
+  // Runs `task` on the loop, after the tasks that were posted before. Any thread; never blocks, never runs it inside
+  // the call. After Close() tasks already posted still run; later ones are dropped and destroyed. Returns whether it
+  // was accepted.
   bool Post(std::function<void()> task) EXCLUDES(mu_);
 
-  // Whether what this thread would post now may as well run inside the call: it has just begun to help, and nothing
-  // was posted before. Says so once for each Help: what runs then may post, too.
+  // Whether this thread may run its next task at once instead of posting it: it has just begun to help, and nothing was
+  // posted before. Returns true once for each Help: the task that runs then may post, too.
   bool MayRunAtOnce();
 
   bool InLoop() const { return std::this_thread::get_id() == running_.load(std::memory_order_relaxed); }
 
-  // For a thread that is about to wait: calls `start`, which may post at little cost, and runs the loop until `until`
-  // is true, there was nothing to do for as long as it looks on, or `longest` has passed. Meanwhile the loop's own
+  // For a thread that is about to wait: calls `start`, which may post at little cost. Then it runs the loop until
+  // `until` is true, `longest` has passed, or there was no work for as long as it looks on. Meanwhile the loop's own
   // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
-  // place. Who gives a `longest` has other things to do than to wait: where peers share cores it does not look on. On
+  // place. A caller that gives a `longest` has other work than to wait: where peers share cores it does not look on. On
   // the loop: only calls `start`.
   void Help(const std::function<void()>& start, const std::function<bool()>& until, std::optional<Seconds> longest)
       EXCLUDES(turn_, mu_);
@@ -95,7 +94,7 @@ class EventLoop {
   // A timer that has run or was cancelled is ignored.
   void CancelTimerOnLoop(const TimerId& id);
 
-  // Lets the loop end when what was posted has run. Any thread, also the loop's; does not block.
+  // Lets the loop end when all posted tasks have run. Any thread, also the loop's; does not block.
   void Close() EXCLUDES(mu_);
   // REQUIRES: not on the loop; Close() was called.
   void Join();
@@ -121,15 +120,15 @@ class EventLoop {
   bool TryEnter() TRY_ACQUIRE(true, turn_) EXCLUDES(mu_);
   void Enter() REQUIRES(turn_) EXCLUDES(mu_);
   void Leave() REQUIRES(turn_) { running_ = std::thread::id(); }
-  // Rounds of a helper, who has entered; it leaves.
+  // Rounds of a helper that has entered; it leaves.
   void Serve(const std::function<bool()>& until, Deadline last, const Patience& patience) RELEASE(turn_) EXCLUDES(mu_);
 
-  // Does what there is to do, but for timers. Returns whether there was anything.
+  // Does the pending work, except timers. Returns whether there was anything.
   bool Round() REQUIRES(turn_) EXCLUDES(mu_);
   // Rounds until `until`, until there was nothing to do for as long as `patience` says, or until `last`.
   template <typename Until>
   void Rounds(const Until& until, Deadline last, const Patience& patience) REQUIRES(turn_) EXCLUDES(mu_);
-  // From now on posting, and what is watched, wakes the own thread. Returns false if there is something to do.
+  // From now on posted tasks, and events, wake the own thread. Returns false if there is something to do.
   bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
   void Wake();
 
@@ -143,7 +142,7 @@ class EventLoop {
   const UniqueFd epoll_;
   const UniqueFd wake_;
 
-  Mutex turn_;                              // who holds it is the loop
+  Mutex turn_;                              // the thread that holds it is the loop
   std::atomic<std::thread::id> running_{};  // that thread
   std::atomic<bool> own_waits_{false};      // the own thread wants its turn,
   std::atomic<int> helpers_wait_{0};        // or these do

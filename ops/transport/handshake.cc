@@ -151,7 +151,7 @@ class ServerHandshake : public Handshake {
   }
 
  private:
-  // Asked for alone, so that what is no peer is turned away with its first bytes, however few it sends.
+  // Read separately, so that a process that is no peer is rejected by its first bytes, however few it sends.
   Status OnMagic(const char* bytes) {
     if (std::memcmp(bytes, kMagic, sizeof(kMagic)) != 0) {
       return PermissionDeniedError("handshake: what has connected is not a peer");

@@ -1,4 +1,4 @@
-// Who is at the other end: a mutual challenge, HMAC-SHA256 over everything that was said.
+// Proves the identity of the other end: a mutual challenge, HMAC-SHA256 over everything that was said.
 //
 //   client -> server   hello     := magic[8] version:u32 job[16] client_peer[18] server_peer[18] nonce[32]    (96 B)
 //   server -> client   challenge := nonce[32] proof[32]                                                       (64 B)
@@ -12,12 +12,12 @@
 //   job = the first 16 bytes of SHA-256 of the job id; peer = address[16] port:u16
 //
 // The server reads no more than 128 bytes before the client has proved that it knows the secret. A magic that is
-// wrong ends the connection without an answer. A refusal is a proof too: nobody can forge one, who does not know the
-// secret learns nothing from it, and no 'S' proof exists for a hello that was meant for another peer. The hello and
-// the challenge keep their layout in all versions.
+// wrong ends the connection without an answer. A refusal is a proof too. It cannot be forged, it tells nothing to a
+// process without the secret, and no 'S' proof exists for a hello that was meant for another peer. The hello and the
+// challenge keep their layout in all versions.
 //
-// Two peers of one host that look for each other at different places learn it from each other's proofs, and both end
-// the handshake with kInvalidArgument: one connection between them tells both.
+// Two peers of one host that look for each other at different places learn it from each other's proofs. Both end the
+// handshake with kInvalidArgument, so one connection tells both.
 
 #pragma once
 
@@ -52,12 +52,12 @@ class Handshake {
 
   // How many bytes it needs next; 0 when it is over.
   virtual size_t Wants() const = 0;
-  // REQUIRES: exactly Wants() bytes. Appends what is to be sent to `*reply`. An error ends the handshake; what is in
-  // `*reply` is still worth sending (the verdict).
+  // REQUIRES: exactly Wants() bytes. Appends the bytes to send to `*reply`. An error ends the handshake; `*reply`
+  // should still be sent (the verdict).
   virtual Status Advance(const char* bytes, std::string* reply) = 0;
-  // What the client sends first; empty for the server.
+  // The first bytes of the client; empty for the server.
   virtual std::string Opening() = 0;
-  // REQUIRES: Wants() == 0 and no error but kInvalidArgument: it has proved who it is.
+  // REQUIRES: Wants() == 0 and no error but kInvalidArgument: it has proved its identity.
   virtual PeerId remote() const = 0;
 };
 

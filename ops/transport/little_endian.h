@@ -1,4 +1,4 @@
-// Integers as they cross processes: little-endian, whatever the machine is.
+// Integers as they cross processes: little-endian on every machine.
 
 #pragma once
 

@@ -7,9 +7,9 @@ namespace {
 
 // A call of the system that changes no thread takes less.
 constexpr Seconds kOtherThread{2e-6};
-// Who waits for what this thread does next gives the core back before that.
+// A process that waits for this thread's next action gives the core back before that.
 constexpr Seconds kMoment{500e-6};
-// What it costs to go to another core is little beside that.
+// The cost of moving to another core is small compared with that.
 constexpr Seconds kStay{0.005};
 
 // For one that is idle, if there is one. Afterwards the thread may run where it could before.

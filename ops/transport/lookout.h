@@ -1,11 +1,11 @@
-// What a thread does when it has looked out for a while for what another process is about to do: it leaves its core to
-// whoever waits for that.
+// The behaviour of a thread that has looked out for a while for another process: it yields its core to any process that
+// waits for it.
 //
 // To wake a thread costs a few microseconds, and some hundreds of them on a virtual machine whose core has gone to
-// sleep, too. So looking out for that long pays, if it takes nothing from those who have work to do. And the process
-// that one waits for may be waiting for this very core: then one of them goes to another core, or they would take turns
-// on one while the other is idle, which the system lets them do for a long time. Who has work to do is no such process:
-// it keeps a core for longer, and may want the other one, too.
+// sleep, too. So looking out for that long pays, if it takes nothing from processes that have work. The process that
+// one waits for may be waiting for this very core. Then one of them moves to another core: otherwise the system would
+// let them share one for a long time while another is idle. A process that has work is another case: it keeps a core
+// for longer, and may want the other one, too.
 
 #pragma once
 
@@ -15,12 +15,12 @@
 
 namespace kungfu {
 
-// How long a thread looks on before it sleeps, and how much of that it keeps its core, whoever wants it.
+// The time for which a thread looks on before it sleeps, and the part of it for which it never yields its core.
 struct Patience {
   Seconds looks{0};
   Seconds stays{0};
 
-  // Of one that has other things to do: where cores are scarce it goes to do them.
+  // The patience of a thread that has other work: where cores are scarce it turns to that.
   Patience IfThereAreCores() const { return stays.count() > 0 ? *this : Patience(); }
 };
 
@@ -29,12 +29,12 @@ class Lookout {
  public:
   // Lets another thread have this core, if one waits for it.
   void GiveWay();
-  // What was looked out for has come. If another thread has had this core for a moment, it came from there.
+  // The awaited event has come. If another thread has had this core for a moment, it came from there.
   void Found();
 
  private:
   bool gave_way_ = false;                // for a moment
-  std::optional<Deadline> stays_until_;  // on its core, whoever wants it
+  std::optional<Deadline> stays_until_;  // on its core, without yielding it
 };
 
 }  // namespace kungfu

@@ -7,7 +7,7 @@
 namespace kungfu {
 namespace {
 
-// What a user has said, and what follows from it.
+// The user's setting, and the consequence.
 const char* Told(MeetingPlace place) {
   switch (place) {
     case MeetingPlace::kAutoShm:

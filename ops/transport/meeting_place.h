@@ -1,4 +1,4 @@
-// Where the peers of one host look for each other: KUNGFU_TRANSPORT says it, or leaves it to what there is.
+// The places where peers of one host look for each other: KUNGFU_TRANSPORT names one, or leaves the choice to us.
 
 #pragma once
 

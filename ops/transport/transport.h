@@ -1,5 +1,5 @@
 // The contract of a transport: it makes authenticated connections between peers and moves frames over them, whole
-// and in order. It knows nothing of what the frames mean.
+// and in order. It does not know the meaning of frames.
 //
 // Threads: everything here is called on the event loop's thread, and calls its handlers there. No handler is called
 // inside the call that registered it, or that caused it: sends complete, and connections close, from the loop.
@@ -25,11 +25,11 @@ class Sink {
   static constexpr size_t kGranule = 16;
 
   virtual ~Sink() = default;
-  // A place of at most `max` bytes for what comes next, into which the transport reads directly and then calls
-  // Commit; or an empty one: then the transport lends views of the bytes where they lie, through Consume. The place is
-  // used before the loop runs anything else, or not at all: Reserve is called again until bytes come, and who has
-  // lost interest in between may answer with another place. The kind of answer stays the same for a payload whose
-  // sink needs the granule.
+  // Returns a place of at most `max` bytes, into which the transport reads the next bytes directly before it calls
+  // Commit. If the place is empty, the transport lends views of the bytes where they lie, through Consume. The place is
+  // used before the loop runs anything else, or not at all: Reserve is called again until bytes come; a sink that has
+  // lost interest may answer with another place. The kind of answer stays the same for a payload whose sink needs the
+  // granule.
   virtual MutableBytes Reserve(size_t max) = 0;
   virtual void Commit(size_t size) = 0;
   // A view that is valid during the call. All but the payload's last are multiples of kGranule long.
@@ -51,28 +51,28 @@ class ConnectionHandler {
   virtual void OnClosedOnLoop(Connection* connection, const Status& why) = 0;
 };
 
-// An authenticated connection to one peer. Destroying it closes it at once, and calls nobody.
+// An authenticated connection to one peer. Destroying it closes it at once, and makes no calls.
 class Connection {
  public:
   virtual ~Connection() = default;
 
-  // Queues a frame behind those queued before; never blocks. `header.payload_size` is set by the call. What
-  // `payload` points to must stay until `done` (may be null), which is called when all of it has been handed to the
-  // system, or with the error that closed the connection.
+  // Queues a frame behind those queued before; never blocks. `header.payload_size` is set by the call. The memory of
+  // `payload` must stay until `done` (may be null) is called. That happens when the system has taken all of it, or with
+  // the error that closed the connection.
   virtual void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done) = 0;
-  // Sends kBye behind what is queued, and closes when the other side has read it or `deadline` has passed.
-  // OnClosed follows with kCancelled.
+  // Sends kBye behind the queue, and closes when the other side has read it or `deadline` has passed. OnClosed follows
+  // with kCancelled.
   virtual void CloseOnLoop(Deadline deadline) = 0;
 
   virtual const PeerId& remote() const = 0;
   virtual const char* transport_name() const = 0;
-  // What the system has been given and has given us, in bytes, headers included.
+  // The bytes that the system has taken from us and given to us, headers included.
   virtual uint64_t bytes_sent() const = 0;
   virtual uint64_t bytes_received() const = 0;
 };
 
-// Takes over a connection that another peer has opened, and returns who handles its frames. Or hears that there can be
-// none with that peer (kInvalidArgument): it is one of ours, and was told other things than we.
+// Takes over a connection that another peer has opened, and returns the handler of its frames. Or hears that there can
+// be none with that peer (kInvalidArgument): it is one of ours, and was told other things than we.
 using AcceptCallback = std::function<ConnectionHandler*(StatusOr<std::unique_ptr<Connection>>, const PeerId& remote)>;
 // A connection, or why there is none; it stays silent until its handler is set by the returned value, as above.
 using ConnectCallback = std::function<ConnectionHandler*(StatusOr<std::unique_ptr<Connection>>)>;

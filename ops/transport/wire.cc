@@ -8,7 +8,7 @@
 namespace kungfu {
 namespace {
 
-// Where the fields of a header lie.
+// The places of a header's fields.
 //
 //   0 type:u8  kind:u8  dtype:u8  op:u8  epoch:u32   8 number:u64    16 part:u32  root:i32   24 count:u64
 //  32 shape_digest:u64   40 step:u64   48 bulk_size:u64   56 payload_size:u64

@@ -13,7 +13,7 @@
 //   kFail     text (≤ 4 KiB)          anybody, in either direction: the named operation has failed with `code`;
 //                                   part 1: it was told so itself
 //   kAsk      filler (≤ 64 KiB)       a peer that waits: are you there, and what do you wait for? Or one that measures,
-//                                   with bytes that nobody reads
+//                                   with bytes that no peer reads
 //   kAnswer   text (≤ 4 KiB)          to kAsk
 //   kBye      empty                   the last frame: the peer closes of its own will
 //   kPull     empty                   a peer that wants a blob of the receiver's store: see pull.h of the router
@@ -64,7 +64,7 @@ enum class Kind : uint8_t {
 inline constexpr int kNumKinds = 9;
 const char* Name(Kind kind);  // "all_reduce"
 
-// What must be the same on every peer that takes part in an operation.
+// Properties that must be the same on every peer that takes part in an operation.
 struct Signature {
   Kind kind = Kind::kAllReduce;
   DType dtype = DType::kUint8;

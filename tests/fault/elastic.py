@@ -28,12 +28,12 @@ def go_over(size):
     except kf.errors.AbortedError as error:
         print("detached:", kf.detached(), kf.rank(), kf.size(), kf.local_rank(), error, flush=True)
         sys.exit()
-    print("epoch", kf.epoch(), "rank", kf.rank(), "of", kf.size(), flush=True)
+    print("membership", kf.membership_version(), "rank", kf.rank(), "of", kf.size(), flush=True)
 if os.environ["KUNGFU_MEMBERSHIP"] == "joining":
     go_over(None)
-while kf.epoch() < len(PLAN):
+while kf.membership_version() < len(PLAN):
     kf.barrier()
-    go_over(PLAN[kf.epoch()])
+    go_over(PLAN[kf.membership_version()])
 """
 
 

@@ -17,9 +17,13 @@ def test_a_job_grows_and_shrinks(kungfu_run: Jobs) -> None:
     assert launch.wait() == 0, launch.err
     lines = launch.out.splitlines()
     # In brackets the number of the process: the fifth came when two had left.
-    for line in ("[0] epoch 1 rank 0 of 4", "[1] epoch 2 rank 1 of 2", "[0] epoch 4 rank 0 of 1"):
+    for line in (
+        "[0] membership 1 rank 0 of 4",
+        "[1] membership 2 rank 1 of 2",
+        "[0] membership 4 rank 0 of 1",
+    ):
         assert line in lines
-    assert sum("of 3" in line for line in lines) == 2 + ("[4] epoch 3 rank 2 of 3" in lines)
+    assert sum("of 3" in line for line in lines) == 2 + ("[4] membership 3 rank 2 of 3" in lines)
     detached = [line for line in lines if "detached: True -1 0 -1 barrier" in line]
     assert len(detached) == 4
     assert "from now on 3 peers\n" in launch.err
@@ -37,7 +41,7 @@ PLAN = [2]
     launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, program + PROGRAM)
     assert launch.wait() == 0, launch.err
     assert "newcomer 1 has ended before it was taken in" in launch.err
-    assert "[2] epoch 1 rank 1 of 2" in launch.out
+    assert "[2] membership 1 rank 1 of 2" in launch.out
 
 
 def test_a_newcomer_that_dies_before_the_others_meet_it_is_left_out(kungfu_run: Jobs) -> None:
@@ -61,15 +65,15 @@ wait_until(peer.outdated)
 open("announced", "w").close()
 wait_until(lambda: open("log").read().count("from now on") == 2)
 kf.propose_new_size(1)  # the answer comes behind what the runner has said of that
-while not kf.epoch():
+while not kf.membership_version():
     kf.resize()
-print("epoch", kf.epoch(), "rank", kf.rank(), "of", kf.size())
+print("membership", kf.membership_version(), "rank", kf.rank(), "of", kf.size())
 kf.barrier()
 """
     launch = kungfu_run(*WATCH, "-np", "1", "-logfile", "log", *PYTHON, program)
     assert launch.wait() == 0, launch.err
     assert "newcomer 1 has ended before it was taken in" in launch.err
-    assert "epoch 2 rank 0 of 1" in launch.out
+    assert "membership 2 rank 0 of 1" in launch.out
 
 
 def test_who_asks_for_what_cannot_be_meets_the_others_first(kungfu_run: Jobs) -> None:
@@ -160,15 +164,15 @@ changed = False if first else kf.resize()
 while True:
     if changed:
         kf.barrier()
-        if first and kf.epoch() in (MOST // 5, MOST):
+        if first and kf.membership_version() in (MOST // 5, MOST):
             deadline = time.monotonic() + 100
             while before and more_than(before) and time.monotonic() < deadline:
                 time.sleep(0.01)  # connections take leave, as fast as the other side does
             before = have()
             print("has", *before, flush=True)
-    if kf.epoch() == MOST:
+    if kf.membership_version() == MOST:
         break
-    changed = kf.resize(n=[3, 1, 2, 1][kf.epoch() % 4])
+    changed = kf.resize(n=[3, 1, 2, 1][kf.membership_version() % 4])
     if kf.detached():
         break
     time.sleep(0.001)  # a step
@@ -176,6 +180,7 @@ while True:
 
 
 @pytest.mark.timeout(900)  # many newcomers start, one after the other
+@pytest.mark.exhaustive
 def test_a_hundred_changes_leave_nothing_behind(kungfu_run: Jobs) -> None:
     launch = kungfu_run(*WATCH, "-np", "1", *PYTHON, MANY)
     assert launch.process.wait(800) == 0, launch.err

@@ -63,7 +63,7 @@ progress = kf.init_progress()
 print("progress", progress, flush=True)
 if runs < 2 and kf.is_root():
     kf.propose_new_size(sizes[runs + 1])
-while runs < 2 and kf.change_cluster(progress + 10) == (False, False):
+while runs < 2 and not kf.resize(progress=progress + 10):
     pass
 assert kf.detached() == (runs < 2)
 """
@@ -85,7 +85,7 @@ progress = kf.init_progress()
 print("run", runs, "of", kf.size(), "progress", progress, flush=True)
 if runs < 2:
     kf.propose_new_size(2 + runs)
-    while not kf.change_cluster(progress + 10)[0]:
+    while not kf.resize(progress=progress + 10):
         pass
 if runs == 1 and kf.rank() == -1:
     os.kill(os.getpid(), signal.SIGKILL)

@@ -27,7 +27,7 @@ def wait_until(done):
 def state_of(pid):
     with open(f"/proc/{pid}/stat") as stat:
         return stat.read().rpartition(")")[2].split()[0]
-def all_say(what):
+def all_agree(what):
     open(f"{what}-{rank}", "w").close()
     wait_until(lambda: all(os.path.exists(f"{what}-{other}") for other in range(2)))
 def stop_runner():
@@ -36,8 +36,8 @@ def stop_runner():
     wait_until(lambda: state_of(RUNNER) == "T")
 def kill_newcomer():
     try:
-        wait_until(lambda: kf.epoch() == 1)
-        all_say("has gone over")
+        wait_until(lambda: kf.membership_version() == 1)
+        all_agree("has gone over")
         if rank == 0:
             with open("newcomer") as file:
                 newcomer = int(file.read())
@@ -63,14 +63,15 @@ while not state.stopped():
             if rank == 0:
                 kf.propose_new_size(3)
             wait_until(peer.outdated)
-            all_say("knows of the newcomer")
+            all_agree("knows of the newcomer")
             if rank == 0:
                 stop_runner()
-            all_say("is about to go over")
+            all_agree("is about to go over")
             killing = killer.submit(kill_newcomer)
 killing.result()
 assert kf.ops.consensus(weights) and weights.numpy().any()
-print("epoch", kf.epoch(), "rank", kf.rank(), "of", kf.size(), state.stop_reason(), flush=True)
+print("membership", kf.membership_version(), "rank", kf.rank(), "of", kf.size(), end=" ")
+print(state.stop_reason(), flush=True)
 """
 
 
@@ -81,7 +82,7 @@ def test_a_newcomer_that_is_killed_while_the_others_wait_for_it_is_not_missed(
     assert launch.wait() == 0, launch.err
     assert "newcomer 2 has ended before it was taken in" in launch.err
     for rank in (0, 1):
-        assert f"[{rank}] epoch 2 rank {rank} of 2 finished\n" in launch.out
+        assert f"[{rank}] membership 2 rank {rank} of 2 finished\n" in launch.out
 
 
 # Dies while the runner stands still, which its child lets go on after that.

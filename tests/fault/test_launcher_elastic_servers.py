@@ -26,7 +26,7 @@ TOKEN = "t" * 32
 
 def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
     port = ports.take()[0]
-    loop = PROGRAM.replace("PLAN[kf.epoch()]", "None")
+    loop = PROGRAM.replace("PLAN[kf.membership_version()]", "None")
     launch = kungfu_run(
         *(*WATCH, "-np", "1", "-builtin-config-port", str(port), *PYTHON, "PLAN = [3, 2]" + loop),
         KUNGFU_CONFIG_TOKEN=TOKEN,
@@ -38,7 +38,7 @@ def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
     more = [*workers, "127.0.0.1:1", "0.0.0.0:1"]
     document = {"runners": runners, "workers": more, "version": version}
     client.put("/put", document)
-    launch.until_printed("epoch 1 rank", 3)
+    launch.until_printed("membership 1 rank", 3)
     assert len(client.get()[1]) == 3
     assert "127.0.0.1:1" not in client.get()[1]
     too_many = kungfu_run("-resize", "5")
@@ -48,17 +48,18 @@ def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
     assert resize.wait() == 0, resize.err
     assert resize.out == "from 3 peers to 2, as soon as all are ready\n"
     assert launch.wait() == 0, launch.err
-    assert "[0] epoch 2 rank 0 of 2" in launch.out
+    assert "[0] membership 2 rank 0 of 2" in launch.out
 
 
 # Until it is told that enough was said.
 UNTIL_SAID = """
 import os, time
+import tensorflow as tf
 import kungfu_tf as kf
-from kungfu_tf import peer
+from kungfu_tf.ops.resize import resize_from_config_server
 try:
-    peer.propose_from_url()
-except kf.errors.FailedPreconditionError as error:
+    resize_from_config_server()
+except tf.errors.FailedPreconditionError as error:
     print(error)
 assert not kf.resize()
 while not os.path.exists("said"):
@@ -82,13 +83,14 @@ def test_without_its_config_server_a_job_goes_on(kungfu_run: Jobs) -> None:
 def test_nonsense_of_a_config_server_is_said_once_and_the_job_goes_on(kungfu_run: Jobs) -> None:
     program = """
 import os
+import tensorflow as tf
 import kungfu_tf as kf
-from kungfu_tf import peer
+from kungfu_tf.ops.resize import resize_from_config_server
 while not kf.all_reduce_int_max(os.path.exists("enough")):
     assert not kf.resize()
 try:
-    peer.propose_from_url()
-except kf.errors.FailedPreconditionError as error:
+    resize_from_config_server()
+except tf.errors.FailedPreconditionError as error:
     print(error)
 """
     with answering(NONSENSE) as (url, asked):
@@ -98,7 +100,7 @@ except kf.errors.FailedPreconditionError as error:
         kungfu_run.until(lambda: len(asked) > len(NONSENSE), lambda: str(asked))
         (launch.folder / "enough").touch()
         assert launch.wait() == 0, launch.err
-    assert launch.out.count(f"the config server {url} ") == 2, launch.out
+    assert launch.out.count(f"the config server {url} ") == 1, launch.out
     assert launch.err.count("the job goes on without it") == 1, launch.err
 
 

@@ -94,7 +94,7 @@ open("ignoring", "w").close()
     launch = kungfu_run("-np", "2", *PYTHON, RANK + program + WAIT_FOR_EVER, KUNGFU_GRACE="3")
     assert launch.wait() == 1
     assert "[0] no\n" in launch.out
-    assert "stopped (killed by SIGKILL)" in launch.err
+    assert "stopped (killed by SIGKILL: it had not ended within KUNGFU_GRACE)" in launch.err
 
 
 def test_the_others_are_told_and_what_they_report_is_in_the_summary(kungfu_run: "Jobs") -> None:
@@ -204,6 +204,35 @@ signal.signal({int(number)}, end)
     assert launch.complaints[-1] == f"kungfu-run: stopped by {number.name}; no peer failed"
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT])
+def test_a_warning_is_handed_to_the_peers_and_ends_nothing(
+    kungfu_run: "Jobs", number: signal.Signals
+) -> None:
+    program = f"""
+warned = []
+signal.signal({int(number)}, lambda *_: warned.append(1))
+print("ready", flush=True)
+while not warned:
+    time.sleep(0.01)
+print("warned", flush=True)
+"""
+    launch = kungfu_run("-np", "2", *PYTHON, RANK + program)
+    launch.until_printed("ready", times=2)
+    launch.process.send_signal(number)
+    assert launch.wait() == 0, launch.err
+    assert launch.out.count("warned") == 2
+    assert f"kungfu-run: {number.name}: handed to 2 peers\n" in launch.err
+
+
+def test_a_peer_without_a_handler_is_named_when_a_warning_ends_it(kungfu_run: "Jobs") -> None:
+    launch = kungfu_run("-np", "1", *PYTHON, RANK + WAIT_FOR_EVER)
+    launch.until_printed("ready")
+    launch.process.send_signal(signal.SIGUSR1)
+    assert launch.wait() == 128 + signal.SIGUSR1
+    assert "SIGUSR1: handed to 1 peer" in launch.err
+    assert "failed first: killed by SIGUSR1" in launch.err
+
+
 def test_a_second_sigint_kills(kungfu_run: "Jobs") -> None:
     program = """
 for number in (signal.SIGINT, signal.SIGTERM):
@@ -216,6 +245,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     launch.process.send_signal(signal.SIGINT)
     assert launch.wait() == 130
     assert "SIGINT again: killing all peers" in launch.err
+    assert "KUNGFU_GRACE" not in launch.err
 
 
 def test_a_signal_that_was_ignored_from_the_start_stays_ignored(kungfu_run: "Jobs") -> None:

@@ -75,7 +75,13 @@ work()
         *(*PYTHON, WORKER + "work()"),
     ),
 }
+DAILY = ("nothing", "an orphan in its own session", "a worker that overwrites its environment")
 WORKERS = {"nothing": 2, "a shell that waits": 2, "a shell in a shell": 2, "a stopped worker": 2}
+
+
+MARKED = [
+    one if one in DAILY else pytest.param(one, marks=pytest.mark.exhaustive) for one in BETWEEN
+]
 
 
 def start(kungfu_run: "Jobs", between: str) -> None:
@@ -85,13 +91,13 @@ def start(kungfu_run: "Jobs", between: str) -> None:
     launch.until_printed("ready", times=WORKERS.get(between, 4))
 
 
-@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("between", MARKED)
 def test_when_the_launcher_is_killed(kungfu_run: "Jobs", between: str) -> None:
     start(kungfu_run, between)
     kungfu_run.launches[0].process.kill()
 
 
-@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("between", MARKED)
 def test_when_the_job_is_interrupted(kungfu_run: "Jobs", between: str) -> None:
     start(kungfu_run, between)
     kungfu_run.launches[0].process.send_signal(signal.SIGINT)

@@ -85,4 +85,4 @@ def test_nor_when_its_peers_have_ended(kungfu_run: Jobs, number: signal.Signals)
     with unread_launcher(kungfu_run, MUCH, "-v", ready=ended) as (launch, pid):
         os.kill(pid, number)
         assert launch.wait() == 128 + number
-    assert f"{number.name}: what is not read within 1 s is dropped" in launch.err
+    assert f"{number.name}: output that is not read within 1 s is dropped" in launch.err

@@ -81,8 +81,8 @@ def test_a_job_grows_and_shrinks(kungfu_run: Jobs, hosts: Hosts) -> None:
         launch_on(kungfu_run, hosts, address, program, "s" * 64, "-w", np=1) for address in (A, B)
     )
     assert [first.wait(), second.wait()] == [0, 0], first.err + second.err
-    assert f"[{A}:0] epoch 1 rank 0 of 4" in first.out
-    assert f"[{A}:0] epoch 4 rank 0 of 1" in first.out
-    assert second.out.count("epoch 1 rank ") == 2
+    assert f"[{A}:0] membership 1 rank 0 of 4" in first.out
+    assert f"[{A}:0] membership 4 rank 0 of 1" in first.out
+    assert second.out.count("membership 1 rank ") == 2
     assert second.out.count(" of 4\n") == 2
     assert second.out.count("detached: True") >= 2

@@ -1,6 +1,6 @@
 """`make test-wheels`: the wheel with each TensorFlow, in fresh environments without a compiler.
 
-    python tests/wheels/run.py dist/kungfu_tf-*.whl [VERSION OF TENSORFLOW...]
+    PYTHONPATH=. python tests/wheels/run.py dist/kungfu_tf-*.whl [VERSION OF TENSORFLOW...]
 
 Prints the table of docs/project/wheels.md. An environment takes 2 GB while it is tried. Exits with
 1 if a row fails.
@@ -124,7 +124,7 @@ def attempt(wheel: Path, tensorflow: str, python: str, directory: Path) -> list[
     for name in SETS:
         if name in ours and ours[name] > theirs[name]:
             raise Failed(f"we need {ours[name]}, TensorFlow only {theirs[name]}")
-    train = ["python", PROGRAM, "--epochs", "1", "--steps", "100"]
+    train = ("python", PROGRAM, "--epochs", "1", "--steps", "100")
     output = environment.run("kungfu-run", "-np", "2", *train)
     accuracy = re.search(r"test: loss .*, accuracy ([0-9.]+)", output)
     if accuracy is None or (directory / "cache").exists():

@@ -1,4 +1,4 @@
-"""What KungFu's own programs time and print."""
+"""Helpers by which KungFu's own programs time and print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def measure(f: Callable[[], Any]) -> tuple[float, Any]:
-    """Returns the seconds that a function took, and what it returned."""
+    """Returns the seconds that a function took, and its result."""
     began = time.perf_counter()
     result = f()
     return time.perf_counter() - began, result
@@ -24,7 +24,7 @@ def one_based_range(n: int) -> Iterable[int]:
 
 
 def map_maybe(f: Callable[[Any], Any], xs: Iterable[Any]) -> list[Any]:
-    """What a function makes of each; None stays."""
+    """Applies a function to each element; None stays."""
     return [None if x is None else f(x) for x in xs]
 
 

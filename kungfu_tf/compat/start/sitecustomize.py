@@ -1,8 +1,8 @@
 """Runs first in each Python process of a job that `kungfu-run -compat` has started.
 
 Python looks for a module of this name when it starts, and finds this one: its folder is on the
-PYTHONPATH, which virtual environments, `python -m` and child processes keep (and `python -E`, `-I`
-and `-S` do not). It runs the user's own, which it hides, afterwards.
+PYTHONPATH. Virtual environments, `python -m` and child processes keep that; `python -E`, `-I` and
+`-S` do not. It runs the user's own, which it hides, afterwards.
 """
 
 from __future__ import annotations

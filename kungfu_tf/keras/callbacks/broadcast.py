@@ -16,15 +16,15 @@ class BroadcastGlobalVariablesCallback(Callback):
 
     Before the first step of `fit` all peers get rank 0's weights and optimizer state, slots
     included. A model that has no variables yet is built first, from the shape of its first batch.
-    Seed generators are not made equal: each peer derives its own from what it has and its rank, so
+    Seed generators are not made equal: each peer derives its own from its seed and its rank. So
     dropout differs between peers and repeats from run to run.
 
     After the first step and at every epoch's end the peers compare a digest of what
     `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Moving statistics
     (as BatchNormalization has) are each peer's own within an epoch, and averaged at its end.
 
-    A `fit` with a wrapped optimizer adds it by itself. Give one to say how often is compared, or
-    if a train step of the model's own averages the gradients.
+    A `fit` with a wrapped optimizer adds this callback itself. Give one to say how often is
+    compared, or if a train step of the model's own averages the gradients.
 
     Works on Keras 3, Keras 2 and tf-keras. In a process that is alone it does nothing.
 
@@ -62,7 +62,8 @@ class BroadcastGlobalVariablesCallback(Callback):
             return
         model = self.model
         algorithms = generations.algorithms_of_model(model)
-        # A train step of the user's own may average by a tape, or by itself. The check will tell.
+        # A train step of the user's own may average by a tape, or by its own code. The check will
+        # tell.
         is_custom = not algorithms and generations.has_own_train_step(model)
         self._is_checked = is_custom or any(a.keeps_equal for a in algorithms)
         if not algorithms and not is_custom and peer.rank() == 0:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context.running_fit import current
+from kungfu_tf import context, errors, peer
 from kungfu_tf.membership.size_plan import SizePlan, warn_that_peers_stay
 from kungfu_tf.upstream.callback import Callback as Base
 
@@ -15,18 +14,18 @@ class ElasticCallback(Base):
     """Asks for other numbers of peers while `kungfu_tf.elastic.fit` trains.
 
     Newcomers are started and get ready while the others train, so the peers change some steps
-    later. Whatever anybody else asks for is followed as well: what was asked last counts.
+    later. Other requests are followed as well: the last one counts.
 
-    A training that goes on where another run has ended, by a `BackupAndRestore` or a `Position`,
-    has made the steps of that run, too: those of the backup, or of the optimizer. In a job that was
-    started anew (`-auto-recover`, `-elastic-mode reload`) there are as many peers as were asked for
-    last; it asks again when the schedule comes to another number.
+    A training that continues another run, by a `BackupAndRestore` or a `Position`, has made the
+    steps of that run, too: those of the backup, or of the optimizer. A job that was started anew
+    (`-auto-recover`, `-elastic-mode reload`) has as many peers as were asked for last. The callback
+    asks again when the schedule comes to another number.
 
     In a job that was not started with `kungfu-run -w` it warns, and does nothing.
 
     Args:
-        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on; or a
-            function that returns the number of peers for a number of steps that were made.
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on. Or a
+            function from the number of steps that were made to the number of peers.
 
     Raises:
         ValueError: If the schedule cannot be understood: where, and why.
@@ -60,7 +59,7 @@ class ElasticCallback(Base):
             self._look()
 
     def _look(self) -> None:
-        fit = current()
+        fit = context.current().fit
         if fit is None or fit.elastic_run is None:
             raise errors.FailedPreconditionError(
                 "ElasticCallback: this fit does not follow changes of the peers. Train with "

@@ -1,4 +1,4 @@
-"""What the callbacks that set a learning rate have in common."""
+"""The common part of the callbacks that set a learning rate."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class LearningRateCallback(Callback):
     """Sets the rate of the optimizer that trains the model, and logs it as Keras does.
 
     Args:
-        initial_lr: What the rates are multiples of.
-        steps_per_epoch: Batches; None: as many as `fit` knows that there are.
+        initial_lr: The rate that is multiplied.
+        steps_per_epoch: Batches of an epoch; None: the number that `fit` knows.
     """
 
     def __init__(self, initial_lr: float, *, steps_per_epoch: int | None = None) -> None:

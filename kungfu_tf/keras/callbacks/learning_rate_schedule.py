@@ -17,11 +17,11 @@ class LearningRateScheduleCallback(LearningRateCallback):
 
     Nothing is scaled by the number of peers: give `scale_learning_rate(lr)` for that. Several of
     these in one list, each for its epochs, follow one another. As with
-    `LearningRateWarmupCallback`, the rate is in the epochs' logs, the momentum of SGD is not
-    corrected for the change, and the optimizer must have one rate, and no schedule of its own.
+    `LearningRateWarmupCallback`, the rate is in the epochs' logs, and the momentum of SGD is not
+    corrected for the change. The optimizer must have one rate, and no schedule of its own.
 
     Args:
-        initial_lr: What is multiplied.
+        initial_lr: The rate that is multiplied.
         multiplier: A number, or a function: of the epoch, an integer, if `staircase`; else of the
             number of epochs that have gone by, with a fraction.
         start_epoch: The first epoch, counted from 0 as in `fit`, in which the rate is set.
@@ -72,11 +72,11 @@ class LearningRateScheduleCallback(LearningRateCallback):
         self._start, self._end = start_epoch, end_epoch
 
     def rate_of_epoch(self, epoch: int) -> float | None:
-        """That of the whole epoch, if it has one."""
+        """Returns the multiplier of the whole epoch, if it has one."""
         return self._rate(epoch) if self._by_epoch and self._sets_in(epoch) else None
 
     def rate_of_batch(self, epoch: int, batch: int) -> float | None:
-        """That of the batch, if it has one."""
+        """Returns the multiplier of the batch, if it has one."""
         if self._by_epoch or not self._sets_in(epoch):
             return None
         return self._rate(self._position(epoch, batch))

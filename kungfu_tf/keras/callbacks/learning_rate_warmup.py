@@ -13,22 +13,22 @@ from kungfu_tf.upstream import warn
 
 
 class LearningRateWarmupCallback(LearningRateCallback):
-    """Raises the learning rate from that of one process to `size` times as much, batch by batch.
+    """Raises the learning rate batch by batch to `size` times the one of a single process.
 
-    With N peers a batch is N times as large, and takes N times the learning rate (linear scaling);
-    from the first step on that is often too much, so the rate grows to it:
+    With N peers a batch is N times as large, and takes N times the learning rate (linear scaling).
+    From the first step on that is often too much, so the rate grows to it:
 
     ```
     rate = initial_lr · (1 + (size − 1) · p)
     p    = batches so far / batches of warmup_epochs, at most 1
     ```
 
-    From epoch `warmup_epochs` on the rate is left alone: what lowers it later (ReduceLROnPlateau,
-    `LearningRateScheduleCallback` from that epoch on, a scheduler that stands behind this in the
-    list) has its way. Make the optimizer with `scale_learning_rate(initial_lr)`, so that a program
-    that starts in a later epoch has the right rate as well. Of one that has been made with
-    `initial_lr` itself there is a warning: it may be a rate that was scaled before, as Horovod's
-    callback of this name takes it.
+    From epoch `warmup_epochs` on the callback leaves the rate alone. Others may then lower it:
+    ReduceLROnPlateau, a `LearningRateScheduleCallback` from that epoch on, or a scheduler behind
+    this callback in the list. Make the optimizer with `scale_learning_rate(initial_lr)`, so that a
+    program that starts in a later epoch has the right rate as well. An optimizer with `initial_lr`
+    itself gives a warning: that may be a rate that was scaled before, as Horovod's callback of this
+    name takes it.
 
     The rate is set before a batch; with `steps_per_execution` before the first of so many. The
     momentum of SGD is not corrected for the change. In the epochs' logs the rate is called
@@ -76,7 +76,9 @@ class LearningRateWarmupCallback(LearningRateCallback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Looks, before the first change, whether the rate may have been scaled before."""
-        if epoch == 0 and peer.size() > 1 and peer.epoch() == 0:  # not what fewer have trained with
+        if (
+            epoch == 0 and peer.size() > 1 and peer.membership_version() == 0
+        ):  # not what fewer have trained with
             self._check_unscaled()
         super().on_epoch_begin(epoch, logs)
 

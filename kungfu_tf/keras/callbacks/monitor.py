@@ -1,32 +1,32 @@
-"""What is measured while `fit` runs, for Keras' logs, TensorBoard and Prometheus."""
+"""Measurements while `fit` runs, for Keras' logs, TensorBoard and Prometheus."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from kungfu_tf.context.running_fit import current
+from kungfu_tf import context
 from kungfu_tf.monitor.monitor import Monitor, values_of
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
 
 
 class MonitorCallback(Callback):
-    """Shows what is measured while a model trains.
+    """Shows measurements while a model trains.
 
-    What `kungfu_tf.Monitor` measures of steps is put into Keras' `logs`, for all other callbacks,
-    after each batch and each epoch: `noise_scale`, `gradient_variance`. What it measures of an
-    interval, as `step_time` and `egress_rate`, after each epoch. It says what there is, and under
-    which names Prometheus gets it, while `fit` runs.
+    The values of steps that `kungfu_tf.Monitor` measures are in Keras' `logs`, for all other
+    callbacks, after each batch and each epoch: `noise_scale`, `gradient_variance`. Its values of an
+    interval, such as `step_time` and `egress_rate`, are there after each epoch. It describes the
+    values, and their names for Prometheus, while `fit` runs.
 
-    TensorBoard shows a next `fit` from the last step of the one before on; `elastic.fit` by the
-    steps of the training, also of a newcomer, and after a backup.
+    TensorBoard shows a next `fit` from the last step of the previous one on. It shows `elastic.fit`
+    by the steps of the training, also of a newcomer, and after a backup.
 
     Args:
         log_dir: As for `kungfu_tf.Monitor`, like the rest.
-        port: Where the first peer of this host answers Prometheus.
-        address: Where to listen.
-        token: What who asks must send.
+        port: The port at which the first peer of this host answers Prometheus.
+        address: The address to listen on.
+        token: The token that requests must carry.
         latencies: Whether the other peers are asked how long they take to answer.
 
     Raises:
@@ -60,17 +60,15 @@ class MonitorCallback(Callback):
 
     @property
     def port(self) -> int | None:
-        """Where this peer answers Prometheus, while `fit` runs."""
+        """The address at which this peer answers Prometheus, while `fit` runs."""
         return self._monitor.port
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Opens what it writes to."""
+        """Opens its outputs."""
         del logs
         self._monitor.open()
-        fit = current()
-        if (
-            fit is not None and fit.elastic_run is not None
-        ):  # which calls this once for all its parts
+        fit = context.current().fit
+        if fit is not None and fit.elastic_run is not None:  # this is called once for its parts
             self._monitor.steps = fit.elastic_run.all_steps
 
     def on_train_end(self, logs: Any = None) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context.running_fit import Fit, current
+from kungfu_tf import context, errors, peer
+from kungfu_tf.context.running_fit import RunningFit
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies, newest_of_all
 from kungfu_tf.policy.training import Training
@@ -17,14 +17,14 @@ from kungfu_tf.upstream.callback import Callback
 
 
 class PolicyCallback(Callback):
-    """Calls policies while `fit` trains, and does what they want.
+    """Calls policies while `fit` trains, and carries out their wishes.
 
-    The model's optimizer must be a synchronous one of `kungfu_tf.optimizers` where there are
-    several peers: they all do the same at the same step, as rank 0's policies want it. That costs
-    one exchange of a few numbers in each step. `fit` reads the samples of its data one by one and
-    makes batches of them itself; they must be dense, and of one shape, and in `elastic.fit` no
-    batch may be dropped (`drop_remainder`). How many there are is not known before: with
-    `steps_per_execution`, Keras 2 must be told `steps_per_epoch`, or it takes single steps.
+    With several peers the model's optimizer must be a synchronous one of `kungfu_tf.optimizers`.
+    All peers do the same at the same step, as rank 0's policies want it. That costs one exchange of
+    a few numbers in each step. `fit` reads the samples of its data one by one and makes batches of
+    them itself. They must be dense, and of one shape. In `elastic.fit` no batch may be dropped
+    (`drop_remainder`). How many there are is not known before: with `steps_per_execution`, Keras 2
+    must be told `steps_per_epoch`, or it takes single steps.
 
     Steps are counted from the beginning of `fit`, and batches begin as large as is said here: a
     `BackupAndRestore` restores the learning rate only. In `elastic.fit` policies go on with the
@@ -33,12 +33,12 @@ class PolicyCallback(Callback):
     Args:
         policies: Objects of classes that derive from `kungfu_tf.policy.BasePolicy`; of the
             same kinds on every peer, in the same order.
-        batch_size: How many samples a batch of one peer has at first. Default: as many as the data
-            that `fit` is given; of generators it must be said.
-        on_error: What happens if a policy raises: "stop": `fit` ends with
-            `kungfu_tf.errors.PolicyError`, which names it, and on the other peers with an error
-            that says who has left, and why; "continue": it is logged, and training goes on without
-            that policy.
+        batch_size: How many samples a batch of one peer has at first. Default: the number in the
+            data of `fit`; for generators it is needed.
+        on_error: The reaction if a policy raises. "stop": `fit` ends with
+            `kungfu_tf.errors.PolicyError`, which names it; on the other peers an error names the
+            failed peer, and why. "continue": it is logged, and training continues without that
+            policy.
 
     Raises:
         TypeError: If a policy is none.
@@ -71,7 +71,7 @@ class PolicyCallback(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
-        fit = current()
+        fit = context.current().fit
         if fit is None or not fit.is_shared or not fit.is_synchronous:
             raise errors.FailedPreconditionError(
                 "PolicyCallback: the peers do not train this model together, step by step. Compile "
@@ -137,20 +137,20 @@ class _FitTraining(Training):
         taken: How many batches of the epoch have been trained on.
     """
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: RunningFit) -> None:
         super().__init__()
         self.go_on(fit)
 
     @property
     def goes_on(self) -> bool:
         """Whether the epoch has begun in an earlier call of `fit`."""
-        return self._following is not None and self._following.has_begun
+        return self._elastic_run is not None and self._elastic_run.has_begun
 
-    def go_on(self, fit: Fit) -> None:
+    def go_on(self, fit: RunningFit) -> None:
         """This call of `fit` is a part of the training, perhaps not the first."""
         self.taken = 0
         self._model = fit.model
-        self._following = fit.elastic_run
+        self._elastic_run = fit.elastic_run
         if fit.elastic_run is not None:
             self.step = fit.elastic_run.all_steps
         assert fit.data is not None and fit.data.sizes is not None, "there is a PolicyCallback"
@@ -184,13 +184,13 @@ class _FitTraining(Training):
     def change_learning_rate(self, rate: float) -> None:
         self._optimizer().learning_rate = rate
 
-    def resize_cluster(self, size: int) -> None:
-        if self._following is None:
+    def resize(self, n: int) -> None:
+        if self._elastic_run is None:
             raise errors.FailedPreconditionError(
                 "PolicyCallback: a policy wants another number of peers, and this fit does not "
                 "follow. Train with kungfu_tf.elastic.fit(model, ...)"
             )
-        super().resize_cluster(size)
+        super().resize(n)
 
     def end(self) -> None:
         self._model.stop_training = True

@@ -20,17 +20,18 @@ def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
     ```
 
     With N peers a batch is N times as large, and takes N times the learning rate (linear scaling).
-    A schedule stays one of its class: a saved model opens where kungfu_tf is not installed, and has
-    the schedule as it was given, so scale it again after loading. Steps are those of the job: an
-    epoch has N times fewer than on one process.
+    A schedule stays one of its class. A saved model opens without kungfu_tf, and has the schedule
+    as it was given: so scale it again after loading. Steps are those of the job: an epoch has N
+    times fewer than on one process.
 
     In a process that is alone the rate is as it was.
 
     Args:
         lr: A number, or a `LearningRateSchedule` of Keras 3, Keras 2 or tf-keras.
-        warmup_steps: Steps of the optimizer in which the rate grows from that of one process. A
-            number becomes a schedule by it, of `tf.keras`. 0: it is scaled from the start; for a
-            warm-up of a rate that callbacks can change see `LearningRateWarmupCallback`.
+        warmup_steps: Steps of the optimizer in which the rate grows from the one of a single
+            process. A number becomes a schedule by it, of `tf.keras`. 0: it is scaled from the
+            start. For a warm-up of a rate that callbacks can change see
+            `LearningRateWarmupCallback`.
 
     Returns:
         A number for a number; for a schedule, or with `warmup_steps`, a schedule.
@@ -79,7 +80,7 @@ def _scaled(schedule: Any, warmup_steps: int) -> Any:
 
 
 class _Scaled(generations.Base):
-    """Mixed in, before the user's class, into that of a schedule."""
+    """Mixed into the class of a schedule, before the user's class."""
 
     kungfu_warmup_steps: int
 

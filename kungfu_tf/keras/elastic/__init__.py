@@ -1,1 +1,1 @@
-"""`elastic.fit`: a training that goes on while peers come and go."""
+"""`elastic.fit`: a training that continues while peers come and go."""

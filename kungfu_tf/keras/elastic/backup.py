@@ -1,4 +1,4 @@
-"""Where in the data a backup of `BackupAndRestore` was made, and going on from there."""
+"""The place in the data at which a `BackupAndRestore` made its backup, and continuing there."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch; a file beside it knows the sample, how many steps were made, with how
-    many samples, and how large batches are, if policies may change that. It is believed if the
-    backup is of the same step: both are written one after the other.
+    The backup knows an epoch. A file beside it knows the sample, the numbers of steps and samples
+    so far, and the batch size, if policies may change that. It is believed if the backup is of the
+    same step: both are written one after the other.
 
     Args:
         callback: Of Keras.
@@ -29,7 +29,7 @@ class Backup:
         elastic_run: The training.
 
     Raises:
-        ValueError: If backups would be made where nobody knows which samples are left.
+        ValueError: If backups would be made at places where the remaining samples are unknown.
     """
 
     def __init__(self, callback: Any, model: Any, elastic_run: ElasticRun) -> None:
@@ -42,12 +42,12 @@ class Backup:
             )
         self._callback = callback
         self._model = model
-        self._following = elastic_run
+        self._elastic_run = elastic_run
         self._is_of_keras_3 = generations.package_of(model).generation == 3
 
     def restore(self) -> None:
-        """Takes what there is into the model, and its place into the training."""
-        callback, model, elastic_run = self._callback, self._model, self._following
+        """Takes a backup into the model, and its place into the training."""
+        callback, model, elastic_run = self._callback, self._model, self._elastic_run
         callback.set_model(model)
         callback.on_train_begin()
         epoch = self._epoch()
@@ -57,20 +57,20 @@ class Backup:
         elastic_run.before = generations.steps_of(model)
         try:
             with gfile.GFile(self._path()) as file:
-                noted = json.loads(file.read())
+                place = json.loads(file.read())
         except (tf.errors.NotFoundError, ValueError):
             return
-        if noted["step"] == generations.steps_of(model):
+        if place["step"] == generations.steps_of(model):
             elastic_run.position.epoch, elastic_run.position.sample = (
-                noted["epoch"],
-                noted["sample"],
+                place["epoch"],
+                place["sample"],
             )
-            elastic_run.before, elastic_run.trained = noted["steps"], noted["trained"]
+            elastic_run.before, elastic_run.trained = place["steps"], place["trained"]
             if elastic_run.batch_size is not None:  # there are policies
-                elastic_run.batch_size = noted.get("batch_size") or elastic_run.batch_size
+                elastic_run.batch_size = place.get("batch_size") or elastic_run.batch_size
 
     def noting(self) -> None:
-        """From now on the place of each backup is noted."""
+        """From now on the place of each backup is recorded."""
         name = "_save_model" if self._is_of_keras_3 else "_backup"
         vars(self._callback)[name] = self._and_note(getattr(self._callback, name))
 
@@ -82,8 +82,8 @@ class Backup:
     def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any, **kwargs: Any) -> None:
             save(*args, **kwargs)
-            elastic_run, path = self._following, self._path()
-            noted = {
+            elastic_run, path = self._elastic_run, self._path()
+            place = {
                 "epoch": elastic_run.position.epoch,
                 "sample": elastic_run.position.sample,
                 "step": generations.steps_of(self._model),
@@ -92,7 +92,7 @@ class Backup:
                 "batch_size": elastic_run.sizes and elastic_run.sizes.newest,
             }
             with gfile.GFile(path + ".new", "w") as file:
-                file.write(json.dumps(noted))
+                file.write(json.dumps(place))
             gfile.rename(path + ".new", path, overwrite=True)
 
         return call
@@ -108,6 +108,6 @@ class Backup:
         return saved + 1 if self._callback.save_freq == "epoch" else saved
 
     def _path(self) -> str:
-        # Where Keras removes it with the backup.
+        # The path of the file, in the folder that Keras removes with the backup.
         folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
         return "/".join([*map(str, folders), _FILE])

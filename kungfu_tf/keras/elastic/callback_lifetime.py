@@ -8,12 +8,12 @@ from typing import Any
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.callbacks.policies import PolicyCallback
 
-# What these do belongs to each call.
+# The work of these belongs to each call.
 _OF_EACH_CALL = (BroadcastGlobalVariablesCallback, PolicyCallback)
 _METHODS = ("on_train_begin", "on_epoch_begin", "on_train_end")
 
 
-class Continued:
+class CallbackLifetime:
     """Lets the callbacks see one training: one beginning, each epoch once, and one end.
 
     Args:
@@ -32,7 +32,7 @@ class Continued:
         self._ends: list[Callable[..., Any]] = []
         self._own: list[dict[str, Any]] = []  # methods of the objects, as LambdaCallback has them
 
-    def __enter__(self) -> Continued:
+    def __enter__(self) -> CallbackLifetime:
         for callback in self._callbacks:
             own = vars(callback)
             self._own.append({name: own[name] for name in _METHODS if name in own})

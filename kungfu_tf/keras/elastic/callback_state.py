@@ -1,4 +1,4 @@
-"""What Keras' callbacks have noted of a training, which peers that have come need to know, too."""
+"""The state of Keras' callbacks, which newcomers need, too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import ops, peer
+from kungfu_tf.upstream import generations
 
 # By the names of the classes, which all versions of Keras have in common; not each has all of it.
 _ATTRIBUTES = {
@@ -19,10 +20,11 @@ _ATTRIBUTES = {
     "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
 }
 _WEIGHTS = "best_weights"  # of EarlyStopping
+_GROWS = "grows"  # of EarlyStopping: whether more is better, once it is known
 
 
-class Noted:
-    """Of the callbacks of a training on this peer.
+class CallbackState:
+    """The state of the callbacks of a training on this peer.
 
     Args:
         callbacks: As many on each peer, in the same order.
@@ -35,14 +37,14 @@ class Noted:
         self._heard: list[dict[str, Any]] = []
 
     def share(self, *, with_newcomers: bool) -> None:
-        """All peers learn what those of rank 0 have noted. All call it.
+        """Gives all peers the state of rank 0's callbacks. All call it.
 
         Args:
             with_newcomers: Otherwise all have the weights that were best.
         """
-        mine = json.dumps([_noted(c) for c in self._callbacks]) if peer.is_root() else ""
+        mine = json.dumps([_state_of(c) for c in self._callbacks]) if peer.is_root() else ""
         data = np.frombuffer(mine.encode(), np.uint8)
-        told = ops.all_gather(data, concat=True, name="fit/noted").numpy().tobytes()
+        told = ops.all_gather(data, concat=True, name="fit/callback_state").numpy().tobytes()
         self._heard = json.loads(told)
         for number, state in enumerate(self._heard):
             if state.pop(_WEIGHTS, False) and with_newcomers:
@@ -51,13 +53,14 @@ class Noted:
             self.tell(callback)
 
     def tell(self, callback: Any) -> None:
-        """This one knows what was heard last of it."""
+        """Gives a callback the state that rank 0 told last."""
         number = [other is callback for other in self._callbacks].index(True)
         if peer.is_root() or number >= len(self._heard):
             return
-        state = self._heard[number]
-        if state.get("kind") == _kind(callback):
-            vars(callback).update({name: state[name] for name in state if name != "kind"})
+        state = dict(self._heard[number])
+        if state.pop("kind", None) == _kind(callback):
+            _direct(callback, self._model, state.pop(_GROWS, None))
+            vars(callback).update(state)
 
     def _weights_of(self, number: int) -> list[Any]:
         mine = None
@@ -72,15 +75,29 @@ def _kind(callback: Any) -> str | None:
     return next((name for name in names if name in _ATTRIBUTES), None)
 
 
-def _noted(callback: Any) -> dict[str, Any]:
+def _state_of(callback: Any) -> dict[str, Any]:
     kind = _kind(callback)
     state: dict[str, Any] = {"kind": kind}
     for name in _ATTRIBUTES.get(kind or "", ()):
-        # What a program's own metric returns may be anything.
+        # A program's own metric may return anything.
         with contextlib.suppress(AttributeError, TypeError, ValueError):
             state[name] = json.loads(json.dumps(getattr(callback, name), default=_plain))
     state[_WEIGHTS] = getattr(callback, _WEIGHTS, None) is not None
+    if getattr(callback, "monitor_op", None) is not None:
+        state[_GROWS] = callback.monitor_op.__name__ == "greater"
     return state
+
+
+def _direct(callback: Any, model: Any, grows: bool | None) -> None:
+    """Lets an EarlyStopping know its direction.
+
+    Before Keras 3.8 it finds that out at the end of an epoch, and then forgets what was best.
+    """
+    if grows is None or getattr(callback, "monitor_op", callback) is not None:
+        return
+    compare = generations.package_of(model).module.ops
+    callback.monitor_op = compare.greater if grows else compare.less
+    callback.min_delta = abs(callback.min_delta) * (1 if grows else -1)
 
 
 def _plain(value: Any) -> Any:

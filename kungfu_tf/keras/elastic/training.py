@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context import ordinals, running_fit
+from kungfu_tf import context, errors, peer
+from kungfu_tf.context import ordinals
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic.backup import Backup
-from kungfu_tf.keras.elastic.callback_lifetime import Continued
-from kungfu_tf.keras.elastic.callback_state import Noted
-from kungfu_tf.keras.fit import callbacks as of_fit
+from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
+from kungfu_tf.keras.elastic.callback_state import CallbackState
+from kungfu_tf.keras.fit import given_callbacks
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
+from kungfu_tf.keras.fit.callbacks import writers
 from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
@@ -35,35 +36,35 @@ def fit(
 ) -> Any:
     """Trains a Keras model as `model.fit` does, while peers come and go.
 
-    In a job of `kungfu-run -w` its size may change between any two steps: because an
-    `ElasticCallback` or a policy asks for it, the program (`kungfu_tf.propose_new_size`), or
-    somebody from outside. Then:
+    In a job of `kungfu-run -w` its size may change between any two steps. An `ElasticCallback`, a
+    policy or the program (`kungfu_tf.propose_new_size`) may ask for it, or a request from outside.
+    Then:
 
     - Newcomers start, run the program up to here, build and trace their model, and try a step of
       their own, while the others train. Only then they are taken in, between two steps
       (`steps_per_execution` > 1: between two executions). They get the model, the optimizer, the
       step, the learning rate and the place in the data from rank 0, which was there before.
-    - All peers deal out the rest of the epoch anew: each sample of an epoch is trained on once,
-      and what was read ahead is read again. All end an epoch at the same step.
+    - All peers deal out the rest of the epoch anew: each sample of an epoch is trained on once, and
+      samples that were read ahead are read again. All end an epoch at the same step.
     - Peers that do not meet in each step, as those of `PairAveragingOptimizer`, go over after a
-      step of their own: all wait for the slowest one. Who is through with an epoch waits for the
-      others, and gets a part of what they have left if the peers change. What goes by steps, as
-      an `ElasticCallback`, goes by those of rank 0.
+      step of their own: all wait for the slowest one. A peer that has finished an epoch waits for
+      the others, and gets a part of their remaining samples if the peers change. Callbacks that
+      count steps, as an `ElasticCallback`, count those of rank 0.
     - Peers that leave return: `kungfu_tf.detached()` is True, and the program should end, with
       code 0.
     - Nothing is traced anew. The weights of all peers are bitwise equal as ever; with optimizers
       that train a model on each peer all go on from the average.
 
     Callbacks see one training. Those of a newcomer begin when it comes, and of Keras' own know what
-    rank 0's have noted: History, EarlyStopping, ReduceLROnPlateau, ModelCheckpoint. An epoch's
+    rank 0's know: History, EarlyStopping, ReduceLROnPlateau, ModelCheckpoint. An epoch's
     metrics are of all its samples.
 
-    A `BackupAndRestore` goes on with the sample after that of its backup, on as many peers as
-    there are then. Of peers that do not meet in each step there are backups at an epoch's end only.
+    A `BackupAndRestore` continues with the sample after its backup, on any number of peers. Peers
+    that do not meet in each step make backups at an epoch's end only.
 
-    A job that does not change its size, and a process that is alone, deal out arrays, and datasets
-    that were given a `Position`, in the same order and from the same place on. With any other
-    dataset it is `fit` there.
+    A job that does not change its size, and a single process, deal out arrays, and datasets with a
+    `Position`, in the same order and from the same place on. With any other dataset it is `fit`
+    there.
 
     Args:
         model: Compiled, with an optimizer of `kungfu_tf.optimizers`; in a process that is alone
@@ -72,8 +73,8 @@ def fit(
             samples, as arrays or tensors, the same on every peer.
         y: As for `model.fit`, like the rest. An epoch is one pass through the data:
             `steps_per_epoch` cannot be.
-        initial_sample: Where to begin in the first epoch: with what the `Position` of a dataset
-            had when the model was saved. For a dataset its position says it. A backup goes before.
+        initial_sample: The sample to begin with in the first epoch: that of a dataset's `Position`
+            when the model was saved. For a dataset its position says it. A backup goes before.
         seed: Of the order of arrays, which differs in each epoch and is the same on all peers.
         **arguments: Of `model.fit`.
 
@@ -85,7 +86,7 @@ def fit(
             peers of only some meet in each step.
         TypeError: If the data are neither a dataset nor arrays.
         ValueError: If they cannot be followed, or an argument or a callback cannot be.
-        KungfuError: What `fit` raises, and `kungfu_tf.resize`.
+        KungfuError: As from `fit` and `kungfu_tf.resize`.
 
     Example:
 
@@ -107,7 +108,7 @@ def fit(
     return _Training(model, given, dealt).run()
 
 
-# What a newcomer was told of a training that its program comes to later.
+# Places told to a newcomer, of a training that its program comes to later.
 _told: list[list[int]] = []
 
 
@@ -115,7 +116,7 @@ class _Training:
     """One, on this peer.
 
     Args:
-        model: What is trained.
+        model: The model that is trained.
         given: The arguments of `model.fit`, with a dataset.
         dealt: Of that dataset.
     """
@@ -125,37 +126,37 @@ class _Training:
         self._given = dict(given)
         self._epochs = int(given["epochs"])
         kind = ElasticRun if is_synchronous(model) else AsynchronousElasticRun
-        self._following = kind(dealt, epochs=self._epochs)
+        self._elastic_run = kind(dealt, epochs=self._epochs)
         self._number = ordinals.trainings.take()
         position = dealt.position
         if position.epoch == 0 and given["initial_epoch"]:
             position.epoch = int(given["initial_epoch"])
         if position.epoch or position.sample:
-            self._following.before = generations.steps_of(model)
-        self._callbacks = of_fit.as_list(given["callbacks"])
+            self._elastic_run.before = generations.steps_of(model)
+        self._callbacks = given_callbacks.as_list(given["callbacks"])
         self._history = self._find_history()
-        self._noted = Noted(self._callbacks, model)
+        self._callback_state = CallbackState(self._callbacks, model)
         self._backups = self._find_backups()
-        self._has_changed = False  # who takes part, since this peer has heard of the others
-        first = of_fit.first_batch_size(self._callbacks)
-        self._following.batch_size = first
-        self._following.first_batch_size = first or dealt.batch_size
+        self._has_changed = False  # the membership, since this peer has heard of the others
+        first = given_callbacks.first_batch_size(self._callbacks)
+        self._elastic_run.batch_size = first
+        self._elastic_run.first_batch_size = first or dealt.batch_size
 
     def run(self) -> Any:
         """Trains, until the last epoch or this peer's end."""
-        model, elastic_run = self._model, self._following
+        model, elastic_run = self._model, self._elastic_run
         model.train_function = None
         try:
             if peer.joining():
                 self._warm_up()
                 self._go_over()
-            with Continued(self._callbacks, self._begin) as continued, self._noting_backups():
+            with CallbackLifetime(self._callbacks, self._begin) as lifetime, self._noting_backups():
                 while not peer.detached() and not self._has_ended():
                     self._go_on()
-                # Who leaves has not ended the training: its backup is still wanted.
-                but = () if peer.is_root() else of_fit.writers(model)
+                # A peer that leaves has not ended the training: its backup is still wanted.
+                but = () if peer.is_root() else writers(model)
                 with contextlib.nullcontext() if peer.detached() else failing_together.together():
-                    continued.end(self._last_logs(), but=but)
+                    lifetime.end(self._last_logs(), but=but)
         finally:
             model.train_function = None  # it counts for this training
         model.history = self._history
@@ -163,30 +164,30 @@ class _Training:
         return self._history
 
     def _has_ended(self) -> bool:
-        """Whether there is nothing left to do, at the place where rank 0 is."""
-        elastic_run = self._following
+        """Whether the training has ended, at rank 0's place."""
+        elastic_run = self._elastic_run
         if getattr(self._model, "stop_training", False) and elastic_run.step > 0:
             return True
         if _told:
             self._has_changed = True
-        number, *place = _told.pop() if _told else elastic_run.of_root(self._number)
+        number, *place = _told.pop() if _told else elastic_run.from_root(self._number)
         if number > self._number:  # the others were there before this newcomer had come
             _told.append([number, *place])
             return True
         elastic_run.be_at(place)
         if self._has_changed:
-            self._noted.share(with_newcomers=True)
+            self._callback_state.share(with_newcomers=True)
             self._has_changed = False
         return elastic_run.position.epoch >= self._epochs
 
     def _go_on(self) -> None:
         """Calls `fit` for the rest of an epoch; or, where one begins, for all that are left."""
-        elastic_run, position = self._following, self._following.position
+        elastic_run, position = self._elastic_run, self._elastic_run.position
         last = position.epoch + 1 if elastic_run.has_begun else self._epochs
         try:
             self._fit(self._callbacks, initial_epoch=position.epoch, epochs=last)
         except Change:
-            self._noted.share(with_newcomers=False)  # rank 0 may leave
+            self._callback_state.share(with_newcomers=False)  # rank 0 may leave
             self._go_over()
 
     def _go_over(self) -> None:
@@ -196,7 +197,7 @@ class _Training:
     def _begin(self, callback: Any, method: Callable[[], None]) -> None:
         """The training begins for a callback: on newcomers, and for files on a new rank 0, late."""
         keras = generations.package_of(self._model).module.callbacks
-        is_late = self._following.step > 0
+        is_late = self._elastic_run.step > 0
         if is_late and isinstance(callback, keras.BackupAndRestore):
             with _kept(self._model):
                 method()
@@ -206,7 +207,7 @@ class _Training:
             callback.append = appends
         else:
             method()
-        self._noted.tell(callback)
+        self._callback_state.tell(callback)
 
     @contextlib.contextmanager
     def _noting_backups(self) -> Iterator[None]:
@@ -223,7 +224,7 @@ class _Training:
 
     def _warm_up(self) -> None:
         """Builds, traces, and tries a step, alone; and puts the variables back."""
-        elastic_run, model = self._following, self._model
+        elastic_run, model = self._elastic_run, self._model
         elastic_run.only_warms_up = True
         place = elastic_run.position.epoch, elastic_run.position.sample
         try:
@@ -239,13 +240,13 @@ class _Training:
     def _fit(self, callbacks: list[Any], **changes: Any) -> None:
         self._model._initial_epoch = None  # of Keras 3, as a callback has found it in a checkpoint
         arguments = {**self._given, "callbacks": callbacks, **changes}
-        with running_fit.within(self._following):
+        with context.within(elastic_run=self._elastic_run):
             self._model.fit(**arguments)
 
     def _find_backups(self) -> list[Backup]:
         kind = generations.package_of(self._model).module.callbacks.BackupAndRestore
         found = [c for c in self._callbacks if isinstance(c, kind)]
-        return [Backup(c, self._model, self._following) for c in found]
+        return [Backup(c, self._model, self._elastic_run) for c in found]
 
     def _find_history(self) -> Any:
         kind = generations.package_of(self._model).module.callbacks.History
@@ -302,13 +303,13 @@ _CANNOT_BE = {
 
 
 def _dataset(given: dict[str, Any], initial_sample: int, seed: int) -> Any:
-    """What is known of the data, which are a dataset afterwards."""
+    """The known properties of the data, which are a dataset afterwards."""
     x = given["x"]
     if isinstance(x, tf.data.Dataset):
         if not follows(x):
             if peer.elastic():
                 raise ValueError(
-                    "elastic.fit: nobody has dealt out this dataset: "
+                    "elastic.fit: this dataset was not dealt out: "
                     "kungfu_tf.data.shard(samples).batch(...)"
                 )
             return None

@@ -68,18 +68,18 @@ def check(
 
 def from_root(values: Sequence[int]) -> list[int]:
     """Rank 0's integers, on every peer."""
-    return [int(v) for v in ops.broadcast(np.array(values, np.int64), name="fit/of_root").numpy()]
+    return [int(v) for v in ops.broadcast(np.array(values, np.int64), name="fit/from_root").numpy()]
 
 
 def gather_ints(values: Sequence[int]) -> list[int]:
     """The integers of all peers, in rank order; they may have different numbers of them."""
     mine = np.array(values, np.int64)
-    return [int(v) for v in ops.all_gather(mine, concat=True, name="fit/joined").numpy()]
+    return [int(v) for v in ops.all_gather(mine, concat=True, name="fit/gather_ints").numpy()]
 
 
 def all_agree(yes: bool) -> bool:
     """Whether every peer does."""
-    return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_say"))
+    return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_agree"))
 
 
 def _options(model: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def is_synchronous(model: Any) -> bool:
 
 
 class AsynchronousElasticRun(ElasticRun):
-    """`Following`, in which a peer's steps and samples are its own until the next meeting."""
+    """`ElasticRun`, in which a peer's steps and samples are its own until the next meeting."""
 
     is_synchronous = False
 

@@ -12,7 +12,7 @@ import inspect
 from typing import Any
 
 from kungfu_tf import peer
-from kungfu_tf.context.running_fit import current
+from kungfu_tf.keras.fit.call import current
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.patches import original
 

@@ -88,7 +88,7 @@ class ElasticRun:
         self.steps.assign_add(tf.cast(sums[0] >= 0, tf.int64))  # if there was a batch
         return sums[0]
 
-    def of_root(self, *more: int) -> list[int]:
+    def from_root(self, *more: int) -> list[int]:
         """Where rank 0 is, for `be_at`, and `more` of it. All must call it."""
         position = self.position
         size = self.sizes.newest if self.sizes else self.batch_size
@@ -162,16 +162,16 @@ class FollowSteps(Callback):
 
     def __init__(self, elastic_run: ElasticRun) -> None:
         super().__init__()
-        self._following = elastic_run
+        self._elastic_run = elastic_run
         self._goes_on = False
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
-        self._goes_on = self._following.step > 0 and not peer.is_single_process()
+        self._goes_on = self._elastic_run.step > 0 and not peer.is_single_process()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         del logs
-        elastic_run = self._following
+        elastic_run = self._elastic_run
         if elastic_run.position.epoch != epoch:  # as a callback has found it in a checkpoint
             elastic_run.begin(epoch)
         if elastic_run.has_begun:
@@ -183,15 +183,15 @@ class FollowSteps(Callback):
         if self._goes_on:
             _share_rates(self.model)
             self._goes_on = False
-        self._following.tell()
+        self._elastic_run.tell()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs
-        self._following.commit()
+        self._elastic_run.commit()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del logs
-        self._following.begin(epoch + 1)
+        self._elastic_run.begin(epoch + 1)
 
 
 class FollowChanges(Callback):
@@ -199,7 +199,7 @@ class FollowChanges(Callback):
 
     def __init__(self, elastic_run: ElasticRun, differs: bool) -> None:
         super().__init__()
-        self._following = elastic_run
+        self._elastic_run = elastic_run
         self._differs = differs
         self._epoch = 0
 
@@ -209,7 +209,7 @@ class FollowChanges(Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs
-        elastic_run = self._following
+        elastic_run = self._elastic_run
         if elastic_run.only_warms_up:
             raise Change
         if elastic_run.goes_over(self.model, self._epoch):

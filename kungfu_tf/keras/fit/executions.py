@@ -13,7 +13,7 @@ from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn
 
 if TYPE_CHECKING:
-    from kungfu_tf.context.running_fit import Fit
+    from kungfu_tf.keras.fit.call import Fit
 
 _ENDS_IN_THE_MIDDLE = (3, 7)
 
@@ -59,7 +59,8 @@ def follow_the_policies(fit: Fit) -> None:
 def _take_single_steps(fit: Fit, why: str) -> None:
     fit.steps_per_execution = wanted(fit.model)
     _put(fit.model, 1)
-    fit.model.train_function = None
+    if fit.elastic_run is None:  # which keeps the function that it has made
+        fit.model.train_function = None
     if fit.elastic_run is None or fit.elastic_run.step == 0:
         warn(f"steps_per_execution is 1 in this fit, not {fit.steps_per_execution}: {why}")
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
-from kungfu_tf.context.running_fit import current
+from kungfu_tf.keras.fit.call import current
 from kungfu_tf.replicas import first_step
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf.context.running_fit import Fit, current
+from kungfu_tf.keras.fit.call import Fit, current
 
 
 def begin_epoch(original: Callable[..., Any], self: Any, epoch: int, logs: Any = None) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import peer
-from kungfu_tf.context.running_fit import Fit
 from kungfu_tf.keras.fit import agreement
+from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.replicas.average import average_variables
 from kungfu_tf.replicas.moving_statistics import average_statistics
 from kungfu_tf.upstream import generations

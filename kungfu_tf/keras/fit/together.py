@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import ops, peer
-from kungfu_tf.context.running_fit import Fit
-from kungfu_tf.keras.fit import agreement
-from kungfu_tf.keras.fit.data import build_metrics
+from kungfu_tf.keras.fit.call import Fit
+from kungfu_tf.keras.fit.counted_step import build_metrics
+from kungfu_tf.keras.fit.first_epoch import share_first_epoch
 from kungfu_tf.replicas import first_step
 from kungfu_tf.replicas.average import assign_means, average_variables, averaged_variables
 from kungfu_tf.replicas.moving_statistics import average_statistics
-from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
 
 _log = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ class First(Callback):
 
         def first(train_function: Any, iterator: Any) -> Any:
             if data and data.counts:
-                build_metrics(model, data.get_dataset().element_spec)
+                build_metrics(model, data.dataset.element_spec)
             logs = train_function(iterator)
             if data:
                 data.warn_if_all_have_the_same()
@@ -64,11 +63,8 @@ class StopTogether(Callback):
         self._fit = fit
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """What BackupAndRestore found, on rank 0, holds for all. (Keras 2 asks later.)"""
         del logs
-        if generations.package_of(self.model).generation == 3:
-            (epoch,) = agreement.from_root([self.model._initial_epoch or 0])
-            self.model._initial_epoch = epoch or None
+        share_first_epoch(self.model)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Keras looks after the first batch whether a callback has asked to stop here."""

@@ -1,1 +1,1 @@
-"""Layers whose statistics are those of all peers."""
+"""Layers with statistics over all peers."""

@@ -1,7 +1,7 @@
 """Batch normalization by the samples of all peers.
 
 Keras' own layer asks one method for the moments of its batch. A subclass gives it those of all
-peers' batches; all else (moving statistics, masks, renorm, precision, what is frozen) stays Keras'.
+peers' batches. Everything else stays Keras': moving statistics, masks, renorm, precision, freezing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def SyncBatchNormalization(**arguments: Any) -> Any:  # noqa: N802 (the name tha
     ```
 
     N peers × batch B train like one process × batch N·B, moving statistics included, which are
-    bitwise equal on all peers. The plain layer normalises each peer's batch by itself, which is as
-    good where that is large.
+    bitwise equal on all peers. The plain layer normalises each peer's batch separately, which is as
+    good if that is large.
 
     Costs one all-reduce of a few numbers per channel in the forward pass and one in the backward
     pass, which wait for each other: N layers make 2·N waits per step. Batches may have different
@@ -48,7 +48,7 @@ def SyncBatchNormalization(**arguments: Any) -> Any:  # noqa: N802 (the name tha
         The layer.
 
     Raises:
-        ValueError: If a part of the batch is to be normalised by itself (`virtual_batch_size`).
+        ValueError: If parts of the batch are to be normalised separately (`virtual_batch_size`).
 
     Example:
 
@@ -62,8 +62,8 @@ def SyncBatchNormalization(**arguments: Any) -> Any:  # noqa: N802 (the name tha
 def synchronize(model: Model) -> Model:
     """Makes every BatchNormalization in a model one by the samples of all peers, in place.
 
-    The layers keep their weights. Call it on every peer. What Keras has traced of the model is
-    dropped; a `tf.function` of your own that has called it stays as it was.
+    The layers keep their weights. Call it on every peer. Keras' traces of the model are dropped; a
+    `tf.function` of your own that has called it stays as it was.
 
     Args:
         model: A model or layer of Keras 3, Keras 2 or tf-keras.
@@ -128,7 +128,7 @@ class _Synchronized(generations.Base):
 class _Keras3(_Synchronized):
     @property
     def supports_jit(self) -> bool:
-        """What `jit_compile="auto"` asks: XLA has no collectives."""
+        """Answers `jit_compile="auto"`: XLA has no collectives."""
         return False
 
     @supports_jit.setter

@@ -9,14 +9,14 @@ variance = Σx² / n - mean²
 
 In float32 the second line is useless where the mean is large: it is the difference of two numbers
 of which hardly a digit differs. So the squares are summed as (x - shift)², with this peer's own
-mean for a shift, as a single process does it; only these sums, one number per channel, are put
-together, in float64. What its 53 bits lose, 1e-16 · mean² / variance, is less than what the
-rounding of float32 samples has lost before. Sums need one exchange, where first the mean and then
+mean for a shift, as a single process does it. Only these sums, one number per channel, are added
+over the peers, in float64. The loss in its 53 bits, 1e-16 · mean² / variance, is less than the
+earlier loss by rounding samples to float32. Sums need one exchange, where first the mean and then
 the squared deviations would need two.
 
-The gradient is that of these lines. It sums one number per channel for the mean and one for the
-variance over the peers, again in one exchange; and because any shift gives the same result, the
-shift is a constant in it, and gradients of gradients are right.
+The gradient is the one of these lines. It sums one number per channel for the mean and one for the
+variance over the peers, again in one exchange. Any shift gives the same result. So the shift is a
+constant in the gradient, and gradients of gradients are right.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def moments(
     """Returns mean and variance over `axes` and over all peers, bitwise equal on all of them.
 
     Peers count by their samples: their shapes may differ in the axes that are reduced, and may have
-    no elements. Where nobody has any, both are 0.
+    no elements. If no peer has any, both are 0.
 
     Differentiable. Within `sample_weights.samples` the gradients of the peers' losses are weighted
     as the
@@ -84,8 +84,9 @@ def _own_sums(x: Any, axes: Sequence[int], mask: Any) -> Any:
 
 @tf.custom_gradient
 def _sum_over_peers(sums: Any) -> tuple[Any, Any]:
-    # Peer p's samples are in everybody's loss. Its gradient will count w(p) times, the one of the
-    # loss of peer q must count w(q) times: so w(q) · gradient travels, and w(p) is divided out.
+    # Peer p's samples are in the losses of all peers. Its gradient will count w(p) times, and the
+    # one of peer q's loss must count w(q) times. So w(q) · gradient travels, and w(p) is divided
+    # out.
     def gradient(upstream: Any) -> Any:
         own = sample_weights.current()
         if own is None:

@@ -1,6 +1,6 @@
 """A listening socket and its connections, in an event loop: bounds on those not yet known.
 
-A stranger has not proved yet what it is. Its time is limited, and so is the number of strangers:
+A stranger has not proved its identity yet. Its time is limited, and so is the number of strangers:
 one more closes the oldest.
 """
 
@@ -28,7 +28,7 @@ class Connection:
     unsent: bytes = b""
 
     def take_lines(self, longest: int) -> list[str] | None:
-        """The whole lines among what was received; None if one is longer than that."""
+        """Returns the complete lines that were received; None if one is longer than `longest`."""
         *lines, self.received = self.received.split(b"\n")
         if any(len(line) > longest for line in [*lines, self.received]):
             return None
@@ -104,7 +104,7 @@ class Connections:
         return connection
 
     def receive(self, connection: Connection, size: int) -> bytes | None:
-        """What has arrived, up to `size` bytes; None: nothing for now; empty: it has ended."""
+        """Returns up to `size` bytes that have arrived; None: none so far; empty: the end."""
         try:
             data = connection.socket.recv(size)
             connection.heard = time.monotonic()
@@ -115,9 +115,9 @@ class Connections:
             return b""
 
     def send(self, connection: Connection, data: bytes = b"") -> None:
-        """Sends now what the other side takes, and the rest later. Does nothing on a closed one.
+        """Sends as much as the other side takes now, and the rest later.
 
-        A side that does not take what is sent is dropped.
+        A side that does not read is dropped. On a closed connection nothing happens.
         """
         if connection not in self.all:
             return
@@ -165,7 +165,7 @@ class Connections:
         return [connection for connection in self.all if not connection.known]
 
     def _ready(self, connection: Connection, events: int) -> None:
-        """What has happened to it, which may have been closed meanwhile."""
+        """Handles an event of a connection, which may have been closed meanwhile."""
         if events & selectors.EVENT_WRITE and connection in self.all:
             self.send(connection)
         if events & ~selectors.EVENT_WRITE and connection in self.all:

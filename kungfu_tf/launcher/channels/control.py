@@ -63,7 +63,7 @@ class Handler(Protocol):
         """A peer has gone over to a membership."""
 
     def propose(self, rank: int, size: int | None, answer: Answer) -> None:
-        """A peer asks for so many peers, or as many as the config server says.
+        """A peer asks for a number of peers; None: the number that the config server says.
 
         `answer` is called once, now or later, with the reason why not, or None.
         """
@@ -78,7 +78,7 @@ class Report(NamedTuple):
 
 @dataclasses.dataclass
 class Contact:
-    """What the runner knows of a peer from its connection. Times are of time.monotonic().
+    """The state of a peer, known from its connection. Times are of time.monotonic().
 
     `leaving`: it was told last that the others go on without it.
     """
@@ -99,7 +99,7 @@ class Contact:
 
 @dataclasses.dataclass
 class _Question:
-    """What a peer has asked; `answer`: the line it gets."""
+    """A question of a peer; `answer`: the line it gets."""
 
     answer: bytes | None = None
 
@@ -163,7 +163,7 @@ class ControlServer:
     def announce_members(
         self, version: int, since: int, peers: Sequence[str], told: Iterable[int]
     ) -> None:
-        """Tells some peers, also where they connect later, who takes part."""
+        """Tells some peers which peers take part, also those that connect later."""
         line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
         for rank in told:
             self._members[rank] = line
@@ -194,7 +194,7 @@ class ControlServer:
         self._connections.close_all()
 
     def _read(self, connection: Connection) -> None:
-        """Takes what has arrived, line by line, until there is no more for now."""
+        """Handles the lines that have arrived."""
         while connection in self._connections.all:
             data = self._connections.receive(connection, LONGEST_LINE)
             if data is None:

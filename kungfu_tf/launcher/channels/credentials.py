@@ -1,4 +1,4 @@
-"""What the peers of a job prove to each other: its identity and its secret."""
+"""The identity and the secret of a job, which its peers prove to each other."""
 
 import dataclasses
 import hashlib
@@ -16,7 +16,7 @@ several hosts need a secret that all of them know. Make one, copy it to every ho
 or give -insecure where nobody else can reach the hosts' ports"""
 
 _INSECURE = Secret(
-    "insecure", "-insecure: whoever reaches a port of a peer can change the training"
+    "insecure", "-insecure: any process that reaches a port of a peer can change the training"
 )
 
 
@@ -35,10 +35,10 @@ def one_host() -> Credentials:
 
 
 def several_hosts(given: Secret | None, description: str, *, insecure: bool = False) -> Credentials:
-    """What all runners of the job arrive at on their own: the given secret, an id made from it.
+    """The credentials that each runner derives by itself: the given secret, and an id from it.
 
     Args:
-        given: What the user has given.
+        given: The user's secret.
         description: Of the job, the same on all hosts.
         insecure: A secret need not be.
 

@@ -1,4 +1,4 @@
-"""A turn of an event loop: what has happened to its files, one after the other."""
+"""A turn of an event loop: it handles the events of its files, one after another."""
 
 import selectors
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ def take(
 ) -> None:
     """Calls the data of each key that `select` has returned with the events of its file.
 
-    Not where one of those before has closed the file, or registered another one in its place: what
-    has happened to that shows in the next turn.
+    An earlier handler may have closed a file, or registered another one in its place. Such a file
+    waits for the next turn.
     """
     for key, events in happened:
         now = selector.get_map().get(key.fd)

@@ -1,7 +1,7 @@
 """How two runners of a job prove to each other that they know its secret, without telling it.
 
-Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret over: who speaks,
-the job's id, both nonces, and the address of the host that wants to be taken in.
+Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret. That is over the
+speaker's role, the job's id, both nonces, and the address of the host that wants to be taken in.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ class Asking:
         return f"hello {self._address} {self._nonces[1]} {proof}"
 
     def welcomed(self, line: str) -> bool:
-        """Whether this is the answer of one that knows the secret."""
+        """Whether the answer proves that the other side knows the secret."""
         match = _WELCOME.fullmatch(line)
         right = _proof(self._credentials, "leader", *self._nonces, self._address)
         return match is not None and hmac.compare_digest(match[1], right)

@@ -15,7 +15,7 @@ class Heartbeat:
         given_up: Which ones were.
 
     Args:
-        contacts: What is known of each peer, by its number.
+        contacts: The state of each peer, by its number.
         say: A line for the user.
         give_up_after: Seconds after which a peer is given up; None or 0: it is not.
         give_up: Ends one.

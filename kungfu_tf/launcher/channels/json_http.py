@@ -1,7 +1,7 @@
 """JSON over HTTP for people and programs with a token, in an event loop.
 
-Every request brings `Authorization: Bearer TOKEN`, and has 5 s and a limited size; what is too
-slow, too long or too many is dropped. One request to a connection.
+Every request brings `Authorization: Bearer TOKEN`, and has 5 s and a limited size; requests that
+are too slow, too long or too many are dropped. One request to a connection.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _REQUEST_LINE = re.compile(rb"([A-Z]{1,10}) (/[!-~]*) HTTP/1\.[01]")
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What was asked for; `query`: the first value of each name."""
+    """A request; `query`: the first value of each name."""
 
     method: str
     path: str
@@ -57,7 +57,7 @@ class HttpServer:
 
     Args:
         listener: Listens already, and is closed with this.
-        token: What each request must bring.
+        token: The token that each request must carry.
         selector: Of the event loop.
         handle: Is given each request, and replies to it.
     """
@@ -144,7 +144,7 @@ class HttpServer:
     def _answer(self, connection: Connection, status: HTTPStatus, content: Any) -> None:
         """A client that has its answer closes the connection, or is dropped like a slow one.
 
-        What it still sends is ignored: some clients read no answer before they have sent all.
+        Ignores the rest of a request: some clients read no answer before they have sent everything.
         """
         self._waiting.discard(connection)
         self._answered.add(connection)

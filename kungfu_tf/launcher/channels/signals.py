@@ -5,10 +5,12 @@ import signal
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# By these batch systems and people tell programs something, such as that their time is nearly over.
+WARNING = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 
 
 class SignalPipe:
-    """Collects SIGINT, SIGTERM, SIGHUP and SIGCHLD while the context is open.
+    """Collects the signals that end a job or are for its peers, and SIGCHLD, in its context.
 
     A signal that was ignored when the launcher started (nohup, a background job of a script) stays
     ignored. For the main thread only.
@@ -22,7 +24,7 @@ class SignalPipe:
         self._previous_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         self._previous = {
             number: signal.signal(number, self._take)
-            for number in (*ENDING, signal.SIGCHLD)
+            for number in (*ENDING, *WARNING, signal.SIGCHLD)
             if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN
         }
         return self

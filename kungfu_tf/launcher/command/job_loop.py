@@ -1,5 +1,6 @@
 """The event loop of a runner: sees this host's peers, all of them, to their end."""
 
+import collections
 import functools
 import math
 import selectors
@@ -11,7 +12,7 @@ from typing import Any
 from kungfu_tf import config
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.debug_server import DebugServer
-from kungfu_tf.launcher.channels.signals import SignalPipe
+from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
 from kungfu_tf.launcher.deciding import choosing
 from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.deciding.own_host import OwnHost
@@ -29,9 +30,9 @@ _TICK = 1.0
 
 
 class JobLoop:
-    """Runs this host's part of one job. Single-threaded: whatever happens, happens in run().
+    """Runs this host's part of one job. Single-threaded: run() does all the work.
 
-    Its Director decides what is to be done; its OwnHost does it here.
+    Its Director decides; its OwnHost carries the decisions out on this host.
 
     Args:
         environ: the launcher's environment, of which each peer gets a version of its own.
@@ -63,13 +64,15 @@ class JobLoop:
         self._debug = self._start_debug_server()
         self._source = self._start_source()
         self._interrupts = 0
+        self._warnings: collections.Counter[int] = collections.Counter()
         self._forced_code: int | None = None
 
     def run(self) -> int:
         """Returns the exit code of the job.
 
         Raises:
-            LaunchError: the program cannot be started; what was started before has ended.
+            LaunchError: If the program cannot be started. Peers that were started before have
+                ended.
         """
         self._selector.register(self._signals, selectors.EVENT_READ, lambda _events: None)
         while self._host.busy or not self._director.over:
@@ -97,7 +100,7 @@ class JobLoop:
 
     @property
     def recovering(self) -> bool:
-        """Whether that is because of a failure."""
+        """Whether a failure is the reason for that."""
         return self._director.recovering
 
     @property
@@ -114,8 +117,8 @@ class JobLoop:
     def _turn(self) -> None:
         self._host.prepare()
         happened = self._selector.select(self._until_due())
-        # A peer that the same signal has ended has not failed. Ends come before what the others
-        # say, so that nobody waits for a peer that is no more.
+        # A peer that the same signal has ended has not failed. Ends are handled before reports of
+        # the others, so that no peer waits for one that has ended.
         self._take_signals()
         self._host.reap()
         event_turn.take(self._selector, happened)
@@ -163,14 +166,21 @@ class JobLoop:
         return server
 
     def _state(self) -> dict[str, Any]:
-        """What -debug-port shows."""
+        """The state that -debug-port shows."""
         seconds = time.monotonic() - self._job.began
         return {"seconds": seconds, "size": self._director.size, "peers": self._host.describe()}
 
     def _take_signals(self) -> None:
         for number in self._signals.take():
-            if number != signal.SIGCHLD:
+            if number in ENDING:
                 self._interrupt(number)
+            elif number != signal.SIGCHLD:
+                self._warn(number)
+
+    def _warn(self, number: int) -> None:
+        """Hands a signal that does not end the job to the peers of all hosts."""
+        self._warnings[number] += 1
+        self._director.warned(number, self._warnings[number])
 
     def _interrupt(self, number: int) -> None:
         self._interrupts += 1

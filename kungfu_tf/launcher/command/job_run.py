@@ -35,12 +35,12 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
     """Runs the job that a command line asks for. For the main thread only.
 
     Args:
-        options: What the command line says.
+        options: The options of the command line.
         environ: The environment of which each peer gets a version of its own.
         inherited: Descriptors that each peer gets.
 
     Raises:
-        LaunchError: It cannot be started; what was started has ended.
+        LaunchError: If it cannot be started. Peers that were started have ended.
     """
     peer_environment.check(options, environ)
     return _JobRun(options, environ, inherited).run()
@@ -95,14 +95,14 @@ class _JobRun:
                 job.describe()
                 loop = JobLoop(job, output, guard, signals, self._environ)
                 end = End(loop.run(), loop.outcomes)
-                if not loop.recovering:  # of a failure nobody could make a checkpoint
+                if not loop.recovering:  # no peer could make a checkpoint of a failure
                     self._progress = job.directory.progress or self._progress
         if loop.again is not None:
             self._count_restart(loop.again, recovering=loop.recovering, output=output)
         return end, loop.again
 
     def _output_of(self, prefixes: Mapping[int, str]) -> Output:
-        """The output of the job, which peers that are started anew share with those of before."""
+        """The output of the job, which peers that are started anew share with the previous ones."""
         if self._output is None:
             options = self._options
             self._output = Output(
@@ -113,10 +113,10 @@ class _JobRun:
         return self._output
 
     def _prepare(self, cluster: Cluster, output: Output) -> Job:
-        """What the peers of this host have in common."""
+        """Makes what the peers of this host have in common."""
         options, environ = self._options, self._environ
         if cluster.several_hosts:
-            # What is left of the peers of before must not pass for one of these.
+            # Processes left by the previous peers must not be taken for peers of this run.
             description = f"{cluster.description} {self._restarts}"
             identity = credentials.several_hosts(
                 self._given.secret, description, insecure=options.insecure

@@ -1,4 +1,4 @@
-"""`kungfu-config-server`: a config server by itself."""
+"""`kungfu-config-server`: a config server as a process of its own."""
 
 import os
 import selectors
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kungfu_tf._version import __version__
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.json_http import Request
 from kungfu_tf.launcher.document import cluster_store, config_server
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if any(word.lstrip("-") in ("h", "help") for word in words):
         print(_HELP, end="")
+        return 0
+    if any(word.lstrip("-") in ("V", "version") for word in words):
+        print(f"kungfu-config-server {__version__}")
         return 0
     try:
         return _serve(_options(words), os.environ)

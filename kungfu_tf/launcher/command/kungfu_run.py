@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from kungfu_tf._version import __version__
 from kungfu_tf.launcher.command import job_run, resizing
 from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
@@ -14,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a job to its end.
 
     Args:
-        arguments: the command line without the launcher's name; by default that of the process.
+        arguments: the command line without the launcher's name; by default the one of this process.
 
     Returns:
         The exit code, as `kungfu-run --help` explains it.
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except command_line.HelpRequested:
         print(flags.help_text(), end="")
         return 0
+    except command_line.VersionRequested:
+        print(f"kungfu-run {__version__}")
+        return 0
     except LaunchError as error:
         print(f"kungfu-run: {error}", file=sys.stderr)
         return error.exit_code
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_descriptors() -> None:
-    """Where the caller has closed one, so that no file of ours takes its number."""
+    """Opens those that the caller has closed, so that no other file takes their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

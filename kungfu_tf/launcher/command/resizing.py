@@ -109,7 +109,7 @@ def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
             client.put("/put", document)
             break
         except Conflict:
-            if not attempts_left:  # somebody else was faster each time
+            if not attempts_left:  # another writer was faster each time
                 raise LaunchError(f"-config-server: {url} changes all the time") from None
         except Problem as problem:
             raise LaunchError(f"-config-server: {url} {problem}") from None

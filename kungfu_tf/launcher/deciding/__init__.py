@@ -1,1 +1,1 @@
-"""Who takes part in a job, and what each host does for it."""
+"""Decisions about the peers of a job, and how each host carries them out."""

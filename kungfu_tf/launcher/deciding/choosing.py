@@ -13,16 +13,16 @@ from kungfu_tf.launcher.processes.job import Job
 
 
 def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output) -> Director:
-    """The runners of several hosts need each other only where something may change.
+    """Chooses the Director. Runners of several hosts connect only if the job may change.
 
     Args:
         job: With its flags.
         own: This host.
-        selector: Of the event loop.
-        output: Says to the user what is decided.
+        selector: The selector of the event loop.
+        output: Tells the user about decisions.
 
     Raises:
-        LaunchError: The port for the other runners cannot be had.
+        LaunchError: If the port for the other runners is not available.
     """
     cluster, options = job.cluster, job.options
     recovers = options.auto_recover is not None

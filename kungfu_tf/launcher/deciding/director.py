@@ -1,10 +1,10 @@
-"""Who decides for a job, and what the runner of each host does because of that.
+"""The interfaces between decisions about a job and the runners that carry them out.
 
-One runner leads, that of the first host: its Leader (leader.py) decides for all. A runner reports
-to a Director: on the first host to the Leader itself, elsewhere to a Follower (follower.py), which
-asks the first host's. What is decided is done by a Host: the runner itself (own_host.py), or one
-far away (far_host.py). Peers are known by numbers: the ranks that the job starts with, then one
-more each.
+The runner of the first host leads: its Leader (leader.py) decides for all hosts. A runner reports
+to a Director. On the first host that is the Leader itself, elsewhere a Follower (follower.py),
+which asks the Leader. A Host carries decisions out: this runner itself (own_host.py), or the one of
+another host (far_host.py). Each peer has a number: its rank when the job starts, then one more for
+each newcomer.
 """
 
 import dataclasses
@@ -13,34 +13,37 @@ from typing import Protocol
 
 from kungfu_tf.launcher.channels.control import Answer
 
-LOST = 1  # what a job ends with that has lost a host
+LOST = 1  # the exit code of a job that has lost a host
 
 
 class Host(Protocol):
     """The runner of one host, seen from where decisions are made. Nothing happens in the call."""
 
     def start(self, number: int, version: int) -> None:
-        """One more peer, which is to join a job of which this is the membership's version."""
+        """Starts a newcomer. `version` is the job's current membership version."""
 
     def dismiss(self, number: int) -> None:
         """Stops a newcomer that is not needed."""
 
     def forgive(self, number: int) -> None:
-        """However this one ends, it is no failure."""
+        """From now on the end of this peer is no failure, whatever its code."""
 
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
         """Tells some of its peers which peers take part; `since`: see Actions.publish."""
 
     def failed(self, peer: str, text: str) -> None:
-        """Tells all of its peers that one has failed, which need not be of this host."""
+        """Tells all peers of this host that a peer has failed, perhaps one of another host."""
 
     def finished(self, peer: str) -> None:
-        """Tells them that one has finished."""
+        """Tells all peers of this host that a peer has finished."""
+
+    def warn(self, signum: int) -> None:
+        """Sends a signal to all of its peers, which may go on."""
 
     def stop_all(self, first: int, code: int) -> None:
-        """Stops all of its peers: told of a failure if `first` is 0, else with that signal.
+        """Stops all peers of this host with signal `first`; 0: tells them of a failure.
 
-        `code`: what the job ends with.
+        `code`: the exit code of the job.
         """
 
 
@@ -48,13 +51,13 @@ class Director(Protocol):
     """A runner reports to it.
 
     Attributes:
-        code: What the job ends with as far as other hosts have a say in it.
-        again: As how many peers the job is to be started anew when it has ended; None: not.
-        recovering: Whether that is because of a failure.
+        code: The exit code of the job, as far as other hosts determine it.
+        again: The number of peers with which the job starts anew after its end; None: it does not.
+        recovering: Whether a failure is the reason for that.
         over: Whether this runner may end.
-        size: How many peers take part, as far as this host has been told.
-        due: When advance() has something to do; a time of time.monotonic(). Once a second will do
-            for the rest.
+        size: The number of peers that take part, as far as this host knows.
+        due: The time.monotonic() at which advance() must be called. Apart from that, once a second
+            is enough.
     """
 
     code: int
@@ -80,24 +83,31 @@ class Director(Protocol):
         """A peer has gone over to a membership."""
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
-        """A peer asks for so many peers, or as many as the config server says."""
+        """A peer asks for a number of peers; None: the number that the config server says."""
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         """A process has ended; `stopped`: after this runner had asked it to."""
 
+    def warned(self, signum: int, times: int) -> None:
+        """This runner has got a signal for the peers, so many times by now.
+
+        A batch system may send it to one runner or to all. Each peer gets it as many times as the
+        runner that has got it most often.
+        """
+
     def stop_all(self, first: int, code: int) -> None:
-        """This runner stops its peers, and so shall all."""
+        """This runner stops its peers, and all other runners must do the same."""
 
     def advance(self) -> None:
-        """Does what is due by the clock. To be called now and then."""
+        """Does the work that is due. Called repeatedly."""
 
     def close(self) -> None:
-        """Ends without further words."""
+        """Ends, and sends nothing more."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What is to be done when.
+    """The rules by which the Leader decides.
 
     Attributes:
         watch: The membership may change.

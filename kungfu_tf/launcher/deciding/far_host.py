@@ -7,7 +7,7 @@ from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 
 
 class FarHost:
-    """A Host that is told by lines; those of before it has come wait for it."""
+    """A Host that receives lines. Lines are kept until its runner connects."""
 
     def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
         self._send = send
@@ -45,6 +45,9 @@ class FarHost:
 
     def finished(self, peer: str) -> None:
         self.say(f"left {peer}")
+
+    def warn(self, signum: int) -> None:
+        self.say(f"warn {signum}")
 
     def stop_all(self, first: int, code: int) -> None:
         self.say(f"end {first} {code}")

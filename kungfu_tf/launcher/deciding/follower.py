@@ -1,4 +1,4 @@
-"""What the runner of a host that does not lead is told, and tells.
+"""The runner of a host that does not lead: it reports to the leader, and obeys it.
 
 The other side of leader_of_others.py; runner_link.py has the lines.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
 from kungfu_tf.launcher.channels.handshake import Asking
+from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import LOST, Host
 from kungfu_tf.launcher.deciding.runner_link import (
     BEAT,
@@ -39,16 +40,17 @@ _LINES = {
     "refused": re.compile(f"{_NUMBER} (.*)"),
     "failed": re.compile(f"{_PEER} (.*)"),
     "left": re.compile(_PEER),
+    "warn": re.compile("([0-9]{1,2})"),
     "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
     "over": re.compile(f"([0-9]{{1,3}}) {_NUMBER} ([01])"),
 }
 
 
 class Follower:
-    """The Director of such a host: passes on what its peers say, and does what it is told.
+    """The Director of such a host: forwards reports of its peers, and carries out decisions.
 
     Args:
-        cluster: What the job starts as.
+        cluster: The cluster with which the job starts.
         own: This host's runner.
         link: How it reaches the one that leads.
         say: A line for the user.
@@ -104,11 +106,15 @@ class Follower:
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._tell(f"ended {number} {code} {int(stopped)}")
 
+    def warned(self, signum: int, times: int) -> None:
+        self._tell(f"warned {signum} {times}")
+
     def stop_all(self, first: int, code: int) -> None:
         if not self.over:
             self._own.stop_all(first, code)
             self._tell(f"end {first} {code}")
-            # One that has not come yet may never come: it is told only if it does soon.
+            # A leader that has not come yet may never come: it gets this line only if it comes
+            # soon.
             self._deadline = min(self._deadline, time.monotonic() + _GOODBYE)
 
     @property
@@ -142,7 +148,7 @@ class Follower:
         connecting = socket.socket(family, socket.SOCK_STREAM)
         connecting.setblocking(False)
         keep_alive(connecting)
-        # The other side speaks first; that nobody is there shows when it is read.
+        # The other side sends first. If no runner listens there, the first read fails.
         connecting.connect_ex((str(address), port))
         self._asking, self._helloed = None, False
         self._connections.add(connecting)
@@ -171,7 +177,7 @@ class Follower:
             self._asking = Asking(self._credentials, str(self._here))
             hello = self._asking.hello(line)
             if hello is None:
-                self._lost("is none, or of another version: what listens there does not greet")
+                self._lost("is none, or of another version: the process there does not greet")
                 return False
             self._helloed = True
             self._connections.send(connection, hello.encode() + b"\n")
@@ -197,6 +203,10 @@ class Follower:
             self._own.dismiss(int(first))
         elif command == "forgive":
             self._own.forgive(int(first))
+        elif command == "warn":
+            if is_warning := int(first) in WARNING:
+                self._own.warn(int(first))
+            return is_warning
         elif command == "publish":
             peers = [] if third == "-" else third.split(",")
             self.size = len(peers)

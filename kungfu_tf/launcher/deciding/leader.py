@@ -22,9 +22,9 @@ class Leader:
     """Decides for all hosts.
 
     Args:
-        cluster: What the job starts as.
+        cluster: The cluster with which the job starts.
         hosts: The hosts that it decides for, by their addresses.
-        rules: What is to be done when.
+        rules: The rules of the decisions.
         say: A line for the user.
     """
 
@@ -53,6 +53,7 @@ class Leader:
         self.source: Source | None = None  # besides the peers
         self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
         self._told: set[str] = set()  # the peers that the source was told of last
+        self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership() if rules.watch else None
 
     @property
@@ -109,9 +110,9 @@ class Leader:
     def follow(self, workers: Sequence[str], *, found: bool = False) -> str | None:
         """A document wants these workers. Returns why that cannot be, or None.
 
-        Today's peers that it names stay, and the first of them becomes rank 0. The others are
-        leaving. For each further address a newcomer is started on that host. A document that was
-        `found` says only how many: it cannot know today's peers.
+        Today's peers that the document names stay, and the first of them becomes rank 0. The others
+        leave. For each further address a newcomer is started on that host. A document that was
+        `found` gives only their number: it cannot know today's peers.
         """
         if self._membership is None or self._rules.reload or not self._living or self._ending:
             return self.change(len(workers))
@@ -128,7 +129,7 @@ class Leader:
             wishes.sort(key=worker_addresses.is_anywhere)
             refusal = self._membership.propose_members(staying, wishes)
         if refusal is None and found and not wishes and set(staying) == {*self._membership.members}:
-            # The next one to change the document is to find peers in it that exist.
+            # The next change of the document must start from peers that exist.
             self._tell_source()
         return refusal
 
@@ -140,14 +141,14 @@ class Leader:
 
     @property
     def _known(self) -> dict[str, int]:
-        """Those that take part, or are to: by their addresses, and by what was asked for."""
+        """The numbers of present and coming peers, by their addresses and by wished ones."""
         assert self._membership is not None
         engaged = set(self._membership.engaged)
         known = self._asked_for | {name: number for number, name in self._names.items()}
         return {name: number for name, number in known.items() if number in engaged}
 
     def order(self, size: int) -> tuple[bool, str]:
-        """As `change`, for a person: whether it is taken up, and what is to be said."""
+        """As `change`, for a person. Returns whether it is accepted, and a text for the person."""
         now, target = self.size, self._membership and self._membership.target
         refusal = self.change(size)
         if refusal is not None:
@@ -182,6 +183,12 @@ class Leader:
             self._tell_failed(self._names[number], how)
         return lost
 
+    def warned(self, signum: int, times: int) -> None:
+        if times > self._warnings.get(signum, 0):
+            self._warnings[signum] = times
+            for host in self._hosts.values():
+                host.warn(signum)
+
     def stop_all(self, first: int, code: int) -> None:
         self.again = None
         self._stop_hosts(first, code)
@@ -193,11 +200,11 @@ class Leader:
         pass
 
     def runs_on(self, number: int, address: IPAddress) -> bool:
-        """Whether there is a peer of this number on that host."""
+        """Whether a peer of this number runs on that host."""
         return number in self._living and self._places[number] == address
 
     def needs(self, address: IPAddress) -> bool:
-        """Whether that host has peers, or is to have some."""
+        """Whether that host has peers, or will get some."""
         return address in (self._places[number] for number in self._living)
 
     def lost(self, address: IPAddress, why: str) -> None:

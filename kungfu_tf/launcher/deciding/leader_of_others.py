@@ -1,4 +1,4 @@
-"""The runner of the first host, which decides for those of the others (runner_link.py)."""
+"""The runner of the first host, which decides for the runners of the others (runner_link.py)."""
 
 import errno
 import math
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 from kungfu_tf.launcher.channels.handshake import Asked
+from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import Host, Rules
 from kungfu_tf.launcher.deciding.far_host import FarHost
 from kungfu_tf.launcher.deciding.leader import Leader
@@ -37,6 +38,7 @@ _LINES = {
     "entered": re.compile(f"{_NUMBER} {_NUMBER}"),
     "propose": re.compile(f"{_NUMBER}(?: (-?[0-9]{{1,7}}))?"),
     "ended": re.compile(f"{_NUMBER} (-?[0-9]{{1,3}}) ([01])"),
+    "warned": re.compile(f"([0-9]{{1,2}}) {_NUMBER}"),
     "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
 }
 
@@ -47,11 +49,11 @@ class LeaderOfOthers(Leader):
     Args:
         own: The runner of this, the first host.
         link: How the others reach it.
-        rules: What is to be done when.
+        rules: The rules of the decisions.
         say: A line for the user.
 
     Raises:
-        LaunchError: The port cannot be had.
+        LaunchError: If the port is not available.
     """
 
     def __init__(
@@ -149,6 +151,10 @@ class LeaderOfOthers(Leader):
         if command == "end":
             self.stop_all(int(match[1]), int(match[2]))
             return True
+        if command == "warned":
+            if is_warning := int(match[1]) in WARNING:
+                self.warned(int(match[1]), int(match[2]))
+            return is_warning
         return self._report(address, command, int(match[1]), match.groups()[1:])
 
     def _report(

@@ -1,4 +1,4 @@
-"""Who takes part in a job whose size may change: what is decided, without processes or sockets.
+"""Decides which peers take part in a job whose size may change, without processes or sockets.
 
 A change takes three steps.
 
@@ -25,14 +25,13 @@ MOST_VERSIONS = (1 << 14) - 1
 
 @dataclasses.dataclass(frozen=True)
 class Actions:
-    """What a decision leads to. Peers are known by the runner's numbers.
+    """The actions that follow from decisions. Peers are known by the runner's numbers.
 
     Attributes:
-        start: Starts one more peer, which is to join, and returns its number; at an address that
-            somebody wishes, if not None.
+        start: Starts a newcomer and returns its number. The argument is a wished address, or None.
         stop: Stops a newcomer that is not needed.
-        publish: Tells some peers (the last argument) which peers take part from a version on; the
-            second argument is the first version whose place it takes, its own if there is none.
+        publish: Tells some peers (the last argument) which peers take part from a version on. The
+            second argument is the first version that it replaces; its own if it replaces none.
         say: A line for the user.
     """
 
@@ -46,7 +45,7 @@ class Membership:
     """Decides on the changes of one job.
 
     Attributes:
-        version: Of the newest list of members.
+        version: The version of the newest list of members.
         members: The peers that take part, in rank order.
         target: How many there are to be.
         dissolved: All leave.
@@ -54,7 +53,7 @@ class Membership:
     Args:
         members: The peers that the job starts with, in rank order.
         slots: The most peers that there can be.
-        actions: What it may do.
+        actions: The actions that follow from decisions.
     """
 
     def __init__(self, members: Sequence[int], slots: int, actions: Actions) -> None:
@@ -79,7 +78,7 @@ class Membership:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there are as many as there are to be."""
+        """Whether the number of members is the wanted one."""
         return len(self.members) == self.target
 
     def propose(self, size: int) -> str | None:
@@ -97,7 +96,7 @@ class Membership:
             Why that cannot be, or None.
         """
         if not set(staying) & set(self.members):
-            return "none of today's peers would stay, and nobody else knows the model"
+            return "none of today's peers would stay, and no other peer knows the model"
         return self._propose(len(staying) + len(wishes), set(staying), list(wishes))
 
     def limit(self, slots: int) -> None:
@@ -152,11 +151,11 @@ class Membership:
             self._advance()
 
     def awaits(self, rank: int) -> bool:
-        """Whether this is a newcomer that has not been taken in."""
+        """Whether this peer is a newcomer that has not been taken in."""
         return rank in self._newcomers or rank in self._untold
 
     def has_met(self, rank: int) -> bool:
-        """Whether this is a peer that others train with."""
+        """Whether other peers train with this peer."""
         return rank in self.members and rank not in self._untold
 
     def ended(self, rank: int, *, finished: bool) -> bool:
@@ -189,7 +188,7 @@ class Membership:
         return [m for m in self.members if staying is None or m in staying][: self.target]
 
     def _advance(self) -> None:
-        """Does what is due towards the target."""
+        """Takes the next steps towards the target."""
         if self._entering or self._ending:
             return
         remaining = self._remaining()

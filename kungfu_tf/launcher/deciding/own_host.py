@@ -13,6 +13,7 @@ from kungfu_tf.launcher.channels.heartbeat import Heartbeat
 from kungfu_tf.launcher.deciding.director import Director, Host
 from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.output import outcome
 from kungfu_tf.launcher.output.job_output import Output
 from kungfu_tf.launcher.output.outcome import Outcome
@@ -36,7 +37,7 @@ class OwnHost:
         start_error: Why one of the first peers could not be started, if so.
 
     Args:
-        job: What the peers have in common.
+        job: The job, which all peers have in common.
         environ: The launcher's environment, of which each peer gets a version of its own.
         output: Of the job.
         guard: Watches the processes, and all that they leave behind.
@@ -65,6 +66,7 @@ class OwnHost:
         self._unstarted = list(self._peers)
         self._joins: dict[int, int] = {}  # newcomers, and which version of the membership they join
         self._stopped: set[int] = set()
+        self._overdue: set[int] = set()  # these had to be killed
         self._shutdown: Shutdown | None = None
         self._next_start = time.monotonic()
         self.start_error: LaunchError | None = None
@@ -114,6 +116,7 @@ class OwnHost:
                 self._control.contacts[number],
                 stopped=number in self._stopped,
                 given_up=number in self._heartbeat.given_up,
+                overdue=number in self._overdue,
                 last_lines=self._output.last_lines(number),
             )
             for number, entry in self._children.by_number.items()
@@ -140,7 +143,7 @@ class OwnHost:
         return peers
 
     def prepare(self) -> None:
-        """Does what is due before the event loop waits."""
+        """Does the work that is due before the event loop waits."""
         while self._unstarted and time.monotonic() >= self._next_start:
             self._start_next(self._unstarted.pop(0))
         self._pipes.balance()
@@ -182,7 +185,7 @@ class OwnHost:
             self.director.ended(number, 0, stopped=True)
 
     def close(self) -> None:
-        """Stops what the peers have left behind. REQUIRES: they have ended."""
+        """Stops the processes that the peers have left behind. REQUIRES: they have ended."""
         left = self._guard.left_behind()
         if left:
             names = "; ".join(f"pid {pid} ({command[:100]})" for pid, command in left.items())
@@ -210,6 +213,12 @@ class OwnHost:
 
     def finished(self, peer: str) -> None:
         self._control.announce_finished(peer)
+
+    def warn(self, signum: int) -> None:
+        name, number = signal.Signals(signum).name, len(self._children.running)
+        self._output.say(f"{name}: handed to {plural(number, 'peer')}", always=True)
+        for entry in self._children.running:
+            entry.signal(signum)
 
     def stop_all(self, first: int, code: int) -> None:
         if self._shutdown is None:
@@ -250,6 +259,8 @@ class OwnHost:
         for entry in self._children.running:
             self._stopped.add(entry.peer.rank)
             entry.signal(number)
+            if number == signal.SIGKILL and self._shutdown and not self._shutdown.hurried:
+                self._overdue.add(entry.peer.rank)
 
     def _kill(self, number: int) -> None:
         self._children.signal(number, signal.SIGKILL)

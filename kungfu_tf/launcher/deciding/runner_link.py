@@ -9,6 +9,7 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                    entered <number> <version>            a peer has gone over to a membership
                    propose <number> [<size>]             it asks for another number of peers
                    ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
+                   warned <signal> <times>               it has got a signal for all peers
                    end <signal> <code>                   all shall be stopped
   first -> other   alive                                 every second
                    start <number> <version>              start a newcomer
@@ -18,12 +19,13 @@ it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side'
                    proposed <number>                     the answer to the oldest question
                    refused <number> <text>
                    failed <peer> <text> | left <peer>    tell all: it has failed, or finished
+                   warn <signal>                         send it to all
                    end <signal> <code>                   stop all
                    over <code> <again> <failure>         nothing of the job lives; it is started
                                                          anew with so many peers, 0: it is not;
                                                          failure: because of one, 0 or 1
 
-Whatever else arrives costs its sender the connection.
+The sender of any other line loses its connection.
 """
 
 import dataclasses
@@ -45,9 +47,9 @@ class Link:
     """How the runners of a job reach each other.
 
     Attributes:
-        credentials: What they prove to each other.
-        port: Where that of the first host listens.
-        selector: Of this runner's event loop.
+        credentials: The credentials that they prove to each other.
+        port: The port on which the runner of the first host listens.
+        selector: The selector of this runner's event loop.
     """
 
     credentials: Credentials

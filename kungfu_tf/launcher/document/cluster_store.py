@@ -1,8 +1,8 @@
-"""The cluster document: who runs a job and who works in it, as KungFu writes it, and its version.
+"""The cluster document: the runners and the workers of a job, in KungFu's form, and its version.
 
     {"version": 3, "runners": ["10.0.0.1:9999"], "workers": ["10.0.0.1:10000", "10.0.0.1:10001"]}
 
-In a file if one is named, which is replaced as a whole: a server that starts again goes on with it.
+A named file keeps it, and is replaced as a whole: a server that starts again continues with it.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ def parse(content: Any) -> Document:
     """Reads what a client sent or a file has.
 
     Raises:
-        ValueError: What is wrong with it.
+        ValueError: With the fault of the document.
     """
     if not isinstance(content, dict):
         raise ValueError('a document is an object: {"runners": [...], "workers": [...]}')
@@ -75,10 +75,10 @@ class ClusterStore:
     """The newest document. Each change makes its version one higher.
 
     Args:
-        file: Where it is kept; None: in memory only.
+        file: The file that keeps it; None: memory only.
 
     Raises:
-        ValueError: What the file has is no document.
+        ValueError: If the file holds no document.
         OSError: It cannot be read.
     """
 
@@ -93,7 +93,7 @@ class ClusterStore:
             self.document = parse(content) if content.get("workers") else None
 
     def put(self, wanted: Document) -> Document:
-        """Replaces the document; what is the same already stays, with its version.
+        """Replaces the document. An equal document changes nothing, and its version stays.
 
         Raises:
             Conflict: The document is not the one that is to be replaced.
@@ -108,7 +108,7 @@ class ClusterStore:
         return self._set(wanted.runners, wanted.workers, self.version + 1)
 
     def reset(self, wanted: Document) -> Document:
-        """Makes a document, whatever there is. Its version is higher than any before."""
+        """Replaces any document by a new one. Its version is higher than any before."""
         version = max(self.version + 1, wanted.version or 0)
         return self._set(wanted.runners, wanted.workers, version)
 
@@ -122,7 +122,7 @@ class ClusterStore:
         return document
 
     def _change(self, document: Document | None, version: int) -> None:
-        """Nobody hears of what cannot be kept: it would be gone after a restart."""
+        """A document that cannot be stored is not announced: a restart would lose it."""
         if self._file is not None:
             none = {"version": version, "runners": [], "workers": []}
             content = none if document is None else document.to_json()

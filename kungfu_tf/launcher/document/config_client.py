@@ -69,7 +69,7 @@ class Client:
         return _checked(self._call("GET", "/get" + wait, None, timeout))
 
     def put(self, route: str, document: Any) -> Any:
-        """Returns what the server says.
+        """Returns the server's answer.
 
         Raises:
             Problem: It refuses, or there is no answer.
@@ -97,7 +97,7 @@ class Client:
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
-            raise Problem(f"answers with what is not JSON: {body[:80]!r}") from None
+            raise Problem(f"answers with something that is not JSON: {body[:80]!r}") from None
 
 
 def _why(error: urllib.error.HTTPError) -> Problem:
@@ -116,7 +116,7 @@ def _checked(content: Any) -> tuple[list[str], list[str], int]:
         version = content.get("version", 0)
         if isinstance(runners, list) and isinstance(workers, list) and type(version) is int:
             return runners, workers, version
-    raise Problem(f"answers with what is not a document: {json.dumps(content)[:80]}")
+    raise Problem(f"answers with something that is not a document: {json.dumps(content)[:80]}")
 
 
 def _say(**value: Any) -> None:
@@ -124,7 +124,7 @@ def _say(**value: Any) -> None:
 
 
 class Follower:
-    """What two threads do: one waits for changes, one obeys the runner.
+    """The work of two threads: one waits for changes, one obeys the runner.
 
     Args:
         client: Of the server.
@@ -137,7 +137,7 @@ class Follower:
         # Held from before a document of the runner's is sent until its version is known.
         self._writing = threading.Lock()
         self._own: int | None = None
-        # What the runner has said, and the server may not know yet.
+        # The runner's document, which the server may not know yet.
         self._members: dict[str, Any] | None = None
 
     def watch(self) -> None:
@@ -175,7 +175,7 @@ class Follower:
                 time.sleep(AGAIN)  # a server that answers at once, whatever it is asked
 
     def obey(self, command: dict[str, Any]) -> None:
-        """Does what the runner wants."""
+        """Carries out the runner's requests."""
         if "ask" in command:
             try:
                 _, workers, version = self._client.get()

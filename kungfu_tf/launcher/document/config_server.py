@@ -28,9 +28,9 @@ class ConfigServer:
     """A store over HTTP. Used by the event loop's thread only.
 
     Args:
-        store: What it serves.
+        store: The document that it serves.
         listener: Listens already, and is closed with this.
-        token: What each request must bring.
+        token: The token that each request must carry.
         stop: Called for /stop; returns why not, or None.
     """
 

@@ -45,7 +45,7 @@ class Source:
         self._store = store
 
     def ask(self, answer: Answer) -> None:
-        """Takes over what the server says now; `answer` is told why not, or None."""
+        """Asks the server at once; `answer` gets the reason for a refusal, or None."""
         answer("there is no config server: kungfu-run -config-server names one")
 
     def tell(self, members: Sequence[str]) -> None:
@@ -55,7 +55,7 @@ class Source:
             self._store.put(Document(document.runners, tuple(members), document.version))
 
     def advance(self) -> None:
-        """Does what is due by the clock. To be called now and then."""
+        """Does the work that is due. To be called now and then."""
 
     def close(self) -> None:
         """Ends it."""
@@ -241,7 +241,7 @@ def choose(
     follow: Follow,
     say: Callable[[str], None],
 ) -> Source:
-    """What a job's flags ask for.
+    """The source that a job's flags ask for.
 
     Raises:
         LaunchError: There is no token that can be used, or the port cannot be had.

@@ -23,9 +23,9 @@ def wait(
     """Returns the workers that the document has.
 
     Args:
-        options: What the command line says, with a config server.
+        options: The options of the command line, which name a config server.
         token: Of that.
-        signals: What ends the waiting.
+        signals: The events that end the wait.
         say: A line for the user.
 
     Raises:

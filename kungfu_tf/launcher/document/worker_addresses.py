@@ -1,4 +1,4 @@
-"""What the workers of a cluster document mean to a job: addresses that it knows, or wishes."""
+"""The workers of a cluster document, as a job sees them: known addresses, or wishes."""
 
 import collections
 import ipaddress
@@ -23,10 +23,12 @@ def is_anywhere(worker: str) -> bool:
 
 
 def adopted(workers: Sequence[str], members: Sequence[tuple[str, IPAddress]]) -> list[str]:
-    """What a job finds when it starts, where nobody could know the addresses of its peers.
+    """Puts the job's peers among the workers of a document that it finds at its start.
+
+    The author of the document could not know the addresses of the peers.
 
     Args:
-        workers: Of the document.
+        workers: The workers of the document.
         members: The job's peers and their hosts.
 
     Returns:

@@ -1,7 +1,7 @@
 """The command line, read by the table of flags.
 
 Flags are KungFu's: one dash or two, `-flag value` or `-flag=value`. They end at the first word that
-is not a flag, or at `--`: what follows is the program, and flags after it are the program's.
+is not a flag, or at `--`. The program follows; flags after it are the program's.
 """
 
 import dataclasses
@@ -11,17 +11,23 @@ from typing import Any
 
 from kungfu_tf.launcher.options.flags import FLAGS, USAGE, Flag
 from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.launcher.options.no_program import lacks_program
 
 _BY_NAME = {flag.name: flag for flag in FLAGS}
+_MEANING_NP = ("n", "c", "num-proc", "num_proc", "nproc", "nproc-per-node", "nproc_per_node")
 
 
 class HelpRequested(Exception):
     """`-h`, `-help` or `--help` was given."""
 
 
+class VersionRequested(Exception):
+    """`-V` or `--version` was given."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line says; None where it says nothing."""
+    """The options of the command line; None: not given."""
 
     command: tuple[str, ...]
     np: int | None = None
@@ -52,6 +58,7 @@ class Options:
     auto_recover: float | None = None
     restarts: int = 10
     user: str | None = None
+    forwarded: tuple[str, ...] = ()
     resize: int | None = None
     job: str | None = None
 
@@ -65,8 +72,9 @@ def parse(arguments: Sequence[str]) -> Options:
     """Reads a command line without the launcher's own name.
 
     Raises:
-        LaunchError: what is wrong, with which flag or word.
+        LaunchError: With the fault, and the flag or word that has it.
         HelpRequested: help was asked for.
+        VersionRequested: the version was asked for.
     """
     values: dict[str, Any] = {}
     position = 0
@@ -92,15 +100,17 @@ def parse(arguments: Sequence[str]) -> Options:
             parsed = flag.parse(value)
         except ValueError as error:
             raise LaunchError(f"-{flag.name}: '{value}' {error}") from None
-        values[flag.field] = parsed
+        values[flag.field] = (*values.get(flag.field, ()), *parsed) if flag.adds else parsed
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 
 def _find(name: str, word: str) -> Flag:
     if name in ("h", "help"):
         raise HelpRequested
+    if name in ("V", "version"):
+        raise VersionRequested
     if name not in _BY_NAME:
-        near = difflib.get_close_matches(name, _BY_NAME, n=1)
+        near = ["np"] if name in _MEANING_NP else difflib.get_close_matches(name, _BY_NAME, n=1)
         hint = f"; did you mean -{near[0]}?" if near else ""
         raise LaunchError(f"there is no flag '{word}'{hint} (kungfu-run --help lists them)")
     return _BY_NAME[name]
@@ -113,10 +123,16 @@ def _check(options: Options) -> Options:
         return options
     if not options.command:
         raise LaunchError(f"no program to run\n{USAGE}\nkungfu-run --help explains the flags")
+    if lacks_program(options.command):
+        command = " ".join(options.command)
+        raise LaunchError(
+            f"'{command}' has no program to run: it would read one from its standard input, and"
+            f" peers have none. Name it: {options.command[0]} train.py"
+        )
     given = {"-H": options.hosts, "-hostfile": options.hostfile, "-P": options.peers}
     clash = [name for name, value in given.items() if value is not None]
     if len(clash) > 1:
-        raise LaunchError(f"{' and '.join(clash)} exclude each other: each says who takes part")
+        raise LaunchError(f"{' and '.join(clash)} exclude each other: each names the peers")
     servers = {
         "-config-server": options.config_server,
         "-builtin-config-port": options.builtin_config_port,

@@ -1,4 +1,4 @@
-"""The kinds of values that flags have: each function reads one; a ValueError says what is wrong."""
+"""The kinds of values that flags have. Each function reads one; a ValueError names the fault."""
 
 import re
 import urllib.parse
@@ -63,6 +63,13 @@ def duration(value: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != value:
         raise ValueError("is not a duration like 90, 1.5s, 500ms or 1h30m")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def variables(value: str) -> tuple[str, ...]:
+    names = tuple(value.split(","))
+    if wrong := [name for name in names if not (name.isidentifier() and name.isascii())]:
+        raise ValueError(f"names '{wrong[0]}', which is no variable")
+    return names
 
 
 def switch(value: str) -> bool:

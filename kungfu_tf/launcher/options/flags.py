@@ -31,8 +31,9 @@ class Flag:
         name: Without dashes.
         field: Of `Options`.
         argument: How the help names its value; empty: a switch that needs none.
-        parse: Makes a value of the text; a ValueError says what is wrong with it.
-        help: What it does.
+        parse: Makes a value of the text; a ValueError names the fault.
+        help: The meaning of the flag.
+        adds: Given again, it adds to the values of before.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Flag:
     argument: str
     parse: Callable[[str], Any]
     help: str
+    adds: bool = False
 
 
 FLAGS = (
@@ -212,7 +214,7 @@ FLAGS = (
         "insecure",
         "",
         flag_values.switch,
-        "several hosts without a secret: whoever reaches a port can change the training",
+        "several hosts without a secret: any process that reaches a port can change the training",
     ),
     Flag(
         "compat",
@@ -242,7 +244,16 @@ FLAGS = (
         "user",
         "NAME",
         flag_values.text,
-        "of kungfu-rrun and kungfu-distribute: who logs in on the hosts; here without effect",
+        "of kungfu-rrun and kungfu-distribute: the user of the hosts; without effect here",
+    ),
+    Flag(
+        "x",
+        "forwarded",
+        "NAME,...",
+        flag_values.variables,
+        "of kungfu-rrun and kungfu-distribute: variables of here that the hosts get, too;"
+        " kungfu-rrun forwards KUNGFU_* by itself; here without effect",
+        adds=True,
     ),
 )
 
@@ -257,7 +268,8 @@ be started for another reason.
 
 Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
 being stopped: told of a failure, SIGTERM, SIGKILL. KUNGFU_BIND_TO=none lets peers run on all cores
-of a host, not on their part of them. Peers have no standard input.
+of a host, not on their part of them. Peers have no standard input. SIGUSR1, SIGUSR2 and SIGQUIT are
+handed to all peers.
 
   kungfu-run -np 4 python train.py
   kungfu-run -np 4 -H 10.0.0.1:2,10.0.0.2:2 -nic eth0 python train.py
@@ -267,11 +279,12 @@ of a host, not on their part of them. Peers have no standard input.
 
 
 def help_text() -> str:
-    """What `--help` prints."""
+    """The text that `--help` prints."""
     lines = [USAGE, "", "Starts the peers of this host and watches them until they end.", ""]
     for flag in FLAGS:
         lines.append(f"  -{flag.name} {flag.argument}".rstrip())
         lines += textwrap.wrap(flag.help, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    lines += ["  -V, --version", "        print the version"]
     lines += ["", *textwrap.wrap(_strategies(), 96, break_on_hyphens=False), ""]
     return "\n".join([*lines, _EPILOG])
 

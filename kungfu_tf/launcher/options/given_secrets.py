@@ -1,6 +1,6 @@
 """The secrets that a user gives: each in a variable, or in a file that another variable names.
 
-A command reads them once, when it begins: a pipe has what it has no second time.
+A command reads them once, when it begins: a pipe cannot be read twice.
 """
 
 import dataclasses
@@ -15,19 +15,19 @@ from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import plural
 
 SHORTEST, LONGEST = 16, 4096
-DEADLINE = 10.0  # seconds in which somebody must write to a pipe
+DEADLINE = 10.0  # seconds within which a writer must open a pipe
 
 _LONGEST_IN_BYTES = 4 * (LONGEST + 1)
 
 _HOW_TO_MAKE_A_TOKEN = """\
-the config server needs a token that all who ask it know. Make one and name it, there and here:
+the config server needs a token that all its clients know. Make one and name it, there and here:
   (umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > ~/.kungfu-config-token)
   export KUNGFU_CONFIG_TOKEN_FILE=~/.kungfu-config-token"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Secret:
-    """One of them, and what is dubious about it."""
+    """A secret, and a warning about it."""
 
     text: str = dataclasses.field(repr=False)
     doubt: str | None = None
@@ -51,12 +51,12 @@ def read(environ: Mapping[str, str]) -> Given:
 
 
 def secret(environ: Mapping[str, str]) -> Secret | None:
-    """What the peers of a job prove to each other. Raises as `read`."""
+    """The secret that the peers of a job prove to each other. Raises as `read`."""
     return _read(environ, "KUNGFU_SECRET")
 
 
 def config_token(environ: Mapping[str, str]) -> Secret | None:
-    """What a config server is asked with. Raises as `read`."""
+    """The token for requests to a config server. Raises as `read`."""
     return _read(environ, config.CONFIG_TOKEN.name)
 
 
@@ -110,7 +110,7 @@ def _first_line(path: str) -> tuple[bytes, int]:
         text = b""
         while b"\n" not in text and len(text) <= _LONGEST_IN_BYTES:
             if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-                raise TimeoutError(f"nobody has written a line to it within {DEADLINE:g} s")
+                raise TimeoutError(f"no line was written to it within {DEADLINE:g} s")
             more = file.read(_LONGEST_IN_BYTES)
             if more == b"":
                 break

@@ -4,8 +4,8 @@
 class LaunchError(Exception):
     """The job cannot be started as it was asked for; the message says why and what to do.
 
-    `exit_code` is what `kungfu-run` ends with: 2 for a wrong command line, a wrong host or a wrong
-    setting; 126 and 127, as shells have it, for a program that cannot be run or found.
+    `exit_code` is the exit code of `kungfu-run`: 2 for a wrong command line, host or setting. As in
+    shells it is 126 for a program that cannot be run, and 127 for one that is not found.
     """
 
     def __init__(self, message: str, *, exit_code: int = 2) -> None:

@@ -1,1 +1,1 @@
-"""What the peers print, and what is said of their end."""
+"""The output of the peers, and messages about their end."""

@@ -1,9 +1,9 @@
-"""What the peers print, line by line, on the terminal and in files."""
+"""The output of the peers, line by line, on the terminal and in files."""
 
 import collections
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kungfu_tf.launcher.options.launch_error import LaunchError
@@ -71,6 +71,7 @@ class Output:
 
     Args:
         prefixes: rank → what its lines begin with.
+        known_by: rank → how those of its lines begin that need no prefix; not given: all need one.
         quiet: the peers' lines are not printed; files get them nevertheless.
         logfile: also gets every line.
         logdir: gets a file for each rank and stream, with its bytes as they came.
@@ -81,12 +82,14 @@ class Output:
         self,
         prefixes: dict[int, str],
         *,
+        known_by: Mapping[int, str] | None = None,
         quiet: bool = False,
         logfile: str | None = None,
         logdir: str | None = None,
         descriptors: tuple[int, int] = (1, 2),
     ) -> None:
         self._quiet = quiet
+        self._known_by = known_by or {}
         self._screens = _screens(*descriptors)
         self._log = None if logfile is None else Screen(_log_sink(Path(logfile)))
         self._folder = None if logdir is None else Path(logdir)
@@ -114,7 +117,7 @@ class Output:
         self.sinks += raw.values()
 
     def sinks_of(self, rank: int, stream: str) -> list[Sink]:
-        """Where that goes which a peer writes there."""
+        """Returns the sinks that get a stream of a peer."""
         logs = [] if self._log is None else [self._log.sink]
         raw = [self._raw[rank, stream]] if (rank, stream) in self._raw else []
         return [self._screens[stream].sink, *logs, *raw]
@@ -145,7 +148,7 @@ class Output:
     def finish(self, over: Callable[[], bool] = lambda: False) -> None:
         """Writes all that is left, as slowly as the readers take it.
 
-        What they have not taken when `over`, which is asked every now and then, is dropped.
+        Output that they have not taken when `over` returns True is dropped.
         """
         for screen in self._screens.values():
             screen.finish()
@@ -155,7 +158,8 @@ class Output:
             sink.drop()
 
     def _write(self, rank: int, stream: str, piece: Piece) -> None:
-        prefix = self._prefixes[rank]
+        known = self._known_by.get(rank)
+        prefix = "" if known and piece.text.startswith(known) else self._prefixes[rank]
         if piece.final:
             self._last[rank].append(_ESCAPE.sub("", piece.text)[:_LAST_LINE_LENGTH])
             if self._log is not None:

@@ -16,7 +16,7 @@ class Piece(NamedTuple):
 
 
 class LineAssembler:
-    """Cuts one stream into pieces. What is longer than LONGEST is cut there, so memory is bounded.
+    """Cuts one stream into pieces. A line longer than LONGEST is cut, so memory is bounded.
 
     A carriage return followed by more text makes what went before an update. Backspaces, which old
     progress bars write in front of it, are dropped; bytes that are not UTF-8 become U+FFFD.
@@ -45,7 +45,7 @@ class LineAssembler:
 
     @property
     def pending(self) -> str:
-        """What there is of the next line."""
+        """Returns the incomplete last line."""
         return _piece(self._pending.rstrip(b"\r"), final=False).text
 
     def finish(self) -> list[Piece]:

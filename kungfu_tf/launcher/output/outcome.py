@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kungfu_tf.launcher.channels.control import EARLIER, Contact
 from kungfu_tf.launcher.processes.peer_process import PeerProcess
 
-_ONE_TURN = 1.0  # seconds: what the runner sees in one turn of its loop has no order
+_ONE_TURN = 1.0  # seconds: events of one turn of the runner's loop have no order
 _CLOSED_ON_PURPOSE = 10.0  # seconds from the end of a connection to that of the process
 
 
@@ -16,7 +16,8 @@ class Outcome:
 
     `gone`: when it was last known to live, by its control connection or its process, whichever
     went first. `stopped`: it ended after the launcher had asked it to. `given_up`: the launcher
-    killed it, since it gave no sign of life. `leaving`: it had been told that the others go on
+    killed it, since it gave no sign of life. `overdue`: the launcher killed it, since it had not
+    ended within KUNGFU_GRACE. `leaving`: it had been told that the others go on
     without it. `reports`: errors that it saw before its end; `earlier`: others, after which it
     lived on.
     """
@@ -29,6 +30,7 @@ class Outcome:
     gone: float
     stopped: bool
     given_up: bool
+    overdue: bool
     leaving: bool
     reports: Sequence[str]
     earlier: Sequence[str]
@@ -45,9 +47,10 @@ def outcome_of(
     *,
     stopped: bool,
     given_up: bool,
+    overdue: bool,
     last_lines: Sequence[str],
 ) -> Outcome:
-    """Puts together what is known of a process that has ended; the rest as in Outcome."""
+    """Describes a process that has ended; the arguments are those of Outcome."""
     assert entry.code is not None and entry.ended is not None
     earlier = [r.text for r in contact.reports if entry.ended - r.at > EARLIER]
     return Outcome(
@@ -59,6 +62,7 @@ def outcome_of(
         gone=_gone(entry.ended, contact.lost),
         stopped=stopped,
         given_up=given_up,
+        overdue=overdue,
         leaving=contact.leaving,
         reports=[report.text for report in contact.reports[len(earlier) :]],
         earlier=earlier,
@@ -76,8 +80,8 @@ def first_failure(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The peer that the others' failures follow from.
 
     Not always the one whose process ended first: a peer that was told of an error may end before
-    the one that had it. A peer that reported a failed operation was waiting for another one. Among
-    the rest it is the one whose control connection closed first.
+    the one that had it. A peer that reported a failed operation was waiting for another one.
+    Otherwise it is the peer whose control connection closed first.
     """
     failures = [outcome for outcome in outcomes if outcome.failed]
     if not failures:
@@ -92,9 +96,9 @@ def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
 def may_be_missed(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
     """The peers that have finished, and whose end the first failure may follow from.
 
-    A peer that reported a failed operation was waiting for another one. If all that failed have
-    reported one, they may have waited for a peer that had no more to do, or that called
-    os._exit(0) in the middle. A peer that was leaving long before is none of these.
+    A peer that reported a failed operation was waiting for another one. If all failed peers have
+    reported an error, they may have waited for a peer that had finished, or had called os._exit(0).
+    A peer that was leaving long before is none of these.
     """
     if first is None or not first.reports:
         return []

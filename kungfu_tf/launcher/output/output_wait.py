@@ -1,11 +1,11 @@
-"""How long the launcher waits for what it cannot hurry, such as the readers of its output."""
+"""The time for which the launcher waits for the readers of its output."""
 
 import math
 import signal
 import time
 from collections.abc import Callable
 
-from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
+from kungfu_tf.launcher.channels.signals import ENDING, WARNING, SignalPipe
 
 TIMED_OUT = 124
 
@@ -19,7 +19,8 @@ class OutputWait:
         time_limit: when, on the monotonic clock, the job must be over.
         grace: seconds that the readers have then.
         say: tells the user.
-        lost: what is dropped when they are over.
+        lost: The thing that is dropped when they are over, for messages.
+        warn: takes a signal that ends nothing.
     """
 
     def __init__(
@@ -31,7 +32,8 @@ class OutputWait:
         time_limit: float,
         grace: float,
         say: Callable[[str], None],
-        lost: str = "what is not read",
+        lost: str = "output that is not read",
+        warn: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self.code = code
         self._signals = signals
@@ -39,6 +41,7 @@ class OutputWait:
         self._grace = grace
         self._say = say
         self._lost = lost
+        self._warn = warn
         self._deadline = time.monotonic() + grace if ending else math.inf
 
     @property
@@ -53,15 +56,18 @@ class OutputWait:
         return None if due == math.inf else max(0.0, due - time.monotonic())
 
     def over(self) -> bool:
-        """Whether what the readers have not taken is to be dropped now."""
+        """Whether the output that the readers have not taken must be dropped now."""
         for number in self._signals.take():
             if number in ENDING:
-                self._end(signal.Signals(number).name, 128 + number)
+                self.end(signal.Signals(number).name, 128 + number)
+            elif number in WARNING:
+                self._warn(number)
         if self._deadline == math.inf and time.monotonic() >= self._time_limit:
-            self._end("-timeout", TIMED_OUT)
+            self.end("-timeout", TIMED_OUT)
         return time.monotonic() >= self._deadline
 
-    def _end(self, why: str, code: int) -> None:
+    def end(self, why: str, code: int) -> None:
+        """Asks for the end, or, again, does not wait any more."""
         if self._deadline < math.inf:  # once more: at once
             self._deadline = 0.0
             return

@@ -1,4 +1,4 @@
-"""Between the peers' pipes and the output: reads what comes, as fast as the output takes it."""
+"""Reads the pipes of the peers, as fast as the output takes the lines."""
 
 import selectors
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Pipes:
             self._read_or_wait(pipe)
 
     def drain(self) -> None:
-        """Reads what is there, and ends every stream."""
+        """Reads the rest, and ends every stream."""
         for pipe in list(self._open):
             while pipe in self._open:
                 if not self._read(pipe):

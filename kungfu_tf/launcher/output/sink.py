@@ -1,4 +1,4 @@
-"""Where output goes: a descriptor that is written without ever blocking the event loop."""
+"""A descriptor for output, which is written without ever blocking the event loop."""
 
 import os
 import select
@@ -51,7 +51,7 @@ class Sink:
         self._queue.clear()
 
     def pump(self, timeout: float = 0.0) -> None:
-        """Writes what the descriptor takes; waits for it up to `timeout` seconds, once."""
+        """Writes as much as the descriptor takes; waits for it up to `timeout` seconds, once."""
         while self._queue and self._poll.poll(int(timeout * 1000)):
             timeout = 0.0
             end = min(len(self._queue), self._chunk)

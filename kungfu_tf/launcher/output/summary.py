@@ -1,4 +1,4 @@
-"""What is said at the end of a job in which a peer failed, or which took too long."""
+"""The report at the end of a job in which a peer failed, or which took too long."""
 
 import signal
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from kungfu_tf.launcher.processes import peer_process
 
 
 def describe(outcomes: Sequence[Outcome]) -> str:
-    """The summary: the first failure, its last lines, then how the others ended, what they saw.
+    """The summary: the first failure, its last lines, then the ends of the others and their errors.
 
     Before it, the peers that may have been waited for.
     """
@@ -34,6 +34,12 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def killed_late(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each peer that was killed because it had not ended in time."""
+    late = [outcome for outcome in outcomes if outcome.overdue]
+    return [_other(outcome) for outcome in late if outcome.code == -signal.SIGKILL]
+
+
 def saw(outcome: Outcome) -> list[str]:
     """A line for each error that a peer has reported."""
     earlier = [f"  reported long before: {report}" for report in outcome.earlier]
@@ -49,13 +55,15 @@ def _cause(outcome: Outcome) -> str:
     how = peer_process.describe(outcome.code)
     if outcome.code != -signal.SIGKILL:
         return how
+    if outcome.overdue:
+        return f"{how}: it had not ended within KUNGFU_GRACE"
     if outcome.given_up:
         return f"{how} (by kungfu-run: it gave no sign of life)"
     return f"{how} (by the kernel if memory ran out: see dmesg)"
 
 
 def _other(outcome: Outcome) -> str:
-    how = peer_process.describe(outcome.code)
+    how = _cause(outcome) if outcome.overdue else peer_process.describe(outcome.code)
     if outcome.stopped and outcome.code != 0:
         how = f"stopped ({how})"
     return f"{_peer(outcome)}: {how}"

@@ -1,4 +1,4 @@
-"""What a job ends with: its exit code, and the reason for it."""
+"""The verdict on a job: its exit code, and the reason for it."""
 
 import signal
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from kungfu_tf.launcher.processes import peer_process
 
 
 class Verdict(NamedTuple):
-    """`reason`: what is said; None: nothing, as all of this host's peers finished."""
+    """`reason`: a message; None: all peers of this host have finished."""
 
     code: int
     reason: str | None
@@ -21,7 +21,7 @@ def conclude(outcomes: Sequence[Outcome], *, forced: int | None, others: int) ->
     """
     Args:
         outcomes: Of this host's peers.
-        forced: The exit code of what has ended the job from outside: a signal or the timeout.
+        forced: The exit code if a signal or the timeout has ended the job.
         others: The exit code that the other hosts ask for; 0: none.
     """
     first = first_failure(outcomes)
@@ -30,7 +30,8 @@ def conclude(outcomes: Sequence[Outcome], *, forced: int | None, others: int) ->
         reason = summary.describe(outcomes)
     elif forced is not None:
         name = signal.Signals(forced - 128).name
-        reason = f"stopped by {name}; no peer failed"
+        lines = [f"stopped by {name}; no peer failed", *summary.killed_late(outcomes)]
+        reason = "\n".join(lines)
     if forced is not None:
         return Verdict(forced, reason)
     if first is not None:

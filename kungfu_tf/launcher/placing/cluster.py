@@ -1,4 +1,4 @@
-"""Who takes part: the peers of a job in rank order, and which of them this host starts."""
+"""The peers of a job in rank order, and which of them this host starts."""
 
 import collections
 import dataclasses
@@ -57,11 +57,11 @@ class Cluster:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the host whose runner decides for all."""
+        """Whether the runner of this host decides for all hosts."""
         return self.here == self.hosts[0].address
 
     def prefix(self, peer: Peer) -> str:
-        """What each line of a peer begins with."""
+        """The text before each line of a peer."""
         return f"[{peer.address}:{peer.rank}] " if self.several_hosts else f"[{peer.rank}] "
 
     @property
@@ -76,7 +76,7 @@ class Cluster:
 
     @property
     def description(self) -> str:
-        """What is the same on every host of this job."""
+        """Describes the job in a text that is the same on every host."""
         hosts = ",".join(f"{host.address}={host.slots}" for host in self.hosts)
         return f"{self.peer_list} {hosts}"
 
@@ -100,9 +100,9 @@ def plan(options: Options, workers: Sequence[str] | None = None) -> Cluster:
     """Works out the cluster that a command line asks for, and reserves this host's ports.
 
     Args:
-        options: What the command line says.
-        workers: The peers to begin with, as a document has them, if it says; of these the first
-            ones, or more on hosts that have room, where -np is another number.
+        options: The options of the command line.
+        workers: The peers of a document, if there is one. If -np is another number: the first ones
+            of these, or more on hosts with room.
 
     Raises:
         LaunchError: slots, hosts or ports do not suffice or do not fit.

@@ -1,8 +1,8 @@
 """The peers of a host share its cores: each computes on its own, with as many threads.
 
 Left alone, every peer would start as many threads as the host has cores, and they would take turns.
-And a thread that waits may be put where another peer computes: both wait for the end of that turn,
-and so do all peers in step, though a core is free.
+The system may also put a waiting thread on the core of another peer. Both then wait for that turn
+to end, and so do all peers in step, though a core is free.
 """
 
 import os
@@ -21,7 +21,7 @@ BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 class Cores(NamedTuple):
-    """What the launcher may use, and so its peers.
+    """The cores that the launcher may use, and so its peers.
 
     Attributes:
         ids: On which they may run; neighbours share most.
@@ -33,7 +33,7 @@ class Cores(NamedTuple):
 
 
 def cores() -> Cores:
-    """Of this process, with what it may use of them."""
+    """The cores of this machine, as far as this process may use them."""
     ids = sorted(os.sched_getaffinity(0), key=_place)
     return Cores(ids, min(len(ids), quota.cores() or len(ids)))
 
@@ -51,7 +51,7 @@ class Binding(NamedTuple):
 
     Attributes:
         cores: By local rank; empty: peers run where there is room.
-        why_not: Of that, for the user.
+        why_not: The reason if there are none, for the user.
     """
 
     cores: Sequence[frozenset[int]]
@@ -61,11 +61,11 @@ class Binding(NamedTuple):
 def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -> Binding:
     """Cores for each of `peers`, where there are enough and it is wanted.
 
-    What is left over all may use.
+    All peers may use the remaining ones.
 
     Args:
         peers: How many there are on this host.
-        environ: What the user has set.
+        environ: The user's environment.
         may_change: There may be more or fewer later.
     """
     available = cores()
@@ -100,7 +100,7 @@ def _why_unbound(peers: int, environ: Mapping[str, str], available: Cores, may_c
 
 
 def describe(variables: Mapping[str, str], binding: Binding) -> str:
-    """What is done, for the user."""
+    """A message about the shares, for the user."""
     number = cores().number
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
     told = [f"each gets {listed}, unless you set these variables"] if variables else []
@@ -112,7 +112,7 @@ def describe(variables: Mapping[str, str], binding: Binding) -> str:
 
 
 def _threads(share: int) -> dict[str, int]:
-    """Of a peer that has `share` cores."""
+    """The threads of a peer that has `share` cores."""
     # One that waits, as for a file, must not hold up all others.
     return {**dict.fromkeys(_COMPUTING, share), _SCHEDULING: max(2, share)}
 

@@ -33,7 +33,7 @@ def place(peers: Sequence[Peer], gpus: Sequence[str]) -> Placement:
 
 
 def visible_gpus(environ: Mapping[str, str], *, dev: Path = Path("/dev")) -> list[str]:
-    """The GPUs that the launcher was given: those of CUDA_VISIBLE_DEVICES, else the machine's.
+    """The GPUs for the job: the ones in CUDA_VISIBLE_DEVICES, else all of the machine.
 
     As in CUDA, a list ends at its first -1, and one that is empty gives none.
     """

@@ -19,7 +19,7 @@ _ITEM = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A machine of the job: where its peers listen, how many it takes, what ssh calls it."""
+    """A machine of the job: the address of its peers, its slots, and its name for ssh."""
 
     address: IPAddress
     slots: int
@@ -79,7 +79,7 @@ def parse_places(text: str, source: str = "-P") -> list[Place]:
 
     Args:
         text: The list.
-        source: What errors say it comes from.
+        source: The origin of the text, for errors.
 
     Raises:
         LaunchError: which item is wrong, and why.

@@ -1,8 +1,8 @@
 """Ports for the peers of this host, reserved against other launchers and checked against the rest.
 
-A peer binds its port itself, a while after the launcher has chosen it. Until the launcher ends it
-holds, for each port, an abstract Unix socket of a fixed name: other launchers of the same network
-namespace see it and choose another port; the kernel removes it with the launcher.
+A peer binds its port itself, a while after the launcher has chosen it. For each port the launcher
+holds an abstract Unix socket of a fixed name until it ends. Other launchers of the same network
+namespace see it and choose another port. The kernel removes it with the launcher.
 """
 
 import errno
@@ -92,7 +92,7 @@ def _why_not_free(address: IPAddress, port: int) -> str | None:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((str(address), port))
-            # Under SO_REUSEADDR only listening tells whether somebody else does.
+            # Under SO_REUSEADDR only listening tells whether another process listens.
             probe.listen(1)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -14,13 +14,13 @@ def cores(
 
     Args:
         own: Says in which cgroups this process is.
-        mounted: Where these are.
+        mounted: The folder of the cgroups.
     """
     return min(_quotas(own, mounted), default=None)
 
 
 def _quotas(own: Path, mounted: Path) -> Iterator[int]:
-    """Of the process' cgroups, and of those that these are within: the least counts."""
+    """The quota of the process: the least of its cgroups and of those around them."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -31,7 +31,7 @@ def _quotas(own: Path, mounted: Path) -> Iterator[int]:
             continue
         top = mounted / "cpu" if controllers else mounted
         cgroup = top / path.lstrip("/")
-        # A container may see its own alone, at the top, whatever path is told.
+        # A container may see only its own cgroup, at the top, whatever path the system tells.
         for within in (cgroup, *cgroup.parents):
             if (quota := _quota(within)) is not None:
                 yield quota
@@ -40,7 +40,7 @@ def _quotas(own: Path, mounted: Path) -> Iterator[int]:
 
 
 def _quota(cgroup: Path) -> int | None:
-    """Of one cgroup, where it has any: "max" and -1 are none."""
+    """The quota of one cgroup; "max" and -1 mean none."""
     for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
             quota, period = map(int, " ".join((cgroup / n).read_text() for n in names).split())

@@ -11,7 +11,7 @@ from kungfu_tf.launcher.processes.run_directory import RunDirectory
 class Guard:
     """A sweeper that lives until the launcher leaves this context, or is killed.
 
-    Leaving it ends what is left of the job and removes its directory.
+    Leaving it ends the remaining processes of the job and removes its directory.
     """
 
     def __init__(self, directory: RunDirectory) -> None:
@@ -35,11 +35,11 @@ class Guard:
             self._send(f"-{session}\n")
 
     def left_behind(self) -> dict[int, str]:
-        """What lives of the job: pid → command line."""
+        """The living processes of the job: pid → command line."""
         return sweeper.members(self._directory.runner, self._sessions)
 
     def restart(self, code: int) -> None:
-        """After somebody has killed the sweeper; `code` is what it ended with."""
+        """Starts the sweeper again, which was killed; `code` is its exit code."""
         self._process.returncode = code
         self._process.communicate()
         self._process = self._start()

@@ -17,12 +17,12 @@ from kungfu_tf.launcher.processes.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What all peers of this host have in common.
+    """The properties that all peers of this host have in common.
 
-    `config_token`: what the user has given to ask a config server with. `cores`: those that each
-    stays on, by local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`:
-    how often the job was started anew, `recoveries` of which after a failure; `progress`: how far
-    it was then; `began`: when it was first started.
+    `config_token`: the user's token for a config server. `cores`: those that each stays on, by
+    local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`: how often
+    the job was started anew, `recoveries` of them after a failure. `progress`: how far it was then.
+    `began`: the time of the first start.
     """
 
     cluster: Cluster

@@ -24,7 +24,7 @@ def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) 
     result = of_peer(peer, dataclasses.replace(job, placement=gpus), environ)
     newcomer = {
         "KUNGFU_PEERS": str(peer),
-        "KUNGFU_EPOCH": str(version),
+        "KUNGFU_MEMBERSHIP_VERSION": str(version),
         "KUNGFU_MEMBERSHIP": "joining",
     }
     return result | newcomer
@@ -33,8 +33,8 @@ def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) 
 def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The launcher's environment and what makes this process a peer.
 
-    Identity is always the launcher's. What only tunes is left as the user has set it; a flag that
-    he gave goes before his environment.
+    Identity is always the launcher's. Variables that only tune stay as the user has set them; a
+    flag goes before the environment.
     """
     options = job.options
     result = dict(environ)
@@ -43,7 +43,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result.update(
         KUNGFU_SELF=str(peer),
         KUNGFU_PEERS=job.cluster.peer_list,
-        KUNGFU_EPOCH="0",
+        KUNGFU_MEMBERSHIP_VERSION="0",
         KUNGFU_MEMBERSHIP="elastic" if options.watch else "static",
         KUNGFU_JOB_ID=job.credentials.job_id,
         KUNGFU_SECRET=job.credentials.secret,
@@ -71,7 +71,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def check(options: Options, environ: Mapping[str, str]) -> None:
-    """Reads what the user has set, which peers would do only when they have loaded their program.
+    """Checks the user's settings now: peers would check them only after loading their program.
 
     Raises:
         LaunchError: a variable of ours cannot be understood, or the core is missing.

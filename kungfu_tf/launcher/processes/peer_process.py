@@ -116,7 +116,7 @@ class PeerProcess:
                 os.killpg(self.pid, number)
 
     def record_end(self, wait_status: int, now: float) -> None:
-        """`wait_status`: what waitpid returned for this process."""
+        """`wait_status`: the status that waitpid returned for this process."""
         self.code = os.waitstatus_to_exitcode(wait_status)
         self.ended = now
         self._process.returncode = self.code  # subprocess must not wait for it again

@@ -61,7 +61,7 @@ class RunDirectory:
 
 
 def choose() -> RunDirectory:
-    """A name nobody can guess, in the temporary directory; /tmp if that one's path is too long."""
+    """A random name in the temporary directory, or in /tmp if that path is too long."""
     return at(os.path.join(folder(), _PREFIX + secrets.token_hex(8)))
 
 
@@ -70,8 +70,18 @@ def at(path: str) -> RunDirectory:
 
 
 def folder() -> str:
-    """Where they are."""
-    path = tempfile.gettempdir()
+    """The folder of the run directories.
+
+    Raises:
+        LaunchError: No temporary folder can be written.
+    """
+    try:
+        path = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise LaunchError(
+            "no temporary folder can be written, not $TMPDIR, /tmp, /var/tmp or the current one:"
+            " set TMPDIR to a folder that can"
+        ) from None
     longest = os.path.join(path, _PREFIX + secrets.token_hex(8))
     return path if len(os.fsencode(longest)) <= _LONGEST else "/tmp"
 

@@ -12,6 +12,9 @@ class Shutdown:
         first: the signal that is sent at once; None: the peers have a time of grace before SIGTERM.
         grace: seconds between two steps.
         send: sends a signal to every peer that runs.
+
+    Attributes:
+        hurried: whether SIGKILL came before its time.
     """
 
     def __init__(self, first: int | None, grace: float, send: Callable[[int], None]) -> None:
@@ -19,12 +22,13 @@ class Shutdown:
         self._send = send
         later = [number for number in (signal.SIGTERM, signal.SIGKILL) if number != first]
         self._steps: list[int | None] = [first, *later]
+        self.hurried = False
         self.due = time.monotonic()
         self.advance()
 
     @property
     def exhausted(self) -> bool:
-        """SIGKILL was sent, and its time of grace is over: the kernel cannot end what is left."""
+        """SIGKILL was sent, and its time is over: the kernel cannot end the remaining processes."""
         return not self._steps and time.monotonic() >= self.due
 
     def advance(self) -> None:
@@ -37,6 +41,7 @@ class Shutdown:
 
     def kill(self) -> None:
         """Goes to the last step at once."""
+        self.hurried = True
         self._steps = [signal.SIGKILL]
         self.due = time.monotonic()
         self.advance()

@@ -1,10 +1,10 @@
 """Ends every process of a job, also those that a shell left behind or that called setsid.
 
-Processes are found by KUNGFU_RUNNER in the environment they were started with, by the session that
-each peer is the leader of (a process may overwrite its environment, to set its title), and by
-descent from those. The launcher sweeps at the end of a job; for the case that it is killed itself,
-it starts this file as a program, in a session of its own, with a pipe as standard input: when the
-pipe ends the launcher has gone, and the sweeper does the same and removes the job's directory.
+Processes are found by KUNGFU_RUNNER in their first environment, by the session that each peer
+leads, and by descent. The session counts because a process may overwrite its environment to set its
+title. The launcher sweeps at the end of a job. It may be killed itself: so it starts this file as a
+program, in a session of its own, with a pipe as standard input. When the pipe ends the launcher has
+gone. Then the sweeper does the same, and removes the job's directory.
 
 On the pipe, a line `+123` adds session 123 to the job and `-123` takes it away again.
 
@@ -73,8 +73,8 @@ def sweep(
 def main(arguments: list[str]) -> int:
     """The program: waits for the launcher's end, then sweeps."""
     runner, directory = arguments
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
+    for ignored in ("INT", "TERM", "HUP", "USR1", "USR2", "QUIT"):
+        signal.signal(signal.Signals[f"SIG{ignored}"], signal.SIG_IGN)
     sessions: set[int] = set()
     for line in sys.stdin:
         session = int(line[1:])

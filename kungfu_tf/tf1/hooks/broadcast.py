@@ -21,10 +21,10 @@ class BroadcastGlobalVariablesHook(Hook):
     optimizer's included. After the first step, every `check_every` steps, and at the end they
     compare a digest of the trainable variables, which `SynchronousSGDOptimizer` keeps equal.
 
-    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds it by itself if its graph
-    exchanges gradients: give one to say how often is compared. And for Estimators (TF ≤ 2.15):
-    one that is given it evens the peers' data, and weighs their gradients by samples. In a process
-    that is alone it does nothing.
+    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds this hook itself if its graph
+    exchanges gradients. Give one to set how often weights are compared. And for Estimators (TF ≤
+    2.15): one that is given it evens the peers' data, and weighs their gradients by samples. In a
+    process that is alone it does nothing.
 
     Args:
         check_every: Steps (calls of `session.run` that train) between two comparisons; None: never
@@ -54,7 +54,7 @@ class BroadcastGlobalVariablesHook(Hook):
         self._check_every = check_every or 0
         self._check: GraphCheck | None = None
         self._steps = 0
-        self._epoch: int | None = None  # of the membership that made them
+        self._membership: int | None = None  # its version, when they were made
 
     def begin(self) -> None:
         """Adds to the graph, which is finished but for the hooks."""
@@ -75,8 +75,10 @@ class BroadcastGlobalVariablesHook(Hook):
         del run_values
         if not gates.is_step(run_context):
             return
-        if self._epoch != peer.epoch():  # those that have come compare with the others
-            self._epoch, self._steps = peer.epoch(), 0
+        if (
+            self._membership != peer.membership_version()
+        ):  # those that have come compare with the others
+            self._membership, self._steps = peer.membership_version(), 0
         self._steps += 1
         if self._check and (self._steps - 1) % self._check_every == 0:
             self._check(run_context.session, f"after step {self._steps}")

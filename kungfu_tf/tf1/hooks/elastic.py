@@ -21,28 +21,28 @@ class ElasticHook(Hook):
 
     For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15), in a job of
     `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
-    global variables from rank 0, the global step among them. Where each peer trains a model of its
-    own (`SynchronousAveragingOptimizer`), all go on from the average of those of before. Peers that
-    leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
-    Whatever anybody else asks for is followed as well: what was asked last counts.
+    global variables from rank 0, the global step among them. If each peer trains a model of its own
+    (`SynchronousAveragingOptimizer`), all continue from the average of the previous models. Peers
+    that leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
+    Other requests are followed as well: the last one counts.
 
     If rank 0 leaves, the next one saves a checkpoint at once, and writes on in its place. So give
-    all peers the same hooks, and the same `checkpoint_dir`, one that all reach: checkpoints that
-    lie there are taken for those of this training, of which the oldest are removed.
+    all peers the same hooks, and the same `checkpoint_dir`, which all can reach. Checkpoints there
+    are taken for those of this training, of which the oldest are removed.
 
-    Where peers do not meet in each step (`PairAveragingOptimizer`) each goes over between two of
-    its own, and waits there for the slowest one. All go on at rank 0's step, also one that was at
-    `max_step`, where it waits for the others. Nothing else may end the training of one peer.
+    If peers do not meet in each step (`PairAveragingOptimizer`) each changes over between two steps
+    of its own, and waits there for the slowest one. All go on at rank 0's step, also one that was
+    at `max_step`, where it waits for the others. Nothing else may end the training of one peer.
 
-    Otherwise it costs one small exchange in each step. The data are the program's affair: nobody
-    knows which samples a newcomer has read. Let each peer draw its own, without an end: shuffled by
-    `seed=kungfu_tf.uid()`, and repeated.
+    Otherwise it costs one small exchange in each step. The program itself handles the data: it is
+    unknown which samples a newcomer has read. Let each peer draw its own, without an end: shuffled
+    by `seed=kungfu_tf.uid()`, and repeated.
 
     In a job that does not change its size it only ends the training.
 
     Args:
         schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on, by the
-            global step. None: as many as others ask for.
+            global step. None: it asks for no number itself.
         max_step: The global step that the training ends after.
 
     Raises:
@@ -79,10 +79,10 @@ class ElasticHook(Hook):
             self._plan.begin()
         self._global_step = v1.train.get_or_create_global_step()
         self._means = assigned_means()
-        self._broadcast = broadcast.values_of_root(v1.global_variables(), root=0)
+        self._broadcast = broadcast.values_from_root(v1.global_variables(), root=0)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """A session that was restored goes on."""
+        """A session that was restored continues."""
         del coord
         self._step = int(session.run(self._global_step))
 

@@ -1,4 +1,4 @@
-"""What is measured while a session trains, for TensorBoard and Prometheus."""
+"""Measurements while a session trains, for TensorBoard and Prometheus."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ v1 = tf.compat.v1
 
 
 class MonitorHook(Hook):
-    """Shows what is measured while a session or an Estimator trains.
+    """Shows measurements while a session or an Estimator trains.
 
-    What `kungfu_tf.Monitor` measures of steps, `noise_scale` and `gradient_variance`, is written
-    after each step; what it measures of an interval, as `step_time` and `egress_rate`, every
-    `every_steps` steps. It says what there is, and under which names Prometheus gets it, from the
-    first step to the end of the session.
+    The values of steps that `kungfu_tf.Monitor` measures, `noise_scale` and `gradient_variance`,
+    are written after each step. Its values of an interval, such as `step_time` and `egress_rate`,
+    are written every `every_steps` steps. It describes the values, and their names for Prometheus,
+    from the first step to the end of the session.
 
     An optimizer's values cost reading a number after each step.
 
     Args:
         every_steps: How many steps an interval has.
         log_dir: As for `kungfu_tf.Monitor`, like the rest.
-        port: Where the first peer of this host answers Prometheus.
-        address: Where to listen.
-        token: What who asks must send.
+        port: The port at which the first peer of this host answers Prometheus.
+        address: The address to listen on.
+        token: The token that requests must carry.
         latencies: Whether the other peers are asked how long they take to answer.
 
     Raises:
@@ -70,7 +70,7 @@ class MonitorHook(Hook):
 
     @property
     def port(self) -> int | None:
-        """Where this peer answers Prometheus, from the first step to the end of the session."""
+        """The address for Prometheus, from the first step to the end of the session."""
         return self._monitor.port
 
     def begin(self) -> None:
@@ -101,7 +101,7 @@ class MonitorHook(Hook):
             self._monitor.end_interval()
 
     def close(self) -> None:
-        """Closes what it writes to."""
+        """Closes its outputs."""
         self._monitor.close()
 
     def _open(self, session: Any) -> None:

@@ -13,7 +13,7 @@ from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies
 from kungfu_tf.policy.training import Training
 from kungfu_tf.replicas import gates
-from kungfu_tf.replicas.broadcast import values_of_root
+from kungfu_tf.replicas.broadcast import values_from_root
 from kungfu_tf.upstream.hook import Hook
 from kungfu_tf.variables import GraphKeys
 
@@ -21,16 +21,16 @@ _TRAINED_STEPS = "trained_steps"  # a variable, so that checkpoints keep it
 
 
 class PolicyHook(Hook):
-    """Calls policies while a session trains, and does what they want.
+    """Calls policies while a session trains, and carries out their wishes.
 
     The program reads its batches as large as the variable of the batch size says, which it gets by
     `kungfu_tf.variables.get_or_create_batch_size` before it makes the hook. If policies shall
     change the learning rate, the optimizer must be made with the variable
     `kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)`. The hook counts in
     samples of all peers: an epoch begins and ends where their number says so, and training stops
-    after the last. A session that is restored from a checkpoint goes on in its epoch and at its
-    step. With an `ElasticHook`, newcomers go on where the others are: their policies are
-    called from the next step on.
+    after the last. A session that is restored from a checkpoint continues in its epoch and at its
+    step. With an `ElasticHook`, newcomers go on where the others are: their policies are called
+    from the next step on.
 
     Args:
         policies: As for `kungfu_tf.callbacks.PolicyCallback`.
@@ -41,8 +41,8 @@ class PolicyHook(Hook):
 
     Raises:
         TypeError: If a policy is none.
-        ValueError: If a number is not positive, or `on_error` something else; when the session is
-            created, and when others come, on every peer, if the policies are not of the same kinds
+        ValueError: If a number is not positive, or `on_error` something else. On every peer, when
+            the session is created and when others come, if the policies are not of the same kinds
             on all of them.
         FailedPreconditionError: When the session is created, if the job may change its size and the
             peers do not meet in each step, as those of `PairAveragingOptimizer`.
@@ -80,7 +80,7 @@ class PolicyHook(Hook):
         self._first = init_batch_size
         self._training: Any = None
         self._is_trained = False
-        self._peers: int | None = None  # the epoch of those that have trained
+        self._peers: int | None = None  # the version of the membership that has trained
 
     def begin(self) -> None:
         algorithms = trained_variables.algorithms_of(tf.compat.v1.get_default_graph())
@@ -94,12 +94,12 @@ class PolicyHook(Hook):
         self._training = _SessionTraining(self._first, self.follows)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """A session that was restored goes on in its epoch, and at its step."""
+        """A session that was restored continues in its epoch, and at its step."""
         del coord
         self._training.session = session
         if peer.joining():
             return
-        self._peers = peer.epoch()
+        self._peers = peer.membership_version()
         self._policies.check()
         self._look()
         self._call("before_train")
@@ -139,7 +139,7 @@ class PolicyHook(Hook):
 
     def _follow(self) -> None:
         """With others, newcomers learn how far the training is."""
-        before, self._peers = self._peers, peer.epoch()
+        before, self._peers = self._peers, peer.membership_version()
         if before == self._peers:
             return
         self._policies.check()
@@ -187,7 +187,7 @@ class _SessionTraining(Training):
         factor = batch_factor.factor.get()
         self._set_factor = variables.create_setter(factor)
         # Other hooks may have looked for variables before these were made.
-        self._share = values_of_root([*self._variables.values(), factor], root=0)
+        self._share = values_from_root([*self._variables.values(), factor], root=0)
 
     def be_as_root(self) -> None:
         """Gets what rank 0's session has, which may have been restored."""
@@ -195,13 +195,13 @@ class _SessionTraining(Training):
         self.know()
 
     def know(self) -> None:
-        """Reads what the session has."""
+        """Reads the session's variables."""
         self._values = self.session.run(self._variables)
         self.trained_samples = int(self._values[GraphKeys.TRAINED_SAMPLES])
         self.step = int(self._values[_TRAINED_STEPS])
 
     def tell(self) -> None:
-        """Writes down how far it has come, and reads what was measured."""
+        """Writes the progress, and reads the measurements."""
         self._set[GraphKeys.TRAINED_SAMPLES](self.trained_samples, session=self.session)
         self._set[_TRAINED_STEPS](self.step, session=self.session)
         self.know()
@@ -226,13 +226,13 @@ class _SessionTraining(Training):
         self._set[self._rate()](rate, session=self.session)
         self._values[self._rate()] = rate
 
-    def resize_cluster(self, size: int) -> None:
+    def resize(self, n: int) -> None:
         if not self._follows:
             raise errors.FailedPreconditionError(
                 "PolicyHook: a policy wants another number of peers, and this session does not "
                 "follow. Give it a kungfu_tf.hooks.ElasticHook, too"
             )
-        super().resize_cluster(size)
+        super().resize(n)
 
     def end(self) -> None:
         self.has_ended = True

@@ -37,10 +37,10 @@ class Stop:
 
 
 def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
-    """What runs on this peer: the program's, what writes only while it is rank 0; and ours.
+    """The hooks that run on this peer: ours and the program's, writers only on rank 0.
 
     Args:
-        hooks: What the program, or Estimator, gave.
+        hooks: The hooks of the program, or of Estimator.
         stop: Is told when the peers have agreed to stop.
     """
     ours = [hook for hook in hooks if isinstance(hook, Hook)]
@@ -121,9 +121,9 @@ class _First(tf.compat.v1.train.SessionRunHook):
 
 
 class _Last(tf.compat.v1.train.SessionRunHook):
-    """After the program's hooks: a step is done when those of all peers are.
+    """Runs after the program's hooks: a step is done when the hooks of all peers are.
 
-    Where the hooks of all peers are calm the gate is enough: there the others wait for one that
+    If no peer's hooks need an agreement the gate is enough: there the others wait for one that
     stops, until it closes the session.
     """
 
@@ -142,7 +142,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def meets_before(self, run_context: Any) -> bool:
         """Whether others take part than when the peers last agreed: all do so before this step."""
-        return self._peers != peer.epoch() and gates.trains(run_context)
+        return self._peers != peer.membership_version() and gates.trains(run_context)
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
@@ -167,22 +167,22 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def _agree(self) -> None:
         """Whether they meet after each step."""
-        self._peers = None if peer.joining() else peer.epoch()
+        self._peers = None if peer.joining() else peer.membership_version()
         reason = Reason.NONE if self._needs_none_here else Reason.STOP
         self._needs_no_agreement = ending_agreement.all_go_on(reason)
 
     def end(self, session: Any) -> None:
-        """What rank 0 writes at the end is there when others go on."""
+        """Rank 0's last files are there when the others continue."""
         del session
         if not peer.detached():
             ending_agreement.all_go_on(Reason.NONE)
 
 
 class _Nan(tf.compat.v1.train.SessionRunHook):
-    """A `NanTensorHook`, whose finding all peers learn.
+    """A `NanTensorHook` whose result all peers learn.
 
     Attributes:
-        reason: What it found in the last step.
+        reason: Its result in the last step.
     """
 
     def __init__(self, hook: Any) -> None:

@@ -1,27 +1,22 @@
 """The trained variables of a peer that has no checkpoint of its own.
 
 An Estimator evaluates and predicts from the checkpoint in its directory. On peers other than rank 0
-there is none, or one that something else has left: they keep in memory what they have trained.
+there is none, or a foreign one: they keep their trained variables in memory.
 """
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import context, peer
 
 v1 = tf.compat.v1
 
 _of_directory: dict[str, dict[str, Any]] = {}
-_restored: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
-    "restored", default=None
-)
 
 
 def is_trained(directory: str) -> bool:
@@ -30,28 +25,13 @@ def is_trained(directory: str) -> bool:
 
 
 def variables(directory: str) -> dict[str, Any] | None:
-    """By name; None on rank 0, whose checkpoint has them, and where nothing was trained."""
+    """Trained variables by name; None on rank 0, which saves them, and before any training."""
     return None if peer.is_root() else _of_directory.get(directory)
-
-
-@contextlib.contextmanager
-def restored(values: dict[str, Any] | None) -> Iterator[None]:
-    """Within it sessions start from these values."""
-    token = _restored.set(values)
-    try:
-        yield
-    finally:
-        _restored.reset(token)
-
-
-def is_restoring() -> bool:
-    """Whether sessions start from such values now."""
-    return _restored.get() is not None
 
 
 def restoring(hooks: list[Any]) -> list[Any]:
     """The hooks of a session that is to start now."""
-    values = _restored.get()
+    values = context.current().restored
     return hooks if values is None else [_Restore(values), *hooks]
 
 
@@ -59,7 +39,7 @@ class Keep(tf.compat.v1.train.SessionRunHook):
     """Keeps the variables of a session when it ends.
 
     Args:
-        directory: Where rank 0's checkpoints are.
+        directory: The folder of rank 0's checkpoints.
     """
 
     def __init__(self, directory: str) -> None:
@@ -73,7 +53,7 @@ class Keep(tf.compat.v1.train.SessionRunHook):
 
 
 class _Restore(tf.compat.v1.train.SessionRunHook):
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
     def after_create_session(self, session: Any, coord: Any) -> None:

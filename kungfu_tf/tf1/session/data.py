@@ -1,11 +1,11 @@
-"""What an Estimator trains on: as many batches on every peer, each counted by its samples."""
+"""An Estimator's data: as many batches on every peer, each counted by its samples."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
-from kungfu_tf.data.even import agree, counted, prolong
+from kungfu_tf.data.even import agree, prolong, with_counts
 
 
 def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
@@ -22,7 +22,7 @@ def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
         plan = agree(dataset, cardinality=cardinality, name="session/data")
     if plan.is_even:
         return dataset, False
-    return counted(prolong(dataset, plan)), True
+    return with_counts(prolong(dataset, plan)), True
 
 
 def _cardinality(dataset: tf.data.Dataset) -> int:

@@ -1,8 +1,8 @@
 """How a step, and with it the session, ends on all peers at once.
 
-Who cannot go on interrupts the epoch: what other peers wait for without it fails, the gate of the
-step that it does not take among it, so that step changes nothing anywhere; what it has taken part
-in is completed. Then all are in a new epoch, and in step.
+A peer that cannot continue interrupts the epoch. Operations that others wait for without it fail,
+also the gate of the next step: so that step changes nothing on any peer. Operations that it has
+begun are completed. Then all are in a new epoch, and in step.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def end(session: Any, reason: Reason) -> str:
     their step interrupted.
 
     Args:
-        session: What the step belongs to.
-        reason: That of this peer.
+        session: The session of the step.
+        reason: The reason of this peer.
 
     Returns:
         Which peers stop, and why.
@@ -45,14 +45,14 @@ def end(session: Any, reason: Reason) -> str:
 
 
 def error_of_all(session: Any, error: Any) -> Any:
-    """What all peers learn of a step that has failed on this one.
+    """Tells all peers of a step that has failed on this one.
 
     Args:
-        session: What the step belongs to.
-        error: Of TensorFlow.
+        session: The session of the step.
+        error: An error of TensorFlow.
 
     Returns:
-        What to raise: an OutOfRangeError where the data of some peer have ended.
+        The error to raise: an OutOfRangeError if the data of some peer have ended.
     """
     why = ending_agreement.cause(error) if _is_of_peers(error) else error
     if isinstance(why, tf.errors.OutOfRangeError):
@@ -73,5 +73,5 @@ def tell(session: Any, error: BaseException) -> None:
 
 
 def _is_of_peers(error: Any) -> bool:
-    """Whether it is that of a collective."""
+    """Whether the error is from a collective."""
     return error.op is not None and error.op.type.startswith("Kungfu")

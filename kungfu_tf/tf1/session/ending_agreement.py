@@ -1,7 +1,7 @@
-"""How the peers of a training session agree, step by step, to go on.
+"""The agreement of a training session's peers, after each step, to continue.
 
 While the hooks of a peer are at work (rank 0 writes a checkpoint, or evaluates) the others wait for
-it here. However long that takes nobody's patience ends: a thread says for the peer that it is busy.
+it here. That may take any time: a thread tells the others that the peer is busy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PULSE = 2.0  # seconds
 
 
 class Reason(enum.IntEnum):
-    """Why a peer does not go on."""
+    """Why a peer does not continue."""
 
     NONE = 0
     END_OF_DATA = 1
@@ -44,7 +44,7 @@ _GO, _STOP, _BUSY = range(3)
 
 
 class Work:
-    """What the hooks of this peer do between two agreements."""
+    """The work of this peer's hooks between two agreements."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,14 +95,14 @@ def reasons(mine: Reason) -> list[Reason]:
 def from_root(values: Iterable[int]) -> list[int]:
     """Rank 0's integers, on every peer."""
     with eager.eager_mode():
-        sent = ops.broadcast(np.array(list(values), np.int64), name="session/of_root")
+        sent = ops.broadcast(np.array(list(values), np.int64), name="session/from_root")
     return [int(value) for value in sent.numpy()]
 
 
 def cause(error: Any) -> Any:
     """Why a collective has failed, of which it is only known that some peer gave it up.
 
-    That peer's own step has failed, so it will interrupt the epoch: this one waits for that.
+    The other peer's own step has failed, so it will interrupt the epoch: this one waits for that.
     """
     if not isinstance(error, tf.errors.CancelledError):
         return error
@@ -115,7 +115,7 @@ def cause(error: Any) -> Any:
 
 
 def explained(all_reasons: list[Reason]) -> str:
-    """Who stops, and why: "rank 1 (127.0.0.1:10001) has no more data"."""
+    """The peers that stop, and why: "rank 1 (127.0.0.1:10001) has no more data"."""
     shown = []
     for reason, because in _BECAUSE.items():
         ranks = [rank for rank, other in enumerate(all_reasons) if other == reason]

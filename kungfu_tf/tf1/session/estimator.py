@@ -1,9 +1,8 @@
-"""What Estimator does instead, once it is patched (`patches.py`)."""
+"""The functions that replace Estimator's, once it is patched (`patches.py`)."""
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import dataclasses
 import inspect
 import sys
@@ -12,8 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.context import private_work
+from kungfu_tf import context, ops, peer
 from kungfu_tf.replicas import gates, sample_weights
 from kungfu_tf.tf1.session import checkpoint, ending_agreement, results, sharing
 from kungfu_tf.tf1.session.arranging import watch_instead
@@ -34,13 +32,9 @@ class _Training:
 
 _TRAIN = "train"  # tf.estimator.ModeKeys.TRAIN
 
-_training: contextvars.ContextVar[_Training | None] = contextvars.ContextVar(
-    "training", default=None
-)
-
 
 def first_step(original: Callable[..., Any], directory: Any) -> int:
-    """Where training begins, which may be at its end: what rank 0's checkpoint says.
+    """The step at which training begins, perhaps its last: the one of rank 0's checkpoint.
 
     The hooks are looked for in the frame of `train` itself. A function in its place would be too
     late where the first hook is made in the arguments of the call.
@@ -62,7 +56,7 @@ def train(
     if not peer.is_root():  # from a file that rank 0 may have alone
         estimator._warm_start_settings = None
     try:
-        with _within(_Training()):
+        with context.within(estimator_run=_Training()):
             return original(estimator, input_fn, hooks, listeners)
     finally:
         estimator._warm_start_settings = warm_start
@@ -70,7 +64,7 @@ def train(
 
 def make_input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
     """Features, labels and hooks."""
-    training = _training.get()
+    training = _current_training()
     if training is None or mode != _TRAIN:
         return original(estimator, input_fn, mode)
     data = estimator._call_input_fn(input_fn, mode)
@@ -89,7 +83,7 @@ def call_model(
     original: Callable[..., Any], estimator: Any, features: Any, labels: Any, mode: str, config: Any
 ) -> Any:
     """Gradients, and the loss that is reported, are means over the samples of all peers."""
-    training = _training.get()
+    training = _current_training()
     if training is None or training.samples is None or mode != _TRAIN:
         spec = original(estimator, features, labels, mode, config)
         if training is None and mode == _TRAIN and not sharing.is_private():
@@ -133,18 +127,18 @@ def predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: 
 
 @contextlib.contextmanager
 def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[None]:
-    """Within it this peer works with what was trained."""
+    """Within it this peer works with the trained variables."""
     call = inspect.signature(original).bind(estimator, *args, **kwargs)
     values = checkpoint.variables(estimator.model_dir)
     if values is not None and call.arguments.get("checkpoint_path") is not None:
         values = {}
-    with private_work.private(), checkpoint.restored(values), _within(None):
+    with context.within(is_private=True, restored=values, estimator_run=None):
         yield
 
 
 def privately(original: Callable[..., Any], *args: Any) -> None:
     """In a graph of its own, which may have the operation that trains."""
-    with private_work.private():
+    with context.within(is_private=True):
         original(*args)
 
 
@@ -152,13 +146,13 @@ def export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: A
     """Rank 0 alone; the others get None."""
     if checkpoint.variables(estimator.model_dir) is not None:
         return None
-    with private_work.private():
+    with context.within(is_private=True):
         return original(estimator, *args, **kwargs)
 
 
 def write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """The event files of an evaluation."""
-    if not checkpoint.is_restoring():
+    if context.current().restored is None:
         original(*args, **kwargs)
 
 
@@ -173,17 +167,13 @@ def variable_value(original: Callable[..., Any], estimator: Any, name: str) -> A
 
 
 def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
-    """What rank 0's last evaluation has found, on all peers."""
+    """The results of rank 0's last evaluation, on all peers."""
     metrics, exports = original(executor)
     if not sharing.is_private() and checkpoint.is_trained(executor.estimator.model_dir):
-        metrics = results.of_root(metrics)
+        metrics = results.from_root(metrics)
     return metrics, exports
 
 
-@contextlib.contextmanager
-def _within(training: _Training | None) -> Iterator[None]:
-    token = _training.set(training)
-    try:
-        yield
-    finally:
-        _training.reset(token)
+def _current_training() -> _Training | None:
+    training: _Training | None = context.current().estimator_run
+    return training

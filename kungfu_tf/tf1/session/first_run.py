@@ -17,13 +17,13 @@ def make_equal(session: Any, fetches: Any) -> None:
 
     Args:
         session: A session whose graph has gates.
-        fetches: What it is about to run.
+        fetches: The fetches of the run.
     """
     graph = session.graph
     if hasattr(session, "_kungfu_equal") or not gates.gates_reached(graph, fetches):
         return
     if not broadcast.is_in(graph):
         with graph.as_default(), extended(graph):
-            operation = broadcast.values_of_root(tf.compat.v1.global_variables(), root=0)
+            operation = broadcast.values_from_root(tf.compat.v1.global_variables(), root=0)
         session.run(operation)
     session._kungfu_equal = True

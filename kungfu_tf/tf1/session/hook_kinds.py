@@ -15,8 +15,8 @@ _WRITERS = (
     v1.train.StepCounterHook,
     v1.train.SummarySaverHook,
 )
-# What these do needs no agreement in each step. (If of several StopAtSteps one is the first, those
-# that go on learn it before their next step.)
+# The work of these needs no agreement in each step. (If one of several StopAtSteps stops first,
+# peers that continue learn it before their next step.)
 _NEED_NO_AGREEMENT = (
     *_WRITERS,
     v1.train.FeedFnHook,
@@ -27,7 +27,7 @@ _NEED_NO_AGREEMENT = (
 
 
 def writes(hook: Any) -> bool:
-    """Whether it writes, or prints, what one peer may for all."""
+    """Whether it writes or prints something that one peer may do for all."""
     return isinstance(hook, _WRITERS) or is_evaluator(hook)
 
 
@@ -42,7 +42,7 @@ def is_evaluator(hook: Any) -> bool:
 
 
 def stops_by_files(hook: Any) -> bool:
-    """Whether it ends the training by what is in the files of evaluations."""
+    """Whether it ends the training because of files of evaluations."""
     return _is_estimators(hook, "_StopOnPredicateHook")
 
 
@@ -52,6 +52,6 @@ def needs_no_agreement(hook: Any) -> bool:
 
 
 def _is_estimators(hook: Any, name: str) -> bool:
-    """Whether its class is this one of tensorflow_estimator, which may not be there."""
+    """Whether its class is this one of tensorflow_estimator, which may be missing."""
     kind = type(hook)
     return kind.__name__ == name and kind.__module__.startswith("tensorflow_estimator.")

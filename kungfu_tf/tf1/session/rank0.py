@@ -14,14 +14,14 @@ v1 = tf.compat.v1
 
 
 class RunsOnRank0(tf.compat.v1.train.SessionRunHook):
-    """Has a hook run from when on this peer is rank 0.
+    """Runs a hook once this peer is rank 0.
 
-    One that becomes it while it trains goes on with the files of the one that has left: for the
-    hook the session begins there, so that a saver saves at once.
+    A peer that becomes rank 0 while it trains continues with the files of the one that has left.
+    For the hook the session begins there, so that a saver saves at once.
 
     Args:
         hook: Of TensorFlow or of Estimator.
-        meanwhile: What runs until then.
+        meanwhile: A hook that runs until then.
 
     Attributes:
         hook: The same.
@@ -70,12 +70,12 @@ class RunsOnRank0(tf.compat.v1.train.SessionRunHook):
 
 
 def _is_followed_up(hook: Any) -> bool:
-    """Whether what it does at the end the next rank 0 does when it begins, in the same folder."""
+    """Whether the next rank 0 repeats its last work at the beginning, in the same folder."""
     return hook_kinds.is_saver(hook) or hook_kinds.is_evaluator(hook)
 
 
 def _others_go_on() -> bool:
-    """Whether this peer has left others, of whom one goes on in its place."""
+    """Whether this peer has left others, of which one continues in its place."""
     return peer.detached() and not config.RELOADS.get()
 
 

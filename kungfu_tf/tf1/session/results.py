@@ -1,4 +1,4 @@
-"""What an evaluation has found, told to all peers."""
+"""The results of an evaluation, told to all peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kungfu_tf import ops, peer
 from kungfu_tf.tf1.session import ending_agreement
 
 
-def of_root(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+def from_root(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
     """Rank 0's metrics, numbers or arrays of them, on every peer. All must call it."""
     mine, is_root = b"", peer.rank() == 0  # a newcomer is alone with its own
     if is_root and metrics is not None:

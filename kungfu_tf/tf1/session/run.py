@@ -1,4 +1,4 @@
-"""What TensorFlow's sessions do instead, once they are patched (`patches.py`)."""
+"""The functions that replace those of TensorFlow's sessions, once patched (`patches.py`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import monitored_session as monitored
 
-from kungfu_tf import errors, peer
-from kungfu_tf.context import private_work
+from kungfu_tf import context, errors, peer
 from kungfu_tf.replicas import gates
 from kungfu_tf.tf1.session import checkpoint, ending, ending_agreement, first_run, sharing
 from kungfu_tf.tf1.session.arranging import Stop, arranged
@@ -49,7 +48,7 @@ def create(
     for hook in ours:
         hook.follows = follows
     if not sharing.is_shared(tf.compat.v1.get_default_graph(), hooks):
-        if private_work.is_private():
+        if context.current().is_private:
             hooks = checkpoint.restoring([hook for hook in hooks if not isinstance(hook, Hook)])
         original(session, session_creator, hooks, should_recover, **kwargs)
         return

@@ -17,19 +17,19 @@ v1 = tf.compat.v1
 
 
 def can_average() -> bool:
-    """Whether the models of the graph that is being finished differ, and their peers meet."""
+    """Whether the models of the current graph differ, and their peers meet."""
     graph = v1.get_default_graph()
     is_met = all(algorithm.is_synchronous for algorithm in trained_variables.algorithms_of(graph))
     return is_met and bool(gates.gates_of(graph) and trained_variables.differing_of(graph))
 
 
 class SaveAverage(tf.compat.v1.train.SessionRunHook):
-    """Has rank 0's savers save while all peers have the average; then each goes on from its own.
+    """Lets rank 0's savers save while all peers have the average; then each continues from its own.
 
     When that is, rank 0's clock may say: so after each step it tells the others.
 
     Args:
-        savers: `OfRank0`s around `CheckpointSaverHook`s, which it calls in their place.
+        savers: `RunsOnRank0`s around `CheckpointSaverHook`s, which it calls in their place.
     """
 
     def __init__(self, savers: Sequence[RunsOnRank0]) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu_tf import peer
-from kungfu_tf.context import private_work
+from kungfu_tf import context, peer
 from kungfu_tf.replicas import gates
 from kungfu_tf.upstream.hook import Hook
 
 
 def is_private() -> bool:
-    """Whether this peer is on its own."""
-    return peer.is_single_process() or private_work.is_private()
+    """Whether this peer trains without others."""
+    return peer.is_single_process() or context.current().is_private
 
 
 def is_shared(graph: Any, hooks: list[Any]) -> bool:

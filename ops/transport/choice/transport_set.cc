@@ -19,7 +19,7 @@ MeetingPlace PlaceOf(const std::string& choice, const std::string& socket_dir) {
   return socket_dir.empty() ? MeetingPlace::kAutoTcp : MeetingPlace::kAutoShm;
 }
 
-// Where peers of our host are that look for us at another place, as far as we know it.
+// The known places of peers of our host that look for us at another place.
 AddressFamilies Elsewhere(MeetingPlace place, const std::string& socket_dir) {
   AddressFamilies families;
   const auto add = [&](std::unique_ptr<AddressFamily> family) {

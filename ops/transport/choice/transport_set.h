@@ -18,13 +18,13 @@
 
 namespace kungfu {
 
-// Owns the transports of a peer. Event loop only, but for Make. Destroying it closes it, and calls nobody.
+// Owns the transports of a peer. Event loop only, but for Make. Destroying it closes it, and makes no calls.
 class TransportSet {
  public:
   // `choice` is one of the above. `socket_dir`: the private directory of this host's Unix sockets, over which peers
-  // that share memory meet, too; if it is empty there are none, and "auto" takes TCP to everybody. Peers of a host
-  // that were told to meet at different places (meeting_place.h) hear of it when one of them tries to reach the other,
-  // where it can know the other one's place: TCP, or the same directory. `credentials.place` is set here.
+  // that share memory meet, too. If it is empty there are no such sockets, and "auto" takes TCP to all peers. Peers of
+  // a host that were told to meet at different places (meeting_place.h) hear of it when one of them tries to reach the
+  // other, where it can know the other one's place: TCP, or the same directory. `credentials.place` is set here.
   static StatusOr<std::unique_ptr<TransportSet>> Make(EventLoop* loop, Credentials credentials,
                                                       const std::string& choice, const std::string& socket_dir);
 

@@ -123,7 +123,7 @@ Status RingReader::Read(FrameParser* frames, bool* drained) {
 }
 
 StatusOr<size_t> RingReader::ReadHeader(FrameParser* frames, size_t available) {
-  // Where the other side cannot change it any more.
+  // A copy that the other side cannot change any more.
   char header[kHeaderSize + kMaxNameSize];
   for (const size_t enough : {kShortHeader, sizeof(header)}) {
     const size_t size = std::min(enough, available);

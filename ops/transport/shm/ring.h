@@ -5,13 +5,12 @@
 //
 // `written` and `read` count bytes since the beginning; byte n of the stream lies at data[n % capacity]. So payloads
 // begin at a line, and can be read where they lie. Each side keeps its own count, believes the other's only if it is
-// possible, and copies a header before it looks at it: what the other process scribbles into the ring can garble what
-// it sends, and nothing else.
+// possible, and copies a header before it looks at it. So a faulty process can garble only the data that it sends.
 //
-// Who finds nothing to do says so in `reader_sleeps` or `writer_sleeps`, looks again, and sleeps. Who changes a count
-// and then finds the other one asleep calls it: one side's order is write, look; the other's is say, look; so one of
-// them sees the other. A writer may put the call of its last bytes off for a moment, and who looks again meanwhile of
-// its own accord is not called at all.
+// A side without work says so in `reader_sleeps` or `writer_sleeps`, looks again, and sleeps. A side that changes a
+// count and then finds the other asleep wakes it. One side's order is write, look; the other's is say, look: so one of
+// them sees the other. A writer may delay the wake-up for its last bytes for a moment; a reader that looks again
+// meanwhile needs none.
 
 #pragma once
 
@@ -37,7 +36,7 @@ struct RingControl {
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
-// Where a ring lies; all zeros make an empty one.
+// The memory of a ring; all zeros make an empty one.
 struct RingPlace {
   static size_t SizeOf(size_t capacity) { return sizeof(RingControl) + capacity; }
   RingPlace(char* at, size_t capacity)
@@ -48,8 +47,8 @@ struct RingPlace {
   size_t capacity;
 };
 
-// Wakes the process at the other end of a socket, unless that is closed. It is no futex: who sleeps waits for other
-// connections and for timers, too.
+// Wakes the process at the other end of a socket, unless that is closed. It is no futex: a sleeping thread waits for
+// other connections and for timers, too.
 class Bell {
  public:
   explicit Bell(const UniqueFd* socket) : socket_(socket) {}
@@ -59,8 +58,8 @@ class Bell {
   const UniqueFd* const socket_;
 };
 
-// Says in a word of the ring whether somebody sleeps, and writes it only when that changes: the line is the other
-// side's as long as it looks there.
+// Says in a word of the ring whether this side sleeps. It is written only when that changes, because the cache line
+// belongs to the other side while that looks there.
 class RingSleeper {
  public:
   void Sleep(std::atomic<uint32_t>* word) {
@@ -83,7 +82,7 @@ class RingWriter : public FrameOutput {
   // Takes whole lines only. An error: the other side has broken the ring.
   StatusOr<size_t> Write(const iovec* pieces, int count) override;
 
-  // Whether it is worth writing: there is not just a little room. Also if the ring is broken.
+  // Whether there is enough room for a write to pay. Also if the ring is broken.
   bool IsReady() const;
   // The other side rings when it is ready. Returns false if it is already.
   bool Sleep();
@@ -96,8 +95,8 @@ class RingWriter : public FrameOutput {
  private:
   friend class RingReader;
 
-  // What has gone out is told to the other side in portions, so that it can begin. The last one may be longer: to wake
-  // somebody a second time for a short rest would cost more than to let him wait for it.
+  // The other side learns of written bytes in portions, so that it can begin. The last one may be longer: a second
+  // wake-up for a short rest would cost more than to wait for it.
   static constexpr size_t kPortion = 64 << 10;
   static size_t WorthOf(size_t capacity) { return capacity / 4; }
 
@@ -122,7 +121,7 @@ class RingReader {
  public:
   RingReader(const RingPlace& ring, Bell* bell) : ring_(ring), bell_(bell) {}
 
-  // Hands what has come to `frames`, always the same one, kBudget bytes at most. `*drained`: there is no more. An
+  // Hands arrived bytes to `frames`, always the same one, kBudget bytes at most. `*drained`: there is no more. An
   // error: the other side has broken the ring or the protocol.
   Status Read(FrameParser* frames, bool* drained);
 
@@ -137,9 +136,9 @@ class RingReader {
  private:
   // So that one connection does not keep the loop from the others.
   static constexpr size_t kBudget = 1 << 20;
-  // The room of what was read is given back in portions. What is kept back of it nobody waits for.
+  // The room of bytes that were read is given back in portions. No writer waits for the part that is kept back.
   size_t portion() const { return ring_.capacity / 8; }
-  // Of a header and its name, so much is looked at first: it is enough for short names.
+  // So many bytes of a header and its name are looked at first: enough for short names.
   static constexpr size_t kShortHeader = 2 * kLine;
 
   StatusOr<size_t> Available();

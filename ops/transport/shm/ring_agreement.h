@@ -19,7 +19,7 @@
 
 namespace kungfu {
 
-// Event loop only. Destroying it closes the socket and calls nobody.
+// Event loop only. Destroying it closes the socket and makes no calls.
 class RingAgreement : public PipeAgreement, private FdHandler {
  public:
   // Asked when there is no shared memory, because of `why`: whether the socket will do, which is called "unix" then.

@@ -11,8 +11,7 @@
 namespace kungfu {
 namespace {
 
-// Small enough to stay in a core's cache while data run through, large enough that neither side has to wait for the
-// other at every turn.
+// Small enough to stay in a core's cache, and large enough that neither side waits for the other at every turn.
 constexpr size_t kForward = 512 << 10;
 constexpr size_t kBackward = 64 << 10;
 
@@ -52,7 +51,7 @@ Status RingPipe::WriteOnLoop(FrameWriter* frames) {
   return OkStatus();
 }
 
-// What was written before the socket was closed is there when it is seen to be closed.
+// Bytes that were written before the socket was closed are there when the end is seen.
 Status RingPipe::ReadOnLoop(FrameParser* frames, bool* ended) {
   KF_DCHECK(loop_->InLoop());
   const bool last = ended_;

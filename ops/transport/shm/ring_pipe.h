@@ -1,5 +1,5 @@
-// A pipe of two rings, one for each direction. Beside them stays the Unix socket over which the two processes have met:
-// a byte on it wakes the other one, and its end is the end of the other process.
+// A pipe of two rings, one for each direction. The Unix socket over which the two processes have met stays open beside
+// them. A byte on it wakes the other process, and its end is the end of that process.
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace kungfu {
 
 class RingPipe : public FramePipe, private FdHandler, private Pollable {
  public:
-  // Of the segment that two processes share. Who has opened the connection sends the data of collectives over it; what
-  // comes back are small frames.
+  // Of the segment that two processes share. The peer that has opened the connection sends the data of collectives over
+  // it; small frames come back.
   static size_t SegmentSize();
 
   // `opened_here`: this process has opened the connection, the other one has accepted it.
@@ -41,7 +41,7 @@ class RingPipe : public FramePipe, private FdHandler, private Pollable {
   void WakeOnLoop() override;
   void Call();
 
-  // How long somebody who sleeps is left a chance to wake by itself: a fraction of what it costs to wake it.
+  // The time in which a sleeping side may wake by itself: a fraction of the cost of waking it.
   static constexpr Seconds kPatience{5e-6};
 
   EventLoop* const loop_;
@@ -51,7 +51,7 @@ class RingPipe : public FramePipe, private FdHandler, private Pollable {
   RingWriter writer_;
   RingReader reader_;
   PipeListener* listener_ = nullptr;
-  bool reads_ = false, writes_ = false;  // what the listener waits for
+  bool reads_ = false, writes_ = false;  // the event that the listener waits for
   bool ended_ = false;                   // the other process has closed the socket
   std::optional<Deadline> call_at_;      // the other process, unless it wakes
 };

@@ -15,7 +15,7 @@
 namespace kungfu {
 namespace {
 
-// What else can be sealed (huge pages) can be lacking when it is touched.
+// Other memory that can be sealed (huge pages) may be missing when it is touched.
 bool IsOrdinaryMemory(int fd) {
   struct statfs info;
   return fstatfs(fd, &info) == 0 && info.f_type == TMPFS_MAGIC;

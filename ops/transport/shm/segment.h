@@ -1,5 +1,5 @@
-// Memory that two processes share: a memfd, which has no name in any file system, so that nothing is left of it when
-// both have let go of it, however they ended. The other process gets its descriptor over a Unix socket.
+// Memory that two processes share: a memfd, which has no name in any file system. It vanishes when both have closed it
+// or ended, in whatever way. The other process gets its descriptor over a Unix socket.
 
 #pragma once
 
@@ -15,7 +15,8 @@ class Segment {
   // `size` bytes of zeros, and in `*fd` what the other process needs. They are there from the beginning: touching them
   // cannot fail later.
   static StatusOr<Segment> Create(size_t size, UniqueFd* fd);
-  // What another process has created. An error if it is anything but `size` bytes of memory that cannot shrink.
+  // Opens the segment that another process has created. An error if it is anything but `size` bytes of memory that
+  // cannot shrink.
   static StatusOr<Segment> Map(const UniqueFd& fd, size_t size);
 
   Segment() = default;

@@ -12,9 +12,9 @@
 
 namespace kungfu {
 
-// The peer with port p listens on `<directory>/p.shm`, where `directory` is as for UnixFamily. With a peer with whom no
-// memory can be shared the frames go over the socket, which is said once; if `required`, it is an error. `elsewhere`:
-// as of StreamTransport.
+// The peer with port p listens on `<directory>/p.shm`, where `directory` is as for UnixFamily. If no memory can be
+// shared with a peer, frames go over the socket, with one warning; if `required`, that is an error. `elsewhere`: as of
+// StreamTransport.
 std::unique_ptr<Transport> MakeShmTransport(EventLoop* loop, const std::string& directory, AddressFamilies elsewhere,
                                             const Credentials& credentials, bool required);
 

@@ -1,10 +1,9 @@
-// Listens, and lets in who passes the handshake.
+// Listens, and lets in peers that pass the handshake.
 //
-// Nothing that connects can hold up anybody else: each newcomer plays its handshake on its own, within 5 s, and at most
-// kMaxPending of them at a time. One more costs the oldest one its place, those that have said nothing of worth first.
-// Turning the newcomer away instead would let 64 idle connections keep everybody out for 5 s, again and again; like
-// this, an attacker has to open 64 connections within the round trip that an honest handshake takes, and who loses its
-// place to a burst of honest ones tries again.
+// A newcomer cannot hold up others: each plays its handshake on its own, within 5 s, and at most kMaxPending of them at
+// a time. One more costs the oldest one its place, those that have said nothing of worth first. Otherwise 64 idle
+// connections could keep all newcomers out for 5 s, again and again. With this rule an attacker must open 64
+// connections within the round trip of an honest handshake. A peer that loses its place to honest ones tries again.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What differs between the kinds of stream sockets: where a peer is found, and which options its sockets have.
+// The differences between kinds of stream sockets: the address of a peer, and the options of its sockets.
 
 #pragma once
 
@@ -22,8 +22,8 @@ class AddressFamily {
   virtual const char* name() const = 0;
   // Listens where the others look for `self`. Errors name the address, and the remedy.
   virtual StatusOr<UniqueFd> Listen(const PeerId& self) = 0;
-  // Removes what Listen has left outside of its socket. The socket is closed after that: as long as it listens, nobody
-  // else takes its place.
+  // Removes what Listen has left outside of its socket. The socket is closed after that: as long as it listens, no
+  // other process takes its place.
   virtual void StopListening() = 0;
   // Sets the options of a connection that was accepted.
   virtual void Prepare(int fd) = 0;

@@ -13,7 +13,7 @@
 
 namespace kungfu {
 
-// Event loop only. Destroying it gives up and calls nobody.
+// Event loop only. Destroying it gives up and makes no calls.
 class Connector {
  public:
   // Called once, from the loop, never inside the constructor; may destroy this object. An error is kDeadlineExceeded

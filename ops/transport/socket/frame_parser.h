@@ -1,5 +1,5 @@
-// Turns the bytes of one connection into frames, and brings every payload to its sink. Where the bytes come from, and
-// where they lie, is the business of who calls it.
+// Turns the bytes of one connection into frames, and brings every payload to its sink. The caller decides where the
+// bytes come from and where they lie.
 
 #pragma once
 
@@ -37,8 +37,8 @@ class FrameParser {
   // REQUIRES: !in_payload().
   StatusOr<size_t> ParseHeader(const char* data, size_t size);
 
-  // A place for what comes next of the payload, if its sink has one, and that it was filled with `size` bytes.
-  // REQUIRES: in_payload().
+  // Returns a place for the next bytes of the payload, if its sink has one; / tells that it was filled with `size`
+  // bytes. REQUIRES: in_payload().
   MutableBytes Reserve() { return sink_->Reserve(remaining_); }
   void Commit(size_t size);
 

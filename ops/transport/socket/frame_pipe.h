@@ -1,5 +1,5 @@
-// What carries the bytes of one connection in both directions. It knows no beginning and no end of a conversation:
-// that is the stream's affair (stream.h).
+// Carries the bytes of one connection in both directions. It knows no beginning and no end of a conversation: that is
+// the stream's affair (stream.h).
 
 #pragma once
 

@@ -15,7 +15,7 @@
 
 namespace kungfu {
 
-// Where bytes lie between the system and a sink. One for all connections of an event loop: each leaves nothing in it.
+// The buffer between the system and a sink. One for all connections of an event loop: each leaves nothing in it.
 struct ReadScratch {
   static constexpr size_t kSize = 256 << 10;
   alignas(64) char bytes[kSize];
@@ -26,8 +26,8 @@ class FrameReader {
  public:
   explicit FrameReader(std::shared_ptr<ReadScratch> scratch) : scratch_(std::move(scratch)) {}
 
-  // Reads what has arrived, about kBudget bytes at most, and hands it to `frames`, always the same one. `*ended`:
-  // nothing will come any more.
+  // Reads arrived bytes, about kBudget at most, and hands them to `frames`, always the same one. `*ended`: nothing will
+  // come any more.
   Status ReadFrom(int fd, FrameParser* frames, bool* ended);
 
   uint64_t bytes_read() const { return bytes_read_; }
@@ -55,7 +55,7 @@ class FrameReader {
   size_t carried_ = 0;  // bytes in carry_
   uint64_t bytes_read_ = 0;
 
-  // What was left in the scratch: an incomplete header, or less than a granule of payload.
+  // The rest in the scratch: an incomplete header, or less than a granule of payload.
   char carry_[kHeaderSize + kMaxNameSize];
 };
 

@@ -15,7 +15,7 @@
 
 namespace kungfu {
 
-// Where the bytes of a connection go.
+// The destination of the bytes of a connection.
 class FrameOutput {
  public:
   virtual ~FrameOutput() = default;
@@ -39,7 +39,7 @@ class FrameWriter {
   static constexpr size_t kMaxAlignment = 64;
   explicit FrameWriter(size_t alignment = 1) : alignment_(alignment) {}
 
-  // `header` is what EncodeHeader returned. What `payload` points to must stay until `done` is taken back.
+  // `header` is what EncodeHeader returned. The memory of `payload` must stay until `done` is taken back.
   void Push(std::string header, Payload payload, StatusCallback done);
   bool empty() const { return frames_.empty(); }
 
@@ -58,7 +58,7 @@ class FrameWriter {
   static constexpr size_t kBudget = 1 << 20;
   static constexpr int kMaxPieces = 256;
 
-  // Its pieces in order: header, padding, those of the payload, padding.
+  // Its pieces in order: header, padding, the payload's pieces, padding.
   struct Frame {
     std::string header;
     Payload payload;
@@ -72,7 +72,7 @@ class FrameWriter {
   };
 
   size_t PaddingOf(size_t size) const { return (alignment_ - size % alignment_) % alignment_; }
-  // Fills `pieces` with what comes next, up to `limit` bytes. Returns how many pieces, and in `*size` how many bytes.
+  // Fills `pieces` with the next pieces, up to `limit` bytes. Returns how many pieces, and in `*size` how many bytes.
   int Gather(size_t limit, iovec (&pieces)[kMaxPieces], size_t* size) const;
   void Advance(size_t written);
 

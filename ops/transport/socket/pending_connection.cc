@@ -31,7 +31,7 @@ void PendingConnection::OnEventsOnLoop(uint32_t events) {
   KF_DCHECK(loop_->InLoop());
   Status status = Write();
   if (status.ok()) status = Read();
-  // What a refusal says goes out too, as far as the system takes it at once: it is a few bytes.
+  // A refusal is sent too, as far as the system takes it at once: it is a few bytes.
   const Status sent = Write();
   if (status.ok()) status = sent;
   const bool over = handshake_->Wants() == 0 && to_send_.empty();
@@ -54,7 +54,7 @@ Status PendingConnection::Write() {
 }
 
 Status PendingConnection::Read() {
-  // Exactly what is wanted and no more: what follows the handshake belongs to the connection.
+  // Exactly the wanted bytes: later bytes belong to the connection.
   while (handshake_->Wants() > 0) {
     char bytes[128];
     const ssize_t got = recv(fd_.get(), bytes, handshake_->Wants() - received_.size(), MSG_DONTWAIT);

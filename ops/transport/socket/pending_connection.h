@@ -17,10 +17,10 @@ namespace kungfu {
 
 inline constexpr Seconds kHandshakeTimeout{5};
 
-// Event loop only. Destroying it closes the socket and calls nobody.
+// Event loop only. Destroying it closes the socket and makes no calls.
 class PendingConnection : private FdHandler {
  public:
-  // The authenticated socket and who is at its other end, or why there is none. kPermissionDenied: the handshake was
+  // The authenticated socket and the peer at its other end, or why there is none. kPermissionDenied: the handshake was
   // refused, by either side. kInvalidArgument: the peer that is named is one of ours, and there can be none with it.
   // Called once, from the loop; may destroy this object.
   using Callback = std::function<void(const Status&, UniqueFd, const PeerId&)>;

@@ -21,7 +21,7 @@ void Search::LookLater() {
   timer_ = loop_->RunAtOnLoop(After(kInterval), [this] { Look(); });
 }
 
-// Whatever listens there and is no peer of ours, or does not answer, has no say in whether we go on.
+// A process there that is no peer of ours, or does not answer, does not end the search.
 void Search::Look() {
   LookLater();
   for (size_t i = 0; i < families_.size(); ++i) {

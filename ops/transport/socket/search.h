@@ -1,7 +1,7 @@
 // Finds a peer of our host that listens where we do not look for it: it was told another transport than we.
 //
-// Its handshake says so to both sides. Who listens where it should, or is not there at all, is not found: the one who
-// wants to reach it goes on trying meanwhile.
+// Its handshake says so to both sides. It finds no peer that listens at the right place, or not at all: connecting to
+// that continues meanwhile.
 
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace kungfu {
 
-// Event loop only. Destroying it gives up and calls nobody.
+// Event loop only. Destroying it gives up and makes no calls.
 class Search {
  public:
-  // What differs (kInvalidArgument). Called once, from the loop; may destroy this object.
+  // Tells the difference (kInvalidArgument). Called once, from the loop; may destroy this object.
   using Found = std::function<void(const Status& why)>;
 
   // `families` must outlive it.

@@ -22,7 +22,7 @@ Stream::Stream(EventLoop* loop, std::unique_ptr<FramePipe> pipe, const PeerId& r
 void Stream::StartOnLoop(Connection* connection, ConnectionHandler* handler) {
   KF_DCHECK(loop_->InLoop());
   if (abandoned_) return;
-  KF_CHECK(handler != nullptr) << "nobody handles the connection to " << remote_.ToString();
+  KF_CHECK(handler != nullptr) << "no handler for the connection to " << remote_.ToString();
   connection_ = connection;
   handler_ = handler;
   started_ = true;

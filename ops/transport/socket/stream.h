@@ -3,9 +3,9 @@
 // It is held by its StreamConnection, and by the event loop while it runs a callback: so a handler may destroy the
 // connection inside any of its callbacks. Everything is called on the event loop's thread.
 //
-// The end. Our side: kBye behind what is queued, then the pipe is shut for writing, and what still arrives is handed
-// on until the other side has closed too: closing with unread data would reset the connection, and what is on its way
-// to the other side would be lost. The other side's kBye: nothing can follow it, so we close at once. A send that fails
+// The end. Our side sends kBye behind the queue, and shuts the pipe for writing. Arriving bytes are still handed on
+// until the other side has closed too. Closing with unread data would reset the connection, and bytes on their way to
+// the other side would be lost. The other side's kBye: nothing can follow it, so we close at once. A send that fails
 // breaks the pipe, and what had arrived before is still handed on: it may say why.
 
 #pragma once
@@ -33,7 +33,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private PipeListener
   // Begins to receive. Ignored after AbandonOnLoop.
   // REQUIRES: otherwise, `handler` is not null.
   void StartOnLoop(Connection* connection, ConnectionHandler* handler);
-  // Closes the pipe and calls nobody any more.
+  // Closes the pipe and makes no more calls.
   void AbandonOnLoop();
 
   // As in Connection.

@@ -17,7 +17,8 @@
 
 namespace kungfu {
 
-// What two peers settle over an authenticated socket before it carries frames. Destroying it gives up and calls nobody.
+// The agreement of two peers over an authenticated socket before it carries frames. Destroying it gives up and makes no
+// calls.
 class PipeAgreement {
  public:
   // Called once, from the loop, never inside the call that began it; may destroy the agreement. kUnavailable: it may
@@ -26,7 +27,7 @@ class PipeAgreement {
   virtual ~PipeAgreement() = default;
 };
 
-// Event loop only, but for the constructor. Destroying it closes it, and calls nobody.
+// Event loop only, but for the constructor. Destroying it closes it, and makes no calls.
 class StreamTransport : public Transport {
  public:
   // Begins an agreement over a socket that leads to `remote`, and was opened here or there. At `deadline` it fails.

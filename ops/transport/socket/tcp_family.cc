@@ -24,9 +24,9 @@ namespace {
 //
 // So the option is not set, and CheckAcknowledged decides: the other host is gone if it has acknowledged nothing for 5
 // s and either data were sent again in vain or several probes of a closed window had no answer. (One may be lost; and
-// behind a window that has been closed for long they come so seldom that a silence alone says nothing. Who waits for
-// such a peer gives it up after KUNGFU_SILENCE_TIMEOUT.) The system keeps these figures, so they are right also after
-// this process was stopped itself.
+// behind a window that has been closed for long they come so seldom that a silence alone says nothing. Peers that wait
+// for that process give it up after KUNGFU_SILENCE_TIMEOUT.) The system keeps these figures, so they are right also
+// after this process was stopped itself.
 constexpr int kKeepaliveSeconds = 1, kKeepaliveProbes = 3;
 constexpr unsigned kLongestSilenceMs = 5000;
 
@@ -65,7 +65,7 @@ UniqueFd NewSocket(const SocketAddress& address) {
   return UniqueFd(socket(address.base.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-// A port that nobody listens on may be given to the very socket that tries to reach it: then it meets itself.
+// A port without a listener may be given to the very socket that tries to reach it: then it connects to itself.
 bool MeetsItself(int fd, const SocketAddress& remote) {
   SocketAddress local = remote;
   return getsockname(fd, &local.base, &local.size) == 0 && std::memcmp(&local.v6, &remote.v6, remote.size) == 0;

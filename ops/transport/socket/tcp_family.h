@@ -6,8 +6,8 @@
 
 namespace kungfu {
 
-// Listens on the peer's own address and port. A host that vanishes without a word is noticed within about 5 s;
-// one that lives, and whose process does not read, is left to the deadlines of those who wait for it.
+// Listens on the peer's own address and port. A host that vanishes silently is noticed within about 5 s. A living host
+// whose process does not read is left to the deadlines of the peers that wait for it.
 class TcpFamily : public AddressFamily {
  public:
   const char* name() const override { return "tcp"; }
@@ -21,10 +21,10 @@ class TcpFamily : public AddressFamily {
   static Status CheckAcknowledged(int fd);
 };
 
-// What the system knows of a connection, as in tcp_info. Times in milliseconds.
+// The system's figures of a connection, as in tcp_info. Times in milliseconds.
 struct Acknowledgements {
   unsigned retransmits = 0;  // of the oldest data in flight, none acknowledged
-  unsigned probes = 0;       // without an answer: is there somebody, does the window open?
+  unsigned probes = 0;       // without an answer: is the host there, does the window open?
   unsigned silence = 0;      // since the last acknowledgement of whatever kind
 };
 bool IsCutOff(const Acknowledgements& seen);

@@ -37,7 +37,7 @@ bool Binds(int fd, const sockaddr_un& address) {
   return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// Nobody listens there any more.
+// No process listens there any more.
 bool IsStale(const sockaddr_un& address) {
   const UniqueFd probe = NewSocket();
   return !Connects(probe.get(), address) && errno == ECONNREFUSED;

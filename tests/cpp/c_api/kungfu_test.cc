@@ -106,7 +106,7 @@ KF_TEST(CApi, AProcessAloneIsOneOfOne) {
     EXPECT_EQ(kungfu_local_rank(), 0);
     EXPECT_EQ(kungfu_local_size(), 1);
     EXPECT_EQ(kungfu_host_count(), 1);
-    EXPECT_EQ(kungfu_epoch(), 0);
+    EXPECT_EQ(kungfu_membership_version(), 0);
     EXPECT_NE(std::string(kungfu_peer_name(0)), "");
     for (const int nobody : {-1, 1}) EXPECT_EQ(std::string(kungfu_peer_name(nobody)), "");
     std::vector<float> values = {1, 2, 3};

@@ -51,7 +51,7 @@ KF_TEST(Kinds, BroadcastFromEveryRoot) {
 }
 
 KF_TEST(Kinds, TreesReduceEachAlone) {
-  const std::vector<int> fathers = {0, 3, 0, 3, 1, 5};  // 0 and 2; 1, 3 and 4; 5
+  const std::vector<int> parents = {0, 3, 0, 3, 1, 5};  // 0 and 2; 1, 3 and 4; 5
   const std::vector<std::vector<int>> trees = {{0, 2}, {1, 3, 4}, {5}};
   Cluster cluster(6);
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax}) {
@@ -61,7 +61,7 @@ KF_TEST(Kinds, TreesReduceEachAlone) {
       ExpectAllOk(cluster.Run([&](int rank) {
         Operation operation = MakeOperation(Kind::kAllReduce, "t" + std::to_string(count), DType::kFloat32, op);
         operation.spans = {{values[rank].data(), values[rank].data(), count}};
-        operation.fathers = fathers;
+        operation.parents = parents;
         return operation;
       }));
       for (const std::vector<int>& tree : trees) {
@@ -77,10 +77,10 @@ KF_TEST(Kinds, TreesReduceEachAlone) {
 
 KF_TEST(Kinds, TreesThatAreNoneAreRefused) {
   Cluster cluster(2);
-  for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0}, {1, 0}, {0, 2}}) {
+  for (const std::vector<int>& parents : std::vector<std::vector<int>>{{0}, {1, 0}, {0, 2}}) {
     for (const Status& status : cluster.Run([&](int) {
            Operation operation = MakeOperation(Kind::kAllReduce, "t");
-           operation.fathers = fathers;
+           operation.parents = parents;
            return operation;
          })) {
       EXPECT_EQ(status.code(), Code::kInvalidArgument);

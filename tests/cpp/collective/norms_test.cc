@@ -245,7 +245,7 @@ KF_TEST(Norms, OfTrees) {
   const std::vector<std::vector<char>> sends = values;
   for (auto& value : values) spans.push_back({{value.data(), value.data(), 1000}});
   Operation operation = MakeOperation(Kind::kAllReduce, "x", DType::kFloat64, ReduceOp::kMean);
-  operation.fathers = {0, 0, 0, 3};
+  operation.parents = {0, 0, 0, 3};
   const std::vector<Norms> told = Measure(&cluster, operation, spans);
   long double sent = 0;
   for (int rank = 0; rank < 3; ++rank) sent += SquaresOf(DType::kFloat64, sends[rank]) / 3;

@@ -34,7 +34,7 @@ KF_TEST(Config, HasDefaults) {
   EXPECT_EQ(config->transport, "auto");
   EXPECT_EQ(config->membership, "static");
   EXPECT_FALSE(config->own_cores);
-  EXPECT_EQ(config->epoch, 0);
+  EXPECT_EQ(config->membership_version, 0);
   EXPECT_EQ(config->spin, -1);
   EXPECT_EQ(config->chunk_bytes, 1 << 20);
   EXPECT_EQ(config->collective_timeout, 600);
@@ -45,7 +45,7 @@ KF_TEST(Config, ReadsEveryVariable) {
   const StatusOr<Config> config = Read({
       {"KUNGFU_SELF", "127.0.0.1:1"},
       {"KUNGFU_PEERS", "127.0.0.1:1,127.0.0.1:2"},
-      {"KUNGFU_EPOCH", "7"},
+      {"KUNGFU_MEMBERSHIP_VERSION", "7"},
       {"KUNGFU_JOB_ID", "job"},
       {"KUNGFU_SECRET", "secret"},
       {"KUNGFU_SECRET_FILE", "/file"},
@@ -68,7 +68,7 @@ KF_TEST(Config, ReadsEveryVariable) {
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config->self, "127.0.0.1:1");
   EXPECT_EQ(config->peers, "127.0.0.1:1,127.0.0.1:2");
-  EXPECT_EQ(config->epoch, 7);
+  EXPECT_EQ(config->membership_version, 7);
   EXPECT_EQ(config->job_id, "job");
   EXPECT_EQ(config->secret, "secret");
   EXPECT_EQ(config->secret_file, "/file");
@@ -98,7 +98,7 @@ KF_TEST(Config, EmptyIsUnset) {
 
 KF_TEST(Config, NamesWhatItCannotUnderstand) {
   for (const char* value : {"seven", "7x", " 7", "7 ", "0x7", "-1", "+7", "2147483648", "99999999999999999999"}) {
-    ExpectRejected("KUNGFU_EPOCH", value);
+    ExpectRejected("KUNGFU_MEMBERSHIP_VERSION", value);
   }
   for (const char* value : {"4", "-1", "warning"}) ExpectRejected("KUNGFU_LOG_LEVEL", value);
   for (const char* value : {"0", "4095", "1073741825", "1M"}) ExpectRejected("KUNGFU_CHUNK_BYTES", value);

@@ -56,12 +56,12 @@ KF_TEST(Epoch, PeersThatAnErrorLeftOutOfStepAreInStep) {
 
 KF_TEST(Epoch, ATreeOfOnesOwn) {
   Cluster cluster(4);
-  for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0, 0, 1, 2}, {2, 2, 2, 2}, {1, 3, 1, 3}}) {
-    ExpectAllOk(BeginEpochs(&cluster, {4, StrategySpec(fathers)}));
+  for (const std::vector<int>& parents : std::vector<std::vector<int>>{{0, 0, 1, 2}, {2, 2, 2, 2}, {1, 3, 1, 3}}) {
+    ExpectAllOk(BeginEpochs(&cluster, {4, StrategySpec(parents)}));
     ExpectSum(&cluster, "step");
     for (int rank = 0; rank < 4; ++rank) {
       EXPECT_TRUE(cluster.session(rank)->strategy() == StrategyName::kTree);
-      EXPECT_TRUE(cluster.peer(rank)->strategy().fathers == fathers);
+      EXPECT_TRUE(cluster.peer(rank)->strategy().parents == parents);
     }
   }
 }
@@ -89,8 +89,8 @@ KF_TEST(Epoch, AnotherTreeIsMeasuredAnew) {
 
 KF_TEST(Epoch, WhatIsNoTreeChangesNothing) {
   Cluster cluster(3);
-  for (const std::vector<int>& fathers : std::vector<std::vector<int>>{{0, 1, 0}, {0, 2, 1}, {0, 0}}) {
-    for (const Status& status : BeginEpochs(&cluster, {3, StrategySpec(fathers)})) {
+  for (const std::vector<int>& parents : std::vector<std::vector<int>>{{0, 1, 0}, {0, 2, 1}, {0, 0}}) {
+    for (const Status& status : BeginEpochs(&cluster, {3, StrategySpec(parents)})) {
       EXPECT_EQ(status.code(), Code::kInvalidArgument);
       EXPECT_CONTAINS(status.message(), "tree: ");
     }

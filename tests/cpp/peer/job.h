@@ -48,7 +48,7 @@ class Job {
     config.self = NameOf(name);
     config.peers = members.empty() ? config.self : NamesOf(members);
     config.membership = members.empty() ? "joining" : "elastic";
-    config.epoch = version_;
+    config.membership_version = version_;
     config.job_id = "test";
     config.secret = "a secret of the test";
     config.transport = "shm";

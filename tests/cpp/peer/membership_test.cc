@@ -177,10 +177,10 @@ KF_TEST(Membership, ANewcomerIsJoiningUntilItIsTakenIn) {
   Job job;
   job.StartMembers("a");
   job.Start('b');
-  EXPECT_TRUE(job.peer('b')->joining() && !job.peer('a')->joining());
+  EXPECT_TRUE(job.peer('b')->place().joining && !job.peer('a')->place().joining);
   job.Announce("ab");
   job.ExpectAllAdvance("ab");
-  EXPECT_TRUE(!job.peer('b')->joining());
+  EXPECT_TRUE(!job.peer('b')->place().joining);
   job.ExpectSum("ab");
 }
 
@@ -188,9 +188,9 @@ KF_TEST(Membership, WhileOperationsArePendingNobodyGoesOver) {
   Job job;
   job.StartMembers("ab");
   job.ExpectSum("ab");
-  EXPECT_TRUE(!job.peer('b')->outdated());
+  EXPECT_TRUE(!job.peer('b')->place().outdated);
   job.Announce("a");
-  EXPECT_TRUE(job.peer('b')->outdated());
+  EXPECT_TRUE(job.peer('b')->place().outdated);
   const auto barrier = [&job](char name) {
     auto promise = std::make_shared<std::promise<Status>>();
     Operation operation = MakeOperation(Kind::kBarrier, "pending");

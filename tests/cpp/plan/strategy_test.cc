@@ -44,7 +44,7 @@ KF_TEST(StrategySpec, IsOfSoManyRanks) {
   const StrategySpec tree(Ranks{0, 0, 1});
   EXPECT_EQ(tree.ToString(), "the tree 0,0,1");
   EXPECT_OK(tree.CheckFor(3));
-  EXPECT_CONTAINS(tree.CheckFor(4).message(), "fathers of 3 ranks, not of 4");
+  EXPECT_CONTAINS(tree.CheckFor(4).message(), "parents of 3 ranks, not of 4");
   EXPECT_CONTAINS(StrategySpec(Ranks{1, 0}).CheckFor(2).message(), "no root");
   EXPECT_EQ(StrategySpec(StrategyName::kRing).ToString(), "RING");
   EXPECT_OK(StrategySpec(StrategyName::kRing).CheckFor(2));

@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 
 import kungfu_tf as kf
 from kungfu_tf import ops, optimizers
@@ -178,6 +178,7 @@ def check(trained, method, first):
 
 
 @each(method=NAMES, mode=["eager", "function"])
+@exhaustive(mode=["function"])
 def case_keras(method, mode):
     if mode == "eager" and method == "pair, by variable":
         raise Skip("eager operations by variable are seen in the other cases")
@@ -221,6 +222,7 @@ def exchanges(optimizer, method):
 
 
 @each(method=NAMES, resource=[True, False])
+@exhaustive(resource=[True])
 def case_v1(method, resource):
     v1 = tf.compat.v1
     mine = first_weights()[kf.rank()]

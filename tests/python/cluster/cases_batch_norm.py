@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 from support import operations_done
 
 import kungfu_tf as kf
@@ -89,6 +89,7 @@ def assert_equal_to_single(shape, rows, mask=None, dtype="float64", tolerance=TO
 
 
 @each(rows=["even", "ragged"])
+@exhaustive(rows=["ragged"])
 def case_outputs_and_gradients(rows):
     assert_equal_to_single([5], rows)
     assert_equal_to_single(
@@ -120,6 +121,7 @@ def case_large_means():
 
 
 @each(dtype=["float16", "bfloat16"])
+@exhaustive(dtype=["float16"])
 def case_half_precision(dtype):
     """The statistics are of float32."""
     layer = kf.layers.SyncBatchNormalization(dtype=f"mixed_{dtype}", momentum=0.0)

@@ -6,7 +6,7 @@ import os
 
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 from support import operations_done
 
 import kungfu_tf as kf
@@ -48,6 +48,7 @@ def reduced_directly():
 
 
 @each(name=OPTIMIZERS)
+@exhaustive(name=["sgd", "adam"])
 def case_keras_fit(name):
     data = training.epoch()
     for make in training.keras_optimizers(name):
@@ -61,6 +62,7 @@ def case_keras_fit(name):
 
 
 @each(name=OPTIMIZERS)
+@exhaustive(name=["adam"])
 def case_gradient_tape(name):
     data = training.epoch()
     make = training.keras_optimizers(name)[0]
@@ -76,6 +78,7 @@ def case_gradient_tape(name):
 
 
 @each(name=OPTIMIZERS, variables=["resource", "ref"])
+@exhaustive(name=["momentum"])
 def case_session(name, variables):
     data = training.epoch()
     make = training.V1_OPTIMIZERS[name]
@@ -87,6 +90,7 @@ def case_session(name, variables):
 
 
 @each(name=OPTIMIZERS)
+@exhaustive(name=["momentum"])
 def case_session_with_an_optimizer_of_legacy_keras(name):
     if training.is_keras_3():
         raise Skip("Keras 3 has no legacy optimizers")
@@ -98,6 +102,7 @@ def case_session_with_an_optimizer_of_legacy_keras(name):
 
 
 @each(name=OPTIMIZERS)
+@exhaustive(name=["adam"])
 def case_float32_after_one_step(name):
     data = training.samples(training.BATCH * kf.size(), "float32")
     for make in training.keras_optimizers(name):

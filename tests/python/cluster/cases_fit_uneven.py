@@ -27,6 +27,7 @@ JOBS = [
             "embedding",
             "generators",
             "losses_of_several_outputs",
+            "a_callback_that_adds_to_the_logs",
             "a_tracker_of_the_programs_own",
             "arrays_and_an_unknown_length",
         ],
@@ -244,6 +245,28 @@ def case_losses_of_several_outputs():
     assert {"p_loss", "q_loss", "val_p_loss", "val_q_loss"} <= set(ours[0])
     all_at_once = slices(whole).batch(len(whole[0]))
     check(ours, lambda: run(keras.optimizers.SGD(0.05), single_dataset(peers), all_at_once))
+
+
+class Adds(keras.callbacks.Callback):
+    """Puts a number of its own beside the metrics."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        logs["of a callback"] = 1.0
+
+
+def case_a_callback_that_adds_to_the_logs():
+    """The metrics stay those of one process."""
+    peers = parts(UNEVEN)
+
+    def run(optimizer, dataset):
+        keras.utils.set_random_seed(11)
+        model = keras.Sequential([keras.layers.Input((training.FEATURES,)), keras.layers.Dense(1)])
+        model.compile(optimizer, "mse", metrics=[keras.metrics.RootMeanSquaredError()])
+        return fitted(model, x=dataset, callbacks=[Adds()])
+
+    mine = tf.data.Dataset.from_tensor_slices(peers[kf.rank()]).batch(BATCH)
+    ours = run(SynchronousSGDOptimizer(keras.optimizers.SGD(0.05)), mine)
+    check(ours, lambda: run(keras.optimizers.SGD(0.05), single_dataset(peers)))
 
 
 class Tracked(keras.Model):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 
 import tensorflow as tf
-from harness import each
+from harness import each, exhaustive
 from matrix import (
     FAMILIES,
     FEATURES,
@@ -43,6 +43,7 @@ SCHEDULES = [
 
 
 @each(name=NAMES)
+@exhaustive(name=["Adafactor", "Adam", "Muon", "SGD", "ScheduleFreeAdamW"])
 def case_optimizer(name):
     for make in makers(name):
         check(make)
@@ -59,6 +60,7 @@ def case_these_are_all_optimizers():
 
 
 @each(option=OPTION_NAMES, name=["SGD", "Adam"])
+@exhaustive(name=["Adam"])
 def case_option(option, name):
     options = OPTIONS[option]
     for make in makers_with(name, options):
@@ -66,6 +68,7 @@ def case_option(option, name):
 
 
 @each(both=["Lion, ema", "Muon, accumulation", "Adafactor, clipnorm"])
+@exhaustive(both=["Muon, accumulation"])
 def case_option_of_another_optimizer(both):
     """What an option does is the base class's affair: one that is unlike the others for each."""
     name, option = both.split(", ")
@@ -75,6 +78,7 @@ def case_option_of_another_optimizer(both):
 
 
 @each(how=["run_eagerly", "steps_per_execution"], option=["ema", "accumulation, clipnorm"])
+@exhaustive(option=["accumulation, clipnorm"])
 def case_option_of_fit(how, option):
     options = OPTIONS[option]
     how = {"run_eagerly": True} if how == "run_eagerly" else {"steps_per_execution": 3}
@@ -83,6 +87,7 @@ def case_option_of_fit(how, option):
 
 
 @each(schedule=SCHEDULES)
+@exhaustive(schedule=["CosineDecay", "PiecewiseConstantDecay"])
 def case_schedule(schedule):
     arguments = {
         "ExponentialDecay": (0.2, 2, 0.5),
@@ -120,6 +125,7 @@ def embedding_model():
 
 
 @each(option=["plain", "weight_decay", "ema", "accumulation"], name=["SGD", "Adam"])
+@exhaustive(name=["Adam"])
 def case_slices(option, name):
     options = OPTIONS.get(option, {})
     for make in makers_with(name, options):

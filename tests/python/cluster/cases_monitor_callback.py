@@ -164,7 +164,7 @@ def case_prometheus():
     assert count >= STEPS and metrics["kungfu_collective_seconds_count"] == count
     assert metrics["kungfu_collective_bytes_total"] > 0
     assert metrics["kungfu_size"] == 2 and metrics["kungfu_rank"] == kf.rank()
-    assert metrics["kungfu_epoch"] == kf.epoch()
+    assert metrics["kungfu_membership_version"] == kf.membership_version()
     assert math.isclose(metrics["kungfu_noise_scale"], seen.batches[-1]["noise_scale"])
 
 

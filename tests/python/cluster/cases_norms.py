@@ -8,7 +8,8 @@ from harness import each
 from support import numpy_dtype, operations_done, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf.exchange.buckets import Norms, mean_gradients
+from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.native import libraries
 from kungfu_tf.ops import norms
 

@@ -11,7 +11,7 @@ from harness import each
 
 import kungfu_tf as kf
 from kungfu_tf import errors
-from kungfu_tf.exchange.buckets import mean_gradients
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import AdaptiveSGDOptimizer, SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations

@@ -27,13 +27,10 @@ def case_tensorflow_is_not_imported():
 def case_who_is_who():
     assert peer.launched()
     assert 0 <= kf.rank() < kf.size()
-    assert kf.current_rank() == kf.rank()
-    assert kf.current_cluster_size() == kf.size()
-    assert kf.current_local_rank() == kf.local_rank() == kf.rank()
-    assert kf.current_local_size() == kf.local_size() == kf.size()
+    assert kf.local_rank() == kf.rank()
+    assert kf.local_size() == kf.size()
     assert kf.host_count() == 1
-    assert kf.epoch() == 0
-    kf.run_barrier()
+    assert kf.membership_version() == 0
 
 
 def case_root():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 from support import logged, raised_by
 
 import kungfu_tf as kf
@@ -174,6 +174,7 @@ class Fails(BasePolicy):
 
 
 @each(rank=[0, 1])
+@exhaustive(rank=[1])
 def case_one_that_raises_ends_the_training(rank):
     is_mine = kf.rank() == rank
     error = kf.errors.PolicyError if is_mine else tf.errors.OpError
@@ -184,6 +185,7 @@ def case_one_that_raises_ends_the_training(rank):
 
 
 @each(rank=[0, 1])
+@exhaustive(rank=[1])
 def case_training_goes_on_without_one_that_raises(rank):
     fails, tells = Fails(rank), Tells({4: {"set_batch_size": [20]}})
     with logged("kungfu_tf.policy") as lines:
@@ -196,6 +198,7 @@ def case_training_goes_on_without_one_that_raises(rank):
 
 
 @each(what=["number", "kinds", "order", "none"])
+@exhaustive(what=["kinds", "none"])
 def case_policies_that_differ_are_named_before_they_are_called(what):
     theirs = {
         "number": [BasePolicy],

@@ -17,7 +17,7 @@ import numpy as np
 import saves
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
@@ -101,6 +101,7 @@ def case_opens_where_kungfu_tf_is_not_installed():
 
 
 @each(kind=["model.keras", "model.h5", "weights", "checkpoint"], who=["all", "root"])
+@exhaustive(kind=["model.keras", "checkpoint"])
 def case_training_goes_on_with_more_peers(kind, who):
     """As it does in a single process, whose batches are theirs together. One peer may open it."""
     if kind == "model.h5" and training.is_keras_3():

@@ -101,7 +101,7 @@ def case_a_change_waits_for_what_came_before_it_in_the_graph():
 @as_before
 def case_the_tree_of_the_shortest_ways():
     edges = kf.ops.global_minimum_spanning_tree(kf.ops.get_peer_latencies())
-    tree = kf.ops.fathers(edges).numpy()
+    tree = kf.ops.parents(edges).numpy()
     assert tree[0] == 0
     assert sorted(zip(tree[1:], range(1, kf.size()), strict=True)) == sorted(
         map(tuple, edges.numpy())

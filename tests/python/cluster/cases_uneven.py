@@ -12,7 +12,7 @@ from support import operations_done, raised_by
 import kungfu_tf as kf
 from kungfu_tf.data import empty
 from kungfu_tf.data.even import agree
-from kungfu_tf.exchange import buckets
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.replicas import sample_weights
@@ -232,7 +232,7 @@ def case_of_what_is_not_there_nothing_counts(dtype):
         dense = tf.cast(tf.fill([2], values[rank]), dtype)
         slices = tf.IndexedSlices(dense[None][:n], tf.constant([rank])[:n], tf.constant([4, 2]))
         with sample_weights.samples(tf.constant(n)):
-            means = buckets.mean_gradients([dense, slices], variables)
+            means = mean_gradients([dense, slices], variables)
         mean = (3 * 1.0 + 1 * 2.0) / 4 if total else 0.0
         np.testing.assert_array_equal(tf.cast(means[0], tf.complex64), [mean, mean])
         rows = tf.cast(tf.convert_to_tensor(means[1]), tf.complex64)

@@ -17,6 +17,7 @@ from elastic_server import Server, wait_for_change
 
 import kungfu_tf as kf
 from kungfu_tf.native import libraries
+from kungfu_tf.ops.resize import resize_from_config_server
 
 PLAN = {3: 3, 6: 2, 9: 3}  # peers, after so many steps
 LAST = 12  # then rank 0 leaves
@@ -49,7 +50,7 @@ def follow_schedule(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 @tf.function
 def follow_server() -> tuple[tf.Tensor, tf.Tensor]:
-    return kf.ops.resize_cluster_from_url()
+    return resize_from_config_server()
 
 
 def refuses_while_something_is_pending() -> None:
@@ -60,7 +61,7 @@ def refuses_while_something_is_pending() -> None:
             ctypes.byref(libraries.Options(name=b"pending")), done, None
         )
     try:
-        kf.ops.resize_cluster(0)
+        kf.ops.resize(0)
     except tf.errors.FailedPreconditionError as error:
         assert "operations of some peer are pending" in str(error)
     else:
@@ -73,15 +74,15 @@ def refuses_while_something_is_pending() -> None:
 
 def refuses_more_than_the_slots() -> None:
     """An error on the peer that asks; for the others nothing changes, and all train on."""
-    before = kf.epoch()
-    for resize in (kf.ops.resize_cluster, tf.function(kf.ops.resize_cluster)):
+    before = kf.membership_version()
+    for resize in (kf.ops.resize, tf.function(kf.ops.resize)):
         try:
             changed, detached = resize(5)
         except tf.errors.FailedPreconditionError as error:
             assert kf.rank() == 0 and "5 peers: there are 4 slots" in str(error), error
         else:
             assert kf.rank() > 0 and not changed and not detached
-    assert kf.epoch() == before
+    assert kf.membership_version() == before
 
 
 def reduces_directly() -> None:

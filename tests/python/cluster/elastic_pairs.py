@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import training
 from elastic_fit import BATCH, SAMPLES, model_of, noting
 from elastic_server import Server, wait_for_change, wait_until
 
@@ -25,7 +26,12 @@ FOLDER = Path(sys.argv[2]).parent
 keras = tf.keras
 
 
-class BackgroundIterators(keras.callbacks.Callback):
+def executions(number, *, steps):
+    """How many executions make that many steps: `number`, where an epoch's last may be shorter."""
+    return steps if training.takes_single_steps() else number
+
+
+class Executions(keras.callbacks.Callback):
     """Counts the executions of this peer since there are so many peers, in each epoch."""
 
     def __init__(self):
@@ -42,7 +48,7 @@ class BackgroundIterators(keras.callbacks.Callback):
         self.after(self.epoch, kf.size(), kf.rank(), self.made)
 
 
-class Changes(BackgroundIterators):
+class Changes(Executions):
     """Changes the peers when all but the last one are through, and notes every model before."""
 
     def __init__(self, server):
@@ -50,19 +56,19 @@ class Changes(BackgroundIterators):
         self.server, self.size, self.averaged = server, 1, 0
 
     def after(self, epoch, size, rank, made):
-        if (size, made) == (1, 1):
+        if (size, made) == (1, executions(1, steps=3)):
             self.note()
             kf.propose_new_size(3)
             wait_for_change()
-        elif size == 3 and rank < 2 and made == 3:
+        elif size == 3 and rank < 2 and made == executions(3, steps=8):
             self.note()
-        elif (size, rank, made) == (3, 2, 1):
+        elif (size, rank, made) == (3, 2, executions(1, steps=3)):
             self.wait_for_others()
             self.server.change(lambda workers: workers[1:])
             wait_for_change()
-        elif (epoch, size, rank, made) == (1, 2, 0, 5):
+        elif (epoch, size, rank, made) == (1, 2, 0, executions(5, steps=13)):
             self.note()
-        elif (epoch, size, rank, made) == (1, 2, 1, 4):
+        elif (epoch, size, rank, made) == (1, 2, 1, executions(4, steps=12)):
             self.wait_for_others()
             kf.propose_new_size(4)
             wait_for_change()
@@ -96,7 +102,7 @@ class Changes(BackgroundIterators):
         return weights_of(self.model)
 
 
-class InTheMiddle(BackgroundIterators):
+class InTheMiddle(Executions):
     """Rank 0 asks for less peers when it is ahead of rank 1; later the last one stops all."""
 
     def __init__(self):

@@ -26,7 +26,7 @@ class Notes(kf.policy.BasePolicy):
             seen = training.epoch, training.step, training.trained_samples, training.batch_size
             self.calls.append((name, *seen))
             if (name, training.step) == ("after_step", 3):
-                training.resize_cluster(2)
+                training.resize(2)
                 training.set_batch_size(2 * BATCH)
 
         return note

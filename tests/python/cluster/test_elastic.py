@@ -34,6 +34,9 @@ ENDS = {
 }
 # Each where it says something new.
 PROGRAMS = ["elastic_fit.py"]
+# What they say of membership the others say, too.
+EXHAUSTIVE = {"elastic_averaging.py", "elastic_context.py", "elastic_meanwhile.py"}
+EXHAUSTIVE |= {"elastic_pairs.py", "elastic_session_pairs.py"}
 BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = tensorflow_version().startswith("2.15")
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
@@ -59,7 +62,13 @@ def ran(program: Path, *arguments: str, slots: int = 4, server: str | None = Non
     return done.stdout
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive) if name in EXHAUSTIVE else name
+        for name in PROGRAMS
+    ],
+)
 def test_training_goes_on(program: str, tmp_path: Path) -> None:
     """Also what KungFu did not (its issue 297): one change after the other, and rank 0 leaves.
 
@@ -75,6 +84,7 @@ def test_training_goes_on(program: str, tmp_path: Path) -> None:
 
 if not IS_KERAS_2 and not IS_LEGACY:
 
+    @pytest.mark.exhaustive
     def test_what_the_benchmark_runs(tmp_path: Path) -> None:
         report = tmp_path / "report"
         ran(BENCHMARK, str(report), "1")

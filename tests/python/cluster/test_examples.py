@@ -44,6 +44,9 @@ SAYS = {
 }
 ELASTIC = {"elastic_estimator.py", "elastic_mnist.py"}
 SAYS |= {name: ["peers: 1$", "peers: 2$", "peers: 1$"] for name in ELASTIC}
+# Their methods have tests of their own; that the programs are right is seen by `make test-all`.
+EXHAUSTIVE = {"adapt_strategy.py", "adaptive_batch_size.py", "elastic_estimator.py"}
+EXHAUSTIVE |= {"language_model.py", "pair_averaging_mnist.py", "synchronous_averaging_mnist.py"}
 TESTED = {*ARGUMENTS, "elastic_estimator.py", "estimator_mnist.py"}
 # tests/python/unit/test_sources_of_data.py
 SOURCES_OF_DATA = {"austen.py", "debian.py", "fashion_mnist.py"}
@@ -75,7 +78,13 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("example", ARGUMENTS)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive) if name in EXHAUSTIVE else name
+        for name in ARGUMENTS
+    ],
+)
 def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
     launcher = [sys.executable, "-m", "kungfu_tf.launcher"]
     program = [str(EXAMPLES / example), "--batch", "64", *ARGUMENTS[example]]

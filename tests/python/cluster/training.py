@@ -123,6 +123,12 @@ def clips_each_gradient() -> bool:
     return (3, 0) <= keras_version() < (3, 5)
 
 
+def takes_single_steps() -> bool:
+    """Whether `fit` makes an execution of each step, as with Keras before 3.7, if the last one of
+    an epoch would not be a whole one."""
+    return (3, 0) <= keras_version() < (3, 7)
+
+
 def dense_model(dtype: str = "float64", *, regularizer: Any = None) -> Any:
     """A model with the same weights on every peer; `regularizer`: of the first layer's kernel."""
     tf.keras.utils.set_random_seed(11)

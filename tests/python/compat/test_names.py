@@ -235,6 +235,8 @@ def test_positional_arguments_reach_what_they_mean(tmp_path: Path) -> None:
     assert of("python").resize() == (False, False)
     assert of("python").change_cluster(3) == (False, False)
     assert [bool(value) for value in ops.resize_cluster(1)] == [False, False]
+    with pytest.raises(tf.errors.FailedPreconditionError, match="kungfu-run"):
+        ops.resize_cluster_from_url()
     assert [int(ops.step_based_schedule("4:2,8:1")) for _ in range(4)] == [4, 4, 8, 8]
     assert int(ops.step_based_schedule("4:2,8:1", 1)) == 4
 

@@ -7,7 +7,8 @@ import pytest
 from kungfu_tf import info
 from kungfu_tf.native import build
 
-pytestmark = pytest.mark.timeout(900)  # the core is compiled, beside whatever else there is to do
+# The core is compiled, beside whatever else there is to do.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.exhaustive]
 
 
 def test_it_brings_the_op_library_of_the_tensorflow_that_is_there(environment) -> None:

@@ -50,6 +50,9 @@ class Hands:
     def finished(self, peer: str) -> None:
         self.done.append(f"finished {peer}")
 
+    def warn(self, signum: int) -> None:
+        self.done.append(f"warn {signum}")
+
     def stop_all(self, first: int, code: int) -> None:
         self.done.append(f"stop all {first} {code}")
 

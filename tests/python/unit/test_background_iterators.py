@@ -24,26 +24,26 @@ def noting(iterator: Any) -> queue.SimpleQueue[int]:
 
 
 def test_the_next_pass_ends_the_last_one_elsewhere() -> None:
-    passes = BackgroundIterators(tf.data.Dataset.range(3))
-    over = iter(passes)
+    iterators = BackgroundIterators(tf.data.Dataset.range(3))
+    over = iter(iterators)
     threads = noting(over)
     del over
-    assert [int(number) for number in passes] == [0, 1, 2]
+    assert [int(number) for number in iterators] == [0, 1, 2]
     assert threads.get(timeout=SECONDS) != HERE()
 
 
 def test_the_last_pass_ends_elsewhere() -> None:
-    passes = BackgroundIterators(tf.data.Dataset.range(3))
-    threads = noting(iter(passes))
-    passes.close()
+    iterators = BackgroundIterators(tf.data.Dataset.range(3))
+    threads = noting(iter(iterators))
+    iterators.close()
     assert threads.get(timeout=SECONDS) != HERE()
 
 
 def test_what_caches_in_a_file_ends_a_pass_before_the_next(tmp_path: Path) -> None:
     """Two must not write the file at a time."""
     numbers = tf.data.Dataset.range(3).cache(str(tmp_path / "cache"))
-    passes = BackgroundIterators(tf.data.Dataset.zip((numbers, numbers)).map(lambda a, b: a + b))
-    threads = noting(iter(passes))
+    iterators = BackgroundIterators(tf.data.Dataset.zip((numbers, numbers)).map(lambda a, b: a + b))
+    threads = noting(iter(iterators))
     assert threads.get(timeout=0) == HERE()
 
 
@@ -59,21 +59,21 @@ def test_a_pass_through_another_dataset() -> None:
         return tf.numpy_function(lambda n: looked.append(int(n)) or n, [number], tf.int64)
 
     dataset = shuffled()
-    passes = BackgroundIterators(dataset, lambda: None if looked else dataset.map(look))
-    seen = [[int(number) for number in passes] for _ in range(3)]
+    iterators = BackgroundIterators(dataset, lambda: None if looked else dataset.map(look))
+    seen = [[int(number) for number in iterators] for _ in range(3)]
     expected = shuffled()
     assert seen == [[int(number) for number in expected] for _ in range(3)]
     assert looked == seen[0]
 
 
 def test_what_caches_in_memory_need_not() -> None:
-    passes = BackgroundIterators(tf.data.Dataset.range(3).cache())
-    threads = noting(iter(passes))
+    iterators = BackgroundIterators(tf.data.Dataset.range(3).cache())
+    threads = noting(iter(iterators))
     assert threads.empty()
 
 
 def test_it_looks_like_the_dataset() -> None:
     dataset = tf.data.Dataset.range(3)
-    passes = BackgroundIterators(dataset)
-    assert passes.element_spec == dataset.element_spec
-    assert int(tf.data.experimental.cardinality(passes)) == 3
+    iterators = BackgroundIterators(dataset)
+    assert iterators.element_spec == dataset.element_spec
+    assert int(tf.data.experimental.cardinality(iterators)) == 3

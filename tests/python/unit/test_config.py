@@ -110,7 +110,7 @@ def test_a_switch_is_0_or_1(text: str, value: bool) -> None:
 
 
 def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_EPOCH"):
+    for name in ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_MEMBERSHIP_VERSION"):
         monkeypatch.delenv(name, raising=False)
     assert config.identity() == ("", "", "")
     monkeypatch.setenv("KUNGFU_SELF", "127.0.0.1:7")

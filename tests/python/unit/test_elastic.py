@@ -14,7 +14,7 @@ from kungfu_tf.context import batch_factor
 from kungfu_tf.data.position import dealt_of, of_arrays
 from kungfu_tf.keras.elastic import training
 from kungfu_tf.keras.elastic.backup import Backup
-from kungfu_tf.keras.elastic.callback_lifetime import Continued
+from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from tests.python.unit.small_fit import Interrupted, X, model_of
@@ -241,13 +241,13 @@ def test_callbacks_see_one_training() -> None:
         on_epoch_begin=lambda epoch, logs=None: calls.append(f"epoch {epoch}"),
         on_train_end=lambda logs=None: calls.append("end"),
     )
-    with Continued([callback]) as continued:
+    with CallbackLifetime([callback]) as lifetime:
         for epoch in (0, 0, 1):  # 0 in two parts
             callback.on_train_begin()
             callback.on_epoch_begin(epoch)
             callback.on_train_end()
-        assert continued.has_begun(callback)
-        continued.end({}, but=(tf.keras.callbacks.BackupAndRestore,))
+        assert lifetime.has_begun(callback)
+        lifetime.end({}, but=(tf.keras.callbacks.BackupAndRestore,))
     assert calls == ["begin", "epoch 0", "epoch 1", "end"]
     callback.on_train_end()  # its own again, as those of LambdaCallback
     assert calls[4:] == ["end"]
@@ -260,9 +260,9 @@ def test_who_leaves_keeps_the_backup() -> None:
         on_epoch_begin=None,
         on_train_end=lambda _logs: calls.append("end"),
     )
-    with Continued([callback]) as continued:
+    with CallbackLifetime([callback]) as lifetime:
         callback.on_train_begin()
-        continued.end({}, but=(SimpleNamespace,))
+        lifetime.end({}, but=(SimpleNamespace,))
     assert calls == []
 
 

@@ -11,6 +11,7 @@ import kungfu_tf as kf
 from kungfu_tf import peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.membership.size_plan import SizePlan
+from kungfu_tf.ops.resize import resize_from_config_server
 from kungfu_tf.policy.training import Training
 from tests.python.unit.small_fit import Interrupted, X, model_of
 
@@ -51,7 +52,7 @@ def test_a_newcomer_does_not_train_by_itself(
     monkeypatch.setattr(peer, "joining", lambda: True)
     assert (kf.rank(), kf.is_root(), kf.run_on_root(lambda: "ran")) == (0, False, None)
     model = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
-    with pytest.raises(kf.errors.FailedPreconditionError, match="nobody has taken it in"):
+    with pytest.raises(kf.errors.FailedPreconditionError, match="was not taken in"):
         model.fit(X, X[:, :1], verbose=0)
 
 
@@ -72,7 +73,7 @@ def test_policies_of_a_session_ask_for_others_where_it_follows(
 ) -> None:
     class Asks(kf.policy.BasePolicy):
         def after_step(self, training: Training) -> None:
-            training.resize_cluster(2)
+            training.resize(2)
 
     def train() -> None:
         with tf.Graph().as_default():
@@ -199,7 +200,7 @@ def test_schedules_in_a_graph() -> None:
 
 
 def test_operations_of_a_process_that_is_alone() -> None:
-    for resize in (kf.ops.resize, tf.function(kf.ops.resize), kf.ops.resize_cluster):
+    for resize in (kf.ops.resize, tf.function(kf.ops.resize)):
         assert [bool(part) for part in resize(0)] == [False, False]
         assert [bool(part) for part in resize(1)] == [False, False]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -209,4 +210,4 @@ def test_operations_of_a_process_that_is_alone() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="-1 peers"):
         kf.ops.resize(-1)
     with pytest.raises(tf.errors.FailedPreconditionError, match="kungfu-run"):
-        kf.ops.resize_cluster_from_url()
+        resize_from_config_server()

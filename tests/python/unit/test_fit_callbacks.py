@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf.keras.fit.callbacks import as_list, first_batch_size
+from kungfu_tf.keras.fit.given_callbacks import as_list, first_batch_size
 
 callbacks = tf.keras.callbacks
 

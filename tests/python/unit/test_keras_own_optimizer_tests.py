@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tensorflow as tf
 
 from kungfu_tf.upstream import generations
@@ -47,6 +48,7 @@ FILES = [file for name in MODULES if (file := OPTIMIZERS / f"{name}_test.py").ex
 
 if FILES:
 
+    @pytest.mark.exhaustive
     def test_with_every_optimizer_wrapped(tmp_path):
         report = run([str(OPTIMIZERS)], "parts", tmp_path / "report")
         assert report["by plain optimizers"] == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kungfu_tf.exchange.buckets import mean_gradients, plan
+from kungfu_tf.exchange.buckets import plan
+from kungfu_tf.exchange.mean_gradients import mean_gradients
 
 
 def gradients(*sizes: int | None, dtype: str = "float32") -> list[tf.Tensor | None]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import context, peer
 from kungfu_tf.callbacks import BroadcastGlobalVariablesCallback
-from kungfu_tf.context.running_fit import Fit, running
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations
 
@@ -115,7 +115,7 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
         model = Late()
         model.compile("sgd")
         assert model.jit_compile
-        with running(Fit(model, is_shared=True, averages=False)):
+        with context.within(fit=Fit(model, is_shared=True, averages=False)):
             assert not made_to_compile(model)
 
     def test_models_that_are_not_compiled_still_predict(company):

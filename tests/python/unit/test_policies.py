@@ -155,9 +155,9 @@ def test_arguments_out_of_range() -> None:
         lambda: training.set_batch_size(2.5),  # type: ignore[arg-type]
         lambda: training.set_batch_size(True),
         lambda: training.set_batch_size("8"),  # type: ignore[arg-type]
-        lambda: training.resize_cluster(True),
-        lambda: training.resize_cluster(2.0),  # type: ignore[arg-type]
-        lambda: training.resize_cluster(np.int64(0)),  # type: ignore[arg-type]
+        lambda: training.resize(True),
+        lambda: training.resize(2.0),  # type: ignore[arg-type]
+        lambda: training.resize(np.int64(0)),  # type: ignore[arg-type]
         lambda: training.set_learning_rate(-1.0),
         lambda: training.set_learning_rate(float("nan")),
         lambda: kf.callbacks.PolicyCallback([], batch_size=0),
@@ -173,7 +173,7 @@ def test_arguments_out_of_range() -> None:
 def test_integers_of_numpy_are_numbers_too() -> None:
     training = Told()
     training.set_batch_size(np.int64(16))  # type: ignore[arg-type]
-    training.resize_cluster(np.int32(3))  # type: ignore[arg-type]
+    training.resize(np.int32(3))  # type: ignore[arg-type]
     wanted = training.wanted_batch_size, training.wanted_size
     assert wanted == (16, 3) and {type(number) for number in wanted} == {int}
 
@@ -213,9 +213,9 @@ def test_who_asks_for_what_cannot_be_is_named(caplog: pytest.LogCaptureFixture) 
 
     for action, value, text in (
         ("set_strategy", "SPIRAL", r"ValueError: a strategy is AUTO or .* not 'SPIRAL'"),
-        ("set_tree", [1], r"ValueError: these fathers .* are no tree: \[1\]"),
-        ("resize_cluster", 0, "ValueError: a number of peers is a positive integer, not 0"),
-        ("resize_cluster", 99, "FailedPreconditionError: there are no 99 slots"),
+        ("set_tree", [1], r"ValueError: these parents .* are no tree: \[1\]"),
+        ("resize", 0, "ValueError: a number of peers is a positive integer, not 0"),
+        ("resize", 99, "FailedPreconditionError: there are no 99 slots"),
     ):
         asks, calm = Asks(action, value), Asks("set_learning_rate", 0.5)
         with pytest.raises(kf.errors.PolicyError, match=rf"Asks\.after_step: {text}"):
@@ -344,6 +344,6 @@ def test_the_number_of_peers_follows_a_schedule(monkeypatch: pytest.MonkeyPatch)
         training.go(policies)
     assert training.asked == [(0, 1), (2, 4), (5, 2)]
     with pytest.raises(ValueError, match="positive integer, not 0"):
-        training.resize_cluster(0)
+        training.resize(0)
     with pytest.raises(ValueError, match="at character 1"):
         kf.policy.ScheduledClusterSizePolicy("4")

@@ -66,11 +66,11 @@ class Measured:
     """Peers, and the tree that is the best for them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.tree, self.epoch = [0], 0
+        self.tree, self.membership = [0], 0
         monkeypatch.setattr(ops, "get_peer_latencies", list)
         monkeypatch.setattr(ops, "global_minimum_spanning_tree", lambda _: None)
-        monkeypatch.setattr(ops, "fathers", lambda _: tf.constant(self.tree))
-        monkeypatch.setattr(peer, "epoch", lambda: self.epoch)
+        monkeypatch.setattr(ops, "parents", lambda _: tf.constant(self.tree))
+        monkeypatch.setattr(peer, "membership_version", lambda: self.membership)
         monkeypatch.setattr(peer, "size", lambda: len(self.tree))
 
 
@@ -93,7 +93,7 @@ def test_other_peers_get_a_tree_at_once(
     training.step = 1
     policy.after_step(training)
     assert wanted(training) is None
-    measured.epoch, training.step = 1, 2
+    measured.membership, training.step = 1, 2
     for one in (policy, newcomer):
         one.after_step(training)
         assert wanted(training) == [0, 0]

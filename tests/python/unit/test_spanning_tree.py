@@ -30,8 +30,8 @@ def test_the_tree_spans_all_and_weighs_least(size: int) -> None:
     edges = kf.ops.global_minimum_spanning_tree(weights).numpy()
     assert edges.shape == (size - 1, 2) and edges.dtype == np.int32
     inside = {0}
-    for father, child in edges:
-        assert father in inside and child not in inside
+    for parent, child in edges:
+        assert parent in inside and child not in inside
         inside.add(child)
     both = (weights + weights.T) / 2
     total = sum(both[i, j] for i, j in edges)

@@ -19,5 +19,5 @@ def run() -> None:
 
 
 def launch_multiprocess(f: Callable[[int], Any], np: int) -> list[Any]:
-    """Runs `f(rank)` in `np` new processes of this machine, and returns what they return."""
+    """Runs `f(rank)` in `np` new processes of this machine, and returns their results."""
     return kf.launch(Launched(f), np)

@@ -6,11 +6,6 @@ import kungfu_tf as kf
 from kungfu_tf import (
     all_reduce_int_max,
     calc_stats,
-    change_cluster,
-    current_cluster_size,
-    current_local_rank,
-    current_local_size,
-    current_rank,
     detached,
     init_progress,
     log_stats,
@@ -18,6 +13,10 @@ from kungfu_tf import (
     propose_new_size,
     uid,
 )
+from kungfu_tf import local_rank as current_local_rank
+from kungfu_tf import local_size as current_local_size
+from kungfu_tf import rank as current_rank
+from kungfu_tf import size as current_cluster_size
 
 __all__ = [
     "all_reduce_int_max",
@@ -59,9 +58,22 @@ def resize(n: int | None = None) -> tuple[bool, bool]:
         n: How many peers there should be.
 
     Returns:
-        Whether the peers are others now, and whether this one is none any more.
+        Whether the list of peers has changed, and whether this peer has left it.
     """
     changed = kf.resize(n=n)
+    return changed, kf.detached()
+
+
+def change_cluster(progress: int) -> tuple[bool, bool]:
+    """Changes over as `resize` does, and says how far the training is.
+
+    Args:
+        progress: The number that `init_progress` returns to peers that are started anew.
+
+    Returns:
+        Whether the list of peers has changed, and whether this peer has left it.
+    """
+    changed = kf.resize(progress=progress)
     return changed, kf.detached()
 
 

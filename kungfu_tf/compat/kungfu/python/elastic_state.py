@@ -23,9 +23,9 @@ class ElasticState(elastic.ElasticState):
     """The progress, the same on all peers.
 
     Args:
-        max_progress: Where training ends; None: where the program says.
-        reload: Whether the training goes on where that of before has left it, where processes
-            start anew with a cluster of another size: kungfu-run -elastic-mode reload.
+        max_progress: The progress at which training ends; None: the program ends it.
+        reload: Whether the training continues where the previous processes left it, if all start
+            anew with another size: kungfu-run -elastic-mode reload.
     """
 
     def __init__(self, max_progress: int | None = None, reload: bool = False) -> None:
@@ -33,7 +33,7 @@ class ElasticState(elastic.ElasticState):
 
     @property
     def _progress(self) -> int:
-        """What KungFu's programs read."""
+        """The progress, by the name that KungFu's programs read."""
         return self.progress
 
 

@@ -1,1 +1,1 @@
-"""What KungFu has for TensorFlow."""
+"""KungFu's modules for TensorFlow."""

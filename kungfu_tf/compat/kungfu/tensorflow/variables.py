@@ -1,7 +1,7 @@
 """Training state that policies, hooks and programs share.
 
-Where KungFu's functions take a session, it may come before or after the other argument; in eager
-code there is none.
+If KungFu's functions take a session, it may come before or after the other argument; in eager code
+there is none.
 """
 
 from __future__ import annotations

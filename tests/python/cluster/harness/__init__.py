@@ -32,6 +32,10 @@ changes what cannot be changed back says `"alone": True`. A case that fails ends
 it cannot spoil others; the next one has a fresh job (three times, then the rest of the module
 fails).
 
+A whole grid belongs to `make test-all`, and what finds its faults to `make test`, too:
+
+    @exhaustive(dtype=["float16", "int32"])  # all but these; @exhaustive(): all
+
 A case that finds nothing to test in this configuration does not just return: it raises Skip("why"),
 on all peers, and is counted as skipped.
 """
@@ -48,6 +52,15 @@ class Skip(Exception):
 
 def each(**parameters: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a case of every combination of the values."""
+
+    def mark(case: Callable[..., None]) -> Callable[..., None]:
+        return case
+
+    return mark
+
+
+def exhaustive(**unless: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Leaves all cases of a function to `make test-all`, but those with only these values."""
 
     def mark(case: Callable[..., None]) -> Callable[..., None]:
         return case

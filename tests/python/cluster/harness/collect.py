@@ -19,6 +19,7 @@ class Case:
     function: str
     arguments: dict[str, Any]
     timeout: float
+    exhaustive: bool = False
 
     @property
     def name(self) -> str:
@@ -71,7 +72,10 @@ def read_jobs(module: Path) -> list[Job]:
     if "JOBS" not in literals:
         raise ValueError(f"{module.name}: JOBS is missing or no literal")
     cases = [
-        Case(module, function.name, arguments, literals.get("TIMEOUT", 100))
+        Case(
+            *(module, function.name, arguments, literals.get("TIMEOUT", 100)),
+            _is_exhaustive(function, arguments, literals),
+        )
         for function in functions
         for arguments in _calls_of(function, literals)
     ]
@@ -102,17 +106,37 @@ def _job(
 
 def _calls_of(node: ast.FunctionDef, literals: dict[str, Any]) -> list[dict[str, Any]]:
     """The arguments of each case that a function makes."""
-    parameters: dict[str, Any] = {}
-    for decorator in node.decorator_list:
-        if not (isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "each"):
-            continue
-        for keyword in decorator.keywords:
-            assert keyword.arg is not None, f"line {decorator.lineno}: each(**…) is no literal"
-            parameters[keyword.arg] = _evaluate(keyword.value, literals)
+    parameters = _decorated(node, "each", literals) or {}
     return [
         dict(zip(parameters, values, strict=True))
         for values in itertools.product(*parameters.values())
     ]
+
+
+def _is_exhaustive(
+    node: ast.FunctionDef, arguments: dict[str, Any], literals: dict[str, Any]
+) -> bool:
+    """Whether only `make test-all` runs the case that a function makes with these arguments."""
+    unless = _decorated(node, "exhaustive", literals)
+    if unless is None:
+        return False
+    return not unless or any(arguments[name] not in values for name, values in unless.items())
+
+
+def _decorated(
+    node: ast.FunctionDef, decorator: str, literals: dict[str, Any]
+) -> dict[str, Any] | None:
+    """What a function's decorators of this name were given; None if it has none."""
+    calls = [
+        call
+        for call in node.decorator_list
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == decorator
+    ]
+    given: dict[str, Any] = {}
+    for keyword in (keyword for call in calls for keyword in call.keywords):
+        assert keyword.arg is not None, f"line {node.lineno}: {decorator}(**…) is no literal"
+        given[keyword.arg] = _evaluate(keyword.value, literals)
+    return given if calls else None
 
 
 def _evaluate(node: ast.expr, literals: dict[str, Any]) -> Any:

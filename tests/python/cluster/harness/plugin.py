@@ -83,6 +83,8 @@ class CaseItem(pytest.Item):
     def __init__(self, *, case: Case, **rest: Any) -> None:
         super().__init__(**rest)
         self.case = case
+        if case.exhaustive:
+            self.add_marker("exhaustive")
 
     @property
     def collector(self) -> JobCollector:

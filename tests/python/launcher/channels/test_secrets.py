@@ -212,5 +212,5 @@ def test_a_pipe_that_says_nothing_is_an_error_in_time(name: str, silent: str) ->
         timeout=DEADLINE,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    why = "nobody has written a line to it within 0.3 s"
+    why = "no line was written to it within 0.3 s"
     assert ended.stderr == f"kungfu-run: {name}: cannot read '{silent}': {why}\n"

@@ -179,7 +179,7 @@ def test_somebody_who_knows_the_model_stays() -> None:
     job = Job(2, slots=4)
     job.membership.propose(3)
     assert job.take() == ["start 2"]
-    assert "nobody else knows the model" in str(job.membership.propose_members([2], ["a"]))
+    assert "no other peer knows the model" in str(job.membership.propose_members([2], ["a"]))
     assert job.take() == []
 
 

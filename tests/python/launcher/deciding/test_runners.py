@@ -86,6 +86,18 @@ def test_who_is_asked_to_end_asks_all(two: Two) -> None:
     assert two.follower.code == two.leader.code == 130
 
 
+def test_a_warning_reaches_all_hosts_once_however_many_have_got_it(two: Two) -> None:
+    two.follower.warned(10, 1)
+    two.until(lambda: two.here.done == ["warn 10"])
+    two.until_there("warn 10")
+    two.leader.warned(10, 1)  # the same, as a batch system tells each host
+    two.leader.warned(12, 1)
+    two.until_there("warn 12")
+    two.leader.warned(10, 2)
+    two.until_there("warn 10")
+    assert two.here.take() == ["warn 10", "warn 12", "warn 10"]
+
+
 FAILED = "failed 127.0.0.2:10000 the runner on 127.0.0.2 is gone"
 
 
@@ -173,7 +185,9 @@ def test_strangers_are_dropped(two: Two, opening: bytes) -> None:
     assert two.here.take() == []
 
 
-@pytest.mark.parametrize("line", ["ready 0", "ended 7 1 0", "started 0 x", "nonsense", "end 2"])
+@pytest.mark.parametrize(
+    "line", ["ready 0", "ended 7 1 0", "started 0 x", "nonsense", "end 2", "warned 9 1"]
+)
 def test_what_a_runner_may_not_say_costs_it_the_connection(two: Two, line: str) -> None:
     two.until(lambda: two.follower._connection)
     two.follower._tell(line)

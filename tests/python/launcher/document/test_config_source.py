@@ -18,7 +18,7 @@ from tests import ports
 from tests.python.launcher.served import DEADLINE, ONE, TOKEN, TWO, Served, kept
 
 
-class Following:
+class SourceInALoop:
     """A source in a loop, and the numbers of workers that it wants."""
 
     def __init__(self, make: Callable[..., Source]) -> None:
@@ -48,7 +48,7 @@ class Following:
 
 
 def test_a_runner_follows_a_server_that_comes_and_goes(served: Served) -> None:
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OtherServer(kept(), served.url, TOKEN, selector, follow, say)
     )
     job.until(lambda: job.wanted == [1])
@@ -70,7 +70,7 @@ def test_a_runner_follows_a_server_that_comes_and_goes(served: Served) -> None:
 
 
 def test_who_takes_part_is_told_as_soon_as_the_server_is_back(served: Served) -> None:
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OtherServer(kept(), served.url, TOKEN, selector, follow, say)
     )
     job.until(lambda: job.wanted == [1])
@@ -85,7 +85,7 @@ def test_who_takes_part_is_told_as_soon_as_the_server_is_back(served: Served) ->
 
 
 def test_an_answer_may_be_faster_than_the_document_that_was_there(served: Served) -> None:
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OtherServer(kept(), served.url, TOKEN, selector, follow, say)
     )
     assert isinstance(job.source, OtherServer)
@@ -101,7 +101,7 @@ def test_an_answer_may_be_faster_than_the_document_that_was_there(served: Served
 
 
 def test_without_the_server_s_token_a_job_goes_on_and_says_so_once(served: Served) -> None:
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OtherServer(kept(), served.url, "w", selector, follow, say)
     )
     job.until(lambda: job.said)
@@ -114,7 +114,7 @@ def test_without_the_server_s_token_a_job_goes_on_and_says_so_once(served: Serve
 
 
 def test_workers_that_are_no_addresses_are_not_followed(served: Served) -> None:
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OtherServer(kept(), served.url, TOKEN, selector, follow, say)
     )
     job.until(lambda: job.wanted == [1])
@@ -129,7 +129,7 @@ def test_workers_that_are_no_addresses_are_not_followed(served: Served) -> None:
 def test_a_server_without_a_document_gets_the_job_s(served: Served) -> None:
     served.stop()
     served.store.clear()
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OtherServer(
             kept(TWO), served.url, TOKEN, selector, follow, say
         )
@@ -155,7 +155,7 @@ def test_a_server_without_a_document_gets_the_job_s(served: Served) -> None:
 def test_a_job_serves_its_own_document() -> None:
     port = ports.take()[0]
     document = kept()
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OwnServer(document, port, TOKEN, selector, follow, say)
     )
     document.put(TWO)
@@ -171,7 +171,7 @@ def test_a_job_serves_its_own_document() -> None:
 
 def test_a_job_s_own_server_is_for_its_host_and_ends_with_the_job() -> None:
     port = ports.take()[0]
-    job = Following(
+    job = SourceInALoop(
         lambda selector, follow, say: OwnServer(kept(), port, TOKEN, selector, follow, say)
     )
     with pytest.raises(ConnectionRefusedError):

@@ -1,9 +1,12 @@
 """The command line of kungfu-run."""
 
+from collections.abc import Callable
+
 import pytest
 
+import kungfu_tf
 from kungfu_tf import errors
-from kungfu_tf.launcher.command import resizing
+from kungfu_tf.launcher.command import distribute, kungfu_config_server, kungfu_run, resizing
 from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.native import environment, libraries
@@ -41,6 +44,10 @@ def test_durations(text: str, seconds: float) -> None:
     assert command_line.parse(["-timeout", text, "prog"]).timeout == seconds
 
 
+NO_PROGRAM = [["python3"], ["python3", "-u"], ["python3", "-"]]
+OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -65,6 +72,11 @@ def test_durations(text: str, seconds: float) -> None:
         (["-w", "-init-version", "-1", "prog"], "-init-version -1 needs -config-server"),
         (["-np", "4"], "no program to run"),
         ([], "no program to run"),
+        *(
+            (["-np", "2", *words], "peers have none. Name it: python3 train.py")
+            for words in NO_PROGRAM
+        ),
+        *(([flag, "2", "prog"], f"'{flag}'; did you mean -np?") for flag in OF_OTHER_LAUNCHERS),
     ],
 )
 def test_errors_say_what_and_where(arguments: list[str], says: str) -> None:
@@ -72,6 +84,21 @@ def test_errors_say_what_and_where(arguments: list[str], says: str) -> None:
         command_line.parse(arguments)
     assert says in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "train.py"],
+        ["python", "-c", "print(1)"],
+        ["python", "-uc", "print(1)"],
+        ["python", "-m", "train"],
+        ["python", "-V"],
+        ["/opt/pythonic"],
+    ],
+)
+def test_a_program_is_a_program(command: list[str]) -> None:
+    assert command_line.parse(command).command == tuple(command)
 
 
 def test_the_port_of_the_runners_is_before_those_of_the_peers() -> None:
@@ -93,6 +120,23 @@ def test_help_names_every_flag_and_strategy(word: str) -> None:
     assert all(f"  -{flag.name}" in text for flag in flags.FLAGS)
     assert all(name in text for name in environment.strategies())
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("word", ["-V", "-version", "--version"])
+@pytest.mark.parametrize(
+    ("name", "main"),
+    [
+        ("kungfu-run", kungfu_run.main),
+        ("kungfu-rrun", distribute.main_rrun),
+        ("kungfu-distribute", distribute.main_distribute),
+        ("kungfu-config-server", kungfu_config_server.main),
+    ],
+)
+def test_each_command_says_its_version(
+    name: str, main: Callable[[list[str]], int], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 0
+    assert capsys.readouterr().out == f"{name} {kungfu_tf.__version__}\n"
 
 
 def test_without_the_core_a_strategy_is_one_error_and_help_still_helps(

@@ -252,7 +252,7 @@ def test_after_the_jobs_time_nobody_waits_for_a_reader(ended_with: int, code: in
         )
         output.finish(wait.over)
     assert wait.code == code
-    assert said == ["-timeout: what is not read within 0 s is dropped"]
+    assert said == ["-timeout: output that is not read within 0 s is dropped"]
     assert not output.sinks[0].waiting
     os.close(writer)
     os.close(reader)

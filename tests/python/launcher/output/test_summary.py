@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from kungfu_tf.launcher.output import summary
+from kungfu_tf.launcher.output import summary, verdict
 from kungfu_tf.launcher.output.outcome import Outcome, first_failure
 
 WELL = Outcome(
@@ -16,6 +16,7 @@ WELL = Outcome(
     gone=9.0,
     stopped=False,
     given_up=False,
+    overdue=False,
     leaving=False,
     reports=(),
     earlier=(),
@@ -48,6 +49,22 @@ def ended(rank: int, code: int, *, gone: float, stopped: bool = False, report: s
 def test_who_killed_it(code: int, given_up: bool, how: str) -> None:
     outcome = dataclasses.replace(ended(1, code, gone=1.0), given_up=given_up)
     assert f"failed first: {how}" in summary.describe([outcome])
+
+
+def test_who_had_to_be_killed_is_named() -> None:
+    late = dataclasses.replace(ended(1, -9, gone=2.0, stopped=True), overdue=True)
+    line = (
+        "rank 1 on 10.0.0.1 (pid 101): stopped (killed by SIGKILL: it had not ended within"
+        " KUNGFU_GRACE)"
+    )
+    others = [ended(0, 1, gone=1.0), ended(2, -15, gone=2.0, stopped=True)]
+    assert line in summary.describe([*others, late]).splitlines()
+    by_signal = verdict.conclude([*others[1:], late], forced=143, others=0)
+    assert by_signal == (143, f"stopped by SIGTERM; no peer failed\n{line}")
+    in_time = dataclasses.replace(late, code=0)
+    assert verdict.conclude([in_time], forced=143, others=0).reason == (
+        "stopped by SIGTERM; no peer failed"
+    )
 
 
 def test_who_went_first_failed_first() -> None:

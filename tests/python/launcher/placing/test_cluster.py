@@ -182,16 +182,21 @@ def test_gpus_of_the_environment_come_before_those_of_the_machine(tmp_path: Path
     assert gpu_placement.visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, dev=tmp_path) == []
 
 
+def job_of(plan: Cluster, *words: str, environ: dict[str, str]) -> Job:
+    return Job(
+        cluster=plan,
+        credentials=credentials.one_host(),
+        directory=run_directory.choose(),
+        placement=gpu_placement.place(plan.peers, gpu_placement.visible_gpus(environ)),
+        options=command_line.parse([*words, "prog"]),
+    )
+
+
 def environment_of(*words: str, environ: dict[str, str]) -> dict[str, str]:
     with planned("-np", "2", *words) as plan:
-        job = Job(
-            cluster=plan,
-            credentials=credentials.one_host(),
-            directory=run_directory.choose(),
-            placement=gpu_placement.place(plan.peers, gpu_placement.visible_gpus(environ)),
-            options=command_line.parse([*words, "prog"]),
+        return peer_environment.of_peer(
+            plan.peers[1], job_of(plan, *words, environ=environ), environ
         )
-        return peer_environment.of_peer(plan.peers[1], job, environ)
 
 
 def test_identity_is_the_launchers() -> None:
@@ -200,9 +205,17 @@ def test_identity_is_the_launchers() -> None:
     assert env["KUNGFU_SELF"] == env["KUNGFU_PEERS"].split(",")[1]
     assert env["KUNGFU_SECRET"] != "y"
     assert "KUNGFU_SECRET_FILE" not in env
-    assert env["KUNGFU_EPOCH"] == "0"
+    assert env["KUNGFU_MEMBERSHIP_VERSION"] == "0"
     assert env["KUNGFU_CONTROL"].startswith(env["KUNGFU_SOCKET_DIR"] + "/")
     assert env["HOME"] == "/home"
+
+
+def test_a_newcomer_is_alone_in_the_membership_that_takes_it_in() -> None:
+    with planned("-np", "2", "-w") as plan:
+        job = job_of(plan, "-w", environ={})
+        env = peer_environment.of_newcomer(plan.peers[1], 7, job, {})
+    assert env["KUNGFU_PEERS"] == env["KUNGFU_SELF"] == str(plan.peers[1])
+    assert (env["KUNGFU_MEMBERSHIP_VERSION"], env["KUNGFU_MEMBERSHIP"]) == ("7", "joining")
 
 
 def test_what_is_internal_is_what_the_launcher_tells() -> None:
@@ -304,7 +317,10 @@ def launched(**environ: str) -> subprocess.CompletedProcess[str]:
     [
         ([], {"KUNGFU_STRATEGY": "ring", "KUNGFU_TRANSPORT": "", "KUNGFU_MINE": "x"}),
         (["-strategy", "RING"], {"KUNGFU_STRATEGY": "MESH"}),  # the flag counts
-        ([], {"KUNGFU_EPOCH": "x", "KUNGFU_RESTARTS": "x"}),  # what counts is the launcher's
+        (
+            [],
+            {"KUNGFU_MEMBERSHIP_VERSION": "x", "KUNGFU_RESTARTS": "x"},
+        ),  # what counts is the launcher's
     ],
 )
 def test_what_does_not_matter_is_not_read(

@@ -1,1 +1,1 @@
-"""What KungFu called experimental."""
+"""KungFu's experimental modules."""

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import ops
+from kungfu_tf.ops.resize import resize_from_config_server
 
 __all__ = ["resize_cluster", "resize_cluster_from_url", "step_based_schedule"]
 
@@ -18,14 +19,14 @@ def resize_cluster(n: Any) -> tuple[Any, Any]:
         n: How many peers there should be.
 
     Returns:
-        Whether the peers are others now, and whether this one is none any more.
+        Whether the list of peers has changed, and whether this peer has left it.
     """
-    return ops.resize_cluster(n)
+    return ops.resize(n)
 
 
 def resize_cluster_from_url() -> tuple[Any, Any]:
     """The same, with as many peers as the config server says."""
-    return ops.resize_cluster_from_url()
+    return resize_from_config_server()
 
 
 def step_based_schedule(config: str, step: Any = None) -> Any:
@@ -36,7 +37,7 @@ def step_based_schedule(config: str, step: Any = None) -> Any:
         step: Which one it is; by default it is counted how often this runs.
     """
     if step is None:
-        # In a graph each call counts for itself. In eager code nothing else tells one from another.
+        # In a graph each call counts separately. In eager code nothing else tells one from another.
         name = f"step_based_schedule/{config}" if tf.executing_eagerly() else None
         step = ops.counter(name=name)
     return ops.step_based_schedule(config, step)

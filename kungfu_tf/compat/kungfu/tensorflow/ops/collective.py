@@ -24,7 +24,7 @@ def group_nccl_all_reduce(ts: Sequence[Any]) -> list[Any]:
 
 
 def group_hierarchical_nccl_all_reduce(ts: Sequence[Any]) -> list[Any]:
-    """The same: kungfu_tf chooses by itself what crosses from host to host."""
+    """The same: kungfu_tf itself chooses the traffic between hosts."""
     return ops.group_all_reduce(ts)
 
 
@@ -34,7 +34,7 @@ def monitored_all_reduce(t: Any, tree: Any = None, op: str = "sum") -> Any:
 
 
 def subset_all_reduce(t: Any, topology: Any, op: str = "sum") -> Any:
-    """Reduces within each tree; `topology` holds the father of each rank."""
+    """Reduces within each tree; `topology` holds the parent of each rank."""
     return ops.subset_all_reduce(t, topology, op=op)
 
 

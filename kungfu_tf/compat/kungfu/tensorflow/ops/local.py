@@ -1,4 +1,4 @@
-"""What this peer keeps for others."""
+"""Tensors that this peer keeps for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured."""
+"""Measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 def global_noise_scale(
     batch_small: Any, batch_big: Any, tensor: Any, avg_tensor: Any, alpha: float = 0.6
 ) -> Any:
-    """The gradient noise scale, out of a peer's gradient and that of all."""
+    """The gradient noise scale, from a peer's gradient and the mean of all."""
     return ops.global_noise_scale(batch_small, batch_big, tensor, avg_tensor, alpha=alpha)
 
 

@@ -1,4 +1,4 @@
-"""What another peer has kept."""
+"""Tensors that another peer has kept."""
 
 from __future__ import annotations
 

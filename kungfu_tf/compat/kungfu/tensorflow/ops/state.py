@@ -15,5 +15,5 @@ def counter(init: int = 0, incr: int = 1) -> Any:
 
 
 def exponential_moving_average(x: Any, alpha: float = 0.9) -> Any:
-    """Returns the moving average of what it is given; `alpha` is the weight of the past."""
+    """Returns the moving average of its inputs; `alpha` is the weight of the past."""
     return ops.exponential_moving_average(x, alpha=alpha)

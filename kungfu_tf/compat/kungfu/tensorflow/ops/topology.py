@@ -1,4 +1,4 @@
-"""Who the peers are, and how data travel between them."""
+"""Ranks and sizes, and the way of data between the peers."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def round_robin(mask: Any) -> Any:
 
 
 def set_tree(tree: Any) -> Any:
-    """Lets all data travel along a tree: the father of each rank."""
+    """Lets all data travel along a tree: the parent of each rank."""
     return ops.set_tree(tree)

@@ -1,7 +1,7 @@
 """KungFu's optimizers. Each changes the optimizer that it is given, and returns it.
 
-`name`, `use_locking` and `with_keras` are those of other optimizers, and have no effect; neither
-have the options for NCCL, with a warning.
+`name`, `use_locking` and `with_keras` have no effect; the options for NCCL have none either, and
+give a warning.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def PairAveragingOptimizer(  # noqa: N802
     use_locking: bool = False,
     with_keras: bool = False,
 ) -> Any:
-    """Trains a model of each peer's own, averaged with that of one other peer at a time."""
+    """Trains a model of each peer's own, which it averages with one other peer's at a time."""
     del fused_model_name, name, use_locking, with_keras
     return _with_callable_variables(
         kf.optimizers.PairAveragingOptimizer(optimizer, fuse_requests=fuse_requests)
@@ -120,7 +120,7 @@ class _Variables(list[Any]):
 
 
 def _with_callable_variables(optimizer: Any) -> Any:
-    """Keras 3 has a property where there was a method, and programs broadcast what it returned."""
+    """Keras 3 has a property where there was a method, and programs broadcast its result."""
     cls = type(optimizer)  # made for this optimizer
     theirs: Any = cls.variables
     if isinstance(theirs, property):

@@ -1,4 +1,4 @@
-"""What a policy of KungFu is."""
+"""The base class of KungFu's policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class BasePolicy:
-    """Adapts a training while it runs, by variables and by what it calls.
+    """Adapts a training while it runs, by variables and by calls.
 
     All but the first method are given the session.
     """

@@ -1,4 +1,4 @@
-"""Calls KungFu's policies as those of kungfu_tf are."""
+"""Calls KungFu's policies as policies of kungfu_tf."""
 
 from __future__ import annotations
 

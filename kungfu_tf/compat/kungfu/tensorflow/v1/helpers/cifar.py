@@ -23,7 +23,7 @@ class CifarDataSet(NamedTuple):
 
 
 class CifarDataSets(NamedTuple):
-    """What to train with, and what to test with."""
+    """The data for training and for tests."""
 
     train: CifarDataSet
     test: CifarDataSet
@@ -33,8 +33,8 @@ class Cifar10Loader:
     """Reads CIFAR-10.
 
     Args:
-        data_dir: Where there are train-images-idx4-ubyte, train-labels-idx1-ubyte and the same of
-            test, unpacked or with ".gz"; or data_batch_1.bin to 5 and test_batch.bin.
+        data_dir: The folder of train-images-idx4-ubyte, train-labels-idx1-ubyte and the same of
+            test, unpacked or with ".gz"; or of data_batch_1.bin to 5 and test_batch.bin.
         normalize: Whether images are float32 between 0 and 1 instead of bytes.
         one_hot: Whether labels are rows of float32.
     """

@@ -1,4 +1,4 @@
-"""MNIST, and what comes in the same files."""
+"""MNIST, and data sets in files of the same form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MnistDataSet(NamedTuple):
 
 
 class MnistDataSets(NamedTuple):
-    """What to train with, and what to test with."""
+    """The data for training and for tests."""
 
     train: MnistDataSet
     test: MnistDataSet
@@ -33,7 +33,7 @@ def load_datasets(
     """Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, and the same of t10k.
 
     Args:
-        data_dir: Where they are, unpacked or with ".gz".
+        data_dir: The folder of the files, unpacked or with ".gz".
         normalize: Whether images are float32 between 0 and 1 instead of bytes.
         one_hot: Whether labels are rows of float32.
         padded: Whether images get a border of zeros, to 32 by 32.

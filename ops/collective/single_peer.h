@@ -7,8 +7,7 @@
 
 namespace kungfu {
 
-// Does what the operation would do among one peer. Does not call `done`.
-// REQUIRES: Validate(operation, 1) is OK.
-Status CompleteAlone(const Operation& operation);
+// Completes the operation among one peer. Does not call `done`. REQUIRES: Validate(operation, 1) is OK.
+Status CompleteOnSinglePeer(const Operation& operation);
 
 }  // namespace kungfu

@@ -1,8 +1,8 @@
-#include "ops/collective/alone.h"
+#include "ops/collective/single_peer.h"
 
 namespace kungfu {
 
-Status CompleteAlone(const Operation& operation) {
+Status CompleteOnSinglePeer(const Operation& operation) {
   const size_t element = SizeOf(operation.dtype);
   const uint64_t count = TotalCount(operation);
   const Range all{0, count};

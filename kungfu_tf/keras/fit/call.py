@@ -1,0 +1,97 @@
+"""A call of `fit`: what follows from its model and its arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from kungfu_tf import context, peer
+from kungfu_tf.keras.fit import given_callbacks
+from kungfu_tf.keras.fit.asynchronous import is_synchronous
+from kungfu_tf.upstream import generations
+
+if TYPE_CHECKING:
+    from kungfu_tf.keras.fit.elastic_run import ElasticRun
+    from kungfu_tf.keras.fit.even_data import EvenData
+    from kungfu_tf.keras.fit.step_logs import StepLogs
+
+
+@dataclasses.dataclass
+class Fit:
+    """A call of `fit`, in which all peers may take part.
+
+    Lower rooms see a part of it, `context.running_fit.RunningFit`.
+
+    Attributes:
+        model: The model that is trained.
+        is_shared: Whether all peers train it.
+        averages: Whether its metrics are those of all peers.
+        x: The data that the program gave.
+        data: What the model is trained on; None until Keras has looked at `x`.
+        is_synchronous: Whether the peers meet in every step.
+        differs: Whether each peer trains a model of its own.
+        elastic_run: The training that this is a part of, if peers may come and go.
+        batch_size: What training begins with, if policies may change it; 0: what the data have.
+        average: Open while the model is the average of them.
+        background_iterators: Open while there may be iterators of the data.
+        steps_per_execution: What the program wants, if Keras takes fewer for a while.
+        told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
+        step_logs: The callback that knows the logs of a step, if others may add to them.
+    """
+
+    model: Any
+    is_shared: bool
+    averages: bool
+    x: Any = None
+    data: EvenData | None = None
+    is_synchronous: bool = True
+    differs: bool = False
+    elastic_run: ElasticRun | None = None
+    batch_size: int | None = None
+    average: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+    background_iterators: contextlib.ExitStack = dataclasses.field(
+        default_factory=contextlib.ExitStack
+    )
+    steps_per_execution: int | None = None
+    told_of_divisor: bool = False
+    step_logs: StepLogs | None = None
+
+    @classmethod
+    def of(cls, model: Any, x: Any, callbacks: list[Any]) -> Fit:
+        """The call with these arguments, where it is made.
+
+        Args:
+            model: A compiled Keras model.
+            x: The data, as the program gave them.
+            callbacks: All that the program gave.
+        """
+        is_shared = _is_shared(model, callbacks)
+        elastic_run: Any = context.current().elastic_run if is_shared else None
+        first_size = given_callbacks.first_batch_size(callbacks)
+        algorithms = generations.algorithms_of_model(model)
+        return cls(
+            model,
+            is_shared,
+            averages=is_shared or given_callbacks.averages_metrics(callbacks),
+            x=x,
+            is_synchronous=is_synchronous(model),
+            differs=any(not algorithm.keeps_equal for algorithm in algorithms),
+            elastic_run=elastic_run,
+            batch_size=first_size if elastic_run is None else elastic_run.batch_size,
+        )
+
+
+def current() -> Fit | None:
+    """The innermost one; None outside, and in what a program does by itself within it."""
+    fit = context.current().fit
+    assert fit is None or isinstance(fit, Fit)
+    return fit
+
+
+def _is_shared(model: Any, callbacks: list[Any]) -> bool:
+    if peer.is_single_process():
+        is_elastic = context.current().elastic_run is not None
+        return is_elastic or given_callbacks.first_batch_size(callbacks) is not None
+    is_custom = given_callbacks.has_ours(callbacks) and generations.has_own_train_step(model)
+    return is_custom or bool(generations.algorithms_of_model(model))

@@ -1,0 +1,69 @@
+"""A train step that counts the samples of its batch, and averages over those of all peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf.context import batch_factor
+from kungfu_tf.data.empty import samples_of, stand_in, step_on
+from kungfu_tf.keras.fit import loss_means
+from kungfu_tf.keras.fit.call import Fit
+from kungfu_tf.keras.fit.even_data import EvenData
+from kungfu_tf.replicas import first_step, sample_weights
+from kungfu_tf.upstream import generations
+
+
+def put_into(fit: Fit, data: EvenData) -> None:
+    """Gives the model of a call the train step that its data need."""
+    model, elastic_run = fit.model, fit.elastic_run
+    made_for = getattr(getattr(model, "train_function", None), "kungfu_counts", None)
+    if elastic_run is not None:
+        is_made, elastic_run.has_function = elastic_run.has_function, True
+    else:
+        is_made = made_for == data.counts and fit.batch_size is None
+    if not is_made:
+        model.train_function = None  # it was made of another step
+    if data.counts:
+        vars(model)["train_step"] = _counting_samples(fit, data)
+
+
+def build_metrics(model: Any, element_spec: Any) -> None:
+    """Creates the metrics' variables, whose values the step wants to know before it is made.
+
+    Otherwise Keras creates them when it traces the first step.
+    """
+    made = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
+    parts = [vars(model).get(name) for name in made]
+    if model.run_eagerly or all(part is None or part.built for part in parts):
+        return
+    if generations.has_own_train_step(model):  # which may call something else than the model
+        return
+    first_step.trace(model.test_step, element_spec)
+    model.reset_metrics()
+
+
+def _counting_samples(fit: Fit, data: EvenData) -> Callable[[Any], Any]:
+    """The model's train step, averaging over samples. A batch without any leaves no trace in it."""
+    model, elastic_run, sizes = fit.model, fit.elastic_run, data.sizes
+    train_step = getattr(model.train_step, "kungfu_counts", model.train_step)
+    if elastic_run is not None:  # which counts by itself
+        first, trained, total_of = elastic_run.first_batch_size, None, elastic_run.total_of
+    else:
+        first, trained = sizes.newest if sizes else 1, data.samples
+        total_of = sample_weights.total_of
+
+    def step(batch: Any) -> Any:
+        count = samples_of(batch)
+        with sample_weights.samples(count, total_of) as total, loss_means.counting(model):
+            if trained is not None:
+                trained.assign_add(total)
+                data.steps.assign_add(tf.cast(total >= 0, tf.int64))  # if there was a batch
+            if sizes is not None:
+                batch_factor.factor.get().assign(tf.cast(count, tf.float64) / first)
+            return step_on(model, count, lambda: train_step(stand_in(batch, count)))
+
+    step.kungfu_counts = train_step  # type: ignore[attr-defined]
+    return step

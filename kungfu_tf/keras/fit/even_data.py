@@ -1,0 +1,142 @@
+"""The data that `fit` trains on: as many batches on every peer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.data.empty import samples_of
+from kungfu_tf.data.even import UNKNOWN, agree, prolong
+from kungfu_tf.data.rebatch import Sizes, rebatched
+from kungfu_tf.data.threads import one_may_wait
+from kungfu_tf.keras.fit.even_lengths import (
+    even_in_each_epoch,
+    even_in_each_pass,
+    even_where_sizes_change,
+)
+from kungfu_tf.keras.fit.first_batch import FirstBatch
+from kungfu_tf.keras.fit.known_batches import KnownBatches
+
+if TYPE_CHECKING:
+    from kungfu_tf.keras.fit.call import Fit
+    from kungfu_tf.keras.fit.elastic_run import ElasticRun
+
+
+@dataclasses.dataclass(eq=False)
+class EvenData:
+    """The data of one call of `fit`.
+
+    Attributes:
+        dataset: Of batches.
+        length: How many batches an epoch has; None: nobody knows.
+        counts: Whether steps count their samples: if batches may differ in size between the peers,
+            or if peers may come and go.
+        begins_anew: Whether each epoch begins a new pass through the data.
+        first_batch: What tells whether all peers have the same; None: the data are dealt out.
+        sizes: Of the batches, if they may change.
+        samples: How many all peers have trained on, if sizes may change or peers may come and go.
+        steps: How many steps were made, then.
+        forget_length: Makes Keras forget how many batches an epoch has had, if sizes may change.
+    """
+
+    dataset: tf.data.Dataset
+    length: int | None
+    counts: bool
+    begins_anew: bool
+    first_batch: FirstBatch | None = None
+    sizes: Sizes | None = None
+    samples: Any = None
+    steps: Any = None
+    forget_length: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of(cls, fit: Fit, adapter: Any, dataset: tf.data.Dataset, *, goes_on: bool) -> EvenData:
+        """Those of a call, of what Keras has made of its `x`. All peers must call it.
+
+        Args:
+            fit: The call.
+            adapter: Keras' data adapter.
+            dataset: What it has made.
+            goes_on: Whether an epoch may begin in the middle of a pass through the data.
+        """
+        known = KnownBatches.of(adapter, fit.x)
+        if fit.batch_size is None:
+            data = _planned(fit, dataset, known, goes_on)
+        else:
+            sizes = Sizes(_first_size(fit, dataset, known))
+            dataset = rebatched(known.once(dataset), sizes)
+            if fit.elastic_run is not None:
+                data = _dealt_in_sizes(fit.elastic_run, dataset, sizes)
+            else:
+                data = _planned(fit, dataset, KnownBatches(), goes_on)
+            data.sizes, data.samples, data.steps = sizes, _counter(), _counter()
+        if fit.elastic_run is not None:
+            data.samples, data.steps = fit.elastic_run.samples, fit.elastic_run.steps
+        return data
+
+    def watched(self) -> tf.data.Dataset | None:
+        """The dataset, which notes its first batch; None if there is nothing to find out."""
+        return None if self.first_batch is None else self.first_batch.watched(self.dataset)
+
+    def warn_if_all_have_the_same(self) -> None:
+        """Warns if all peers seem to train on the same data. All must have made a step."""
+        if self.first_batch is not None:
+            self.first_batch.warn_if_all_have_the_same()
+
+
+def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: bool) -> EvenData:
+    """The peers agree on a plan: how long each one's data are, and whether batches are alike."""
+    plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
+    length = known.cardinality
+    if plan.lacking:
+        length = plan.length if plan.length >= 0 else None
+    # Peers that ask each other for batches begin a pass together.
+    begins_anew = plan.lacking and plan.length == UNKNOWN and not goes_on
+    if fit.elastic_run is not None:
+        # One also where what is left is too little for any, and would be dropped.
+        length = plan.length or int(not peer.is_single_process())
+        dataset = even_in_each_pass(dataset, plan.batches[peer.rank()], length)
+    elif plan.lacking and known.cardinality is not None and plan.length >= 0:
+        dataset = even_in_each_epoch(dataset, known.cardinality, plan.length)
+    else:
+        dataset = prolong(known.once(dataset) if begins_anew else dataset, plan)
+    is_elastic = fit.elastic_run is not None
+    return EvenData(
+        one_may_wait(dataset),
+        length,
+        counts=is_elastic or not plan.is_even,
+        begins_anew=begins_anew,
+        first_batch=None if is_elastic else FirstBatch(fit.x),
+    )
+
+
+def _dealt_in_sizes(elastic_run: ElasticRun, dataset: tf.data.Dataset, sizes: Sizes) -> EvenData:
+    """Of data that are dealt out, in batches whose sizes change, each peer knows all lengths."""
+    if elastic_run.dealt.drops:
+        raise ValueError(
+            "PolicyCallback: drop_remainder=True cannot be with batches that change their "
+            "size: peers might come to different numbers of them. Leave it out"
+        )
+    elastic_run.sizes = sizes
+    dataset = one_may_wait(even_where_sizes_change(dataset, sizes, elastic_run))
+    return EvenData(dataset, None, counts=True, begins_anew=True)
+
+
+def _first_size(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches) -> int:
+    """How many samples the first batch has: as asked for, as known, or as a look says."""
+    size = fit.elastic_run.dealt.batch_size if fit.elastic_run else known.batch_size
+    if first := fit.batch_size or size:
+        return first
+    if not isinstance(fit.x, tf.data.Dataset):  # looking into it would take something away
+        raise ValueError(
+            "PolicyCallback: how large the batches are is not known: give it batch_size=..."
+        )
+    return int(samples_of(next(iter(dataset))))
+
+
+def _counter() -> Any:
+    return tf.Variable(0, trainable=False, dtype=tf.int64)

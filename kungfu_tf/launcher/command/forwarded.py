@@ -1,0 +1,61 @@
+"""The variables that a command on other hosts gets from here.
+
+They go by its standard input: among the processes of a host nobody sees them.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+
+from kungfu_tf import config, errors
+from kungfu_tf.launcher.options import given_secrets
+from kungfu_tf.launcher.options.command_line import Options
+from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.native import environment
+
+# What a shell does first, to read what `lines` has made.
+READ = 'while IFS= read -r line && [ -n "$line" ]; do export "$line"; done && '
+
+_OF_SECRETS = ("KUNGFU_SECRET", config.CONFIG_TOKEN.name)
+
+
+def lines(variables: Mapping[str, str]) -> bytes:
+    """Raises LaunchError if a value has several lines."""
+    for name, value in variables.items():
+        if "\n" in value:
+            raise LaunchError(f"{name} has several lines, and cannot be handed to other hosts")
+    return "".join(f"{name}={value}\n" for name, value in variables.items()).encode() + b"\n"
+
+
+def named(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that -x names. Raises LaunchError if there is no such variable."""
+    missing = [name for name in names if name not in environ]
+    if missing:
+        raise LaunchError(f"-x: the variable {missing[0]} is not set here")
+    return {name: environ[name] for name in names}
+
+
+def of_runner(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
+    """What kungfu-run on another host gets: -x, what a user may set of ours, and the secrets.
+
+    The secret of several hosts is made if there is none.
+
+    Raises:
+        LaunchError: A secret cannot be used, a variable is not set, or the core is missing.
+    """
+    given = given_secrets.read(environ)
+    ours = {name for name in environ if name.startswith("KUNGFU_")} - _kept_here()
+    result = named([*options.forwarded, *sorted(ours)], environ)
+    result["KUNGFU_SECRET"] = given.secret.text if given.secret else secrets.token_hex(32)
+    token = given_secrets.usable(given.config_token) if options.config_server else None
+    if token is not None:
+        result[config.CONFIG_TOKEN.name] = token
+    return result
+
+
+def _kept_here() -> set[str]:
+    """Ours that are not a user's to set, or secret: those go apart."""
+    try:
+        internal = {setting.name for setting in environment.settings() if setting.internal}
+    except errors.LibraryError as error:
+        raise LaunchError(str(error)) from error
+    return internal | {name + end for name in _OF_SECRETS for end in ("", "_FILE")}

@@ -1,0 +1,86 @@
+"""Faults in ops/collective/."""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        name="mean-of-two-is-a-sum",
+        file="ops/collective/chunk_run.cc",
+        text="if (chunk_.reduce && movement_.op == ReduceOp::kMean) {",
+        fault="if (chunk_.reduce && movement_.op == ReduceOp::kMean && movement_.size > 2) {",
+        why="With two peers gradients are twice as large.",
+        test="collective_test Grid.",
+    ),
+    Mutant(
+        name="groups-begin-anew",
+        file="ops/collective/pieces.cc",
+        text="if (from < to) visit(span, from - begin, to - from);",
+        fault="if (from < to) visit(span, 0, to - from);",
+        why="The second chunk of a tensor in a group is written over the first.",
+        test="collective_test Kinds.GroupsOfTensors",
+    ),
+    Mutant(
+        name="norm-of-the-last-chunk",
+        file="ops/collective/graph_executor.cc",
+        text="movement_.measurement->norms.sent += SquaredNorm",
+        fault="movement_.measurement->norms.sent = SquaredNorm",
+        why="The norm is that of a tensor's last chunk.",
+        test="collective_test Norms.",
+    ),
+    Mutant(
+        name="third-operand-is-left-out",
+        file="ops/collective/direct_reduction.cc",
+        text="for (size_t i = 1; i < operands_.size(); ++i) Accumulate(",
+        fault="for (size_t i = 1; i < operands_.size(); i += 2) Accumulate(",
+        why="Of three peers of one host the last one's float16 is left out.",
+        test="collective_test Half.",
+    ),
+    Mutant(
+        name="sums-of-many-are-of-two",
+        file="ops/collective/direct_reduction.cc",
+        text=("    Reduce(to, left, right, count, dtype_, op_);\n    left = to;"),
+        fault="    Reduce(to, left, right, count, dtype_, op_);",
+        why="Of several operands only the first and the last are added.",
+        test="collective_test Direct.",
+    ),
+    Mutant(
+        name="roots-are-not-compared",
+        file="ops/collective/operation.cc",
+        text="signature.root = HasRoot(operation.kind) ? operation.root : 0;",
+        fault="signature.root = 0;",
+        why="Peers that name different roots wait for each other in vain.",
+        test="collective_test Faults.DifferentRoots",
+    ),
+    Mutant(
+        name="root-of-a-broadcast",
+        file="ops/collective/planner.cc",
+        text="routes_->Rooted(operation_->root).broadcast, operation_->spans",
+        fault="routes_->Rooted(0).broadcast, operation_->spans",
+        why="A broadcast is always rank 0's.",
+        test="collective_test Kinds.BroadcastFromEveryRoot",
+    ),
+    Mutant(
+        name="lateness-without-a-rank",
+        file="ops/collective/stall_watch.cc",
+        text='operation->title() + " at rank " + std::to_string(rank_) + " after "',
+        fault='operation->title() + " after "',
+        why="An error does not say which peer has waited.",
+        test="collective_test Faults.OneRankNeverComes",
+    ),
+    Mutant(
+        name="wrong-peer-is-named",
+        file="ops/collective/stall_watch.cc",
+        text='name(rank, "has not called it and " + answer.message());',
+        fault='name(rank_, "has not called it and " + answer.message());',
+        why="An error names the peer that waits, not the one that is missing.",
+        test="collective_test Faults.OneRankNeverComes",
+    ),
+    Mutant(
+        name="places-of-an-exchange",
+        file="ops/collective/exchange_mover.cc",
+        text="arrived_.get() + rank * bytes_",
+        fault="arrived_.get() + rank / 2 * bytes_",
+        why="Two peers' small tensors are written to one place.",
+        test="collective_test Exchange.",
+    ),
+]

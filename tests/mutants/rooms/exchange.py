@@ -1,0 +1,46 @@
+"""Faults in kungfu_tf/exchange/."""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        name="first-layers-travel-first",
+        file="kungfu_tf/exchange/buckets.py",
+        text="for i in reversed(range(len(gradients))):",
+        fault="for i in range(len(gradients)):",
+        why="The exchange waits for the end of the backward pass.",
+        test="tests/python/unit/test_optimizers_buckets.py",
+    ),
+    Mutant(
+        name="buckets-are-too-full",
+        file="kungfu_tf/exchange/buckets.py",
+        text="filled + size > bucket_bytes:",
+        fault="filled > bucket_bytes:",
+        why="A bucket has more bytes than were asked for.",
+        test="tests/python/unit/test_optimizers_buckets.py",
+    ),
+    Mutant(
+        name="rows-are-summed",
+        file="kungfu_tf/exchange/sparse_rows.py",
+        text="return sums / tf.cast(ops.cluster_size(), sums.dtype)",
+        fault="return sums",
+        why="An embedding's gradients are as many times too large as there are peers.",
+        test="tests/python/cluster/cases_optimizers.py::np2",
+    ),
+    Mutant(
+        name="some-peers-skip-a-step",
+        file="kungfu_tf/exchange/loss_scale.py",
+        text='op="min", name=name',
+        fault='op="max", name=name',
+        why="A peer whose gradients overflow skips a step alone.",
+        test="tests/python/cluster/cases_optimizers.py::np2",
+    ),
+    Mutant(
+        name="scale-is-not-known",
+        file="kungfu_tf/exchange/loss_scale.py",
+        text="with context.within(scale=scale):",
+        fault="with context.within(scale=tf.ones_like(scale)):",
+        why="The loss scale is not undone in what is measured.",
+        test="tests/python/cluster/cases_monitored.py::np3",
+    ),
+]

@@ -1,0 +1,22 @@
+"""Faults in kungfu_tf/monitor/."""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        name="one-vote-is-most",
+        file="kungfu_tf/monitor/statistics.py",
+        text="return 2 * votes > peer.size()",
+        fault="return votes > 0",
+        why="One slow peer changes the strategy of all.",
+        test="tests/python/cluster/cases_monitoring.py::np3",
+    ),
+    Mutant(
+        name="any-token-opens",
+        file="kungfu_tf/monitor/endpoint.py",
+        text="if self._token and not hmac.compare_digest(given, wanted):",
+        fault="if self._token and not given:",
+        why="Any token opens the metrics.",
+        test="tests/python/cluster/cases_monitor_callback.py::np2::others_need_a_token",
+    ),
+]

@@ -1,0 +1,54 @@
+"""Faults in ops/plan/."""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        name="last-chunk-ends-early",
+        file="ops/plan/partition.cc",
+        text="chunks.back().end = count;",
+        fault="",
+        why="The elements behind the last whole cache line are not reduced.",
+        test="plan_test Chunks.",
+    ),
+    Mutant(
+        name="even-parts-shift",
+        file="ops/plan/partition.cc",
+        text="part * size + std::min(part, longer)",
+        fault="part * size + std::min(part + 1, longer)",
+        why="Rows of a reduce_scatter go to the rank before.",
+        test="plan_test EvenPart.",
+    ),
+    Mutant(
+        name="ring-starts-at-its-root",
+        file="ops/plan/strategy.cc",
+        text="Chain(size, (root + 1) % size)",
+        fault="Chain(size, root)",
+        why="The ring's reduction does not end where its broadcast begins.",
+        test="plan_test Strategy.",
+    ),
+    Mutant(
+        name="edge-to-lower-ranks-is-missing",
+        file="ops/plan/topology.cc",
+        text="if (counterpart != root) graph.AddEdge(root, counterpart);",
+        fault="if (counterpart > root) graph.AddEdge(root, counterpart);",
+        why="HIERARCHY leaves hosts out.",
+        test="plan_test Strategy.",
+    ),
+    Mutant(
+        name="tree-is-no-heap",
+        file="ops/plan/topology.cc",
+        text="return (place - 1) / 2;",
+        fault="return place / 2;",
+        why="The binary tree has another shape, and its root one child.",
+        test="plan_test Topology.",
+    ),
+    Mutant(
+        name="local-rank-counts-itself",
+        file="ops/plan/peer_list.cc",
+        text="peers_.begin() + rank,",
+        fault="peers_.begin() + rank + 1,",
+        why="Each peer takes the GPU of the next one.",
+        test="plan_test PeerList.",
+    ),
+]
