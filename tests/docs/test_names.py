@@ -14,7 +14,7 @@ from kungfu_tf.launcher.options.flags import FLAGS
 from kungfu_tf.native import environment
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*pages.all_pages(), *ROOT.glob("[A-Z]*.md"), *ROOT.glob("*/README.md")]
+PAGES = sorted({*pages.all_pages(), *ROOT.glob("[A-Z]*.md"), *ROOT.glob("[a-z]*/README.md")})
 TOPS = [ROOT, ROOT / "kungfu_tf"]
 FOLDERS = "benchmarks|docker|docs|examples|kungfu_tf|ops|requirements|tests"
 SOURCES = {
