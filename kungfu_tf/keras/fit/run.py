@@ -172,7 +172,7 @@ def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwa
         self._adapter = data
         fit = current()
         if fit is not None and fit.elastic_run is not None:  # it may be left in the last execution
-            fit.steps_per_execution = executions.wanted(fit.model)
+            fit.steps_per_execution = generations.steps_per_execution(fit.model)
         if fit is not None and data.sizes and not goes_on:
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
             executions.follow_the_policies(fit)
