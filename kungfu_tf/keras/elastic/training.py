@@ -20,6 +20,7 @@ from kungfu_tf.keras.elastic.callback_state import Noted
 from kungfu_tf.keras.fit import callbacks as of_fit
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
 from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
+from kungfu_tf.keras.fit.last_check import check_at_end
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.arrays import as_fit_packs
@@ -137,6 +138,7 @@ class _Training:
         self._history = self._find_history()
         self._noted = Noted(self._callbacks, model)
         self._backups = self._find_backups()
+        self._trained_in = -1  # the membership of the last call of `fit`
         self._has_changed = False  # who takes part, since this peer has heard of the others
         first = of_fit.first_batch_size(self._callbacks)
         self._following.batch_size = first
@@ -157,6 +159,8 @@ class _Training:
                 but = () if peer.is_root() else of_fit.writers(model)
                 with contextlib.nullcontext() if peer.detached() else failing_together.together():
                     continued.end(self._last_logs(), but=but)
+                    if self._trained_in == peer.epoch():  # who came later has not begun
+                        check_at_end(model, self._callbacks)
         finally:
             model.train_function = None  # it counts for this training
         model.history = self._history
@@ -183,6 +187,7 @@ class _Training:
     def _go_on(self) -> None:
         """Calls `fit` for the rest of an epoch; or, where one begins, for all that are left."""
         elastic_run, position = self._following, self._following.position
+        self._trained_in = peer.epoch()
         last = position.epoch + 1 if elastic_run.has_begun else self._epochs
         try:
             self._fit(self._callbacks, initial_epoch=position.epoch, epochs=last)

@@ -12,6 +12,7 @@ from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.callbacks.monitor import MonitorCallback
 from kungfu_tf.keras.callbacks.policies import PolicyCallback
 from kungfu_tf.keras.fit.elastic_run import FollowChanges, FollowSteps
+from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.saves import around_saves
 from kungfu_tf.keras.fit.together import First, StopTogether, StopTogetherAtOnce
 from kungfu_tf.upstream import generations
@@ -106,7 +107,8 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
     before, after = around_saves(fit, callbacks) if fit.is_synchronous else ([], [])
     steps = [FollowSteps(fit.elastic_run)] if fit.elastic_run else []
     follow = [FollowChanges(fit.elastic_run, fit.differs)] if fit.elastic_run else []
-    return [*steps, First(fit), *first, *before, *mine, *after, last(fit), *follow]
+    check = LastCheck(fit, [*first, *mine])
+    return [*steps, First(fit), *first, *before, *mine, *after, last(fit), *follow, check]
 
 
 def writers(model: Any) -> tuple[type, ...]:
