@@ -1,7 +1,8 @@
 """Each peer its part of the data."""
 
+from kungfu_tf.data.adapt import adapt
 from kungfu_tf.data.even import even
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shard import shard
 
-__all__ = ["Position", "even", "shard"]
+__all__ = ["Position", "adapt", "even", "shard"]

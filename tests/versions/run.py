@@ -168,7 +168,7 @@ def line(result: Result, results: list[Result]) -> str:
     """A row of the table of `results`."""
     python, tensorflow, keras, numpy = result.versions or ["?"] * 4
     if result.row.keras == rows.LEGACY:
-        keras = f"{keras} (legacy)"
+        keras = keras if result.row.tensorflow == rows.OWN_KERAS_2 else "tf-keras"
     marks = ["no" if program in result.failed else "yes" for program in ALL]
     cells = [keras, tensorflow, python, numpy, *marks, bits(result, results)]
     return f"| {' | '.join(cells)} |"

@@ -23,6 +23,7 @@ from kungfu_tf.keras.fit.callbacks import writers
 from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.arrays import as_fit_packs
 
 
 def fit(
@@ -102,7 +103,7 @@ def fit(
         _check_peers_train_together(model)
     _check_arguments(given)
     patches.install()
-    dealt = _dataset(given, initial_sample, seed)
+    dealt = _dataset(model, given, initial_sample, seed)
     if dealt is None:  # of a job that stays as it is
         return model.fit(*call.args, **call.kwargs)
     return _Training(model, given, dealt).run()
@@ -302,7 +303,7 @@ _CANNOT_BE = {
 }
 
 
-def _dataset(given: dict[str, Any], initial_sample: int, seed: int) -> Any:
+def _dataset(model: Any, given: dict[str, Any], initial_sample: int, seed: int) -> Any:
     """The known properties of the data, which are a dataset afterwards."""
     x = given["x"]
     if isinstance(x, tf.data.Dataset):
@@ -323,8 +324,8 @@ def _dataset(given: dict[str, Any], initial_sample: int, seed: int) -> Any:
             f"elastic.fit: a dataset, arrays or tensors are needed, not {type(x).__name__}"
         )
     position = Position(epoch=int(given["initial_epoch"]), sample=initial_sample)
-    batch = (x, given["y"], given["sample_weight"])
-    batch = batch[: 3 if batch[2] is not None else 2 if batch[1] is not None else 1]
+    package = generations.package_of(model)
+    batch = as_fit_packs(package, x, given["y"], given["sample_weight"])
     shuffle, size = bool(given["shuffle"]), int(given["batch_size"] or _BATCH_SIZE)
     dataset = of_arrays(batch, position, size, shuffle=shuffle, seed=seed)
     given.update(x=dataset, y=None, sample_weight=None, batch_size=None, shuffle=False)

@@ -30,6 +30,40 @@ def test_alone_it_is_fit() -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
+class Given(tf.keras.Model):
+    """Notes what its train step is given: dtypes in their structure."""
+
+    def train_step(self, data):
+        self.given = tf.nest.map_structure(lambda tensor: tensor.dtype.name, data)
+        return {"loss": tf.constant(0.0)}
+
+
+LABELS = X[:, :1]
+ONES = np.ones(len(X), np.float32)
+ARRAYS = {
+    "x alone": {"x": X},
+    "tensors": {"x": tf.constant(X), "y": tf.constant(LABELS)},
+    "of two inputs, alone": {"x": [X, X]},
+    "of two inputs and outputs": {"x": [X, X], "y": [LABELS, X]},
+    "named": {"x": {"a": X, "b": X.astype(np.int64)}, "y": {"c": LABELS}},
+    "in double precision": {"x": X.astype(np.float64), "y": LABELS.astype(np.float64)},
+    "weights": {"x": X, "y": LABELS, "sample_weight": ONES},
+    "weights of two outputs": {"x": X, "y": [LABELS, X], "sample_weight": [ONES, ONES]},
+    "weights without labels": {"x": X, "sample_weight": ONES},
+}
+
+
+@pytest.mark.parametrize("arrays", ARRAYS.values(), ids=ARRAYS)
+def test_a_train_step_is_given_what_fit_gives_it(arrays) -> None:
+    def given_by(fit):
+        model = Given()
+        model.compile("sgd")
+        fit(model, **arrays, batch_size=2, verbose=0)
+        return model.given
+
+    assert given_by(kf.elastic.fit) == given_by(tf.keras.Model.fit)
+
+
 def replayed(orders: list[np.ndarray]) -> list[np.ndarray]:
     """The weights after steps of 2 samples each, in these orders of `X`."""
     model = model_of("sgd")
@@ -220,7 +254,7 @@ def test_what_cannot_be_trained_is_an_error() -> None:
             kf.elastic.fit(plain, X, **{argument: 1})
     given = {"x": "text", "y": None, "sample_weight": None, "initial_epoch": 0}
     with pytest.raises(TypeError, match="not str"):
-        training._dataset(given, 0, 0)
+        training._dataset(plain, given, 0, 0)
 
 
 def test_where_peers_do_not_meet_backups_are_made_at_the_end_of_epochs(tmp_path: Path) -> None:

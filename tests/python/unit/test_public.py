@@ -76,6 +76,7 @@ PUBLIC = {
     ),
     "callbacks.PolicyCallback": "(policies, *, batch_size=None, on_error='stop')",
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
+    "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.Position": "(*, epoch=0, sample=0)",
     "data.shard": ("(dataset, *, remainder='drop', shuffle=None, seed=0, position=None)"),
