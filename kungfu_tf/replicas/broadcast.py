@@ -52,7 +52,7 @@ def values_from_root(variables: Iterable[Any], root: int) -> Any:
 
 
 def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
-    targets = [generations.native(v) for v in variables]
+    targets = [generations.native(v) for v in generations.only_variables(variables)]
     values = ops.group_broadcast(
         [target.read_value() for target in targets], root=root, name="broadcast_variables"
     )

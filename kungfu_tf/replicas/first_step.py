@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.replicas import randomness
+from kungfu_tf.replicas import first_batch, hidden_state, inference, randomness
 from kungfu_tf.replicas.broadcast import broadcast_variables
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
@@ -38,30 +37,40 @@ def forget(model: Any) -> None:
         model.train_function = model.train_function.kungfu_around
 
 
-def build(model: Any, iterator: Any) -> Any:
-    """Creates all variables of the model and its optimizers, without training.
+def begin(model: Any, iterator: Any) -> Any:
+    """Makes all peers' models complete and equal, and checks that they compute the same.
 
     Args:
-        model: A compiled Keras model.
+        model: A compiled Keras model, of which the train function is called the first time.
         iterator: Of the batches that it will be trained on.
 
     Returns:
         The data to train on: `iterator`, as if it had not been looked into.
+
+    Raises:
+        tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
+        DivergenceError: On every peer, if a model computes something else.
     """
-    if not all(layer.built for layer in model._flatten_layers()):
-        if model.run_eagerly or not hasattr(iterator, "element_spec"):
-            unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
-            batch = next(iterator)
-            model(unpack(batch)[0], training=False)
-            iterator = itertools.chain([batch], iterator)
-        else:
-            trace(model.train_step, iterator.element_spec)
-    for optimizer in generations.optimizers_of(model):
-        generations.build(optimizer, model.trainable_variables)
+    batch, iterator = first_batch.look_at(iterator, generations.steps_per_execution(model))
+    _build(model, batch, getattr(iterator, "element_spec", None))
+    _make_equal(model)
+    inference.check_same(model, batch)
     return iterator
 
 
-def make_equal(model: Any) -> None:
+def _build(model: Any, batch: Any, element_spec: Any) -> None:
+    """Creates all variables of the model and its optimizers, without training."""
+    if not all(layer.built for layer in model._flatten_layers()):
+        if batch is not None and (model.run_eagerly or element_spec is None):
+            unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
+            model(unpack(batch)[0], training=False)
+        elif element_spec is not None:
+            trace(model.train_step, element_spec)
+    for optimizer in generations.optimizers_of(model):
+        generations.build(optimizer, model.trainable_variables)
+
+
+def _make_equal(model: Any) -> None:
     """Gives all peers rank 0's weights and optimizer state, and each its own random numbers.
 
     The algorithms' own state is a part of it.
@@ -73,7 +82,8 @@ def make_equal(model: Any) -> None:
     states = [v for optimizer in optimizers for v in generations.variables_of(optimizer)]
     states += [v for a in generations.algorithms_of_model(model) for v in a.variables]
     try:
-        broadcast_variables([*model.weights, *states])
+        with hidden_state.derived_anew(model):
+            broadcast_variables([*model.weights, *states])
     except tf.errors.InvalidArgumentError as error:
         why = plain_message(error)
         raise tf.errors.InvalidArgumentError(

@@ -55,6 +55,33 @@ def of_this_peer() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def put_back(model: Any) -> Iterator[None]:
+    """Afterwards the model's generators, and the process', go on as if nothing had been drawn."""
+    states = [state for layer in model._flatten_layers() for state in _states(layer)]
+    for package in generations.packages():
+        found = _generator_of_keras_random(package) if package.generation == 3 else None
+        if found is not None:
+            states.append(generations.native(found[0].state))
+    before = [(state, state.read_value()) for state in states]
+    drawn = eager.context()._rng.getstate() if eager.context()._seed is not None else None
+    try:
+        yield
+    finally:
+        for state, value in before:
+            state.assign(value)
+        if drawn is not None:
+            eager.context()._rng.setstate(drawn)
+
+
+def _states(layer: Any) -> Iterator[Any]:
+    """The variables of its generators."""
+    for generator in _generators(layer):
+        inner = getattr(generator, "_generator", generator)  # Keras 2's have one of TensorFlow
+        if hasattr(inner, "state"):
+            yield generations.native(inner.state)
+
+
 def _moved(seed: int, times: int) -> int:
     # By multiples of an odd number near 2^32 / golden ratio: they lie far apart, and wrap.
     return (seed + times * 0x9E3779B1) % (1 << 31)
@@ -106,11 +133,7 @@ def _own_seed() -> Iterator[None]:
 @contextlib.contextmanager
 def _own_seed_generator(package: generations.Package) -> Iterator[None]:
     """The generator of `keras.random.*`."""
-    found = patches.comfort(
-        *(package.title, "random.seed_generator.global_seed_generator"),
-        "keras.random draws other numbers on each peer",
-        lambda: _global_seed_generator(package),
-    )
+    found = _generator_of_keras_random(package)
     if found is None:
         yield
         return
@@ -126,6 +149,15 @@ def _own_seed_generator(package: generations.Package) -> Iterator[None]:
     finally:
         if get(_GLOBAL_SEED_GENERATOR) is mine:
             put(_GLOBAL_SEED_GENERATOR, theirs)
+
+
+def _generator_of_keras_random(package: generations.Package) -> tuple[Any, Any, Any] | None:
+    found: tuple[Any, Any, Any] | None = patches.comfort(
+        *(package.title, "random.seed_generator.global_seed_generator"),
+        "keras.random draws other numbers on each peer",
+        lambda: _global_seed_generator(package),
+    )
+    return found
 
 
 def _global_seed_generator(package: generations.Package) -> tuple[Any, Any, Any]:

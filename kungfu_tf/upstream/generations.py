@@ -10,7 +10,7 @@ import collections
 import functools
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -116,6 +116,11 @@ def native(variable: Any) -> Any:
     return variable if callable(variable.value) else variable.value
 
 
+def only_variables(weights: Iterable[Any]) -> Iterator[Any]:
+    """The weights without vocabularies, which Keras 2 counts among them."""
+    return (weight for weight in weights if hasattr(weight, "value"))
+
+
 def name_of(variable: Any) -> str:
     """A name for messages. It differs between peers and must not name a collective."""
     return str(getattr(variable, "path", None) or variable.name)
@@ -172,6 +177,13 @@ def steps_of(model: Any) -> int:
     return int(native(optimizer.iterations).numpy())
 
 
+def steps_per_execution(model: Any) -> int:
+    """How many steps the program wants in one call of the train function."""
+    steps: Any = getattr(model, "_steps_per_execution", None)  # Keras 2: a variable
+    steps = getattr(model, "steps_per_execution", 1) if steps is None else steps
+    return int(steps.numpy() if hasattr(steps, "numpy") else steps)
+
+
 def algorithms_of_model(model: Any) -> list[Any]:
     """Those that work in the optimizers that train `model`."""
     return [a for optimizer in optimizers_of(model) for a in algorithms_of(optimizer)]
@@ -223,7 +235,7 @@ def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
     for layer in model._flatten_layers():
         # Variables that were made trainable and are frozen now are not among them.
         own = layer._non_trainable_variables if is_three else layer._non_trainable_weights
-        for variable in own:
+        for variable in only_variables(own):
             if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
                 yield layer, native(variable)
 

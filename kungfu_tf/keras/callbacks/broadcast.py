@@ -70,8 +70,7 @@ class BroadcastGlobalVariablesCallback(Callback):
             first_step.warn_not_distributed(model)
 
         def first(train_function: Any, iterator: Any) -> Any:
-            iterator = first_step.build(model, iterator)
-            first_step.make_equal(model)
+            iterator = first_step.begin(model, iterator)
             logs = train_function(iterator)
             if self.checks_first_step:
                 self._check("after the first step")

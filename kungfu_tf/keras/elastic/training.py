@@ -267,7 +267,8 @@ def _kept(model: Any) -> Iterator[None]:
     """Afterwards the variables that the model and its optimizers have have the values of before."""
     optimizers = generations.optimizers_of(model)
     variables = [*model.variables, *(v for o in optimizers for v in generations.variables_of(o))]
-    before = [(generations.native(v), generations.native(v).numpy()) for v in variables]
+    natives = map(generations.native, generations.only_variables(variables))
+    before = [(variable, variable.numpy()) for variable in natives]
     try:
         yield
     finally:

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.context import ordinals
-from kungfu_tf.keras.fit import executions
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
@@ -84,7 +83,10 @@ def all_agree(yes: bool) -> bool:
 
 def _options(model: Any) -> dict[str, Any]:
     """Those of `compile`."""
-    return {"steps_per_execution": executions.wanted(model), "run_eagerly": bool(model.run_eagerly)}
+    return {
+        "steps_per_execution": generations.steps_per_execution(model),
+        "run_eagerly": bool(model.run_eagerly),
+    }
 
 
 def _meetings(arguments: Mapping[str, Any]) -> dict[str, Any]:

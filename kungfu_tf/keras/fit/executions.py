@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 _ENDS_IN_THE_MIDDLE = (3, 7)
 
 
-def wanted(model: Any) -> int:
-    """How many steps the program wants in one execution."""
-    steps: Any = getattr(model, "_steps_per_execution", None)  # Keras 2: a variable
-    steps = getattr(model, "steps_per_execution", 1) if steps is None else steps
-    return int(steps.numpy() if hasattr(steps, "numpy") else steps)
-
-
 def fit_the_data(fit: Fit, iterator: Any, length: int | None) -> None:
     """Lets executions of an old Keras 3 be single steps, unless all of them are whole.
 
@@ -34,7 +27,7 @@ def fit_the_data(fit: Fit, iterator: Any, length: int | None) -> None:
         length: The number of batches of an epoch, if known.
     """
     package = generations.package_of(fit.model)
-    steps = wanted(fit.model)
+    steps = generations.steps_per_execution(fit.model)
     is_whole = fit.elastic_run is None and length is not None and length % steps == 0
     if steps == 1 or is_whole or package.version >= _ENDS_IN_THE_MIDDLE:
         return
@@ -48,7 +41,7 @@ def fit_the_data(fit: Fit, iterator: Any, length: int | None) -> None:
 
 def follow_the_policies(fit: Fit) -> None:
     """Lets executions of Keras 2 be single steps: epochs have other numbers of them each time."""
-    if wanted(fit.model) > 1:
+    if generations.steps_per_execution(fit.model) > 1:
         _take_single_steps(
             fit,
             "Keras 2 wants to know how many steps an epoch has, and a PolicyCallback changes that. "
@@ -57,7 +50,7 @@ def follow_the_policies(fit: Fit) -> None:
 
 
 def _take_single_steps(fit: Fit, why: str) -> None:
-    fit.steps_per_execution = wanted(fit.model)
+    fit.steps_per_execution = generations.steps_per_execution(fit.model)
     _put(fit.model, 1)
     if fit.elastic_run is None:  # which keeps the function that it has made
         fit.model.train_function = None

@@ -23,8 +23,7 @@ def train_on_batch(original: Callable[..., Any], model: Any, *args: Any, **kwarg
         return original(model, *args, **kwargs)
 
     def first(train_function: Any, iterator: Any) -> Any:
-        iterator = first_step.build(model, iterator)
-        first_step.make_equal(model)
+        iterator = first_step.begin(model, iterator)
         return train_function(iterator)
 
     for algorithm in algorithms:

@@ -1,0 +1,189 @@
+"""Do the peers' models compute the same? One sample of rank 0's says it, before the first step.
+
+Variables are equal then; what else a model computes with (constants drawn while it was built, code
+that differs) is not seen in them. All peers infer the sample, and compare 8 bytes. Only if these
+differ they look closer: beyond rounding, where first, and whether that layer is random by design.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import errors, ops, peer
+from kungfu_tf.ops.any_tensors import gather_any
+from kungfu_tf.replicas import hidden_state, randomness
+from kungfu_tf.replicas.equality import digests_of
+from kungfu_tf.replicas.layer_outputs import outputs_of_layers, tensors_in
+from kungfu_tf.replicas.rounding import is_rounding
+from kungfu_tf.upstream import generations
+
+_NAME = "check_inference"
+_WHEN = "before the first step"
+
+
+def check_same(model: Any, batch: Any) -> None:
+    """Raises, on every peer, unless all models compute the same. Eager.
+
+    For one model and one list of peers it is done once.
+
+    Args:
+        model: A Keras model, of which all variables are equal.
+        batch: The first that this peer trains on; None if there is none.
+
+    Raises:
+        DivergenceError: Names the table, the variable or the first layer that differs.
+        tf.errors.OpError: As any collective.
+    """
+    sample = _sample_of_root(model, batch)
+    if sample is None:
+        return
+    with _untouched(model):
+        output = _infer(model, sample)
+        hidden = hidden_state.found_in(model)
+        rows = _gather_rows([_digest(output), *(part.digest for part in hidden)])
+        _check_hidden(hidden, [row[1:] for row in rows])
+        if len({row[0] for row in rows}) > 1 and _is_beyond_rounding(output):
+            _name_first_layer(model, sample)
+
+
+def _sample_of_root(model: Any, batch: Any) -> Any:
+    """Rank 0's x of one sample, in this peer's structure. None: nothing is to be compared."""
+    x, mine = _first_sample(model, batch), []
+    if peer.is_root() and vars(model).get("_kungfu_compared") != peer.epoch() and x is not None:
+        mine = tf.nest.flatten(x, expand_composites=True)
+    [parts, *_] = gather_any(mine, name=f"{_NAME}/sample")
+    vars(model)["_kungfu_compared"] = peer.epoch()
+    if not parts:
+        return None
+    try:
+        return tf.nest.pack_sequence_as(x, [tf.constant(p) for p in parts], expand_composites=True)
+    except (TypeError, ValueError):
+        return _OTHER
+
+
+_OTHER: Any = object()  # the sample, where this peer's batches have another structure
+
+
+def _first_sample(model: Any, batch: Any) -> Any:
+    """x of the first sample; None if there is none, or it cannot be told."""
+    if batch is None:
+        return None
+    try:
+        x = generations.package_of(model).module.utils.unpack_x_y_sample_weight(batch)[0]
+        sample = tf.nest.map_structure(_first_row, x)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        return None  # the batches are for a train step of the model's own
+    is_empty = any(int(tf.shape(part)[0]) == 0 for part in tf.nest.flatten(sample))
+    return None if is_empty else sample
+
+
+def _first_row(part: Any) -> Any:
+    if isinstance(part, tf.SparseTensor):
+        size = tf.concat([[1], part.dense_shape[1:]], 0)
+        return tf.sparse.slice(part, tf.zeros_like(part.dense_shape), size)
+    return part[:1] if isinstance(part, tf.RaggedTensor) else tf.convert_to_tensor(part)[:1]
+
+
+@contextlib.contextmanager
+def _untouched(model: Any) -> Iterator[None]:
+    """Afterwards the model's state, and the random numbers to come, are what they were."""
+    variables = [variable for _, variable in generations.moved_variables(model)]
+    variables += [variable for _, variable in hidden_state.untracked_variables(model)]
+    variables += [generations.native(v) for m in model.metrics for v in m.variables]
+    before = [(variable, variable.read_value()) for variable in variables]
+    with randomness.put_back(model):
+        try:
+            yield
+        finally:
+            for variable, value in before:
+                variable.assign(value)
+
+
+def _infer(model: Any, sample: Any) -> list[Any] | None:
+    """The tensors of the model's output; None if it cannot be called like that."""
+    if sample is _OTHER:
+        return None
+    try:
+        output = model(sample, training=False)
+    except Exception:  # whatever the program's own code raises
+        return None
+    return tensors_in(output)
+
+
+def _digest(arrays: Sequence[Any] | None) -> int:
+    if arrays is None:
+        return 0
+    texts = [np.array(repr(a.tolist())) if a.dtype == object else a for a in arrays]
+    return hash(tuple(digests_of(texts).tolist()))
+
+
+def _gather_rows(mine: Sequence[int]) -> list[list[int]]:
+    """The numbers of each rank, which may have different numbers of them."""
+    row = np.array([len(mine), *mine], np.int64)
+    told = ops.all_gather(row, concat=True, name=f"{_NAME}/digests").numpy().tolist()
+    rows: list[list[int]] = []
+    while told:
+        length = told[0]
+        rows.append(told[1 : 1 + length])
+        told = told[1 + length :]
+    return rows
+
+
+def _check_hidden(hidden: Sequence[hidden_state.Hidden], rows: Sequence[Sequence[int]]) -> None:
+    if len({len(row) for row in rows}) > 1:
+        numbers = ", ".join(f"{len(row)} on rank {rank}" for rank, row in enumerate(rows))
+        raise errors.DivergenceError(
+            f"the peers' models have different numbers of tables and untracked variables {_WHEN}: "
+            f"{numbers}"
+        )
+    for part, *digests in zip(hidden, *rows, strict=True):
+        ranks = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+        if ranks:
+            raise errors.DivergenceError(
+                f"{part.label} differs from rank 0's on {peer.names_of(ranks)} {_WHEN}. It is no "
+                "weight of the model, so nothing has made it equal. Adapt a layer to the data of "
+                "all, by kungfu_tf.data.adapt(layer, dataset) or before kungfu_tf.data.shard; give "
+                "all peers the same vocabulary; make a variable by add_weight"
+            )
+
+
+def _is_beyond_rounding(mine: Sequence[Any] | None) -> bool:
+    """Whether these arrays differ between peers by more than peers with other processors may."""
+    of_ranks = gather_any([mine is None, *(mine or [])], name=f"{_NAME}/values")
+    root = of_ranks[0]
+    return not all(
+        len(arrays) == len(root) and all(map(is_rounding, arrays, root)) for arrays in of_ranks[1:]
+    )
+
+
+def _name_first_layer(model: Any, sample: Any) -> None:
+    """Raises for the first layer that differs. After one that is random by design nobody can say.
+
+    All peers decide alike: they look at what all have gathered.
+    """
+    outputs, again = (outputs_of_layers(model, lambda: _infer(model, sample)) for _ in range(2))
+    digests = [_digest(output) for _, output in [*outputs, *again]]
+    rows = _gather_rows([len(outputs), *digests])
+    if len({(row[0], len(row)) for row in rows}) > 1 or len(again) != len(outputs):
+        _raise_for(f"model '{model.name}'", rows, 0)
+    for i, (name, output) in enumerate(outputs, start=1):
+        if any(row[i] != row[i + len(outputs)] for row in rows):
+            return
+        if len({row[i] for row in rows}) > 1 and _is_beyond_rounding(output):
+            _raise_for(name, rows, i)
+
+
+def _raise_for(name: str, rows: Sequence[Sequence[int]], place: int) -> None:
+    ranks = [rank for rank, row in enumerate(rows) if row[place] != rows[0][place]]
+    raise errors.DivergenceError(
+        f"the output of {name} differs from rank 0's on {peer.names_of(ranks)} {_WHEN}, for one "
+        "sample of rank 0's and with equal variables. Each peer seems to have drawn or computed a "
+        "constant for itself when the layer was built. Call keras.utils.set_random_seed with one "
+        "seed on all peers before, compute it from the same data, or make it a weight by "
+        "add_weight(trainable=False), which all get from rank 0"
+    )

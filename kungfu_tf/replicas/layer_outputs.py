@@ -1,0 +1,57 @@
+"""What each layer of a model returns."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Outputs = list[tuple[str, list[Any] | None]]
+
+
+def outputs_of_layers(model: Any, infer: Callable[[], list[Any] | None]) -> Outputs:
+    """The arrays that each call of a layer returns, in their order, and those of the model.
+
+    Args:
+        model: A Keras model.
+        infer: Calls it, and returns its arrays, or None.
+
+    Returns:
+        Pairs: what a layer is called, and its arrays.
+    """
+    found: Outputs = []
+    with contextlib.ExitStack() as stack:
+        for layer in model._flatten_layers():
+            if layer is not model:
+                stack.enter_context(_noting_calls(layer, found))
+        output = infer()
+    return [*found, (f"model '{model.name}'", output)]
+
+
+def tensors_in(output: Any) -> list[Any]:
+    """The tensors that have values: not those that a function around a layer is traced with."""
+    parts = tf.nest.flatten(output, expand_composites=True)
+    return [np.asarray(part) for part in parts if tf.is_tensor(part) and hasattr(part, "numpy")]
+
+
+@contextlib.contextmanager
+def _noting_calls(layer: Any, found: Outputs) -> Iterator[None]:
+    call, own = layer.call, vars(layer).get("call")
+
+    @functools.wraps(call)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        output = call(*args, **kwargs)
+        found.append((f"layer '{layer.name}' ({type(layer).__name__})", tensors_in(output)))
+        return output
+
+    vars(layer)["call"] = noted
+    try:
+        yield
+    finally:
+        del vars(layer)["call"]
+        if own is not None:
+            vars(layer)["call"] = own
