@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.context import ordinals
+from kungfu_tf.data import order
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
 from kungfu_tf.data.position import batches_of
 from kungfu_tf.data.threads import one_may_wait
@@ -147,6 +148,9 @@ def agree(
         batch_size: The size of all batches but perhaps the last, if the dataset does not know it.
         samples: The number of samples of all batches, if it is known.
         name: The same on every peer.
+
+    Raises:
+        ValueError: On every peer, if `data.shard` deals from an order that not all have.
     """
     if cardinality is None:
         cardinality = batches_of(dataset)
@@ -157,12 +161,13 @@ def agree(
         sizes = [-1, -1] if batch_size is None or samples is None else [batch_size, samples]
     else:
         sizes = [static, static * cardinality]
-    mine = np.array([ordinals.plans.next, cardinality, *sizes], dtype=np.int64)
-    rows = ops.all_gather(mine, name=f"{name}/agree").numpy()
+    mine = [ordinals.plans.next, order.digest_of(dataset), cardinality, *sizes]
+    rows = ops.all_gather(np.array(mine, np.int64), name=f"{name}/agree").numpy()
     # The same on all, also if a peer did not come as far as the others the last time.
     ordinals.plans.next = int(rows[:, 0].max())
-    same_sizes = bool((rows[:, 2:] == rows[0, 2:]).all() and rows[0, 2] >= 0)
-    return Plan(f"{name}/{ordinals.plans.take()}", tuple(map(int, rows[:, 1])), same_sizes)
+    order.check_same(rows[:, 1].tolist())
+    same_sizes = bool((rows[:, 3:] == rows[0, 3:]).all() and rows[0, 3] >= 0)
+    return Plan(f"{name}/{ordinals.plans.take()}", tuple(map(int, rows[:, 2])), same_sizes)
 
 
 def _static_batch_size(element_spec: Any) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
+from kungfu_tf.data import order
 from kungfu_tf.data.empty import check_dataset
 from kungfu_tf.data.position import Position, followed
 from kungfu_tf.upstream import activation, generations
@@ -40,8 +41,9 @@ def shard(
       `DistributedGradientTape(samples=)`): otherwise the batches weigh alike.
 
     All peers must see the same elements in the same order. Shuffle afterwards, or before with a
-    seed that all peers share, as `shuffle` does. Every peer reads the whole dataset up to here, so
-    shard early, before costly transformations.
+    seed that all peers share, as `shuffle` does. (`fit` and `data.even` compare what the order
+    comes from: the first elements of the sources, and seeds.) Every peer reads the whole dataset up
+    to here, so shard early, before costly transformations.
 
     **With a position**, and in a job that changes its size (`kungfu-run -w`), the elements are
     samples, and all of them are dealt out: each pass through the result begins at the current
@@ -70,8 +72,8 @@ def shard(
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`.
         ValueError: If there would be nothing for a peer to train on, or `remainder` is none of the
-            three. With a position, if the dataset's length is not known, or another pass through
-            it begins otherwise.
+            three; if the dataset was shuffled without a seed. With a position, if the dataset's
+            length is not known, or another pass through it begins otherwise.
 
     Example:
 
@@ -83,15 +85,17 @@ def shard(
     check_dataset(dataset)
     if remainder not in ("drop", "repeat", "keep"):
         raise ValueError(f"remainder is 'drop', 'repeat' or 'keep', not {remainder!r}")
+    if not peer.is_single_process():
+        order.check_repeats_on_all(dataset)
     if position is not None or (peer.launched() and peer.elastic()):
-        return followed(dataset, position or Position(), shuffle, seed)
+        return order.marked(followed(dataset, position or Position(), shuffle, seed), dataset)
     if shuffle:
         dataset = dataset.shuffle(shuffle, seed=seed)
     if peer.is_single_process():
         return dataset
     if generations.packages():
         _watch_fit()
-    return deal(dataset, peer.rank(), peer.size(), remainder)
+    return order.marked(deal(dataset, peer.rank(), peer.size(), remainder), dataset)
 
 
 def _watch_fit() -> None:

@@ -15,6 +15,7 @@ from kungfu_tf.keras.fit.background_iterators import BackgroundIterators
 from kungfu_tf.keras.fit.call import Fit, current
 from kungfu_tf.keras.fit.even_adapter import EvenAdapter
 from kungfu_tf.keras.fit.even_data import EvenData
+from kungfu_tf.upstream import generations
 
 
 def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
@@ -45,7 +46,7 @@ def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwa
         data = _even(fit, self._adapter, self._adapter.get_dataset(), goes_on=goes_on)
         self._adapter = EvenAdapter(self._adapter, data)
         if fit.elastic_run is not None:  # it may be left in the last execution
-            fit.steps_per_execution = executions.wanted(fit.model)
+            fit.steps_per_execution = generations.steps_per_execution(fit.model)
         if data.sizes and not goes_on:
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
             executions.follow_the_policies(fit)
