@@ -12,9 +12,11 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf.context import graph_state
+from kungfu_tf.upstream import generations
 
 __all__ = [
     "GraphKeys",
+    "combine",
     "create_global_variable",
     "create_setter",
     "eval_batch_size",
@@ -34,6 +36,46 @@ class GraphKeys:
     LEARNING_RATE = "learning_rate"
     TRAINED_SAMPLES = "trained_samples"
     GRADIENT_NOISE_SCALE = graph_state.NOISE_SCALE
+
+
+def combine(variable: Any, how: str) -> None:
+    """Says what the peers' values of a variable are together that a layer changes by itself.
+
+    `fit` gives all peers that value at the end of each epoch, and before a save. All peers begin
+    with rank 0's. Without a word the moving statistics of `BatchNormalization`, and what is called
+    as they are (`moving_mean`, `running_var`), are means. Others stay each peer's own.
+
+    ```
+    "mean"    mean over peers of v
+    "sum"     v of the last time + Σ over peers of what each has added since
+    "root"    v of rank 0
+    "own"     each peer's own; rank 0's is saved
+    ```
+
+    Args:
+        variable: Of a layer, not trainable: a Keras variable or a `tf.Variable`.
+        how: One of the four.
+
+    Raises:
+        ValueError: If `how` is none of these, or "mean" for a variable that is not floating.
+
+    Example:
+
+    ```python
+    def build(self, shape):
+        self.counts = self.add_weight(shape=(10,), initializer="zeros", trainable=False)
+        kf.variables.combine(self.counts, "sum")
+    ```
+    """
+    if how not in _HOW:
+        raise ValueError(f"variables.combine: 'mean', 'sum', 'root' or 'own', not {how!r}")
+    native = generations.native(variable)
+    if how == "mean" and not native.dtype.is_floating:
+        raise ValueError(f"variables.combine: a mean of {native.dtype.name} would be rounded")
+    native._kungfu_combine = how
+
+
+_HOW = ("mean", "sum", "root", "own")
 
 
 def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -> Any:

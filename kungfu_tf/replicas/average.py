@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
 from kungfu_tf.replicas.equality import digests_of_variables
+from kungfu_tf.replicas.roles import moving_means
 from kungfu_tf.upstream import generations
 
 
@@ -73,21 +75,7 @@ def averaged_variables(model: Any) -> list[Any]:
         for v in model.trainable_variables
         if not getattr(v, "overwrite_with_gradient", False)
     ]
-    return [v for v in trainable if v.dtype.is_floating] + list(moving_statistics(model))
-
-
-def moving_statistics(model: Any) -> Iterator[Any]:
-    """The floating variables that layers move themselves, as BatchNormalization does.
-
-    Trained and frozen variables are left out, and so is the state of one peer's samples: metrics,
-    stateful RNNs, seeds. Those of a synchronised layer are the same everywhere.
-    """
-    module = generations.package_of(model).module
-    for layer, variable in generations.moved_variables(model):
-        is_metric = isinstance(layer, module.metrics.Metric)  # in Keras 2 they are layers
-        is_stateful = isinstance(layer, module.layers.RNN) and layer.stateful
-        if variable.dtype.is_floating and not is_metric and not is_stateful:
-            yield variable
+    return [v for v in trainable if v.dtype.is_floating] + list(moving_means(model))
 
 
 def assign_means(variables: Sequence[Any], *, name: str) -> None:
@@ -99,14 +87,18 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
     """
     if not variables or peer.is_single_process():
         return
-    digests = digests_of_variables(variables)
-    rows = ops.all_gather(digests, name=f"{name}/digests").numpy()
-    different = [variables[int(i)] for i in np.flatnonzero((rows != rows[0]).any(axis=0))]
+    different = list(itertools.compress(variables, differ(variables, name=f"{name}/digests")))
     if not different:
         return
     means = ops.group_all_reduce([v.read_value() for v in different], op="mean", name=name)
     for variable, mean in zip(different, means, strict=True):
         variable.assign(mean)
+
+
+def differ(variables: Sequence[Any], *, name: str) -> list[bool]:
+    """Whether each of the variables differs between peers, by 8 bytes of it. Eager."""
+    rows = ops.all_gather(digests_of_variables(variables), name=name).numpy()
+    return (rows != rows[0]).any(axis=0).tolist()
 
 
 def _variables_of(model_or_variables: Any) -> list[Any]:

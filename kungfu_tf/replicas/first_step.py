@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf.replicas import first_batch, hidden_state, inference, randomness
 from kungfu_tf.replicas.broadcast import broadcast_variables
+from kungfu_tf.replicas.moving_statistics import begin_sums
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
 from kungfu_tf.upstream.warn import warn
@@ -92,6 +93,7 @@ def _make_equal(model: Any) -> None:
             "the peers' models are not the same, or their optimizers: of weights and optimizer "
             f"state all need as many, of the same shapes, in the same order: {why}",
         ) from None
+    begin_sums(model)
     randomness.separate(model)
 
 

@@ -68,7 +68,7 @@ def untracked_variables(model: Any) -> Iterator[tuple[str, Any]]:
     """Those in attributes of layers of Keras 3. Keras 2 tracks all but its own counters."""
     if generations.package_of(model).generation == 3:
         for where, value in _attributes(model):
-            if isinstance(value, tf.Variable):
+            if isinstance(value, tf.Variable) and getattr(value, "_kungfu_combine", "") != "own":
                 yield where, value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import training
 from harness import each
-from support import operations_done
+from support import logged, operations_done, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
@@ -31,7 +31,8 @@ class Moving(layers.Layer):
                 name=name, shape=(2,), initializer=tf.keras.initializers.Constant(value), **options
             )
 
-        self.moving = add("moving", kf.rank(), trainable=False)
+        self.moving = add("moving_mean", kf.rank(), trainable=False)
+        self.queue = add("queue", kf.rank(), trainable=False)
         self.constant = add("constant", 0.1, trainable=False)
         self.count = add("count", kf.rank(), trainable=False, dtype="int64")
         self.trained = add("trained", kf.rank())
@@ -70,10 +71,62 @@ def case_moving_statistics_are_averaged():
         np.testing.assert_array_equal(training.values_of([layer.moving_mean])[0], [0, 1.5, 3.5])
     np.testing.assert_array_equal(training.values_of([own.moving])[0], [1.5, 1.5])
     np.testing.assert_array_equal(training.values_of([own.constant]), constant)
-    for untouched in (own.count, own.trained, *states):
+    for untouched in (own.count, own.queue, own.trained, *states):
         assert np.all(training.values_of([untouched])[0] == rank), untouched.name
     assert np.all(training.values_of([synchronized.moving_mean])[0] == [0, rank, rank**2])
     np.testing.assert_array_equal(training.values_of([nested.layers[-1].gamma]), frozen)
+
+
+def case_what_is_not_known_to_be_a_mean_stays_each_peers_own():
+    model = tf.keras.Sequential([layers.Input((2,)), Moving(name="mine")])
+    with logged("kungfu_tf") as lines:
+        for _ in range(2):
+            average_statistics(model)
+    assert len(lines) == kf.is_root(), lines
+    if kf.is_root():
+        [line] = lines
+        assert "queue" in line and "of layer 'mine'" in line and "combine(variable, how)" in line
+        assert "constant" not in line  # which all have
+    kf.variables.combine(model.layers[-1].queue, "own")
+    with logged("kungfu_tf") as lines:
+        average_statistics(tf.keras.Sequential([model]))
+    assert lines == []
+    assert np.all(training.values_of([model.layers[-1].queue])[0] == kf.rank())
+
+
+@each(how=["mean", "sum", "root"])
+def case_the_program_says_what_a_variable_is(how):
+    class Layer(layers.Layer):
+        def build(self, shape):
+            self.state = self.add_weight(shape=(), initializer="ones", trainable=False)
+            kf.variables.combine(self.state, how)
+
+        def call(self, x, training=False):
+            if training:
+                self.state.assign(self.state + kf.rank() + 1)
+            return x
+
+    model = keras.Sequential([layers.Input((6,)), Layer(), layers.Dense(1)])
+    model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.01)), "mse")
+    x, y = (part[kf.rank() :: kf.size()] for part in training.samples(4 * 6))
+    seen = []
+
+    class Sees(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(float(training.values_of([model.layers[0].state])[0]))
+
+    with logged("kungfu_tf") as lines:
+        model.fit(x, y, 3, epochs=2, verbose=0, callbacks=[Sees()])  # two steps an epoch
+    expected = {"mean": [6, 11], "sum": [21, 41], "root": [3, 5]}
+    assert seen == expected[how], seen
+    assert lines == []
+
+
+def case_what_cannot_be_combined():
+    count = tf.Variable(0)
+    assert "not 'max'" in raised_by(ValueError, kf.variables.combine, count, "max")
+    assert "a mean of int32" in raised_by(ValueError, kf.variables.combine, count, "mean")
+    kf.variables.combine(count, "sum")
 
 
 def case_without_moving_statistics_nothing_is_exchanged():

@@ -177,6 +177,7 @@ PUBLIC = {
     "policy.ScheduledClusterSizePolicy": "(schedule)",
     "policy.Training": "()",
     "variables.GraphKeys": "()",
+    "variables.combine": "(variable, how)",
     "variables.create_global_variable": "(key, *, value=0, dtype=tf.int64)",
     "variables.create_setter": "(variable)",
     "variables.eval_batch_size": "(*, session=None)",
