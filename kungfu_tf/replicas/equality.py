@@ -7,14 +7,17 @@ that says no they are gathered, to say more.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.replicas.broadcast import values_from_root
+from kungfu_tf.replicas.rounding import is_rounding
 from kungfu_tf.upstream import generations
 
 Digests = npt.NDArray[np.int64]
@@ -22,22 +25,64 @@ Digests = npt.NDArray[np.int64]
 _SHOWN = 5  # variables
 
 
-def check_equal(variables: Sequence[Any], when: str) -> None:
+def check_equal(variables: Sequence[Any], when: str, *, repairs_rounding: bool = False) -> None:
     """Raises, on every peer, unless the variables are bitwise equal on all of them. Eager.
 
     Args:
         variables: As many on every peer, in the same order.
         when: Ends the message: "after the first step".
+        repairs_rounding: Whether differences as small as those of rounding are no error: all peers
+            get rank 0's values.
 
     Raises:
-        DivergenceError: Names the variables, and the ranks and hosts where they differ from
-            rank 0's.
+        DivergenceError: Names the variables, the ranks and hosts where they differ from rank 0's,
+            and by how much.
         tf.errors.OpError: As any collective: a peer is gone, or does not compare.
     """
     digests = digests_of_variables(variables)
-    if not bool(ops.consensus(digests, name="check_equal/consensus")):
-        gathered = ops.all_gather(_with_length(digests), concat=True, name="check_equal/digests")
-        raise errors.DivergenceError(_difference(gathered.numpy(), variables, when))
+    if bool(ops.consensus(digests, name="check_equal/consensus")):
+        return
+    gathered = ops.all_gather(_with_length(digests), concat=True, name="check_equal/digests")
+    rows = _rows(gathered.numpy())
+    different = [generations.native(variables[i]) for i, _ in _different(rows)]
+    sizes = list(map(_size_of, different))
+    if repairs_rounding and sizes and all(size.is_rounding for size in sizes):
+        values_from_root(different, 0)
+        return
+    raise errors.DivergenceError(_difference(rows, variables, when, sizes))
+
+
+class _Size(NamedTuple):
+    """How large a difference is, at most.
+
+    Attributes:
+        off: The largest absolute difference of an element.
+        largest: The largest absolute value of rank 0's.
+        is_rounding: Whether rounding may have done it.
+    """
+
+    off: float
+    largest: float
+    is_rounding: bool
+
+    def __str__(self) -> str:
+        return f", by {self.off:.2g} where values go up to {self.largest:.2g}"
+
+
+def _size_of(variable: Any) -> _Size:
+    """Of that between a variable and rank 0's, on whatever peer it is largest. All must call it."""
+    mine = np.asarray(tf.convert_to_tensor(variable))
+    roots = ops.broadcast(mine, name="check_equal/roots").numpy()
+    off, largest = (float(np.abs(a).max(initial=0)) for a in (_wide(mine) - _wide(roots), roots))
+    told = [off, largest, float(not is_rounding(mine, roots))]
+    off, largest, is_more = ops.all_reduce(
+        np.array(told), op="max", name="check_equal/size"
+    ).numpy()
+    return _Size(float(off), float(largest), not is_more)
+
+
+def _wide(values: Any) -> Any:
+    return values.astype(np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
 class GraphCheck:
@@ -53,8 +98,8 @@ class GraphCheck:
         """Raises as `check_equal` does."""
         digests = digests_of(session.run(self._variables))
         if not session.run(self._equal, {self._digests: digests}):
-            gathered = session.run(self._gathered, {self._digests: _with_length(digests)})
-            raise errors.DivergenceError(_difference(gathered, self._variables, when))
+            rows = _rows(session.run(self._gathered, {self._digests: _with_length(digests)}))
+            raise errors.DivergenceError(_difference(rows, self._variables, when))
 
 
 def digests_of_variables(variables: Iterable[Any]) -> Digests:
@@ -78,12 +123,31 @@ def _with_length(digests: Digests) -> Digests:
     return np.concatenate([[len(digests)], digests])
 
 
-def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
+def _rows(gathered: Digests) -> list[Digests]:
+    """The digests of each peer."""
     rows: list[Digests] = []
     while len(gathered):
         length = int(gathered[0])
         rows.append(gathered[1 : 1 + length])
         gathered = gathered[1 + length :]
+    return rows
+
+
+def _different(rows: Sequence[Digests]) -> list[tuple[int, list[int]]]:
+    """Which variables differ, and on which ranks; none, if peers have other numbers of them."""
+    if len({len(row) for row in rows}) > 1:
+        return []
+    where = [
+        (i, [rank for rank, row in enumerate(rows) if row[i] != rows[0][i]])
+        for i in range(len(rows[0]))
+    ]
+    return [(i, ranks) for i, ranks in where if ranks]
+
+
+def _difference(
+    rows: Sequence[Digests], variables: Sequence[Any], when: str, sizes: Sequence[_Size] = ()
+) -> str:
+    """The message. Without `sizes` nobody has measured how large the differences are."""
     lengths = [len(row) for row in rows]
     if len(set(lengths)) > 1:
         shown = [
@@ -91,19 +155,27 @@ def _difference(gathered: Digests, variables: Sequence[Any], when: str) -> str:
             for count in dict.fromkeys(lengths)
         ]
         return f"the peers have different numbers of variables {when}: {', '.join(shown)}"
-    where = [
-        (i, [rank for rank, row in enumerate(rows) if row[i] != rows[0][i]])
-        for i in range(lengths[0])
-    ]
-    different = [(i, ranks) for i, ranks in where if ranks]
+    different = _different(rows)
     shown = [
-        f"{generations.name_of(variables[i])!r} on {peer.names_of(r)}"
-        for i, r in different[:_SHOWN]
+        f"{generations.name_of(variables[i])!r} on {peer.names_of(ranks)}{size}"
+        for (i, ranks), size in zip(different[:_SHOWN], sizes or itertools.repeat(""), strict=False)
     ]
     more = f", and {len(different) - len(shown)} more" if len(different) > len(shown) else ""
+    are_rounding = bool(sizes) and all(size.is_rounding for size in sizes)
     return (
-        f"{len(different)} of {lengths[0]} variables differ from rank 0's {when}: "
-        f"{', '.join(shown)}{more}. Is the optimizer wrapped, are all variables broadcast before "
-        "the first step, and does nothing else change them on some peers only, as a callback does "
-        "(one that sets the learning rate, say) that not all peers have?"
+        f"{len(different)} of {len(variables)} variables differ from rank 0's {when}: "
+        f"{', '.join(shown)}{more}. {_ROUNDING if are_rounding else _QUESTIONS}"
     )
+
+
+_QUESTIONS = (
+    "Is the optimizer wrapped, are all variables broadcast before the first step, and does nothing "
+    "else change them on some peers only, as a callback does (one that sets the learning rate, "
+    "say) that not all peers have?"
+)
+_ROUNDING = (
+    "So small are differences of rounding: a train step that changes weights by what each peer has "
+    "computed for itself, and takes that back, leaves them. If it is meant, give fit a "
+    "kungfu_tf.callbacks.BroadcastGlobalVariablesCallback(repairs_rounding=True): at each "
+    "comparison all peers get rank 0's values"
+)

@@ -54,10 +54,11 @@ def check_same(model: Any, batch: Any) -> None:
 def _sample_of_root(model: Any, batch: Any) -> Any:
     """Rank 0's x of one sample, in this peer's structure. None: nothing is to be compared."""
     x, mine = _first_sample(model, batch), []
-    if peer.is_root() and vars(model).get("_kungfu_compared") != peer.epoch() and x is not None:
+    version = peer.membership_version()
+    if peer.is_root() and vars(model).get("_kungfu_compared") != version and x is not None:
         mine = tf.nest.flatten(x, expand_composites=True)
     [parts, *_] = gather_any(mine, name=f"{_NAME}/sample")
-    vars(model)["_kungfu_compared"] = peer.epoch()
+    vars(model)["_kungfu_compared"] = version
     if not parts:
         return None
     try:

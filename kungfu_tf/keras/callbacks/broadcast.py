@@ -31,6 +31,9 @@ class BroadcastGlobalVariablesCallback(Callback):
     Args:
         check_every: Compare at the end of every so many epochs; None: never, nor after the first
             step.
+        repairs_rounding: Whether differences as small as those of rounding are repaired when peers
+            compare: all get rank 0's values. For train steps that change weights and take it back,
+            as sharpness-aware ones.
 
     Raises:
         ValueError: If `check_every` is less than 1.
@@ -47,11 +50,12 @@ class BroadcastGlobalVariablesCallback(Callback):
     ```
     """
 
-    def __init__(self, *, check_every: int | None = 1) -> None:
+    def __init__(self, *, check_every: int | None = 1, repairs_rounding: bool = False) -> None:
         super().__init__()
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
         self.check_every = check_every
+        self.repairs_rounding = repairs_rounding
         self.checks_first_step = True
         self._is_checked = False
 
@@ -90,4 +94,5 @@ class BroadcastGlobalVariablesCallback(Callback):
 
     def _check(self, when: str) -> None:
         if self.check_every and self._is_checked:
-            check_equal(first_step.equal_variables(self.model), when)
+            variables = first_step.equal_variables(self.model)
+            check_equal(variables, when, repairs_rounding=self.repairs_rounding)

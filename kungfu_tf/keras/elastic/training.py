@@ -21,6 +21,7 @@ from kungfu_tf.keras.fit import given_callbacks
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
 from kungfu_tf.keras.fit.callbacks import writers
 from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
+from kungfu_tf.keras.fit.last_check import check_at_end
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.arrays import as_fit_packs
@@ -138,6 +139,7 @@ class _Training:
         self._history = self._find_history()
         self._callback_state = CallbackState(self._callbacks, model)
         self._backups = self._find_backups()
+        self._trained_in = -1  # the membership of the last call of `fit`
         self._has_changed = False  # the membership, since this peer has heard of the others
         first = given_callbacks.first_batch_size(self._callbacks)
         self._elastic_run.batch_size = first
@@ -158,6 +160,8 @@ class _Training:
                 but = () if peer.is_root() else writers(model)
                 with contextlib.nullcontext() if peer.detached() else failing_together.together():
                     lifetime.end(self._last_logs(), but=but)
+                    if self._trained_in == peer.membership_version():  # a latecomer has not begun
+                        check_at_end(model, self._callbacks)
         finally:
             model.train_function = None  # it counts for this training
         model.history = self._history
@@ -184,6 +188,7 @@ class _Training:
     def _go_on(self) -> None:
         """Calls `fit` for the rest of an epoch; or, where one begins, for all that are left."""
         elastic_run, position = self._elastic_run, self._elastic_run.position
+        self._trained_in = peer.membership_version()
         last = position.epoch + 1 if elastic_run.has_begun else self._epochs
         try:
             self._fit(self._callbacks, initial_epoch=position.epoch, epochs=last)

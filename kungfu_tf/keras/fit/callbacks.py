@@ -10,6 +10,7 @@ from kungfu_tf.keras.fit import step_logs
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.elastic_run import FollowChanges, FollowSteps
 from kungfu_tf.keras.fit.given_callbacks import has_ours
+from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.saves import around_saves
 from kungfu_tf.keras.fit.together import First, StopTogether, StopTogetherAtOnce
 from kungfu_tf.upstream import generations
@@ -38,7 +39,11 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
     noted = [fit.step_logs] if fit.step_logs else []
     steps = [FollowSteps(fit.elastic_run)] if fit.elastic_run else []
     follow = [FollowChanges(fit.elastic_run, fit.differs)] if fit.elastic_run else []
-    return [*noted, *steps, First(fit), *first, *before, *mine, *after, last(fit), *follow]
+    check = LastCheck(fit, [*first, *mine])
+    return [
+        *(*noted, *steps, First(fit), *first, *before, *mine, *after),
+        *(last(fit), *follow, check),
+    ]
 
 
 def writers(model: Any) -> tuple[type, ...]:

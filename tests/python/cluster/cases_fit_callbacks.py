@@ -41,6 +41,28 @@ def case_every_callback_sees_what_all_see():
     assert history.history["loss"] == [float(log["loss"]) for log in seen.logs]
 
 
+class ChangesAtEnd(Callback):
+    """Sets weights when training has ended."""
+
+    def on_train_end(self, logs=None):
+        self.model.set_weights([weight + 1 for weight in self.model.get_weights()])
+
+
+@each(optimizer=["SynchronousSGDOptimizer", "PairAveragingOptimizer"])
+def case_weights_that_change_at_the_end_on_one_peer_are_seen(optimizer):
+    def fit(callbacks, **options):
+        wrapped = getattr(kf.optimizers, optimizer)(keras.optimizers.SGD(0.1))
+        arguments = {"epochs": 1, "verbose": 0, "callbacks": callbacks, **options}
+        return model_of(wrapped, seed=5 + kf.rank()).fit(*mine(samples(24)), 4, **arguments)
+
+    mine_alone = [ChangesAtEnd()] if kf.rank() == 1 else []
+    text = raised_by(kf.errors.DivergenceError, fit, mine_alone)
+    assert "on rank 1" in text and "after the callbacks' on_train_end" in text, text
+    fit([ChangesAtEnd()])
+    fit([*mine_alone, kf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)])
+    fit([], epochs=0)
+
+
 class Stops(Callback):
     """Stops on rank 1 only."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import warnings
 
@@ -184,6 +185,51 @@ def on_ranks_1_and_2():
     return f"on rank 1 ({peer.name_of(1)}) and rank 2 ({peer.name_of(2)})"
 
 
+class TakesBack(tf.keras.Model):
+    """Its step changes a weight by what this peer has computed for itself, and takes that back."""
+
+    def train_step(self, data):
+        x, y = data
+        (weight, *_) = weights = self.trainable_variables
+        own = 0.1 * (kf.rank() + 1)
+        weight.assign_add(own * tf.ones_like(weight))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+        gradients = tape.gradient(loss, weights)
+        weight.assign_sub(own * tf.ones_like(weight))
+        self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return {"own": loss}
+
+
+@each(repairs=[False, True])
+def case_differences_of_rounding_are_measured_and_repaired_if_that_is_wanted(repairs):
+    tf.keras.utils.set_random_seed(1)
+    inputs = tf.keras.layers.Input((training.FEATURES,))
+    model = TakesBack(inputs, tf.keras.layers.Dense(3)(inputs))
+    model.compile(SynchronousSGDOptimizer(optimizers.SGD(0.01)))
+    callback = kf.callbacks.BroadcastGlobalVariablesCallback(repairs_rounding=repairs)
+    data = training.mine(training.epoch())
+
+    def train(*more):
+        model.fit(data, epochs=2, verbose=0, callbacks=[callback, *more])
+
+    if repairs:
+        train()
+        assert kf.ops.consensus(generations.native(model.layers[-1].kernel))
+        message = divergence_of(lambda: train(AddsRank()))
+        assert "differences of rounding" not in message and "by 1 where values" in message, message
+    else:
+        message = divergence_of(train)
+        assert "differences of rounding" in message and "repairs_rounding=True" in message
+        assert re.search(r"by \d(\.\d)?e-1\d where values go up to 0\.\d", message), message
+
+
+class AddsRank(tf.keras.callbacks.Callback):
+    def on_train_end(self, logs=None):
+        kernel = generations.native(self.model.layers[-1].kernel)
+        kernel.assign_add(tf.cast(kf.rank() == 1, kernel.dtype) * tf.ones_like(kernel))
+
+
 def case_weights_that_drift_apart_are_seen_at_the_end_of_the_epoch():
     class Tamper(tf.keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -201,7 +247,7 @@ def case_weights_that_drift_apart_are_seen_at_the_end_of_the_epoch():
     message = divergence_of(lambda: train(check_every=1))
     assert message.startswith("1 of "), message
     assert "at the end of epoch 1" in message and "'s" in message
-    where = f"on rank 1 ({peer.name_of(1)})."
+    where = f"on rank 1 ({peer.name_of(1)}), by 1e-12 where values go up to 1. So small are"
     assert f"bias' {where}" in message or f"bias:0' {where}" in message, message
     assert "at the end of epoch 2" in divergence_of(lambda: train(check_every=2))
     train(check_every=None)

@@ -22,7 +22,8 @@ def named(*names):
 
 def gathered(*rows):
     """What all peers' digests are after they have been gathered."""
-    return np.concatenate([equality._with_length(np.array(row, np.int64)) for row in rows])
+    rows = [equality._with_length(np.array(row, np.int64)) for row in rows]
+    return equality._rows(np.concatenate(rows))
 
 
 @pytest.fixture

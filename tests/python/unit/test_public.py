@@ -61,7 +61,7 @@ PUBLIC = {
     "size": "()",
     "uid": "()",
     "variables": None,
-    "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
+    "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1, repairs_rounding=False)",
     "callbacks.ElasticCallback": "(schedule)",
     "callbacks.LearningRateScheduleCallback": (
         "(initial_lr, multiplier, *, start_epoch=0, end_epoch=None, "
@@ -107,7 +107,7 @@ PUBLIC = {
         "latencies=False)"
     ),
     "hooks.PolicyHook": ("(policies, epoch_size, epoch_num, init_batch_size, *, on_error='stop')"),
-    "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1)",
+    "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1, repairs_rounding=False)",
     "initializer.BroadcastGlobalVariablesHook": "(*, check_every=1000)",
     "initializer.BroadcastGlobalVariablesOp": "()",
     "initializer.broadcast_variables": "(variables, *, root=0)",
