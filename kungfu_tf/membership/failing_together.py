@@ -48,9 +48,15 @@ def together() -> Iterator[None]:
 
 def announce_failure(what: str, error: BaseException) -> None:
     """Tells the other peers that this one leaves their common work, and why."""
+    interrupt(what, error)
     with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
-        peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
         peer.begin_epoch()
+
+
+def interrupt(what: str, error: BaseException) -> None:
+    """Ends what all peers do together in this epoch; the code that does it begins the next one."""
+    with contextlib.suppress(errors.KungfuError):
+        peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
 
 
 def enter_new_epoch(first: Callable[[], T]) -> T:

@@ -3,11 +3,12 @@
 tf.data tunes a pass on a thread that sleeps for 10 ms, then for 20, 40 and so on, up to a minute.
 An iterator that is dropped waits for that thread, which it often fails to wake: an epoch of 12 s
 may end 8 s late. Peers in step wait for whoever is late, so an iterator that is over is dropped on
-a thread that nobody waits for.
+a thread that nobody waits for, when nobody else holds it.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 
-# So much later Keras has let go of an iterator, too: who does so last is the one that waits.
-_LATER = 0.1  # seconds
+# How often to look whether Keras has let go of an iterator, in seconds: at first, and in the end.
+_FIRST_LOOK, _LONGEST = 0.01, 1.0
 
 
 class BackgroundIterators:
@@ -55,8 +56,20 @@ class BackgroundIterators:
 
 
 def _drop(over: list[Any]) -> None:
-    time.sleep(_LATER)
+    """Drops an iterator when nobody else holds it: whoever does so last is the one that waits.
+
+    Keras' loop keeps the last epoch's until the next one's first batch is there. If something keeps
+    it for ever, this thread ends with the main thread.
+    """
+    wait = _FIRST_LOOK
+    while _is_held_elsewhere(over) and threading.main_thread().is_alive():
+        time.sleep(wait)
+        wait = min(2 * wait, _LONGEST)
     over.clear()
+
+
+def _is_held_elsewhere(over: list[Any]) -> bool:
+    return sys.getrefcount(over[0]) > 2  # the list, and the argument
 
 
 def _caches_in_a_file(dataset: Any) -> bool:

@@ -19,6 +19,7 @@ from kungfu_tf.keras.fit import (
     executions,
     given_callbacks,
     misuse_warnings,
+    one_at_a_time,
     printing,
 )
 from kungfu_tf.keras.fit.call import Fit, current
@@ -53,8 +54,9 @@ def _shared(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> Iterator[N
             those that the program gave.
         given: The callbacks that the program gave.
     """
-    stops_early = _agree(fit, arguments, given)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(one_at_a_time.in_this_thread())
+        stops_early = _agree(fit, arguments, given)
         stack.enter_context(failing_together.together())
         misuse_warnings.warn_of_sums(fit.model)
         arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)

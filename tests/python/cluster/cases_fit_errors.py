@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 
 import numpy as np
 import tensorflow as tf
@@ -110,12 +111,10 @@ def case_of_one_peer(when):
         text = raised_by(DiskFullError if callbacks else tf.errors.OpError, fit)
         assert "no space left" in text, text
         assert when != "generator" or "in batches_that_end_in_an_error" in text, text
-    elif when != "end":
+    else:
         text = raised_by(tf.errors.OpError, fit)
         assert "no space left" in text, text
         assert f"rank {FAILS}" in text, text
-    else:
-        fit()  # had no more to do with the others
     if when == "step":
         loss.fails.assign(False)
     for again in (model, compiled(seed=kf.rank())):
@@ -141,11 +140,12 @@ def case_of_all_peers(turn):
 def case_the_others_hear_of_it_in_any_operation():
     """Also one that is not in a `fit` any more."""
     model = compiled()
-    callbacks = [Raises("end")] if kf.rank() == FAILS else []
+    callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)]
     if kf.rank() == FAILS:
+        callbacks.append(Raises("end"))
         raised_by(DiskFullError, lambda: model.fit(*mine(), 2, verbose=0, callbacks=callbacks))
     else:
-        model.fit(*mine(), 2, verbose=0)
+        model.fit(*mine(), 2, verbose=0, callbacks=callbacks)
         text = raised_by(tf.errors.AbortedError, lambda: kf.ops.all_reduce(1.0, name="sum"))
         assert "DiskFullError: no space left" in text
     model.fit(*mine(), 2, verbose=0)
@@ -183,3 +183,39 @@ def case_other_models_on_other_peers(differs):
     same = compiled()
     same.fit(*mine(), 2, verbose=0)
     assert kf.ops.consensus(training.digest(training.values_of(same.weights)))
+
+
+class WaitsInTheFirstBatch(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.is_there, self.may_go_on = threading.Event(), threading.Event()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.is_there.set()
+        assert self.may_go_on.wait(60)
+
+
+def case_a_second_thread_that_trains():
+    """It is refused, and the first one's training ends, too, on all peers."""
+    model, other, waits = compiled(), compiled(), WaitsInTheFirstBatch()
+    errors = []
+
+    def train(callbacks=()):
+        errors.append(
+            raised_by(Exception, lambda: model.fit(*mine(), 2, verbose=0, callbacks=callbacks))
+        )
+
+    if kf.rank() == FAILS:
+        first = threading.Thread(target=train, args=([waits],), name="first")
+        first.start()
+        assert waits.is_there.wait(60)
+        error = kf.errors.FailedPreconditionError
+        text = raised_by(error, lambda: other.fit(*mine(), 2, verbose=0))
+        assert "thread 'MainThread' trains while another thread, 'first', does" in text, text
+        waits.may_go_on.set()
+        first.join(60)
+    else:
+        train()
+    assert len(errors) == 1 and "another thread, 'first'" in errors[0], errors
+    other.fit(*mine(), 2, verbose=0)
+    assert kf.ops.consensus(training.digest(training.values_of(other.weights)))

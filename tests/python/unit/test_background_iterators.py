@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,17 @@ def test_the_last_pass_ends_elsewhere() -> None:
     iterators = BackgroundIterators(tf.data.Dataset.range(3))
     threads = noting(iter(iterators))
     iterators.close()
+    assert threads.get(timeout=SECONDS) != HERE()
+
+
+def test_a_program_that_holds_a_pass_for_longer_does_not_end_it() -> None:
+    iterators = BackgroundIterators(tf.data.Dataset.range(3))
+    held = iter(iterators)
+    threads = noting(held)
+    iterators.close()
+    time.sleep(0.5)  # as a slow first step of the next epoch does
+    assert threads.empty()
+    del held
     assert threads.get(timeout=SECONDS) != HERE()
 
 

@@ -1,0 +1,43 @@
+"""One thread at a time is in a `fit` that all peers share.
+
+Peers match what they exchange by its order. That of two threads is another one on each peer, so two
+trainings would be averaged into each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from kungfu_tf import errors
+from kungfu_tf.membership import failing_together
+
+_lock = threading.Lock()
+_inside: list[threading.Thread] = []  # one for each `fit`: a callback may call it for another model
+
+
+@contextlib.contextmanager
+def in_this_thread() -> Iterator[None]:
+    """Within it no other thread can enter.
+
+    Raises:
+        FailedPreconditionError: If another thread is inside. Its training ends, too, on all peers:
+            it may have been paired with the other one elsewhere.
+    """
+    me = threading.current_thread()
+    with _lock:
+        if _inside and _inside[-1] is not me:
+            error = errors.FailedPreconditionError(
+                f"fit: thread '{me.name}' trains while another thread, '{_inside[-1].name}', does. "
+                "Peers could not tell which training a gradient is of. Train one model after the "
+                "other, or each in a job of its own"
+            )
+            failing_together.interrupt("fit", error)
+            raise error
+        _inside.append(me)
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside.pop()
