@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.exchange import sparse_rows
+from kungfu_tf.exchange import sparse_rows, sums
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.ops import norms
@@ -48,10 +48,14 @@ def mean_gradients(
         step: The optimizer's step, if it counts them: peers at different steps are told so.
         measured: To which the norms are added.
         sums_rows: Whether slices of one row of a table may be added up: see `Algorithm.sums_rows`.
+
+    Raises:
+        InvalidArgumentError: If a gradient is of a loss that is no scalar.
     """
     means = list(gradients)
     if peer.is_single_process():
         return means
+    sums.refuse(gradients, variables)
     weight = sample_weights.current()
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         exchange = _Exchange(None if name is None else f"{name}/{number}", step, measured)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
+from kungfu_tf.exchange import sums
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
 from kungfu_tf.exchange.mean_gradients import mean_gradients
@@ -75,12 +76,14 @@ class DistributedGradientTape:
             The means in the structure of `sources`; None where there is no gradient.
 
         Raises:
+            InvalidArgumentError: If `target` is no scalar, and no `output_gradients` weigh it.
             tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
                 does not come.
         """
         variables = tf.nest.flatten(sources)
         with self._counting():
-            gradients = self._tape.gradient(target, variables, *args, **kwargs)
+            of_tape = type(self._tape).gradient
+            gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
             # A tape lives for a step. A name of its own would be a new one in each: the operations'
             # default names repeat.
             means = mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)

@@ -7,8 +7,12 @@ name.
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from kungfu_tf import peer
+from kungfu_tf.exchange import sums
 from kungfu_tf.keras.fit import (
+    added_losses,
     compilation,
     epoch_iterators,
     evaluation,
@@ -36,6 +40,8 @@ def install() -> None:
 
 
 _MODEL = Owner("Model", lambda keras, name: defining(keras.module.Model, name))
+_LAYER = Owner("Layer", lambda keras, name: defining(keras.module.layers.Layer, name))
+_TAPE = Owner("GradientTape", lambda keras, name: defining(tf.GradientTape, name))
 _OPTIMIZER = Owner("Optimizer", lambda keras, name: keras.module.optimizers.Optimizer)
 _MEAN = Owner("metrics.Mean", lambda keras, name: keras.module.metrics.Mean)
 _PROGRESS = Owner("ProgbarLogger", lambda keras, name: keras.module.callbacks.ProgbarLogger)
@@ -52,6 +58,7 @@ _LOSSES_UTILS = Owner("losses_utils", lambda keras, name: keras.private("utils.l
 _METRICS = "metrics are those of all peers"
 _NO_XLA = 'jit_compile="auto" leaves out XLA, which cannot compile collectives'
 _WEIGHTS = "a warning of losses that are no means over samples"
+_SUMS = "a warning of losses that are sums over samples"
 _NUMBER_OF_STEPS = "the progress bar shows the number of steps of each epoch"
 
 _BOTH = (
@@ -59,6 +66,8 @@ _BOTH = (
     Patch(_MODEL, "train_on_batch", train_on_batch, "all peers begin with equal variables"),
     Patch(_MODEL, "evaluate", evaluation.evaluate, "validation of the peers' average"),
     Patch(_MODEL, "predict", evaluation.predict, "a callback may predict on one peer"),
+    Patch(_TAPE, "gradient", sums.gradient, "losses that are no scalars are refused"),
+    Patch(_LAYER, "add_loss", added_losses.add_loss, _SUMS, is_needed=False),
     Patch(_PROGRESS, "on_epoch_begin", progress_bar.begin_epoch, _NUMBER_OF_STEPS, is_needed=False),
     Patch(_PROGRESS, "_finalize_progbar", progress_bar.finish, _NUMBER_OF_STEPS, is_needed=False),
 )

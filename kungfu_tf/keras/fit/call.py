@@ -37,6 +37,7 @@ class Fit:
         background_iterators: Open while there may be iterators of the data.
         steps_per_execution: What the program wants, if Keras takes fewer for a while.
         told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
+        told_of_sum: Whether there was a warning of an added loss that is a sum over them.
         step_logs: The callback that knows the logs of a step, if others may add to them.
     """
 
@@ -55,6 +56,7 @@ class Fit:
     )
     steps_per_execution: int | None = None
     told_of_divisor: bool = False
+    told_of_sum: bool = False
     step_logs: StepLogs | None = None
 
     @classmethod

@@ -60,7 +60,8 @@ def case_weights_that_change_at_the_end_on_one_peer_are_seen(optimizer):
     assert "on rank 1" in text and "after the callbacks' on_train_end" in text, text
     fit([ChangesAtEnd()])
     fit([*mine_alone, kf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)])
-    fit([], epochs=0)
+    if generations.packages()[0].generation == 3:  # Keras 2 wants epochs
+        fit([], epochs=0)
 
 
 class Stops(Callback):

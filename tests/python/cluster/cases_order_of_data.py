@@ -14,7 +14,7 @@ from support import operations_done, raised_by
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
-JOBS = [{"np": 2}]
+JOBS = [{"np": 2, "alone": True}]  # the first cases are of a process without a global seed
 
 keras = tf.keras
 NAMES = [f"{number:02d}.txt" for number in range(40)]
