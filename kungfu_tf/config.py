@@ -233,6 +233,14 @@ CONFIG_TOKEN_FILE = Setting(
     "file with that token in its first line, which no other user may read",
 )
 
+VERIFY = Setting(
+    "KUNGFU_VERIFY",
+    _COUNT,
+    "0",
+    "number of first steps of each fit that are compared with those of a single process "
+    "(kungfu-run -verify: 3)",
+)
+
 SETTINGS: tuple[Setting[Any], ...] = (
     CACHE_DIR,
     BUILD_TIMEOUT,
@@ -248,6 +256,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     COMPAT,
     CONFIG_TOKEN,
     CONFIG_TOKEN_FILE,
+    VERIFY,
 )
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "UnimplementedError",
     "UnsupportedTypeError",
     "UnsupportedVersionError",
+    "VerificationError",
 ]
 
 
@@ -122,6 +123,12 @@ class UnavailableError(KungfuError):
 
 class DivergenceError(KungfuError):
     """Variables that all peers should have the same values of differ: which, and on which ranks."""
+
+    code = 15
+
+
+class VerificationError(KungfuError):
+    """A step on several peers is not that of one process: `kungfu-run -verify` has found it."""
 
     code = 15
 

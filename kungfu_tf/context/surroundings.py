@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kungfu_tf.context.running_fit import ElasticRun, RunningFit
@@ -23,6 +23,8 @@ class Surroundings:
         scale: How many times as large as they should be the gradients are, a scalar.
         is_private: Whether this peer works by itself, as in an evaluation: no graph is trained by
             all peers.
+        note_gradients: Is told the variables of each update, and the gradients that the optimizer
+            gets; None: nobody asks.
         restored: By name, the values that sessions start from in place of a checkpoint; None:
             sessions start as they do.
         estimator_run: The call of an Estimator's `train` in which data are made equally long.
@@ -33,6 +35,7 @@ class Surroundings:
     weight: Any = None
     scale: Any = 1.0
     is_private: bool = False
+    note_gradients: Callable[[Sequence[Any], Sequence[Any]], None] | None = None
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None
 

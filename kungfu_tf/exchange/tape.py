@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import context, peer
 from kungfu_tf.exchange import sums
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
@@ -86,8 +86,15 @@ class DistributedGradientTape:
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
             # A tape lives for a step. A name of its own would be a new one in each: the operations'
             # default names repeat.
-            means = mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
+            means = self._means(gradients, variables)
+        if (note := context.current().note_gradients) is not None:
+            note(variables, means)
         return tf.nest.pack_sequence_as(sources, means)
+
+    def _means(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
+        if context.current().is_private:
+            return gradients
+        return mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
 
     def _counting(self) -> Any:
         """Within it, what averages over peers counts samples: layers may do so, too, both ways."""

@@ -57,6 +57,14 @@ class Wrapped(generations.Base):
         scale looks at what the algorithm returns, all peers find the same.
         """
         refuse_replicas()
+        exchanged = self._kungfu_exchanged(gradients, variables, step)
+        if (note := context.current().note_gradients) is not None:
+            note(variables, exchanged)
+        return exchanged
+
+    def _kungfu_exchanged(
+        self, gradients: Sequence[Any], variables: Sequence[Any], step: Any
+    ) -> list[Any]:
         if context.current().is_private:
             return list(gradients)
         algorithm = self.kungfu_algorithm

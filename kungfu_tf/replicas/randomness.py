@@ -74,6 +74,11 @@ def put_back(model: Any) -> Iterator[None]:
             eager.context()._rng.setstate(drawn)
 
 
+def draws(layer: Any) -> bool:
+    """Whether a layer has a generator of random numbers."""
+    return bool(_generators(layer))
+
+
 def _states(layer: Any) -> Iterator[Any]:
     """The variables of its generators."""
     for generator in _generators(layer):

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import ops, peer
+from kungfu_tf import config, ops, peer
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.counted_step import build_metrics
 from kungfu_tf.keras.fit.first_epoch import share_first_epoch
+from kungfu_tf.keras.verify.steps import Verification
 from kungfu_tf.replicas import first_step
 from kungfu_tf.replicas.average import assign_means, average_variables, averaged_variables
 from kungfu_tf.replicas.moving_statistics import average_statistics
@@ -35,6 +36,8 @@ class First(Callback):
         def first(train_function: Any, iterator: Any) -> Any:
             if data and data.counts:
                 build_metrics(model, data.dataset.element_spec)
+            if config.VERIFY.get():
+                iterator = Verification(self._fit).before_step(iterator)
             logs = train_function(iterator)
             if data:
                 data.warn_if_all_have_the_same()

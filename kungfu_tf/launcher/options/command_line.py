@@ -42,6 +42,7 @@ class Options:
     timeout: float | None = None
     delay: float = 0.0
     verbose: bool = False
+    verify: bool = False
     quiet: bool = False
     logfile: str | None = None
     logdir: str | None = None

@@ -181,6 +181,14 @@ FLAGS = (
         "time between the starts of two peers (default 0)",
     ),
     Flag(
+        "verify",
+        "verify",
+        "",
+        flag_values.switch,
+        "compare the first 3 steps of each fit, or $KUNGFU_VERIFY, with those of a single process"
+        " that has the samples of all peers, and end with an error that says what differs",
+    ),
+    Flag(
         "v",
         "verbose",
         "",

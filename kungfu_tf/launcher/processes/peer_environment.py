@@ -15,6 +15,7 @@ from kungfu_tf.native import environment
 
 # Where Python finds a sitecustomize.py, which runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[2] / "compat" / "start")
+_VERIFIED_STEPS = "3"
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 
@@ -59,6 +60,8 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
     result.setdefault("PYTHONUNBUFFERED", "1")
     result.update(core_shares.shared_by(len(job.cluster.local_peers), environ))
+    if options.verify:
+        result.setdefault(config.VERIFY.name, _VERIFIED_STEPS)
     if options.compat:
         result[config.COMPAT.name] = ",".join(options.compat)
         paths = [_START_HOOK, environ.get("PYTHONPATH")]

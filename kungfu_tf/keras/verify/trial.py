@@ -1,0 +1,85 @@
+"""One train step, of which nothing stays but what it has computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import context
+from kungfu_tf.keras.fit import loss_means
+from kungfu_tf.keras.verify.kept import kept
+from kungfu_tf.replicas import metrics, sample_weights
+from kungfu_tf.upstream import generations
+
+
+class Trial(NamedTuple):
+    """What a step has computed.
+
+    Attributes:
+        gradients: With the name of the variable: what each optimizer got, in its order; None where
+            there is none.
+        metrics: By name, those of the step's samples.
+    """
+
+    gradients: list[tuple[str, Any]]
+    metrics: dict[str, Any]
+
+
+def alone(model: Any, batch: Any) -> Trial:
+    """Takes the step of a single process."""
+    with kept(model), context.within(is_private=True):
+        model.reset_metrics()
+        return Trial(_gradients(model, batch), _results(model))
+
+
+def together(model: Any, batch: Any, samples: Sequence[int], rank: int) -> Trial:
+    """Takes the step of all peers. Every peer calls it.
+
+    Args:
+        model: What is trained.
+        batch: Of this peer.
+        samples: How many samples each peer has.
+        rank: Of this peer.
+    """
+    mine, total = tf.constant(samples[rank], tf.int64), tf.constant(sum(samples), tf.int64)
+    with kept(model), sample_weights.samples(mine, lambda _: total), loss_means.counting(model):
+        model.reset_metrics()
+        gradients = _gradients(model, batch)
+        metrics.sum_states(model.metrics)
+        return Trial(gradients, _results(model))
+
+
+def _gradients(model: Any, batch: Any) -> list[tuple[str, Any]]:
+    step = getattr(model.train_step, "kungfu_counts", model.train_step)
+    names: list[str] = []
+    computed: list[Any] = []
+
+    def note(variables: Sequence[Any], gradients: Sequence[Any]) -> None:
+        names.extend(generations.name_of(v) for v in variables)
+        computed.extend(None if g is None else tf.convert_to_tensor(g) for g in gradients)
+
+    def take() -> list[Any]:
+        names.clear()  # TensorFlow traces it twice if it creates variables
+        computed.clear()
+        with context.within(note_gradients=note):
+            step(batch)
+        return computed
+
+    values = take() if model.run_eagerly else tf.function(take, autograph=False)()
+    return [
+        (name, None if value is None else np.asarray(value))
+        for name, value in zip(names, values, strict=True)
+    ]
+
+
+def _results(model: Any) -> dict[str, Any]:
+    results = {metric.name: metric.result() for metric in model.metrics}
+    flat = {
+        f"{name}/{key}" if key else name: value
+        for name, result in results.items()
+        for key, value in (result.items() if isinstance(result, dict) else [("", result)])
+    }
+    return {name: np.asarray(value) for name, value in flat.items()}
