@@ -49,7 +49,7 @@ void ExpectBothSidesToAgree(const Cluster& cluster) {
   }
 }
 
-ClusterOptions Direct() {
+ClusterOptions WithArena() {
   ClusterOptions options;
   options.arena_bytes = 64 << 20;
   return options;
@@ -58,7 +58,7 @@ ClusterOptions Direct() {
 // Between two peers the shares of both go each way, so a peer's own goes to, and comes from, all others.
 KF_TEST(DirectTraffic, IsOfTheSharesThatPeersReduce) {
   for (const int size : {2, 3, 4}) {
-    Cluster cluster(size, Direct());
+    Cluster cluster(size, WithArena());
     SentForBytes(&cluster, kBytes, Place::kShared);
     uint64_t all = 0;
     for (int rank = 0; rank < size; ++rank) {
@@ -77,7 +77,7 @@ KF_TEST(DirectTraffic, IsOfTheSharesThatPeersReduce) {
 // A peer whose tensor does not lie in shared memory sends it in messages, and no byte counts twice.
 KF_TEST(DirectTraffic, OfMessagesIsThatOfConnectionsAlone) {
   constexpr uint64_t kBeyondCopies = 12 << 20;
-  Cluster cluster(2, Direct());
+  Cluster cluster(2, WithArena());
   SentForBytes(&cluster, kBeyondCopies, Place::kOrdinary);
   for (int rank = 0; rank < 2; ++rank) {
     ExpectMovedInMemory(cluster, rank, 0);
@@ -88,7 +88,7 @@ KF_TEST(DirectTraffic, OfMessagesIsThatOfConnectionsAlone) {
 
 // A share is reduced within a host in memory, and exchanged with the other host by TCP.
 KF_TEST(DirectTraffic, OfSeveralHostsGoesInMemoryWithinEach) {
-  ClusterOptions options = Direct();
+  ClusterOptions options = WithArena();
   options.strategy = "HIERARCHY";
   options.transport = "auto";
   options.hosts = 2;
