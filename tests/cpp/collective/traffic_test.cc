@@ -65,8 +65,8 @@ KF_TEST(DirectTraffic, IsOfTheSharesThatPeersReduce) {
       const uint64_t share = EvenPart(kBytes / kLine, size, rank).size() * kLine;
       ExpectMovedInMemory(cluster, rank, kBytes + (size - 2) * share);
       all += MovedInMemory(cluster, rank).sent;
-      const TrafficMeter::Rates& rates =
-          cluster.peer(rank)->TrafficByRank()[(rank + 1) % size].rates[static_cast<int>(TrafficWay::kSharedMemory)];
+      const Peer::PeerTraffic with_next = cluster.peer(rank)->TrafficByRank()[(rank + 1) % size];
+      const TrafficMeter::Rates& rates = with_next.rates[static_cast<int>(TrafficWay::kSharedMemory)];
       EXPECT_TRUE(rates.sent > 0 && rates.received > 0);
     }
     EXPECT_EQ(all, 2 * (size - 1) * kBytes);
