@@ -22,8 +22,9 @@ typedef struct {
 /* In memory that both peers map, or over a socket. */
 enum { KUNGFU_SHARED_MEMORY = 0, KUNGFU_UNIX_SOCKET, KUNGFU_TCP, KUNGFU_NUM_WAYS };
 
-/* The traffic to and from a rank. Messages count with their headers. So do all_reduces that ended well in memory of the
- * host's peers: the bytes that one peer read from another went to it, and those that it wrote there came back. */
+/* The traffic to and from a rank. Messages count with their headers. An all_reduce in memory of the host's peers counts
+ * when it has ended well: what a peer reads in another's memory comes from there, and what it writes there goes there.
+ */
 typedef struct {
   kungfu_flow total;
   kungfu_flow by_way[KUNGFU_NUM_WAYS];
