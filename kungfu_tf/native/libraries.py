@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done of kungfu.h

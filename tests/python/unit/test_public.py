@@ -56,7 +56,7 @@ PUBLIC = {
     "propose_new_size": "(n)",
     "rank": "()",
     "resize": "(*, n=None, progress=None)",
-    "run_on_root": "(fn)",
+    "run_on_root": "(fn, *, wait=False)",
     "shutdown": "()",
     "size": "()",
     "uid": "()",
