@@ -72,7 +72,7 @@ class Result:
     """
 
     row: rows.Row
-    versions: Versions = Versions()
+    versions: Versions = dataclasses.field(default_factory=Versions)
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
     digests: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
