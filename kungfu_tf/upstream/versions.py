@@ -49,10 +49,11 @@ def check_tensorflow(version: str) -> None:
 
 def unsupported(found: str, why: str) -> errors.UnsupportedVersionError:
     """The error that names the version found, the reason, and the versions that work."""
-    return errors.UnsupportedVersionError(
+    message = (
         f"{found} cannot be used with kungfu_tf: {why}. Supported are {SUPPORTED}. Install one of "
         "these, or a kungfu_tf that supports it"
     )
+    return errors.UnsupportedVersionError(errors.linked("unsupported-version", message))
 
 
 def major_and_minor(version: str) -> tuple[int, int]:
