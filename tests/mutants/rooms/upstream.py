@@ -6,8 +6,8 @@ MUTANTS = [
     Mutant(
         name="old-keras-is-taken",
         file="kungfu_tf/upstream/versions.py",
-        text="OLDEST_KERAS_3 = (3, 3)",
-        fault="OLDEST_KERAS_3 = (3, 0)",
+        text="OLDEST_KERAS_3, NEWEST_KERAS_3 = (3, 3), (3, 15)",
+        fault="OLDEST_KERAS_3, NEWEST_KERAS_3 = (3, 0), (3, 15)",
         why="A Keras that cannot work fails somewhere in a step.",
         test="tests/python/unit/test_upstream.py",
     ),
