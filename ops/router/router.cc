@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -16,6 +17,8 @@ constexpr size_t kMaxInLinks = 2;
 constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
+
+Status HasLeft() { return UnavailableError(Linked("peer-left", "the peer has left")); }
 
 void Add(const Connection& connection, Traffic* traffic) {
   traffic->sent += connection.bytes_sent();
@@ -288,7 +291,7 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
 void Router::Lost(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
-  state.lost = state.has_left() ? UnavailableError("the peer has left") : state.why;
+  state.lost = state.has_left() ? HasLeft() : state.why;
   TellOfLoss(peer, state.lost);
 }
 
@@ -336,7 +339,7 @@ void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status&
 void Router::OnPullOnLoop(const PeerId& from, const FrameHeader& pull) {
   KF_DCHECK(loop_->InLoop());
   if (pulls_) return pulls_->OnPullOnLoop(from, pull);
-  RefusePullOnLoop(from, IdOf(pull.tag), UnavailableError("the peer has left"));
+  RefusePullOnLoop(from, IdOf(pull.tag), HasLeft());
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {
