@@ -35,7 +35,7 @@ def has_ours(callbacks: list[Any]) -> bool:
 
 
 def has_any_of_ours(callbacks: list[Any]) -> bool:
-    """Whether one of them is of kungfu_tf."""
+    """Whether one of them is of kungfu_tf. Then the program averages, or is warned elsewhere."""
     return any(isinstance(c, Callback) for c in callbacks)
 
 

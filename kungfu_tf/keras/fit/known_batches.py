@@ -26,7 +26,7 @@ class KnownBatches:
 
     @classmethod
     def of(cls, adapter: Any, x: Any) -> KnownBatches:
-        """Those that an adapter knows; or those of its data `x`, if they were dealt out here."""
+        """Those that an adapter knows; or those of its data `x`, if `data.shard` has dealt them."""
         if (dealt := batches_of(x)) is not None:
             return cls(dealt)
         batches, size = _asked(adapter, "num_batches", "get_size"), _asked(adapter, "batch_size")
