@@ -2,8 +2,8 @@
 
 tf.data tunes a pass on a thread that sleeps for 10 ms, then for 20, 40 and so on, up to a minute.
 An iterator that is dropped waits for that thread, which it often fails to wake: an epoch of 12 s
-may end 8 s late. Peers in step wait for the latest one. So an iterator that is over is dropped on a
-thread that nobody waits for.
+may end 8 s late. Peers in step wait for whoever is late, so an iterator that is over is dropped on
+a thread that nobody waits for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# So much later Keras has let go of an iterator, too: the last thread that does is the one to wait.
+# So much later Keras has let go of an iterator, too: who does so last is the one that waits.
 _LATER = 0.1  # seconds
 
 
