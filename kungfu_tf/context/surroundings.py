@@ -16,7 +16,7 @@ class Surroundings:
     """All of it. Outside of everything each field has its default.
 
     Attributes:
-        fit: The innermost `fit` that runs. None also in what a program does by itself within it.
+        fit: The innermost `fit` that runs. None outside, and in the program's own work within it.
         elastic_run: The training that the next `fit` is a part of, if peers may come and go.
         weight: How much this peer counts in the step, a float64 scalar (`sample_weights`); None:
             the step counts no samples, and peers count alike.

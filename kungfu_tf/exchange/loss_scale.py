@@ -1,13 +1,14 @@
 """The LossScaleOptimizer of Keras 3 around ours: all peers skip a step, or none does.
 
-It looks for infinities in the gradients of this peer and then calls the optimizer inside or does
-not. `compile` under `mixed_float16` puts it around any optimizer. Other peers would wait in vain,
-so two of its methods are replaced; around a plain optimizer they do what they did.
+It looks for infinities in the gradients of this peer, and then calls the optimizer inside, or does
+not. `compile` under `mixed_float16` puts it around any optimizer. If one peer skipped a step alone,
+the others would wait in vain. So two methods are patched; around a plain optimizer they do what
+they did.
 
-- Where every step is an update, the gradients are exchanged before it looks: what it finds in the
-  means is the same on all peers, and costs nothing.
-- Where several steps make an update, or there are several optimizers, the peers agree on what they
-  have found, one byte in each step, and the gradients are exchanged where they always are.
+- Every step is an update: the gradients are exchanged before it looks. All peers find the same in
+  the means, at no cost.
+- Several steps make an update, or there are several optimizers: the peers agree on what they have
+  found, with one byte in each step. The gradients are exchanged where they always are.
 """
 
 from __future__ import annotations

@@ -18,15 +18,14 @@ from kungfu_tf.replicas import sample_weights
 class DistributedGradientTape:
     """A `tf.GradientTape` whose `gradient` returns the mean over the peers.
 
-    For training loops of one's own; the optimizer that applies the gradients is a plain one. Every
-    peer must call `gradient` in the same steps, with sources of the same shapes. All other methods
-    are the tape's.
+    It is for training loops of one's own, with a plain optimizer. Every peer must call `gradient`
+    in the same steps, with sources of the same shapes. All other methods are the tape's.
 
     Args:
         tape: The tape, before, while or after it records.
         bucket_bytes: As for `SynchronousSGDOptimizer`.
         samples: How many samples this peer's batch has, an integer scalar. Then the gradients are
-            means over the samples of all peers, if each peer's is the mean over its own, and a peer
+            means over the samples of all peers, where each peer's is the mean over its own. A peer
             without samples counts nothing. Default: peers count alike.
 
     Raises:
@@ -67,7 +66,7 @@ class DistributedGradientTape:
         """Returns the means of the peers' gradients.
 
         Args:
-            target: What is derived, as `tf.GradientTape.gradient` takes it.
+            target: The tensors to derive, as `tf.GradientTape.gradient` takes them.
             sources: Variables or tensors, or any nesting of them.
             *args: `output_gradients` and `unconnected_gradients`.
             **kwargs: The same by name.

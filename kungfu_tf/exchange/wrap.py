@@ -23,16 +23,16 @@ Optimizer = TypeVar("Optimizer")
 def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optimizer:
     """Changes `optimizer` so that an algorithm works around its updates, and returns it.
 
-    The object keeps its state. Its class becomes a subclass of what it was, with the same name and
-    module: files and configs that are made of it are those of the plain optimizer. What is made of
-    them is plain, and wrapped again if it shall be.
+    The object keeps its state. Its class becomes a subclass of its class, with the same name and
+    module. Files and configs that are made of it are those of the plain optimizer. An optimizer
+    that is made of them is plain: wrap it again.
 
     Args:
-        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
-            `tf.compat.v1.train`; or a name or config that `tf.keras.optimizers.get` makes one of.
-            One that delegates (loss scale, several optimizers) is given whole: wrap the outermost.
-            The algorithm works inside a loss scale, in the steps that are not skipped; and, if one
-            of several optimizers gathers gradients over steps, in each of them, when it updates.
+        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of `tf.compat.v1.train`.
+            Or a name or config, of which `tf.keras.optimizers.get` makes one. Of nested optimizers
+            (loss scale, several optimizers) wrap the outermost. Inside a loss scale the algorithm
+            works in the steps that are not skipped. If one of several optimizers gathers gradients
+            over steps, it works in each of them, when that one updates.
         make_algorithm: Called once for each optimizer of the new class.
 
     Raises:
@@ -94,7 +94,7 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
 
 
 def _advice(given: Any) -> str:
-    """What who gave this meant to give."""
+    """What to do instead."""
     if isinstance(given, type):
         return f"give an instance, {given.__name__}(...)"
     if hasattr(given, "fit"):

@@ -152,9 +152,8 @@ def _load_core() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise errors.LibraryError(
-            f"cannot load the core (in a source checkout `make build` makes it): {error}"
-        ) from error
+        message = f"cannot load the core (in a source checkout `make build` makes it): {error}"
+        raise errors.LibraryError(errors.linked("no-core", message)) from error
     library.kungfu_abi_version.restype = ctypes.c_int
     abi = library.kungfu_abi_version()
     if abi != ABI_VERSION:

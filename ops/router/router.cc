@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -25,6 +26,8 @@ TrafficWay WayOf(const Connection& connection) {
   KF_CHECK(transport == "tcp") << "bytes of an unknown transport";
   return TrafficWay::kTcp;
 }
+
+Status HasLeft() { return UnavailableError(Linked("peer-left", "the peer has left")); }
 
 void Add(const Connection& connection, Traffic* traffic) {
   Traffic::Bytes& bytes = traffic->by_way[static_cast<int>(WayOf(connection))];
@@ -315,7 +318,7 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
 void Router::Lost(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
-  state.lost = state.has_left() ? UnavailableError("the peer has left") : state.why;
+  state.lost = state.has_left() ? HasLeft() : state.why;
   TellOfLoss(peer, state.lost);
 }
 
@@ -364,7 +367,7 @@ void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status&
 void Router::OnPullOnLoop(const PeerId& from, const FrameHeader& pull) {
   KF_DCHECK(loop_->InLoop());
   if (pulls_) return pulls_->OnPullOnLoop(from, pull);
-  RefusePullOnLoop(from, IdOf(pull.tag), UnavailableError("the peer has left"));
+  RefusePullOnLoop(from, IdOf(pull.tag), HasLeft());
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {

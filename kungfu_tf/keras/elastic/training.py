@@ -20,8 +20,9 @@ from kungfu_tf.keras.elastic.callback_state import CallbackState
 from kungfu_tf.keras.fit import given_callbacks
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
 from kungfu_tf.keras.fit.callbacks import writers
-from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
+from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.fit.last_check import check_at_end
+from kungfu_tf.keras.fit.membership_change import Change
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.arrays import as_fit_packs
