@@ -23,6 +23,7 @@ class Surroundings:
         scale: How many times as large as they should be the gradients are, a scalar.
         is_private: Whether this peer works by itself, as in an evaluation: no graph is trained by
             all peers.
+        is_rehearsal: Whether a step is traced and thrown away: nothing of it will run.
         restored: By name, the values that sessions start from in place of a checkpoint; None:
             sessions start as they do.
         estimator_run: The call of an Estimator's `train` in which data are made equally long.
@@ -33,6 +34,7 @@ class Surroundings:
     weight: Any = None
     scale: Any = 1.0
     is_private: bool = False
+    is_rehearsal: bool = False
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None
 

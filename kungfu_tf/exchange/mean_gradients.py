@@ -9,11 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.exchange import sparse_rows
+from kungfu_tf.exchange import sparse_rows, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.ops import norms
-from kungfu_tf.replicas import sample_weights
+from kungfu_tf.replicas import members, sample_weights
 
 
 def mean_gradients(
@@ -27,6 +27,8 @@ def mean_gradients(
     sums_rows: bool = False,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
+
+    Peers whose variables differ, or which gradients they have, get an error.
 
     Each gradient passes these steps, once:
 
@@ -53,8 +55,10 @@ def mean_gradients(
     if peer.is_single_process():
         return means
     weight = sample_weights.current()
+    agree = members.identity(variables, union.kinds_of(gradients))
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
-        exchange = _Exchange(None if name is None else f"{name}/{number}", step, measured)
+        called = None if name is None else f"{name}/{number}"
+        exchange = _Exchange(called, agree, step, measured)
         mine = [gradients[i] for i in bucket]
         is_sparse = isinstance(mine[0], tf.IndexedSlices)  # then it is alone in its bucket
         if is_sparse and sums_rows:
@@ -70,9 +74,10 @@ def mean_gradients(
 
 @dataclasses.dataclass(frozen=True)
 class _Exchange:
-    """The operations of one bucket: their name, the step, and what measures norms."""
+    """The operations of one bucket: name, what peers must agree in, step, what measures norms."""
 
     name: str | None
+    agree: int
     step: Any
     measured: Norms | None
 
@@ -81,7 +86,9 @@ class _Exchange:
         if self.measured is None:
             return self._group_mean(sent)
         wanted = self.measured.wanted
-        means, *squares = norms.group_mean(sent, wanted=wanted, name=self.name, step=self.step)
+        means, *squares = norms.group_mean(
+            sent, wanted=wanted, name=self.name, step=self.step, agree=[self.agree]
+        )
         self.measured.add(*squares)
         return means
 
@@ -96,11 +103,13 @@ class _Exchange:
     def mean_of_rows(self, sent: Any, table: Any) -> Any:
         """The mean of slices in which each row occurs once; so it does in the mean."""
         if self.measured is None:
-            return sparse_rows.mean_rows(sent, table, name=self.name)
+            return sparse_rows.mean_rows(sent, table, name=self.name, agree=[self.agree])
         own = self.measured.of_slices(sent)
-        mean = sparse_rows.mean_rows(sent, table, name=self.name)
+        mean = sparse_rows.mean_rows(sent, table, name=self.name, agree=[self.agree])
         self.measured.add_slices(self._group_mean([own])[0], mean)
         return mean
 
     def _group_mean(self, sent: list[Any]) -> list[Any]:
-        return ops.group_all_reduce(sent, op="mean", name=self.name, step=self.step)
+        return ops.group_all_reduce(
+            sent, op="mean", name=self.name, step=self.step, agree=[self.agree]
+        )

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
+from kungfu_tf.exchange import union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
 from kungfu_tf.exchange.mean_gradients import mean_gradients
@@ -81,6 +82,7 @@ class DistributedGradientTape:
         variables = tf.nest.flatten(sources)
         with self._counting():
             gradients = self._tape.gradient(target, variables, *args, **kwargs)
+            gradients = union.completed(gradients, variables, name="tape")
             # A tape lives for a step. A name of its own would be a new one in each: the operations'
             # default names repeat.
             means = mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)

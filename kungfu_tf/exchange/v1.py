@@ -38,5 +38,6 @@ class V1Optimizer(Wrapped):
 
     def _kungfu_exchange_pairs(self, pairs: list[Any]) -> list[Any]:
         variables = [v for _, v in pairs]
-        gradients = self._kungfu_exchange([g for g, _ in pairs], variables)
+        gradients = self._kungfu_completed([g for g, _ in pairs], variables)
+        gradients = self._kungfu_exchange(gradients, variables)
         return list(zip(gradients, variables, strict=True))

@@ -15,7 +15,12 @@ from kungfu_tf.ops import kernels, naming, sparse_reduction, tensors
 
 @kernels.operation
 def group_all_reduce(
-    values: Sequence[Any], *, op: str = "sum", name: str | None = None, step: Any = None
+    values: Sequence[Any],
+    *,
+    op: str = "sum",
+    name: str | None = None,
+    step: Any = None,
+    agree: Sequence[int] = (),
 ) -> list[Any]:
     """Reduces each of many tensors over all peers.
 
@@ -27,6 +32,7 @@ def group_all_reduce(
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers, such as the optimizer's step.
+        agree: Integers below 2³¹ that must be the same on all peers; they cost nothing.
 
     Returns:
         The results, in the order given, each of the shape of its input.
@@ -34,8 +40,8 @@ def group_all_reduce(
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype of one of them.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op` or `step` differ
-            between peers.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op`, `step` or
+            `agree` differ between peers.
 
     Example:
 
@@ -44,7 +50,7 @@ def group_all_reduce(
     ```
     """
     what = naming.title("group_all_reduce", name)
-    groups, layout = _laid_out(values, what)
+    groups, layout = _laid_out(values, what, agree)
     sparse = [i for i, value in enumerate(values) if isinstance(value, tf.IndexedSlices)]
     for group in groups:
         for position, tensor in group.items():
@@ -72,7 +78,13 @@ def group_all_reduce(
 
 
 @kernels.operation
-def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = None) -> list[Any]:
+def group_broadcast(
+    values: Sequence[Any],
+    *,
+    root: int = 0,
+    name: str | None = None,
+    agree: Sequence[int] = (),
+) -> list[Any]:
     """Gives every peer the tensors of one of them.
 
     One operation moves all tensors of one dtype. Differentiable as `broadcast`.
@@ -81,14 +93,15 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         values: Tensors, and None, which stays None.
         root: The rank whose tensors they are.
         name: The same on every peer; default by the place in the program.
+        agree: As for `group_all_reduce`.
 
     Returns:
         The root's tensors, in the order given.
 
     Raises:
         UnsupportedTypeError: If the dtype of one of them cannot travel.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None or `root` differ
-            between peers, or `root` is no rank.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `root` or `agree`
+            differ between peers, or `root` is no rank.
 
     Example:
 
@@ -98,7 +111,7 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
     ```
     """
     what = naming.title("group_broadcast", name)
-    groups, layout = _laid_out([_dense(value, what) for value in values], what)
+    groups, layout = _laid_out([_dense(value, what) for value in values], what, agree)
     tags = _tags(naming.make_tag("group_broadcast", name), list(map(min, groups)))
     results: dict[int, Any] = {}
     for group in groups:
@@ -117,8 +130,12 @@ def _dense(value: Any, what: str) -> Any:
     return None if value is None else tensors.to_tensor(value, what)
 
 
-def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], list[int]]:
-    """Returns the dense tensors by position, grouped by dtype; and a code for each position.
+def _laid_out(
+    values: Sequence[Any], what: str, agree: Sequence[int]
+) -> tuple[list[dict[int, Any]], list[int]]:
+    """Returns the dense tensors by position, grouped by dtype; and what peers must agree in.
+
+    That is a code for each position, and the numbers of `agree`.
 
     If there is nothing to send, a tensor without elements, behind the last position, meets peers
     that have something.
@@ -136,8 +153,8 @@ def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], l
             groups.setdefault(dtype, {})[position] = tensor
             layout.append(dtype.as_datatype_enum)
     if not any(layout):
-        return [{len(values): tf.zeros([0])}], layout
-    return list(groups.values()), layout
+        return [{len(values): tf.zeros([0])}], [*layout, *agree]
+    return list(groups.values()), [*layout, *agree]
 
 
 def _tags(tag: str, positions: Sequence[int]) -> dict[int, str]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
+from kungfu_tf.replicas import members
 from kungfu_tf.upstream import generations
+
+_NAME = "broadcast_variables"
 
 
 def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
-    names do not matter. A process that is alone does nothing.
+    names may differ in numbers only. A process that is alone does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
@@ -27,8 +31,9 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
 
     Raises:
         UnsupportedTypeError: If a variable has a dtype that cannot travel.
-        tf.errors.InvalidArgumentError: If number, shapes, dtypes or `root` differ between peers, or
-            `root` is no rank. On every peer; in a graph when it runs.
+        tf.errors.InvalidArgumentError: If number, shapes, dtypes, names or `root` differ between
+            peers, or `root` is no rank. On every peer; in a graph when it runs. In eager code it
+            names a variable that differs.
         tf.errors.OpError: As any operation of `kungfu_tf.ops`: a peer is gone, or does not come.
 
     Example:
@@ -52,10 +57,19 @@ def values_from_root(variables: Iterable[Any], root: int) -> Any:
 
 
 def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
-    targets = [generations.native(v) for v in variables]
-    values = ops.group_broadcast(
-        [target.read_value() for target in targets], root=root, name="broadcast_variables"
-    )
+    given = list(variables)
+    targets = [generations.native(v) for v in given]
+
+    def from_root(*agree: int) -> list[Any]:
+        values = [target.read_value() for target in targets]
+        return ops.group_broadcast(values, root=root, name=_NAME, agree=agree)
+
+    values = None
+    with contextlib.suppress(tf.errors.InvalidArgumentError):  # in eager code, on all peers
+        values = from_root(members.identity(given))
+    if values is None:
+        members.check_same(given, name=_NAME)
+        values = from_root()
     return [target.assign(value) for target, value in zip(targets, values, strict=True)]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import context
 from kungfu_tf.replicas import randomness
 from kungfu_tf.replicas.broadcast import broadcast_variables
 from kungfu_tf.upstream import generations
@@ -110,4 +111,5 @@ def trace(step: Callable[[Any], Any], element_spec: Any) -> None:
     batch = tf.nest.map_structure(
         lambda spec: None if isinstance(spec, tf.OptionalSpec) else spec, element_spec
     )
-    tf.function(step, autograph=False).get_concrete_function(batch)
+    with context.within(is_rehearsal=True):
+        tf.function(step, autograph=False).get_concrete_function(batch)

@@ -151,6 +151,8 @@ class _Training:
             if peer.joining():
                 self._warm_up()
                 self._go_over()
+                if union.has_outdated_traces():
+                    model.train_function = None
             with CallbackLifetime(self._callbacks, self._begin) as lifetime, self._noting_backups():
                 while not peer.detached() and not self._has_ended():
                     self._go_on()
