@@ -128,7 +128,12 @@ class _Known:
         try:
             gathered = ops.all_gather(told, concat=True, name=f"{self._name}/union").numpy()
         except tf.errors.DeadlineExceededError as error:
-            raise tf.errors.DeadlineExceededError(None, None, self._reason(error)) from None
+            raise tf.errors.DeadlineExceededError(
+                None,
+                None,
+                f"{plain_message(error)}. This peer has traced a step, and asks which variables "
+                "have gradients on the other peers: all must trace such a step at the same place",
+            ) from None
         rows = []
         while len(gathered):
             end = 2 + int(gathered[0])
@@ -137,14 +142,6 @@ class _Known:
         if len({(row[0], row[1]) for row in rows}) > 1:
             members.check_same(variables, name=self._name)
         return [tuple(row[2:].tolist()) for row in rows]
-
-    def _reason(self, error: Exception) -> str:
-        if not self._of_mine:
-            return plain_message(error)
-        return (
-            f"{plain_message(error)}. This peer's step was traced again, with gradients of other "
-            "variables than before: then all peers must trace it again, in the same step"
-        )
 
     def _note(self, table: Sequence[Kinds], union: Kinds) -> None:
         self._of_mine.update(dict.fromkeys(table, union))

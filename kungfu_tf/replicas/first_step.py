@@ -42,6 +42,8 @@ def forget(model: Any) -> None:
 def build(model: Any, iterator: Any) -> Any:
     """Creates all variables of the model and its optimizers, without training.
 
+    A step that runs eagerly creates the variables of several optimizers itself.
+
     Args:
         model: A compiled Keras model.
         iterator: Of the batches that it will be trained on.
@@ -49,16 +51,19 @@ def build(model: Any, iterator: Any) -> Any:
     Returns:
         The data to train on: `iterator`, as if it had not been looked into.
     """
-    if not all(layer.built for layer in model._flatten_layers()):
-        if model.run_eagerly or not hasattr(iterator, "element_spec"):
-            unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
-            batch = next(iterator)
-            model(unpack(batch)[0], training=False)
-            iterator = itertools.chain([batch], iterator)
-        else:
+    is_built = all(layer.built for layer in model._flatten_layers())
+    optimizers = generations.optimizers_of(model)
+    is_of_one = len(optimizers) == 1  # of several, only the step says which trains what
+    if not model.run_eagerly and hasattr(iterator, "element_spec"):
+        if not is_built or not is_of_one:
             trace(model.train_step, iterator.element_spec)
-    for optimizer in generations.optimizers_of(model):
-        generations.build(optimizer, model.trainable_variables)
+    elif not is_built:
+        unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
+        batch = next(iterator)
+        model(unpack(batch)[0], training=False)
+        iterator = itertools.chain([batch], iterator)
+    if is_of_one:
+        generations.build(optimizers[0], model.trainable_variables)
     return iterator
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kungfu_tf import context, errors, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
+from kungfu_tf.exchange import union
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
