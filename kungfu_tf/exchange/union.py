@@ -241,6 +241,6 @@ def _of_kind(kind: int, gradient: Any, variable: Any) -> Any:
     indices_dtype = tf.as_dtype(kind // _SPARSE)
     if gradient is None:
         values, indices = tf.zeros([0, *shape[1:]], dtype), tf.zeros([0], indices_dtype)
-        return tf.IndexedSlices(values, indices, tf.constant(shape, tf.int32))
+        return tf.IndexedSlices(values, indices, tf.constant(shape.as_list(), tf.int32))
     indices = tf.cast(gradient.indices, indices_dtype)
     return tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 from harness import each
@@ -88,17 +90,21 @@ def case_optimizers(form):
         if generation == "keras" and any(p.generation == 3 for p in generations.packages()):
             variables = [keras.Variable(v, name=f"k{v.name[:-2]}") for v in variables]
         optimizer = SynchronousSGDOptimizer(sgd(generation))
-        native = [generations.native(v) for v in variables]
-
-        def step(optimizer=optimizer, variables=variables, native=native):
-            with tf.GradientTape() as tape:
-                loss = loss_of_mine(native)
-            gradients = tape.gradient(loss, native)
-            optimizer.apply_gradients(zip(gradients, variables, strict=True))
-
-        as_form(form, step)()
+        as_form(form, functools.partial(step_on_my_head, optimizer, variables))()
         trained = [1.0 - 26.0, 2.0 - 0.5, 5.0 - 5.0, 7.0]
-        np.testing.assert_array_equal([float(v.numpy()[0]) for v in native], trained)
+        np.testing.assert_array_equal(values_of(variables), trained)
+
+
+def step_on_my_head(optimizer, variables):
+    native = [generations.native(v) for v in variables]
+    with tf.GradientTape() as tape:
+        loss = loss_of_mine(native)
+    gradients = tape.gradient(loss, native)
+    optimizer.apply_gradients(zip(gradients, variables, strict=True))
+
+
+def values_of(variables):
+    return [float(generations.native(v).numpy()[0]) for v in variables]
 
 
 @each(method=["averaging", "adaptive", "pairs"])
@@ -112,14 +118,10 @@ def case_models_are_averaged_by_variable(method):
     optimizer = make(keras.optimizers.SGD(0.0))
     variables = two_heads(method)
     as_keras = [keras.Variable(v, name=v.name[:-2]) for v in variables] if is_keras_3() else variables
-    native = [generations.native(v) for v in as_keras]
     for _ in range(3):
-        with tf.GradientTape() as tape:
-            loss = loss_of_mine(native)
-        gradients = tape.gradient(loss, native)
-        optimizer.apply_gradients(zip(gradients, as_keras, strict=True))
+        step_on_my_head(optimizer, as_keras)
         kf.barrier()
-    np.testing.assert_array_equal([float(v.numpy()[0]) for v in native], [1.0, 2.0, 5.0, 7.0])
+    np.testing.assert_array_equal(values_of(as_keras), [1.0, 2.0, 5.0, 7.0])
 
 
 def is_keras_3():
