@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import tensorflow as tf
-from harness import each
+from harness import Skip, each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
@@ -226,6 +226,66 @@ def case_a_retrace_on_one_peer_waits_for_nobody(fewer):
         assert found == ([2.0, 0.5, 0.0] if fewer else [6.0, 0.5, 1.0])
     else:
         assert told() == ([2.0, 0.5, 0.0] if fewer else [6.0, 0.5, 1.0])
+
+
+class Heads(keras.Model):
+    """Of two tasks; each peer trains one of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk = keras.layers.Dense(3)
+        self.heads = [keras.layers.Dense(1, name=f"head{i}") for i in range(2)]
+
+    def both(self, x):
+        trunk = self.trunk(x)
+        return [head(trunk) for head in self.heads]
+
+    def call(self, x):
+        return self.both(x)[kf.rank()]
+
+
+@each(how=["function", "run_eagerly", "accumulated", "loss scale"])
+def case_fit(how):
+    """As one process that trains both tasks, on the batches of both peers."""
+    if how == "accumulated" and not is_keras_3():
+        raise Skip("Keras 2 cannot accumulate")
+    random = np.random.default_rng(5)
+    x, y = (random.normal(size=(2, 16, n)).astype("float32") for n in (4, 1))
+    micro_steps = 2 if how == "accumulated" else None
+
+    def optimizer():
+        options = {"gradient_accumulation_steps": micro_steps} if micro_steps else {}
+        made = keras.optimizers.Adam(0.05, **options)
+        if how != "loss scale":
+            return made
+        scale = {"initial_scale": 8.0} if is_keras_3() else {"dynamic": False, "initial_scale": 8.0}
+        home = keras.optimizers if is_keras_3() else keras.mixed_precision
+        return home.LossScaleOptimizer(made, **scale)
+
+    def model_of(optimizer):
+        keras.utils.set_random_seed(3)
+        model = Heads()
+        model.compile(optimizer, "mse", run_eagerly=how == "run_eagerly")
+        model(x[0])
+        return model
+
+    model = model_of(SynchronousSGDOptimizer(optimizer()))
+    mine = x[kf.rank()], y[kf.rank()]
+    model.fit(*mine, batch_size=4, epochs=2, shuffle=False, verbose=0)
+
+    alone = model_of(keras.optimizers.Adam(0.05))
+    of_an_update = 4 * (micro_steps or 1)
+    for first in [*range(0, 16, of_an_update)] * 2:
+        rows = slice(first, first + of_an_update)
+        with tf.GradientTape() as tape:
+            outputs = [alone.both(part[rows])[i] for i, part in enumerate(x)]
+            pairs = zip(outputs, y, strict=True)
+            losses = [tf.reduce_mean(tf.square(o - p[rows])) for o, p in pairs]
+            loss = tf.add_n(losses) / 2
+        gradients = tape.gradient(loss, alone.trainable_variables)
+        alone.optimizer.apply_gradients(zip(gradients, alone.trainable_variables, strict=True))
+    for ours, theirs in zip(model.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
 @each(how=["tape", "optimizer", "broadcast", "number", "shape"])
