@@ -1,8 +1,8 @@
 """The LossScaleOptimizer of Keras around ours: all peers skip a step, or none does.
 
-That of Keras 3 looks for infinities in the gradients of this peer and then calls the optimizer inside or does
-not. `compile` under `mixed_float16` puts it around any optimizer. Other peers would wait in vain,
-so two of its methods are replaced; around a plain optimizer they do what they did.
+That of Keras 3 looks for infinities in the gradients of this peer and then calls the optimizer
+inside or does not. `compile` under `mixed_float16` puts it around any optimizer. Other peers would
+wait in vain, so two of its methods are replaced; around a plain optimizer they do what they did.
 
 - Where every step is an update, the gradients are exchanged before it looks: what it finds in the
   means is the same on all peers, and costs nothing.
@@ -95,6 +95,8 @@ def _of_keras_2(name: str) -> Owner:
 
 
 KERAS_2 = tuple(
-    Patch(_of_keras_2(name), "apply_gradients", apply_gradients, "all peers update the same variables")
+    Patch(
+        _of_keras_2(name), "apply_gradients", apply_gradients, "all peers update the same variables"
+    )
     for name in ("LossScaleOptimizerV3", "LossScaleOptimizer")
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import context, ops, peer
 from kungfu_tf.exchange import sparse_rows, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
@@ -55,7 +55,7 @@ def mean_gradients(
     if peer.is_single_process():
         return means
     weight = sample_weights.current()
-    agree = members.identity(variables, union.kinds_of(gradients))
+    agree = [members.identity(variables, union.kinds_of(gradients)), context.current().members]
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
         called = None if name is None else f"{name}/{number}"
         exchange = _Exchange(called, agree, step, measured)
@@ -77,7 +77,7 @@ class _Exchange:
     """The operations of one bucket: name, what peers must agree in, step, what measures norms."""
 
     name: str | None
-    agree: int
+    agree: list[int]
     step: Any
     measured: Norms | None
 
@@ -87,7 +87,7 @@ class _Exchange:
             return self._group_mean(sent)
         wanted = self.measured.wanted
         means, *squares = norms.group_mean(
-            sent, wanted=wanted, name=self.name, step=self.step, agree=[self.agree]
+            sent, wanted=wanted, name=self.name, step=self.step, agree=self.agree
         )
         self.measured.add(*squares)
         return means
@@ -103,13 +103,13 @@ class _Exchange:
     def mean_of_rows(self, sent: Any, table: Any) -> Any:
         """The mean of slices in which each row occurs once; so it does in the mean."""
         if self.measured is None:
-            return sparse_rows.mean_rows(sent, table, name=self.name, agree=[self.agree])
+            return sparse_rows.mean_rows(sent, table, name=self.name, agree=self.agree)
         own = self.measured.of_slices(sent)
-        mean = sparse_rows.mean_rows(sent, table, name=self.name, agree=[self.agree])
+        mean = sparse_rows.mean_rows(sent, table, name=self.name, agree=self.agree)
         self.measured.add_slices(self._group_mean([own])[0], mean)
         return mean
 
     def _group_mean(self, sent: list[Any]) -> list[Any]:
         return ops.group_all_reduce(
-            sent, op="mean", name=self.name, step=self.step, agree=[self.agree]
+            sent, op="mean", name=self.name, step=self.step, agree=self.agree
         )

@@ -71,7 +71,7 @@ def has_outdated_traces() -> bool:
 
     Then it must trace them again. It answers once.
     """
-    return any([known.is_outdated() for known in list(_known.values())])
+    return True in [known.is_outdated() for known in list(_known.values())]
 
 
 class _Known:
@@ -219,7 +219,9 @@ def _union(table: Sequence[Kinds], variables: Sequence[Any], name: str) -> Kinds
         if len(set(dtypes) - {0}) > 1:
             first = next(rank for rank, dtype in enumerate(dtypes) if dtype)
             other = next(r for r, dtype in enumerate(dtypes) if dtype not in (0, dtypes[first]))
-            shown = [f"{tf.as_dtype(dtypes[r]).name} on {peer.names_of([r])}" for r in (first, other)]
+            shown = [
+                f"{tf.as_dtype(dtypes[r]).name} on {peer.names_of([r])}" for r in (first, other)
+            ]
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,

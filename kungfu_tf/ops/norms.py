@@ -50,8 +50,8 @@ def group_mean(
 
     Raises:
         UnsupportedTypeError: If the mean of the dtype is not defined.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, `step` or `agree` differ between peers, or
-            a peer does not ask for norms.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, `step` or `agree` differ between peers,
+            or a peer does not ask for norms.
     """
     what = naming.title("group_all_reduce", name)
     given = [tensors.to_tensor(gradient, what) for gradient in gradients]

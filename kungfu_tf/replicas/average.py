@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.replicas import members
 from kungfu_tf.replicas.equality import digests_of_variables
 from kungfu_tf.upstream import generations
 
@@ -104,7 +105,8 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
     different = [variables[int(i)] for i in np.flatnonzero((rows != rows[0]).any(axis=0))]
     if not different:
         return
-    means = ops.group_all_reduce([v.read_value() for v in different], op="mean", name=name)
+    values, agree = [v.read_value() for v in different], [members.identity(different)]
+    means = ops.group_all_reduce(values, op="mean", name=name, agree=agree)
     for variable, mean in zip(different, means, strict=True):
         variable.assign(mean)
 

@@ -117,7 +117,9 @@ def case_models_are_averaged_by_variable(method):
     }[method]
     optimizer = make(keras.optimizers.SGD(0.0))
     variables = two_heads(method)
-    as_keras = [keras.Variable(v, name=v.name[:-2]) for v in variables] if is_keras_3() else variables
+    as_keras = (
+        [keras.Variable(v, name=v.name[:-2]) for v in variables] if is_keras_3() else variables
+    )
     for _ in range(3):
         step_on_my_head(optimizer, as_keras)
         kf.barrier()
@@ -338,17 +340,18 @@ def case_a_name_of_another_variable_is_no_prefix():
     assert "'new_w:0'" in text
 
 
-@each(what=["order", "heads", "broadcast"])
+@each(what=["order", "heads", "models", "broadcast"])
 def case_sessions(what):
     """Where a graph is built nobody can ask: the operations themselves differ."""
     with tf.Graph().as_default(), v1.Session() as session:
-        names = ["a", "b"] if kf.rank() == 0 or what == "heads" else ["b", "a"]
+        names = ["a", "b"] if kf.rank() == 0 or what in ("heads", "models") else ["b", "a"]
         variables = [v1.get_variable(name, [2]) for name in names]
-        used = variables[kf.rank()] if what == "heads" else tf.add_n(variables)
+        used = variables[kf.rank()] if what in ("heads", "models") else tf.add_n(variables)
         if what == "broadcast":
             run = kf.initializer.broadcast_variables(variables)
         else:
-            optimizer = SynchronousSGDOptimizer(v1.train.GradientDescentOptimizer(1.0))
+            wrap = SynchronousAveragingOptimizer if what == "models" else SynchronousSGDOptimizer
+            optimizer = wrap(v1.train.GradientDescentOptimizer(1.0))
             run = optimizer.minimize(tf.reduce_sum(used), var_list=variables)
         session.run(v1.global_variables_initializer())
         text = raised_by(tf.errors.InvalidArgumentError, session.run, run)
