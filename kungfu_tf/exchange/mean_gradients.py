@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context, ops, peer
+from kungfu_tf import context, peer
 from kungfu_tf.exchange import sparse_rows, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
-from kungfu_tf.ops import norms
+from kungfu_tf.ops import group, norms
 from kungfu_tf.replicas import members, sample_weights
 
 
@@ -110,6 +110,6 @@ class _Exchange:
         return mean
 
     def _group_mean(self, sent: list[Any]) -> list[Any]:
-        return ops.group_all_reduce(
+        return group.agreed_all_reduce(
             sent, op="mean", name=self.name, step=self.step, agree=self.agree
         )

@@ -15,12 +15,7 @@ from kungfu_tf.ops import kernels, naming, sparse_reduction, tensors
 
 @kernels.operation
 def group_all_reduce(
-    values: Sequence[Any],
-    *,
-    op: str = "sum",
-    name: str | None = None,
-    step: Any = None,
-    agree: Sequence[int] = (),
+    values: Sequence[Any], *, op: str = "sum", name: str | None = None, step: Any = None
 ) -> list[Any]:
     """Reduces each of many tensors over all peers.
 
@@ -32,7 +27,6 @@ def group_all_reduce(
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers, such as the optimizer's step.
-        agree: Integers below 2³¹ that must be the same on all peers; they cost nothing.
 
     Returns:
         The results, in the order given, each of the shape of its input.
@@ -40,14 +34,34 @@ def group_all_reduce(
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype of one of them.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op`, `step` or
-            `agree` differ between peers.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op` or `step` differ
+            between peers.
 
     Example:
 
     ```python
     gradients = kf.ops.group_all_reduce(tape.gradient(loss, variables), op="mean")
     ```
+    """
+    return agreed_all_reduce(values, op=op, name=name, step=step)
+
+
+def agreed_all_reduce(
+    values: Sequence[Any],
+    *,
+    op: str,
+    name: str | None,
+    step: Any = None,
+    agree: Sequence[int] = (),
+) -> list[Any]:
+    """`group_all_reduce`, of peers that must have the same numbers.
+
+    Args:
+        values: As for `group_all_reduce`.
+        op: As for `group_all_reduce`.
+        name: As for `group_all_reduce`.
+        step: As for `group_all_reduce`.
+        agree: Integers from 0 to 2³¹ − 1. They do not travel: a digest has them.
     """
     what = naming.title("group_all_reduce", name)
     groups, layout = _laid_out(values, what, agree)
@@ -78,13 +92,7 @@ def group_all_reduce(
 
 
 @kernels.operation
-def group_broadcast(
-    values: Sequence[Any],
-    *,
-    root: int = 0,
-    name: str | None = None,
-    agree: Sequence[int] = (),
-) -> list[Any]:
+def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = None) -> list[Any]:
     """Gives every peer the tensors of one of them.
 
     One operation moves all tensors of one dtype. Differentiable as `broadcast`.
@@ -93,15 +101,14 @@ def group_broadcast(
         values: Tensors, and None, which stays None.
         root: The rank whose tensors they are.
         name: The same on every peer; default by the place in the program.
-        agree: As for `group_all_reduce`.
 
     Returns:
         The root's tensors, in the order given.
 
     Raises:
         UnsupportedTypeError: If the dtype of one of them cannot travel.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `root` or `agree`
-            differ between peers, or `root` is no rank.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None or `root` differ
+            between peers, or `root` is no rank.
 
     Example:
 
@@ -110,6 +117,13 @@ def group_broadcast(
         v.assign(value)
     ```
     """
+    return agreed_broadcast(values, root=root, name=name)
+
+
+def agreed_broadcast(
+    values: Sequence[Any], *, root: int, name: str | None, agree: Sequence[int] = ()
+) -> list[Any]:
+    """`group_broadcast`, of peers that must have the same numbers: see `agreed_all_reduce`."""
     what = naming.title("group_broadcast", name)
     groups, layout = _laid_out([_dense(value, what) for value in values], what, agree)
     tags = _tags(naming.make_tag("group_broadcast", name), list(map(min, groups)))

@@ -42,7 +42,7 @@ def group_mean(
         wanted: A bool scalar. If it is false on any peer the norms are NaN and cost nothing.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers.
-        agree: As for `group_all_reduce`.
+        agree: As for `agreed_all_reduce`.
 
     Returns:
         The means ḡ; the mean over the peers of |g|², and |ḡ|², of all gradients together: float64

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.ops import group
 from kungfu_tf.replicas import members
 from kungfu_tf.replicas.equality import digests_of_variables
 from kungfu_tf.upstream import generations
@@ -106,7 +107,7 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
     if not different:
         return
     values, agree = [v.read_value() for v in different], [members.identity(different)]
-    means = ops.group_all_reduce(values, op="mean", name=name, agree=agree)
+    means = group.agreed_all_reduce(values, op="mean", name=name, agree=agree)
     for variable, mean in zip(different, means, strict=True):
         variable.assign(mean)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import peer
+from kungfu_tf.ops import group
 from kungfu_tf.replicas import members
 from kungfu_tf.upstream import generations
 
@@ -62,7 +63,7 @@ def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
 
     def from_root(*agree: int) -> list[Any]:
         values = [target.read_value() for target in targets]
-        return ops.group_broadcast(values, root=root, name=_NAME, agree=agree)
+        return group.agreed_broadcast(values, root=root, name=_NAME, agree=agree)
 
     values = None
     with contextlib.suppress(tf.errors.InvalidArgumentError):  # in eager code, on all peers
