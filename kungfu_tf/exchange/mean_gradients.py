@@ -12,8 +12,8 @@ from kungfu_tf import context, peer
 from kungfu_tf.exchange import sparse_rows, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
-from kungfu_tf.ops import group, norms
-from kungfu_tf.replicas import members, sample_weights
+from kungfu_tf.ops import group, members, norms
+from kungfu_tf.replicas import sample_weights
 
 
 def mean_gradients(

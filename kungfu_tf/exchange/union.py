@@ -23,8 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import context, ops, peer
-from kungfu_tf.ops import store
-from kungfu_tf.replicas import members
+from kungfu_tf.ops import members, store
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
 
@@ -35,6 +34,7 @@ Kinds = tuple[int, ...]
 _SPARSE = 256
 
 
+@tf.autograph.experimental.do_not_convert
 def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) -> list[Any]:
     """The gradients, with zeros for those that only other peers have.
 
@@ -180,19 +180,15 @@ _numbers: dict[Any, int] = {}
 
 
 def _known_of(name: str, variables: Sequence[Any]) -> _Known:
-    ids = [id(v) if _is_variable(v) else tf.as_dtype(v.dtype).name for v in variables]
+    ids = [id(v) if members.is_variable(v) else tf.as_dtype(v.dtype).name for v in variables]
     key = (name, *ids)
     if key not in _known:
         forget: Callable[[Any], Any] = lambda _: _known.pop(key, None)  # noqa: E731
-        references = [weakref.ref(v, forget) for v in variables if _is_variable(v)]
+        references = [weakref.ref(v, forget) for v in variables if members.is_variable(v)]
         identity = members.identity(variables)
         number = _numbers[name, identity] = _numbers.get((name, identity), -1) + 1
         _known[key] = _Known(name, identity, number, references)
     return _known[key]
-
-
-def _is_variable(source: Any) -> bool:
-    return isinstance(source, tf.Variable) or hasattr(source, "path")
 
 
 def _kind_of(gradient: Any) -> int:

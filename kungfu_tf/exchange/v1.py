@@ -7,7 +7,7 @@ from typing import Any
 from kungfu_tf import context
 from kungfu_tf.exchange import union
 from kungfu_tf.exchange.wrapped import Wrapped
-from kungfu_tf.replicas import members
+from kungfu_tf.ops import members
 
 
 class V1Optimizer(Wrapped):

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.ops import kernels, naming, sparse_reduction, tensors
+from kungfu_tf.ops import kernels, members, naming, sparse_reduction, tensors
 
 
 @kernels.operation
@@ -20,7 +20,8 @@ def group_all_reduce(
     """Reduces each of many tensors over all peers.
 
     One operation moves all tensors of one dtype, without copying them together. Differentiable as
-    `all_reduce`. If all are None, the peers nevertheless meet.
+    `all_reduce`. If all are None, the peers nevertheless meet. Variables among the values must have
+    the same names on all peers, but for numbers.
 
     Args:
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
@@ -34,8 +35,8 @@ def group_all_reduce(
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype of one of them.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op` or `step` differ
-            between peers.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op`, `step` or
+            the names of variables differ between peers.
 
     Example:
 
@@ -43,9 +44,14 @@ def group_all_reduce(
     gradients = kf.ops.group_all_reduce(tape.gradient(loss, variables), op="mean")
     ```
     """
-    return agreed_all_reduce(values, op=op, name=name, step=step)
+
+    def of(agree: Sequence[int]) -> list[Any]:
+        return agreed_all_reduce(values, op=op, name=name, step=step, agree=agree)
+
+    return _of_same_variables(values, of, naming.title("group_all_reduce", name))
 
 
+@kernels.operation
 def agreed_all_reduce(
     values: Sequence[Any],
     *,
@@ -107,8 +113,8 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
 
     Raises:
         UnsupportedTypeError: If the dtype of one of them cannot travel.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None or `root` differ
-            between peers, or `root` is no rank.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `root` or the
+            names of variables differ between peers, or `root` is no rank.
 
     Example:
 
@@ -117,9 +123,14 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         v.assign(value)
     ```
     """
-    return agreed_broadcast(values, root=root, name=name)
+
+    def of(agree: Sequence[int]) -> list[Any]:
+        return agreed_broadcast(values, root=root, name=name, agree=agree)
+
+    return _of_same_variables(values, of, naming.title("group_broadcast", name))
 
 
+@kernels.operation
 def agreed_broadcast(
     values: Sequence[Any], *, root: int, name: str | None, agree: Sequence[int] = ()
 ) -> list[Any]:
@@ -138,6 +149,20 @@ def agreed_broadcast(
         )
         results.update(zip(group, outputs, strict=True))
     return [results.get(position) for position in range(len(values))]
+
+
+def _of_same_variables(
+    values: Sequence[Any], run: Callable[[Sequence[int]], list[Any]], what: str
+) -> list[Any]:
+    """Runs an operation whose variables, if values are some, must be the same on all peers."""
+    variables = [value for value in values if members.is_variable(value)]
+    if not variables:
+        return run([])
+    try:
+        return run([members.identity(variables)])
+    except tf.errors.InvalidArgumentError:  # in eager code, on all peers
+        members.check_same(variables, name=what)
+        raise
 
 
 def _dense(value: Any, what: str) -> Any:

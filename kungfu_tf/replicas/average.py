@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
-from kungfu_tf.ops import group
-from kungfu_tf.replicas import members
+from kungfu_tf.ops import group, members
 from kungfu_tf.replicas.equality import digests_of_variables
 from kungfu_tf.upstream import generations
 

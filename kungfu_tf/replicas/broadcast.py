@@ -9,8 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
-from kungfu_tf.ops import group
-from kungfu_tf.replicas import members
+from kungfu_tf.ops import group, members
 from kungfu_tf.upstream import generations
 
 _NAME = "broadcast_variables"

@@ -290,7 +290,7 @@ def case_fit(how):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-@each(how=["tape", "optimizer", "broadcast", "number", "shape"])
+@each(how=["tape", "optimizer", "broadcast", "number", "shape", "all_reduce", "group_broadcast"])
 def case_variables_in_another_order(how):
     """All peers get an error that names both variables."""
     a, b = (tf.Variable([1.0, 2.0], name=f"{name}_of_{how}") for name in "ab")
@@ -305,6 +305,10 @@ def case_variables_in_another_order(how):
     def exchange():
         if how in ("broadcast", "number", "shape"):
             return kf.initializer.broadcast_variables(order)
+        if how == "all_reduce":
+            return kf.ops.group_all_reduce([None, *order])
+        if how == "group_broadcast":
+            return kf.ops.group_broadcast(order)
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(a * b)
         if how == "tape":

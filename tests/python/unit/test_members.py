@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from kungfu_tf.exchange import union
-from kungfu_tf.replicas.members import identity
+from kungfu_tf.ops.members import identity
 
 
 def named(*names: str) -> list[tf.Variable]:

@@ -42,6 +42,11 @@ class _Member(NamedTuple):
         return f"{self.name!r} ({self.dtype} {self.shape})"
 
 
+def is_variable(value: Any) -> bool:
+    """Whether it has a name that tells which variable it is: of TensorFlow or Keras 3."""
+    return isinstance(value, tf.Variable) or hasattr(value, "path")
+
+
 def identity(variables: Sequence[Any], codes: Sequence[int] = ()) -> int:
     """A number of 31 bits that differs if the variables do, or their order, or the codes."""
     members = map(_member, variables)
@@ -75,7 +80,7 @@ def check_same(variables: Sequence[Any], *, name: str) -> None:
 
 
 def _member(variable: Any) -> _Member:
-    if isinstance(variable, tf.Variable) or hasattr(variable, "path"):
+    if is_variable(variable):
         shape = str(tuple(tf.TensorShape(variable.shape)))
         return _Member(generations.name_of(variable), tf.as_dtype(variable.dtype).name, shape)
     return _Member("", tf.as_dtype(variable.dtype).name, "")
