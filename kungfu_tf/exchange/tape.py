@@ -19,8 +19,8 @@ class DistributedGradientTape:
     """A `tf.GradientTape` whose `gradient` returns the mean over the peers.
 
     For training loops of one's own; the optimizer that applies the gradients is a plain one. Every
-    peer must call `gradient` in the same steps, with sources of the same shapes. All other methods
-    are the tape's.
+    peer must call `gradient` in the same steps, with the same sources in the same order. All other
+    methods are the tape's.
 
     Args:
         tape: The tape, before, while or after it records.
@@ -73,9 +73,11 @@ class DistributedGradientTape:
             **kwargs: The same by name.
 
         Returns:
-            The means in the structure of `sources`; None where there is no gradient.
+            The means in the structure of `sources`; None where no peer has a gradient. One that
+            only some peers have is zero on the others.
 
         Raises:
+            tf.errors.InvalidArgumentError: If the peers' sources differ: it names two of them.
             tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
                 does not come.
         """

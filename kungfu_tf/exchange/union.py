@@ -58,6 +58,8 @@ def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) 
     if kinds is None:
         with tf.init_scope():
             kinds = known.agree(mine, variables)
+    if kinds == mine:
+        return list(gradients)
     return [_of_kind(*each) for each in zip(kinds, gradients, variables, strict=True)]
 
 

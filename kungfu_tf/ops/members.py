@@ -7,6 +7,7 @@ peer that has built more models counts on.
 
 from __future__ import annotations
 
+import functools
 import re
 import zlib
 from collections.abc import Sequence
@@ -47,11 +48,10 @@ def is_variable(value: Any) -> bool:
     return isinstance(value, tf.Variable) or hasattr(value, "path")
 
 
-def identity(variables: Sequence[Any], codes: Sequence[int] = ()) -> int:
+def identity(variables: Sequence[Any], codes: tuple[int, ...] = ()) -> int:
     """A number of 31 bits that differs if the variables do, or their order, or the codes."""
-    members = map(_member, variables)
-    text = "\n".join(f"{member.bare_name} {member.kind}" for member in members)
-    return zlib.crc32(f"{text}\n{list(codes)}".encode()) & 0x7FFFFFFF
+    lines = [_line(*_parts_of(variable)) for variable in variables]
+    return zlib.crc32("\n".join([*lines, str(codes)]).encode()) & 0x7FFFFFFF
 
 
 def check_same(variables: Sequence[Any], *, name: str) -> None:
@@ -64,7 +64,7 @@ def check_same(variables: Sequence[Any], *, name: str) -> None:
     Raises:
         tf.errors.InvalidArgumentError: Names the first variable that differs, on two peers.
     """
-    mine = np.array([tuple(map(str.encode, _member(v))) for v in variables], object)
+    mine = np.array([tuple(map(str.encode, _member(*_parts_of(v)))) for v in variables], object)
     gathered = gather_any([mine.reshape(-1, 3)], name=f"{name}/members")
     lists = [[_Member(*map(bytes.decode, row)) for row in rows] for [rows] in gathered]
     for rank, theirs in enumerate(lists):
@@ -79,11 +79,21 @@ def check_same(variables: Sequence[Any], *, name: str) -> None:
             )
 
 
-def _member(variable: Any) -> _Member:
+def _parts_of(variable: Any) -> tuple[str, Any, Any]:
+    """Its name, dtype and shape. A tensor has no name, and its shape may differ: operations see."""
     if is_variable(variable):
-        shape = str(tuple(tf.TensorShape(variable.shape)))
-        return _Member(generations.name_of(variable), tf.as_dtype(variable.dtype).name, shape)
-    return _Member("", tf.as_dtype(variable.dtype).name, "")
+        return generations.name_of(variable), variable.dtype, variable.shape
+    return "", variable.dtype, None
+
+
+def _member(name: str, dtype: Any, shape: Any) -> _Member:
+    return _Member(name, tf.as_dtype(dtype).name, str(tf.TensorShape(shape)))
+
+
+@functools.lru_cache(maxsize=1 << 14)  # for eager code, which asks in each step
+def _line(name: str, dtype: Any, shape: Any) -> str:
+    member = _member(name, dtype, shape)
+    return f"{member.bare_name} {member.kind}"
 
 
 def _first_difference(ours: Sequence[_Member], theirs: Sequence[_Member]) -> int | None:

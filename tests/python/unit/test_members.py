@@ -43,7 +43,7 @@ def test_others_differ(theirs: list[tf.Variable]) -> None:
 
 def test_so_do_other_codes() -> None:
     variables = named("a", "b")
-    assert identity(variables, [1, 0]) != identity(variables, [0, 1])
+    assert identity(variables, (1, 0)) != identity(variables, (0, 1))
 
 
 def test_it_is_a_number_that_an_attribute_holds() -> None:
