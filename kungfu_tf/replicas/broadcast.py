@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import ops, peer
 from kungfu_tf.ops import group, members
 from kungfu_tf.upstream import generations
 
@@ -59,18 +58,23 @@ def values_from_root(variables: Iterable[Any], root: int) -> Any:
 def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
     given = list(variables)
     targets = [generations.native(v) for v in given]
-
-    def from_root(*agree: int) -> list[Any]:
-        values = [target.read_value() for target in targets]
-        return group.agreed_broadcast(values, root=root, name=_NAME, agree=agree)
-
-    values = None
-    with contextlib.suppress(tf.errors.InvalidArgumentError):  # in eager code, on all peers
-        values = from_root(members.identity(given))
-    if values is None:
-        members.check_same(given, name=_NAME)
-        values = from_root()
+    values = group.agreed_broadcast(
+        [target.read_value() for target in targets], root=root, name=_NAME, agree=_identity(given)
+    )
     return [target.assign(value) for target, value in zip(targets, values, strict=True)]
+
+
+def _identity(variables: list[Any]) -> list[int]:
+    """What the peers' variables must agree in, beside their shapes.
+
+    In eager code they are compared before, where names may differ in a prefix, and an error can say
+    more.
+    """
+    identity = members.identity(variables)
+    if not tf.executing_eagerly() or ops.consensus(identity, name=f"{_NAME}/members"):
+        return [identity]
+    members.check_same(variables, name=_NAME)
+    return []
 
 
 def is_in(graph: Any) -> bool:
