@@ -47,7 +47,8 @@ def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) 
         tf.errors.InvalidArgumentError: On every peer, if the variables differ between peers.
     """
     is_graph = not tf.compat.v1.executing_eagerly_outside_functions()
-    if peer.is_single_process() or is_graph or context.current().is_rehearsal:
+    is_alone = peer.is_single_process() or not gradients
+    if is_alone or is_graph or context.current().is_rehearsal:
         return list(gradients)
     mine = kinds_of(gradients)
     known = _known_of(name, variables)
