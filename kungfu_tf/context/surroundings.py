@@ -23,6 +23,8 @@ class Surroundings:
         scale: How many times as large as they should be the gradients are, a scalar.
         is_private: Whether this peer works by itself, as in an evaluation: no graph is trained by
             all peers.
+        is_rehearsal: Whether a step is traced and thrown away: nothing of it will run.
+        members: A number for what an update trains, which is the same on all peers; 0: no update.
         restored: By name, the values that sessions start from in place of a checkpoint; None:
             sessions start as they do.
         estimator_run: The call of an Estimator's `train` in which data are made equally long.
@@ -33,6 +35,8 @@ class Surroundings:
     weight: Any = None
     scale: Any = 1.0
     is_private: bool = False
+    is_rehearsal: bool = False
+    members: int = 0
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None
 

@@ -116,7 +116,8 @@ class Algorithm:
         """Returns the gradients to apply.
 
         Args:
-            gradients: For each variable a tensor or `tf.IndexedSlices` of its shape, or None.
+            gradients: For each variable a tensor or `tf.IndexedSlices` of its shape; or None, if no
+                peer has one. If only others have one, it is zero here. (In a TF1 graph it is None.)
             variables: What they are the gradients of.
             step: The optimizer's step, an integer tensor or variable; None if it counts none.
         """

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
-from kungfu_tf.exchange import sums
+from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
 from kungfu_tf.exchange.mean_gradients import mean_gradients
@@ -19,7 +19,7 @@ class DistributedGradientTape:
     """A `tf.GradientTape` whose `gradient` returns the mean over the peers.
 
     It is for training loops of one's own, with a plain optimizer. Every peer must call `gradient`
-    in the same steps, with sources of the same shapes. All other methods are the tape's.
+    in the same steps, with the same sources in the same order. All other methods are the tape's.
 
     Args:
         tape: The tape, before, while or after it records.
@@ -72,10 +72,12 @@ class DistributedGradientTape:
             **kwargs: The same by name.
 
         Returns:
-            The means in the structure of `sources`; None where there is no gradient.
+            The means in the structure of `sources`; None where no peer has a gradient. One that
+            only some peers have is zero on the others.
 
         Raises:
             InvalidArgumentError: If `target` is no scalar, and no `output_gradients` weigh it.
+            tf.errors.InvalidArgumentError: If the peers' sources differ: it names two of them.
             tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
                 does not come.
         """
@@ -83,6 +85,7 @@ class DistributedGradientTape:
         with self._counting():
             of_tape = type(self._tape).gradient
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
+            gradients = union.completed(gradients, variables, name="tape")
             # A tape lives for a step. A name of its own would be a new one in each: the operations'
             # default names repeat.
             means = mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)

@@ -79,14 +79,12 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
         return V1Optimizer
     for package in generations.packages():
         optimizers = package.module.optimizers
-        if package.generation == 3 and isinstance(optimizer, optimizers.Optimizer):
+        if isinstance(optimizer, optimizers.Optimizer):
             loss_scale.install(package)
-            return Keras3Optimizer
-        if package.generation == 2:
-            if isinstance(optimizer, optimizers.Optimizer):
-                return Keras2Optimizer
-            if isinstance(optimizer, optimizers.legacy.Optimizer):
-                return Keras2LegacyOptimizer
+            return Keras3Optimizer if package.generation == 3 else Keras2Optimizer
+        if package.generation == 2 and isinstance(optimizer, optimizers.legacy.Optimizer):
+            loss_scale.install(package)
+            return Keras2LegacyOptimizer
     what = f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
     raise TypeError(
         f"not an optimizer of Keras or tf.compat.v1.train: {what}: {_advice(optimizer)}"

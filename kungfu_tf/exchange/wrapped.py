@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import context, errors, peer
 from kungfu_tf.context import trained_variables
+from kungfu_tf.exchange import union
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.finite import all_finite_or_none
 from kungfu_tf.exchange.state import State, state_of
@@ -47,6 +48,16 @@ class Wrapped(generations.Base):
     def _kungfu_step(self) -> Any:
         with tf.init_scope():  # a legacy optimizer may have to create it
             return getattr(self, "iterations", None)
+
+    def _kungfu_completed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """With zeros for what only other peers have a gradient of: all update the same variables.
+
+        Before anything is left out that has no gradient here.
+        """
+        refuse_replicas()
+        if context.current().is_private:
+            return list(gradients)
+        return union.completed(gradients, variables, name=self.kungfu_algorithm.name)
 
     def _kungfu_exchange(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kungfu_tf import context, errors, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
+from kungfu_tf.exchange import union
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
@@ -154,6 +155,8 @@ class _Training:
             if peer.joining():
                 self._warm_up()
                 self._go_over()
+                if union.has_outdated_traces():
+                    model.train_function = None
             with CallbackLifetime(self._callbacks, self._begin) as lifetime, self._noting_backups():
                 while not peer.detached() and not self._has_ended():
                     self._go_on()
