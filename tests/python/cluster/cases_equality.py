@@ -131,7 +131,7 @@ def case_what_is_wrong_is_seen(what):
     single = training.fit_single(training.dense_model(), make(), training.whole(data))
     mine = training.mine(data)
     if what == "shifted data" and kf.rank() == 1:
-        mine = training.mine(training.shifted(data))
+        mine = training.shifted(mine)
     algorithm = {"nothing is exchanged": Algorithm, "sum": Sum}.get(what)
     optimizer = wrap(make(), algorithm) if algorithm else distributed(make())
     run = training.fit(training.dense_model(), optimizer, mine)
