@@ -188,15 +188,15 @@ test-tf-2.21: build $(TF_2_21)/.bench-ready
 NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/docs tests/python/launcher tests/python/function_launch \
   tests/python/compat/test_start.py tests/python/install \
   $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
-NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/test_sharing.py tests/python/compat/test_programs.py
+NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/native/test_sharing.py tests/python/compat/test_programs.py
 # Where the generations of Keras part: optimizers, `fit`, callbacks, files. Legacy Keras is Keras 2 on another TensorFlow.
-UNIT := tests/python/unit/test_
-LEGACY_KERAS := $(addprefix $(UNIT),elastic.py fit_callbacks.py initializer.py layers.py learning_rate.py \
-    monitor_callback.py optimizers.py optimizers_options.py patch_tables.py policies_fit.py public.py upstream.py) \
+LEGACY_KERAS := $(addprefix tests/python/unit/,exchange/test_optimizers.py exchange/test_options.py keras \
+    replicas/test_initializer.py test_public.py upstream) \
   $(addprefix $(CLUSTER)/cases_,everyday.py fit.py fit_callbacks.py initializer.py learning_rate.py matrix.py \
     optimizers.py)
 # What Keras 2 has besides: sessions and Estimators, and ops that are compiled for this TensorFlow.
-TF_2_15_KERAS_2 := $(LEGACY_KERAS) $(addprefix $(UNIT),kernels.py lib.py naming.py tensors.py) \
+TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
+  $(addprefix tests/python/unit/ops/test_,kernels.py naming.py tensors.py) \
   $(addprefix $(CLUSTER)/cases_,batch_norm.py collectives.py estimator.py fit_uneven.py gradients.py saving.py \
     session.py) $(addprefix $(CLUSTER)/test_,elastic.py examples.py) tests/python/compat/test_programs.py
 

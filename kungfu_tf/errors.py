@@ -178,6 +178,16 @@ _BY_CODE: dict[int, type[KungfuError]] = {
 }
 
 
+def linked(anchor: str, message: str) -> str:
+    """The message of an error, with the place in the documentation that says what to do.
+
+    Args:
+        anchor: A row of docs/reference/messages.md, such as "slots".
+        message: The text of the error.
+    """
+    return f"{message} (kungfu_tf docs: messages#{anchor})"
+
+
 def from_code(code: int, message: str) -> KungfuError:
     """The error that a status of the core stands for, with its code also if it has no class."""
     error = _BY_CODE.get(code, KungfuError)(message)

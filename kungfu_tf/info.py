@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
+import re
 import resource
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from kungfu_tf import __version__, config, errors
@@ -21,8 +24,9 @@ from kungfu_tf.config import Setting
 from kungfu_tf.native import build, environment
 from kungfu_tf.native import libraries as native
 
-_TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
-_KERAS_PACKAGES = ("keras", "keras-nightly")
+_TENSORFLOW_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
+_KERAS_DISTRIBUTIONS = ("keras", "keras-nightly")
+_VERSION = re.compile(r"""^__version__ = ["'](.+)["']$""", re.MULTILINE)
 
 
 def main() -> int:
@@ -48,20 +52,34 @@ def _versions() -> Iterator[tuple[str, str]]:
     yield "kungfu_tf", __version__
     yield "Python", f"{platform.python_version()}, {platform.platform()}"
     yield "TensorFlow", tensorflow_version() or "not installed"
-    yield "Keras", _version_of(_KERAS_PACKAGES) or "not installed"
-    if legacy := _version_of(("tf-keras",)):
+    yield "Keras", _keras_version("keras", _KERAS_DISTRIBUTIONS) or "not installed"
+    if legacy := _keras_version("tf_keras", ("tf-keras",)):
         yield "tf-keras", legacy
 
 
 def tensorflow_version() -> str | None:
-    """The version of an installed package, without importing it."""
-    return _version_of(_TENSORFLOW_PACKAGES)
+    """The version of an installed TensorFlow, without importing it."""
+    return _version_of(_TENSORFLOW_DISTRIBUTIONS)
 
 
-def _version_of(packages: tuple[str, ...]) -> str | None:
-    for package in packages:
+def _keras_version(package: str, distributions: tuple[str, ...]) -> str | None:
+    """The version of the package that Python would import, without importing it.
+
+    Where two distributions hold one package, the later has replaced the files of the other, and
+    both have metadata. So the files decide.
+    """
+    spec = importlib.util.find_spec(package)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for file in (Path(folder, "src", "version.py"), Path(folder, "__init__.py")):
+            if file.is_file() and (found := _VERSION.search(file.read_text())):
+                return found[1]
+    return _version_of(distributions)
+
+
+def _version_of(distributions: tuple[str, ...]) -> str | None:
+    for distribution in distributions:
         try:
-            return importlib.metadata.version(package)
+            return importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
     return None

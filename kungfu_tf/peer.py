@@ -250,19 +250,42 @@ def is_root() -> bool:
     return rank() == 0 and not joining()
 
 
-def run_on_root(fn: Callable[[], T]) -> T | None:
-    """Calls `fn` on the peer with rank 0 only. The others do not wait: `barrier` does that.
+def run_on_root(fn: Callable[[], T], *, wait: bool = False) -> T | None:
+    """Calls `fn` on the peer with rank 0 only.
 
     Args:
         fn: A function without arguments.
+        wait: Whether the other peers wait until `fn` has returned, as they must before they read a
+            file that it writes. All peers call it then, in the same order.
 
     Returns:
         The result of `fn` on rank 0, None elsewhere.
 
     Raises:
         Exception: The exception of `fn`, on rank 0.
+        FailedPreconditionError: With `wait`, if `fn` has failed, on the other peers.
+        DeadlineExceededError: With `wait`, if `fn`, or a peer's way there, takes longer than
+            KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        UnavailableError: With `wait`, if a peer is gone.
+
+    Example:
+
+    ```python
+    kf.run_on_root(download, wait=True)
+    images = np.load("images.npz")
+    ```
     """
-    return fn() if is_root() else None
+    try:
+        result = fn() if is_root() else None
+    except Exception:
+        if wait:
+            _largest(1, "run_on_root")
+        raise
+    if wait and _largest(0, "run_on_root"):
+        raise errors.FailedPreconditionError(
+            "run_on_root: the function has failed on rank 0, whose output says why"
+        )
+    return result
 
 
 def barrier(*, name: str = "barrier") -> None:
@@ -295,10 +318,14 @@ def all_reduce_int_max(x: int) -> int:
         AbortedError: If this peer is detached.
         FailedPreconditionError: As from `init`.
     """
+    return _largest(x, "all_reduce_int_max")
+
+
+def _largest(x: int, name: str) -> int:
     value = ctypes.c_int64(x)
     here = ctypes.addressof(value)
     spans = libraries.Span(here, here, 1)
-    options = libraries.Options(name=b"all_reduce_int_max", dtype=libraries.INT64, op=libraries.MAX)
+    options = libraries.Options(name=name.encode(), dtype=libraries.INT64, op=libraries.MAX)
     start = libraries.core().kungfu_all_reduce
     refs = ctypes.byref(spans), 1, ctypes.byref(options)
     _Call(memory=value).run(lambda done, number: start(*refs, done, number))

@@ -15,7 +15,8 @@ PACKAGE = Path(__file__).parents[2] / "kungfu_tf"
 TABLES = (
     ("keras/patches.py", "KERAS_3", "Keras 3"),
     ("keras/patches.py", "KERAS_2", "Keras 2"),
-    ("exchange/loss_scale.py", "PATCHES", "Keras 3"),
+    ("exchange/loss_scale.py", "KERAS_3", "Keras 3"),
+    ("exchange/loss_scale.py", "KERAS_2", "Keras 2"),
     ("tf1/patches.py", "SESSION", "TensorFlow"),
     ("tf1/patches.py", "ESTIMATOR", "Estimator"),
 )

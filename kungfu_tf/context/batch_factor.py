@@ -1,6 +1,7 @@
 """How much larger a peer's batch is than the one that its training began with.
 
-Who measures by the size of a batch multiplies with it; it is 1 unless a policy changes batches.
+A measurement that depends on the size of a batch is multiplied by it. It is 1 unless a policy
+changes batches.
 """
 
 from __future__ import annotations

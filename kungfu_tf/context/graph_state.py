@@ -11,9 +11,9 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 
 class State:
-    """Variables that eager code and all functions share, and of which each TF1 graph has its own.
+    """Variables that eager code and all functions share. Each TF1 graph has its own.
 
-    Asked for in a `tf.function`, they are made outside it.
+    If a `tf.function` asks for them first, they are made outside it.
 
     Args:
         make: Makes the variables, out of what `variable` returns.
@@ -45,12 +45,12 @@ def variable(value: Any, dtype: Any, name: str) -> Any:
         name: In graphs and checkpoints of TF1.
     """
     with tf.device("CPU:0"):
-        # Past what a function that is being traced thinks of new variables.
+        # Past the variable creators of a function that is being traced.
         return ResourceVariable(value, trainable=False, dtype=dtype, name=f"kungfu/{name}")
 
 
 def shared_by_key() -> dict[str, Any]:
-    """The variables that are found by a key, of the program around this place."""
+    """The variables of the program around this place, by their keys."""
     known: dict[str, Any] = _by_key.get()
     return known
 
@@ -58,8 +58,8 @@ def shared_by_key() -> dict[str, Any]:
 def of_call(op: str, name: str | None, make: Callable[[], Any]) -> Any:
     """The state of an operation that is called here.
 
-    Calls of one name share it. So do those in eager code that have none, while in a graph each has
-    its own, which lives as long as the graph.
+    Calls of one name share it. Calls without a name share one in eager code. In a graph each of
+    them has its own, which lives as long as the graph.
 
     Args:
         op: The kind of operation.
@@ -79,7 +79,7 @@ def of_call(op: str, name: str | None, make: Callable[[], Any]) -> Any:
 
 
 def _kept_by(graph: Any) -> dict[State, Any]:
-    """What lives as long as `graph`, which refers to variables but does not keep them."""
+    """The states that live as long as `graph`, which itself does not keep its variables."""
     kept: list[dict[State, Any]] = graph.get_collection_ref(_KEY)
     if not kept:
         kept.append({})

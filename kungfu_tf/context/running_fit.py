@@ -1,6 +1,6 @@
-"""A call of `fit` as lower rooms see it: they read, and change nothing.
+"""A call of `fit` as lower rooms see it: they read it, and change nothing.
 
-`keras/fit/call.py` makes it, of a model and the arguments.
+`keras/fit/call.py` makes it from a model and its arguments.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class ElasticRun(Protocol):
 
 
 class TrainedData(Protocol):
-    """What `fit` trains on."""
+    """The data that `fit` trains on."""
 
     @property
     def sizes(self) -> Any:
-        """Of the batches, if they may change; else None."""
+        """The sizes of batches, if these may change; else None."""
 
     @property
     def samples(self) -> Any:
@@ -45,7 +45,7 @@ class RunningFit(Protocol):
 
     @property
     def model(self) -> Any:
-        """What is trained."""
+        """The model that is trained."""
 
     @property
     def is_shared(self) -> bool:
@@ -61,4 +61,4 @@ class RunningFit(Protocol):
 
     @property
     def data(self) -> TrainedData | None:
-        """What the model is trained on; None until Keras has looked at it."""
+        """The data of the training; None until Keras has looked at them."""

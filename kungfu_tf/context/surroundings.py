@@ -16,13 +16,15 @@ class Surroundings:
     """All of it. Outside of everything each field has its default.
 
     Attributes:
-        fit: The innermost `fit` that runs. None also in what a program does by itself within it.
+        fit: The innermost `fit` that runs. None outside, and in the program's own work within it.
         elastic_run: The training that the next `fit` is a part of, if peers may come and go.
         weight: How much this peer counts in the step, a float64 scalar (`sample_weights`); None:
             the step counts no samples, and peers count alike.
         scale: How many times as large as they should be the gradients are, a scalar.
         is_private: Whether this peer works by itself, as in an evaluation: no graph is trained by
             all peers.
+        is_rehearsal: Whether a step is traced and thrown away: nothing of it will run.
+        members: A number for what an update trains, which is the same on all peers; 0: no update.
         note_gradients: Is told the variables of each update, and the gradients that the optimizer
             gets; None: nobody asks.
         restored: By name, the values that sessions start from in place of a checkpoint; None:
@@ -35,6 +37,8 @@ class Surroundings:
     weight: Any = None
     scale: Any = 1.0
     is_private: bool = False
+    is_rehearsal: bool = False
+    members: int = 0
     note_gradients: Callable[[Sequence[Any], Sequence[Any]], None] | None = None
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None

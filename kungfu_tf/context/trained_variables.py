@@ -1,4 +1,4 @@
-"""What wrapped optimizers train in a TF1 graph, and by which algorithms."""
+"""The variables that wrapped optimizers train in a TF1 graph, and their algorithms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add(graph: Any, algorithm: Any, variables: Iterable[Any]) -> None:
-    """Says that `algorithm` is around the update of these variables."""
+    """Notes that `algorithm` works around the update of these variables."""
     graph._kungfu_trained = [*_of(graph), (algorithm, list(variables))]
 
 

@@ -1,7 +1,7 @@
 """The extension point: what a distributed method does around an optimizer's update.
 
-A method is one subclass of `Algorithm` and one function that hands it to `wrap`; the wrappers know
-the generations of optimizers, the algorithm knows none of them:
+A method is one subclass of `Algorithm`, and one function that hands it to `wrap`. The wrappers know
+the generations of optimizers; an algorithm knows none of them:
 
 ```python
 class LocalSGD(Algorithm):
@@ -37,9 +37,10 @@ class Algorithm:
 
     Where the optimizer itself exchanges gradients, as in Keras 2, `gradients` comes with the
     update. All are traced in a `tf.function` and run on every peer in the same steps, so each may
-    issue collectives. Variables are `tf.Variable`s, in the optimizer's order. In a TF1 graph the
-    two methods that touch variables return the operations that do it; elsewhere what they return is
-    ignored.
+    issue collectives. Variables are `tf.Variable`s, in the optimizer's order.
+
+    In a TF1 graph the two methods that touch variables return the operations that do it. Elsewhere
+    their results are ignored.
 
     Attributes:
         keeps_equal: Whether all trainable and optimizer variables are bitwise equal on all peers
@@ -56,19 +57,19 @@ class Algorithm:
     def ordinal(self) -> int:
         """How many algorithms of the process were used before.
 
-        Counted at the first use, not when it was made: a peer that also wraps an optimizer that it
-        never trains with (to read a file, say) stays in step with the others.
+        Each is counted at its first use, not when it is made. So a peer stays in step that wraps
+        one more optimizer and never trains with it, to read a file, say.
         """
         return ordinals.algorithms.take()
 
     @property
     def name(self) -> str:
-        """What the names of this object's collectives begin with."""
+        """The beginning of the names of this object's collectives."""
         return f"optimizer{self.ordinal}"
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """What it measures: scalar variables by their names, NaN as long as there is nothing.
+        """Its measurements: scalar variables by their names, NaN before the first.
 
         `kungfu_tf.Monitor` shows them.
         """
@@ -76,16 +77,17 @@ class Algorithm:
 
     @property
     def sums_rows(self) -> bool:
-        """Whether the optimizer adds up slices of one row of a table before it uses them.
+        """Whether the optimizer adds up duplicate rows of `tf.IndexedSlices` before it uses them.
 
-        Then they may be added up before they travel. Those of Keras 3 do not (Adam squares slice by
-        slice), and so train in another way on the sums than one process does. The wrapper says it.
+        Then they may be added up before they travel. Optimizers of Keras 3 use each row by itself:
+        Adam squares one by one. On sums they would train in another way than in one process. The
+        wrapper knows the optimizer, and sets this.
         """
         return bool(vars(self).get("_sums_rows", False))
 
     @property
     def variables(self) -> Sequence[Any]:
-        """What it remembers from step to step and all peers have alike.
+        """Its state from step to step, which is equal on all peers.
 
         Newcomers of `fit` get it from rank 0, with the optimizer's state.
         """
@@ -103,7 +105,7 @@ class Algorithm:
         return None
 
     def before_training(self) -> None:
-        """What is left of an earlier training must not get into the next one.
+        """Drops what is left of an earlier training.
 
         `fit` calls it on every peer before the peers meet: no other one has begun yet.
         """
@@ -114,7 +116,8 @@ class Algorithm:
         """Returns the gradients to apply.
 
         Args:
-            gradients: For each variable a tensor or `tf.IndexedSlices` of its shape, or None.
+            gradients: For each variable a tensor or `tf.IndexedSlices` of its shape; or None, if no
+                peer has one. If only others have one, it is zero here. (In a TF1 graph it is None.)
             variables: What they are the gradients of.
             step: The optimizer's step, an integer tensor or variable; None if it counts none.
         """

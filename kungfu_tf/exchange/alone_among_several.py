@@ -1,4 +1,4 @@
-"""A process that trains alone, though its environment means several: there is a warning."""
+"""The warning for a process that trains alone, though its environment says that there are more."""
 
 from __future__ import annotations
 

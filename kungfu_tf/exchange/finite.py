@@ -10,7 +10,12 @@ from kungfu_tf import ops
 
 
 def all_finite_or_none(gradients: list[Any], name: str) -> list[Any]:
-    """The gradients, which are NaN if those of some peer are not all finite."""
+    """The gradients, or NaN in place of all, if some peer has one that is not finite.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None.
+        name: The name of the collective.
+    """
     given = [i for i, g in enumerate(gradients) if g is not None]
     values = [tf.convert_to_tensor(getattr(gradients[i], "values", gradients[i])) for i in given]
     finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(v)) for v in values])

@@ -8,6 +8,8 @@ with one replica, waits for all gradients: the peers' exchange comes first.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf.exchange.wrapped import Wrapped
@@ -22,17 +24,41 @@ class Keras2Optimizer(Wrapped):
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras' method, with the algorithm around it."""
-        pairs = list(grads_and_vars)
+        pairs = self.kungfu_all_given(grads_and_vars)
         gradients = [g for g, _ in pairs if g is not None]
         variables = [v for g, v in pairs if g is not None]
-        update = super().apply_gradients
-        return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
+        apply = super().apply_gradients
+
+        def update() -> Any:
+            with self.kungfu_given_all():
+                return apply(pairs, *args, **kwargs)
+
+        return self._kungfu_update(gradients, variables, update)
 
     def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
-        pairs = list(grads_and_vars)
+        pairs = self.kungfu_all_given(grads_and_vars)
         variables = [v for _, v in pairs]
         gradients = self._kungfu_exchange([g for g, _ in pairs], variables, self._kungfu_step())
         return list(zip(gradients, variables, strict=True))
+
+    def kungfu_all_given(self, grads_and_vars: Any) -> list[Any]:
+        """With zeros for gradients that only other peers have."""
+        pairs = list(grads_and_vars)
+        if self.kungfu_state.is_given_all:
+            return pairs
+        variables = [v for _, v in pairs]
+        gradients = self._kungfu_completed([g for g, _ in pairs], variables)
+        return list(zip(gradients, variables, strict=True))
+
+    @contextlib.contextmanager
+    def kungfu_given_all(self) -> Iterator[None]:
+        """Within it, gradients come from `kungfu_all_given`; Keras may have left out None."""
+        state = self.kungfu_state
+        before, state.is_given_all = state.is_given_all, True
+        try:
+            yield
+        finally:
+            state.is_given_all = before
 
 
 class Keras2LegacyOptimizer(Keras2Optimizer):

@@ -46,6 +46,7 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         grads, variables = list(grads), list(variables)
         if self.kungfu_accumulates():
             # Called for every micro step. Once per update Keras clips what has been gathered.
+            grads = self._kungfu_all_given(grads, variables)
             self.kungfu_state.gathered = new_values.trained(grads, variables)
             grads = new_values.largest(self.kungfu_algorithm, grads, variables)
             grads = weighted(grads, variables)
@@ -58,6 +59,14 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         """The algorithm's gradients; of what are not gradients but new values, the largest."""
         if self.kungfu_state.is_given_means:
             return grads
+        return self._kungfu_means(self._kungfu_all_given(grads, variables), variables)
+
+    def _kungfu_all_given(self, grads: list[Any], variables: list[Any]) -> list[Any]:
+        """With zeros for gradients that only other peers have; new values as they are."""
+        mine = new_values.left_out(grads, variables)
+        return new_values.put_back(self._kungfu_completed(mine, variables), grads, variables)
+
+    def _kungfu_means(self, grads: list[Any], variables: list[Any]) -> list[Any]:
         grads = new_values.largest(self.kungfu_algorithm, grads, variables)
         theirs = self._kungfu_exchange(
             new_values.left_out(grads, variables),
@@ -86,7 +95,7 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
     def _clip_gradients(self, grads: Any) -> Any:
         if self.kungfu_accumulates():
             with sample_weights.unweighted():
-                grads = self.kungfu_gradients(list(grads), self.kungfu_state.gathered)
+                grads = self._kungfu_means(list(grads), self.kungfu_state.gathered)
         return super()._clip_gradients(grads)
 
     def _backend_update_step(

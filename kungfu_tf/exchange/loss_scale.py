@@ -1,13 +1,17 @@
-"""The LossScaleOptimizer of Keras 3 around ours: all peers skip a step, or none does.
+"""The LossScaleOptimizer of Keras around ours: all peers skip a step, or none does.
 
-It looks for infinities in the gradients of this peer and then calls the optimizer inside or does
-not. `compile` under `mixed_float16` puts it around any optimizer. Other peers would wait in vain,
-so two of its methods are replaced; around a plain optimizer they do what they did.
+That of Keras 3 looks for infinities in the gradients of this peer, and then calls the optimizer
+inside, or does not. `compile` under `mixed_float16` puts it around any optimizer. If one peer
+skipped a step alone, the others would wait in vain. So two methods are patched; around a plain
+optimizer they do what they did.
 
-- Where every step is an update, the gradients are exchanged before it looks: what it finds in the
-  means is the same on all peers, and costs nothing.
-- Where several steps make an update, or there are several optimizers, the peers agree on what they
-  have found, one byte in each step, and the gradients are exchanged where they always are.
+- Every step is an update: the gradients are exchanged before it looks. All peers find the same in
+  the means, at no cost.
+- Several steps make an update, or there are several optimizers: the peers agree on what they have
+  found, with one byte in each step. The gradients are exchanged where they always are.
+
+That of Keras 2 exchanges before it looks. But before that it leaves out variables without a
+gradient, so each peer must have zeros for those that only others have.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context, ops, peer
+from kungfu_tf.exchange.keras2 import Keras2Optimizer
 from kungfu_tf.exchange.keras3 import Keras3Optimizer, weighted
 from kungfu_tf.replicas import sample_weights
 from kungfu_tf.upstream import generations, patches
@@ -24,12 +29,13 @@ from kungfu_tf.upstream.patches import Owner, Patch
 
 
 def install(package: generations.Package) -> None:
-    """Patches the LossScaleOptimizer of a Keras 3, once.
+    """Patches the LossScaleOptimizer of a Keras, once.
 
     Raises:
         UnsupportedVersionError: It lacks what is needed.
     """
-    patches.install(PATCHES, package, package.title, is_single_process=peer.is_single_process)
+    table = KERAS_3 if package.generation == 3 else KERAS_2
+    patches.install(table, package, package.title, is_single_process=peer.is_single_process)
 
 
 def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
@@ -63,10 +69,35 @@ def check_finite(original: Any, self: Any, grads: Any) -> Any:
     return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)
 
 
+def apply_gradients(
+    original: Any, self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Adds zeros for gradients that only other peers have."""
+    inner = self.inner_optimizer
+    if not isinstance(inner, Keras2Optimizer):
+        return original(self, grads_and_vars, *args, **kwargs)
+    pairs = inner.kungfu_all_given(grads_and_vars)
+    with inner.kungfu_given_all():
+        return original(self, pairs, *args, **kwargs)
+
+
 _OPTIMIZER = Owner(
     "LossScaleOptimizer", lambda package, name: package.module.optimizers.LossScaleOptimizer
 )
-PATCHES = (
+KERAS_3 = (
     Patch(_OPTIMIZER, "apply", apply, "all peers skip a step or none"),
     Patch(_OPTIMIZER, "check_finite", check_finite, "all peers skip a step or none"),
+)
+
+
+def _of_keras_2(name: str) -> Owner:
+    home = "mixed_precision.loss_scale_optimizer"
+    return Owner(name, lambda package, _: getattr(package.private(home), name))
+
+
+KERAS_2 = tuple(
+    Patch(
+        _of_keras_2(name), "apply_gradients", apply_gradients, "all peers update the same variables"
+    )
+    for name in ("LossScaleOptimizerV3", "LossScaleOptimizer")
 )

@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
-from kungfu_tf.exchange import sparse_rows, sums
+from kungfu_tf import context, peer
+from kungfu_tf.exchange import sparse_rows, sums, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
-from kungfu_tf.ops import norms
+from kungfu_tf.ops import group, members, norms
 from kungfu_tf.replicas import sample_weights
 
 
@@ -27,6 +27,8 @@ def mean_gradients(
     sums_rows: bool = False,
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
+
+    Peers whose variables differ, or which gradients they have, get an error.
 
     Each gradient passes these steps, once:
 
@@ -57,8 +59,10 @@ def mean_gradients(
         return means
     sums.refuse(gradients, variables)
     weight = sample_weights.current()
+    agree = [members.identity(variables, union.kinds_of(gradients)), context.current().members]
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
-        exchange = _Exchange(None if name is None else f"{name}/{number}", step, measured)
+        called = None if name is None else f"{name}/{number}"
+        exchange = _Exchange(called, agree, step, measured)
         mine = [gradients[i] for i in bucket]
         is_sparse = isinstance(mine[0], tf.IndexedSlices)  # then it is alone in its bucket
         if is_sparse and sums_rows:
@@ -74,9 +78,10 @@ def mean_gradients(
 
 @dataclasses.dataclass(frozen=True)
 class _Exchange:
-    """The operations of one bucket: their name, the step, and what measures norms."""
+    """The operations of one bucket: name, what peers must agree in, step, what measures norms."""
 
     name: str | None
+    agree: list[int]
     step: Any
     measured: Norms | None
 
@@ -85,7 +90,9 @@ class _Exchange:
         if self.measured is None:
             return self._group_mean(sent)
         wanted = self.measured.wanted
-        means, *squares = norms.group_mean(sent, wanted=wanted, name=self.name, step=self.step)
+        means, *squares = norms.group_mean(
+            sent, wanted=wanted, name=self.name, step=self.step, agree=self.agree
+        )
         self.measured.add(*squares)
         return means
 
@@ -100,11 +107,13 @@ class _Exchange:
     def mean_of_rows(self, sent: Any, table: Any) -> Any:
         """The mean of slices in which each row occurs once; so it does in the mean."""
         if self.measured is None:
-            return sparse_rows.mean_rows(sent, table, name=self.name)
+            return sparse_rows.mean_rows(sent, table, name=self.name, agree=self.agree)
         own = self.measured.of_slices(sent)
-        mean = sparse_rows.mean_rows(sent, table, name=self.name)
+        mean = sparse_rows.mean_rows(sent, table, name=self.name, agree=self.agree)
         self.measured.add_slices(self._group_mean([own])[0], mean)
         return mean
 
     def _group_mean(self, sent: list[Any]) -> list[Any]:
-        return ops.group_all_reduce(sent, op="mean", name=self.name, step=self.step)
+        return group.agreed_all_reduce(
+            sent, op="mean", name=self.name, step=self.step, agree=self.agree
+        )

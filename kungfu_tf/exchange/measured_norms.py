@@ -10,7 +10,7 @@ from kungfu_tf.ops import norms
 
 
 class Norms:
-    """Σ over the buckets of one step of |g|², of the peers' gradients and of their mean.
+    """|g|² of one step, added up over its buckets: of the peers' gradients, and of their mean.
 
     Args:
         wanted: Whether this peer wants them, a bool scalar. Where one does not they are NaN.
@@ -27,15 +27,18 @@ class Norms:
         self._mean.append(mean)
 
     def of_slices(self, slices: Any) -> Any:
-        """|g|² of this peer's slices, a float64 scalar: their exchange does not measure them."""
+        """|g|² of this peer's `tf.IndexedSlices`, a float64 scalar.
+
+        Their exchange does not measure norms, as that of dense tensors does.
+        """
         return norms.squared_norm([slices], wanted=self.wanted)
 
     def add_slices(self, own: Any, mean: Any) -> None:
-        """Adds those of slices.
+        """Adds those of `tf.IndexedSlices`.
 
         Args:
             own: The mean over the peers of `of_slices`.
-            mean: The slices' mean itself.
+            mean: The mean of the `tf.IndexedSlices` themselves.
         """
         self.add(own, norms.squared_norm([mean], wanted=tf.math.is_finite(own)))
 

@@ -12,9 +12,10 @@ from kungfu_tf.exchange.algorithm import Algorithm
 
 
 def largest(algorithm: Algorithm, grads: list[Any], variables: list[Any]) -> list[Any]:
-    """The same, with the largest new values of all peers, if the algorithm keeps peers equal.
+    """The gradients, with the largest new values of all peers, if the algorithm keeps peers equal.
 
-    Keras gathers them so, too: they are the extent of what a quantised layer has seen.
+    Keras, too, keeps the largest: a new value is the extent of the numbers that a quantised layer
+    has seen.
     """
     places = [i for i, v in enumerate(variables) if _is_overwritten(v)]
     if not places or peer.is_single_process() or not algorithm.keeps_equal:

@@ -1,16 +1,18 @@
-"""Gradients of tables, of which a step has touched some rows: `tf.IndexedSlices`.
+"""Sparse gradients: the rows of a variable that a step has touched, as `tf.IndexedSlices`.
 
-Here each row is one. An optimizer that treats several slices of a row as several gradients gets
-them as they are: see `Algorithm.sums_rows`.
+Here each row occurs once. An optimizer that treats duplicate rows as several gradients gets them as
+they are: see `Algorithm.sums_rows`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import ops
+from kungfu_tf.ops import naming, rows
 
 
 def rows_once(slices: Any) -> tf.IndexedSlices:
@@ -20,23 +22,30 @@ def rows_once(slices: Any) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 
-def mean_rows(slices: Any, variable: Any, *, name: str | None) -> tf.IndexedSlices:
+def mean_rows(
+    slices: Any, variable: Any, *, name: str | None, agree: Sequence[int] = ()
+) -> tf.IndexedSlices:
     """The mean over the peers, with each row once that any of them has.
 
-    The peers tell each other which rows they have. If these are T together, and the table has V,
-    then of `size` peers each receives T·(size − 1)/size rows if they are gathered, and
-    2·V·(size − 1)/size if the whole table is reduced: what is less, is done.
+    The peers tell each other which rows they have. Let these be T together, and V those of the
+    variable. Of `size` peers each receives, the less of both:
+
+    - T·(size − 1)/size rows, if the rows are gathered;
+    - 2·V·(size − 1)/size rows, if they are put into a dense tensor, and that is reduced.
 
     Args:
-        slices: Of this peer, from `rows_once`; there may be none.
-        variable: The table.
+        slices: The rows of this peer, from `rows_once`; there may be none.
+        variable: The variable of which they are rows.
         name: What the names of the operations begin with; None: they name themselves.
+        agree: Numbers that must be the same on all peers.
     """
 
     def called(part: str) -> str | None:
         return None if name is None else f"{name}/{part}"
 
-    indices = ops.all_gather(slices.indices, concat=True, name=called("indices"))
+    tag = naming.make_tag("all_gather", called("indices"))
+    agreed = tf.constant(agree, tf.int64)
+    indices, _ = rows.all_gather(slices.indices, concat=True, tag=tag, agree=agreed)
     union, places = tf.unique(indices)
 
     def gathered() -> Any:
@@ -45,12 +54,12 @@ def mean_rows(slices: Any, variable: Any, *, name: str | None) -> tf.IndexedSlic
         return sums / tf.cast(ops.cluster_size(), sums.dtype)
 
     def reduced() -> Any:
-        table = tf.math.unsorted_segment_sum(slices.values, slices.indices, rows)
-        return tf.gather(ops.all_reduce(table, op="mean", name=called("table")), union)
+        dense = tf.math.unsorted_segment_sum(slices.values, slices.indices, height)
+        return tf.gather(ops.all_reduce(dense, op="mean", name=called("dense")), union)
 
-    rows = variable.shape.as_list()[0]
-    if rows is None:
+    height = variable.shape.as_list()[0]
+    if height is None:
         return tf.IndexedSlices(gathered(), union, slices.dense_shape)
-    is_most = tf.greater_equal(tf.size(indices), 2 * rows)
+    is_most = tf.greater_equal(tf.size(indices), 2 * height)
     values = tf.cond(is_most, reduced, gathered)
     return tf.IndexedSlices(values, union, slices.dense_shape)

@@ -16,6 +16,7 @@ class State:
         algorithm: What is done around the update; None: it was not asked for.
         is_scaled: Whether the optimizer works inside a loss scale.
         is_given_means: Whether `apply` is given gradients that have been exchanged.
+        is_given_all: Whether gradients that only other peers have are among those that it is given.
         gathered: The variables whose gradients the micro steps of an update gather.
         computed: References of variables whose gradients `compute_gradients` has returned and
             nobody has applied.
@@ -25,6 +26,7 @@ class State:
     algorithm: Algorithm | None = None
     is_scaled: bool = False
     is_given_means: bool = False
+    is_given_all: bool = False
     gathered: list[Any] = dataclasses.field(default_factory=list)
     computed: set[Any] = dataclasses.field(default_factory=set)
     has_warned: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context, peer
-from kungfu_tf.exchange import sums
+from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
 from kungfu_tf.exchange.mean_gradients import mean_gradients
@@ -18,15 +18,14 @@ from kungfu_tf.replicas import sample_weights
 class DistributedGradientTape:
     """A `tf.GradientTape` whose `gradient` returns the mean over the peers.
 
-    For training loops of one's own; the optimizer that applies the gradients is a plain one. Every
-    peer must call `gradient` in the same steps, with sources of the same shapes. All other methods
-    are the tape's.
+    It is for training loops of one's own, with a plain optimizer. Every peer must call `gradient`
+    in the same steps, with the same sources in the same order. All other methods are the tape's.
 
     Args:
         tape: The tape, before, while or after it records.
         bucket_bytes: As for `SynchronousSGDOptimizer`.
         samples: How many samples this peer's batch has, an integer scalar. Then the gradients are
-            means over the samples of all peers, if each peer's is the mean over its own, and a peer
+            means over the samples of all peers, where each peer's is the mean over its own. A peer
             without samples counts nothing. Default: peers count alike.
 
     Raises:
@@ -67,16 +66,18 @@ class DistributedGradientTape:
         """Returns the means of the peers' gradients.
 
         Args:
-            target: What is derived, as `tf.GradientTape.gradient` takes it.
+            target: The tensors to derive, as `tf.GradientTape.gradient` takes them.
             sources: Variables or tensors, or any nesting of them.
             *args: `output_gradients` and `unconnected_gradients`.
             **kwargs: The same by name.
 
         Returns:
-            The means in the structure of `sources`; None where there is no gradient.
+            The means in the structure of `sources`; None where no peer has a gradient. One that
+            only some peers have is zero on the others.
 
         Raises:
             InvalidArgumentError: If `target` is no scalar, and no `output_gradients` weigh it.
+            tf.errors.InvalidArgumentError: If the peers' sources differ: it names two of them.
             tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
                 does not come.
         """
@@ -84,8 +85,6 @@ class DistributedGradientTape:
         with self._counting():
             of_tape = type(self._tape).gradient
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
-            # A tape lives for a step. A name of its own would be a new one in each: the operations'
-            # default names repeat.
             means = self._means(gradients, variables)
         if (note := context.current().note_gradients) is not None:
             note(variables, means)
@@ -94,6 +93,9 @@ class DistributedGradientTape:
     def _means(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
         if context.current().is_private:
             return gradients
+        gradients = union.completed(gradients, variables, name="tape")
+        # A tape lives for a step. A name of its own would be a new one in each: the operations'
+        # default names repeat.
         return mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
 
     def _counting(self) -> Any:

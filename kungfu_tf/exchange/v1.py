@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kungfu_tf import context
+from kungfu_tf.exchange import union
 from kungfu_tf.exchange.wrapped import Wrapped
+from kungfu_tf.ops import members
 
 
 class V1Optimizer(Wrapped):
@@ -34,9 +37,16 @@ class V1Optimizer(Wrapped):
         gradients = [g for g, _ in pairs if g is not None]
         variables = [v for g, v in pairs if g is not None]
         update = super().apply_gradients
-        return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
+        with context.within(members=_members_of(pairs)):
+            return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
 
     def _kungfu_exchange_pairs(self, pairs: list[Any]) -> list[Any]:
         variables = [v for _, v in pairs]
-        gradients = self._kungfu_exchange([g for g, _ in pairs], variables)
+        gradients = self._kungfu_completed([g for g, _ in pairs], variables)
+        gradients = self._kungfu_exchange(gradients, variables)
         return list(zip(gradients, variables, strict=True))
+
+
+def _members_of(pairs: list[Any]) -> int:
+    """In a TF1 graph peers may differ in it: then the models that they average do not fit."""
+    return members.identity([v for _, v in pairs], union.kinds_of([g for g, _ in pairs]))

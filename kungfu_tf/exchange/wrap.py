@@ -23,16 +23,16 @@ Optimizer = TypeVar("Optimizer")
 def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optimizer:
     """Changes `optimizer` so that an algorithm works around its updates, and returns it.
 
-    The object keeps its state. Its class becomes a subclass of what it was, with the same name and
-    module: files and configs that are made of it are those of the plain optimizer. What is made of
-    them is plain, and wrapped again if it shall be.
+    The object keeps its state. Its class becomes a subclass of its class, with the same name and
+    module. Files and configs that are made of it are those of the plain optimizer. An optimizer
+    that is made of them is plain: wrap it again.
 
     Args:
-        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
-            `tf.compat.v1.train`; or a name or config that `tf.keras.optimizers.get` makes one of.
-            One that delegates (loss scale, several optimizers) is given whole: wrap the outermost.
-            The algorithm works inside a loss scale, in the steps that are not skipped; and, if one
-            of several optimizers gathers gradients over steps, in each of them, when it updates.
+        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of `tf.compat.v1.train`.
+            Or a name or config, of which `tf.keras.optimizers.get` makes one. Of nested optimizers
+            (loss scale, several optimizers) wrap the outermost. Inside a loss scale the algorithm
+            works in the steps that are not skipped. If one of several optimizers gathers gradients
+            over steps, it works in each of them, when that one updates.
         make_algorithm: Called once for each optimizer of the new class.
 
     Raises:
@@ -79,14 +79,12 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
         return V1Optimizer
     for package in generations.packages():
         optimizers = package.module.optimizers
-        if package.generation == 3 and isinstance(optimizer, optimizers.Optimizer):
+        if isinstance(optimizer, optimizers.Optimizer):
             loss_scale.install(package)
-            return Keras3Optimizer
-        if package.generation == 2:
-            if isinstance(optimizer, optimizers.Optimizer):
-                return Keras2Optimizer
-            if isinstance(optimizer, optimizers.legacy.Optimizer):
-                return Keras2LegacyOptimizer
+            return Keras3Optimizer if package.generation == 3 else Keras2Optimizer
+        if package.generation == 2 and isinstance(optimizer, optimizers.legacy.Optimizer):
+            loss_scale.install(package)
+            return Keras2LegacyOptimizer
     what = f"{optimizer!r} ({type(optimizer).__module__}.{type(optimizer).__name__})"
     raise TypeError(
         f"not an optimizer of Keras or tf.compat.v1.train: {what}: {_advice(optimizer)}"
@@ -94,7 +92,7 @@ def _mixin_for(optimizer: Any) -> type[Wrapped]:
 
 
 def _advice(given: Any) -> str:
-    """What who gave this meant to give."""
+    """What to do instead."""
     if isinstance(given, type):
         return f"give an instance, {given.__name__}(...)"
     if hasattr(given, "fit"):

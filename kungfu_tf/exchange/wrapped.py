@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import context, errors, peer
 from kungfu_tf.context import trained_variables
+from kungfu_tf.exchange import union
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.finite import all_finite_or_none
 from kungfu_tf.exchange.state import State, state_of
@@ -20,8 +21,8 @@ from kungfu_tf.upstream.warn import warn
 class Wrapped(generations.Base):
     """Mixed in, before the user's class, into the class of a wrapped optimizer.
 
-    The instance and its state are the user's. What we add is `kungfu_state`. An optimizer that is
-    made anew from the class (`from_config`) gets an algorithm of its own.
+    The instance and its state are the user's. We add `kungfu_state`. An optimizer that is made anew
+    from the class (`from_config`) gets an algorithm of its own.
     """
 
     kungfu_make_algorithm: ClassVar[Callable[[], Algorithm]]
@@ -48,13 +49,23 @@ class Wrapped(generations.Base):
         with tf.init_scope():  # a legacy optimizer may have to create it
             return getattr(self, "iterations", None)
 
+    def _kungfu_completed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """With zeros for what only other peers have a gradient of: all update the same variables.
+
+        Before anything is left out that has no gradient here.
+        """
+        refuse_replicas()
+        if context.current().is_private:
+            return list(gradients)
+        return union.completed(gradients, variables, name=self.kungfu_algorithm.name)
+
     def _kungfu_exchange(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
     ) -> list[Any]:
-        """The algorithm's gradients in place of these. Whatever the generation, all pass here.
+        """The algorithm's gradients in place of these. Those of every generation pass here.
 
-        In a TF1 graph the exchange waits behind a gate, until all peers have a batch. Where a loss
-        scale looks at what the algorithm returns, all peers find the same.
+        In a TF1 graph the exchange waits behind a gate, until all peers have a batch. If a loss
+        scale looks at the result, all peers find the same in it.
         """
         refuse_replicas()
         exchanged = self._kungfu_exchanged(gradients, variables, step)
@@ -75,9 +86,10 @@ class Wrapped(generations.Base):
             return self._kungfu_finite(algorithm.gradients(gradients, variables, step=step))
 
     def _kungfu_finite(self, gradients: list[Any]) -> list[Any]:
-        """Where a loss scale looks at them: its decision on a step must be that of all peers.
+        """Makes a loss scale decide on each step as those of all peers do.
 
-        Gradients that were exchanged are the same everywhere, and so is what it finds in them.
+        Gradients that were exchanged are equal on all peers, and lead to equal decisions. Those of
+        an algorithm whose peers differ are not.
         """
         algorithm = self.kungfu_algorithm
         is_own = algorithm.is_synchronous and not algorithm.keeps_equal

@@ -277,14 +277,16 @@ class _Collector:
 def _traffic_families(core: Any) -> Iterator[Any]:
     """KungFu's names, which have no suffix that a counter would be given."""
     traffic = measurements.traffic()
-    for way, meaning in (("egress", "to"), ("ingress", "from")):
+    for direction, meaning in (("egress", "to"), ("ingress", "from")):
         for field, name, what in (
-            ("bytes", f"{way}_total_bytes", f"bytes {meaning} a peer"),
-            ("rate", f"{way}_rate_bytes_per_sec", f"bytes per second {meaning} a peer"),
+            ("bytes", f"{direction}_total_bytes", f"bytes {meaning} a peer"),
+            ("rate", f"{direction}_rate_bytes_per_sec", f"bytes per second {meaning} a peer"),
         ):
-            family = core.UntypedMetricFamily(name, what, labels=["peer"])
+            family = core.UntypedMetricFamily(name, what, labels=["peer", "way"])
             for rank, one in enumerate(traffic):
-                family.add_metric([peer.name_of(rank)], getattr(one, f"{way}_{field}"))
+                for way, flow in one.by_way.items():
+                    value = getattr(flow, f"{direction}_{field}")
+                    family.add_metric([peer.name_of(rank), way], value)
             yield family
 
 

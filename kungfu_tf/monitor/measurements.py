@@ -10,14 +10,21 @@ from kungfu_tf.native import libraries
 
 _BUCKETS = 28  # of the histogram
 
+WAYS = ("shared_memory", "unix", "tcp")
+"""Between peers, in the core's order: memory that both map, and the two kinds of sockets."""
 
-class _Traffic(ctypes.Structure):
+
+class _Flow(ctypes.Structure):
     _fields_ = [
         ("egress_bytes", ctypes.c_uint64),
         ("ingress_bytes", ctypes.c_uint64),
         ("egress_rate", ctypes.c_double),
         ("ingress_rate", ctypes.c_double),
     ]
+
+
+class _Traffic(ctypes.Structure):
+    _fields_ = [("total", _Flow), ("by_way", _Flow * len(WAYS))]
 
 
 class _Latencies(ctypes.Structure):
@@ -39,13 +46,23 @@ class _Throughput(ctypes.Structure):
     ]
 
 
-class Traffic(NamedTuple):
-    """To and from one peer: bytes since the start, and bytes per second over about a second."""
+class Flow(NamedTuple):
+    """Bytes since the start, and bytes per second over about a second."""
 
     egress_bytes: int
     ingress_bytes: int
     egress_rate: float
     ingress_rate: float
+
+
+class Traffic(NamedTuple):
+    """To and from one peer: what a `Flow` has of all ways together, and of each of `WAYS`."""
+
+    egress_bytes: int
+    ingress_bytes: int
+    egress_rate: float
+    ingress_rate: float
+    by_way: dict[str, Flow]
 
 
 class Latencies(NamedTuple):
@@ -105,7 +122,14 @@ def traffic() -> list[Traffic]:
         libraries.check(libraries.core().kungfu_init())  # says why there is no peer
     result = (_Traffic * size)()
     _core().kungfu_get_traffic(result, size)
-    return [Traffic(r.egress_bytes, r.ingress_bytes, r.egress_rate, r.ingress_rate) for r in result]
+    return [
+        Traffic(*_flow_of(one.total), dict(zip(WAYS, map(_flow_of, one.by_way), strict=True)))
+        for one in result
+    ]
+
+
+def _flow_of(flow: _Flow) -> Flow:
+    return Flow(flow.egress_bytes, flow.ingress_bytes, flow.egress_rate, flow.ingress_rate)
 
 
 def latencies() -> Latencies:

@@ -215,7 +215,7 @@ def find_compiler(compiler: str = "") -> list[str]:
             return [name]
     raise BuildError(
         "the ops must be compiled for this TensorFlow, and there is no C++ compiler: install g++ "
-        "(Debian, Ubuntu: apt install g++) or set CXX"
+        "(Debian, Ubuntu: apt install g++) or set CXX (kungfu_tf docs: messages#no-compiler)"
     )
 
 

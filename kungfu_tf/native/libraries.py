@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done of kungfu.h
@@ -152,9 +152,8 @@ def _load_core() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise errors.LibraryError(
-            f"cannot load the core (in a source checkout `make build` makes it): {error}"
-        ) from error
+        message = f"cannot load the core (in a source checkout `make build` makes it): {error}"
+        raise errors.LibraryError(errors.linked("no-core", message)) from error
     library.kungfu_abi_version.restype = ctypes.c_int
     abi = library.kungfu_abi_version()
     if abi != ABI_VERSION:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.ops import kernels, naming, sparse_reduction, tensors
+from kungfu_tf.ops import kernels, members, naming, sparse_reduction, tensors
 
 
 @kernels.operation
@@ -20,7 +20,8 @@ def group_all_reduce(
     """Reduces each of many tensors over all peers.
 
     One operation moves all tensors of one dtype, without copying them together. Differentiable as
-    `all_reduce`. If all are None, the peers nevertheless meet.
+    `all_reduce`. If all are None, the peers nevertheless meet. Variables among the values must have
+    the same names on all peers, but for numbers.
 
     Args:
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
@@ -34,8 +35,8 @@ def group_all_reduce(
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
         UnsupportedTypeError: If `op` is not defined for the dtype of one of them.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op` or `step` differ
-            between peers.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op`, `step` or
+            the names of variables differ between peers.
 
     Example:
 
@@ -43,8 +44,33 @@ def group_all_reduce(
     gradients = kf.ops.group_all_reduce(tape.gradient(loss, variables), op="mean")
     ```
     """
+
+    def of(agree: Sequence[int]) -> list[Any]:
+        return agreed_all_reduce(values, op=op, name=name, step=step, agree=agree)
+
+    return _of_same_variables(values, of, naming.title("group_all_reduce", name))
+
+
+@kernels.operation
+def agreed_all_reduce(
+    values: Sequence[Any],
+    *,
+    op: str,
+    name: str | None,
+    step: Any = None,
+    agree: Sequence[int] = (),
+) -> list[Any]:
+    """`group_all_reduce`, of peers that must have the same numbers.
+
+    Args:
+        values: As for `group_all_reduce`.
+        op: As for `group_all_reduce`.
+        name: As for `group_all_reduce`.
+        step: As for `group_all_reduce`.
+        agree: Integers from 0 to 2³¹ − 1. They do not travel: a digest has them.
+    """
     what = naming.title("group_all_reduce", name)
-    groups, layout = _laid_out(values, what)
+    groups, layout = _laid_out(values, what, agree)
     sparse = [i for i, value in enumerate(values) if isinstance(value, tf.IndexedSlices)]
     for group in groups:
         for position, tensor in group.items():
@@ -87,8 +113,8 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
 
     Raises:
         UnsupportedTypeError: If the dtype of one of them cannot travel.
-        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None or `root` differ
-            between peers, or `root` is no rank.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `root` or the
+            names of variables differ between peers, or `root` is no rank.
 
     Example:
 
@@ -97,8 +123,20 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         v.assign(value)
     ```
     """
+
+    def of(agree: Sequence[int]) -> list[Any]:
+        return agreed_broadcast(values, root=root, name=name, agree=agree)
+
+    return _of_same_variables(values, of, naming.title("group_broadcast", name))
+
+
+@kernels.operation
+def agreed_broadcast(
+    values: Sequence[Any], *, root: int, name: str | None, agree: Sequence[int] = ()
+) -> list[Any]:
+    """`group_broadcast`, of peers that must have the same numbers: see `agreed_all_reduce`."""
     what = naming.title("group_broadcast", name)
-    groups, layout = _laid_out([_dense(value, what) for value in values], what)
+    groups, layout = _laid_out([_dense(value, what) for value in values], what, agree)
     tags = _tags(naming.make_tag("group_broadcast", name), list(map(min, groups)))
     results: dict[int, Any] = {}
     for group in groups:
@@ -113,12 +151,30 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
     return [results.get(position) for position in range(len(values))]
 
 
+def _of_same_variables(
+    values: Sequence[Any], run: Callable[[Sequence[int]], list[Any]], what: str
+) -> list[Any]:
+    """Runs an operation whose variables, if values are some, must be the same on all peers."""
+    variables = [value for value in values if members.is_variable(value)]
+    if not variables:
+        return run([])
+    try:
+        return run([members.identity(variables)])
+    except tf.errors.InvalidArgumentError:  # in eager code, on all peers
+        members.check_same(variables, name=what)
+        raise
+
+
 def _dense(value: Any, what: str) -> Any:
     return None if value is None else tensors.to_tensor(value, what)
 
 
-def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], list[int]]:
-    """Returns the dense tensors by position, grouped by dtype; and a code for each position.
+def _laid_out(
+    values: Sequence[Any], what: str, agree: Sequence[int]
+) -> tuple[list[dict[int, Any]], list[int]]:
+    """Returns the dense tensors by position, grouped by dtype; and what peers must agree in.
+
+    That is a code for each position, and the numbers of `agree`.
 
     If there is nothing to send, a tensor without elements, behind the last position, meets peers
     that have something.
@@ -136,8 +192,8 @@ def _laid_out(values: Sequence[Any], what: str) -> tuple[list[dict[int, Any]], l
             groups.setdefault(dtype, {})[position] = tensor
             layout.append(dtype.as_datatype_enum)
     if not any(layout):
-        return [{len(values): tf.zeros([0])}], layout
-    return list(groups.values()), layout
+        return [{len(values): tf.zeros([0])}], [*layout, *agree]
+    return list(groups.values()), [*layout, *agree]
 
 
 def _tags(tag: str, positions: Sequence[int]) -> dict[int, str]:

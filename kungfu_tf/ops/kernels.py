@@ -58,10 +58,11 @@ def check_graph(what: str) -> None:
         return
     graph = tf.compat.v1.get_default_graph()
     if control_flow_util.GraphOrParentsInXlaContext(graph):
-        raise errors.UnimplementedError(
+        message = (
             f"{what} is in a function that XLA compiles, which has no collectives of kungfu_tf: "
             "give jit_compile=False to model.compile or tf.function"
         )
+        raise errors.UnimplementedError(errors.linked("xla", message))
     _check_loops(graph, what)
 
 
@@ -69,18 +70,20 @@ def _check_loops(graph: Any, what: str) -> None:
     context = graph._get_control_flow_context()
     while context is not None:
         if context.IsWhileContext() and context.parallel_iterations != 1:
-            raise errors.InvalidArgumentError(
+            message = (
                 f"{what} is in a while_loop that may run its iterations in any order: give it "
                 "parallel_iterations=1"
             )
+            raise errors.InvalidArgumentError(errors.linked("while-loop", message))
         context = context.outer_context
     while getattr(graph, "is_control_flow_graph", False):
         if isinstance(graph, _LOOPS) and _dependencies(graph) is None:
-            raise errors.InvalidArgumentError(
+            message = (
                 f"{what} is in a while_loop of a TF1 graph with TF2 control flow, which may run "
                 "its iterations in any order: put the loop into a tf.function, or call "
                 "tf.compat.v1.disable_control_flow_v2() and give it parallel_iterations=1"
             )
+            raise errors.InvalidArgumentError(errors.linked("while-loop", message))
         graph = graph.outer_graph
 
 

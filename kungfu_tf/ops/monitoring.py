@@ -15,8 +15,8 @@ from kungfu_tf.ops import collective, kernels, naming, strategy
 def egress_rates(*, name: str | None = None) -> Any:
     """Returns how many bytes per second go to each peer.
 
-    The rate is over about the last second, headers included. Bytes that peers of one host read in
-    each other's memory go over no connection and do not count.
+    The rate is over about the last second. All bytes count, in messages and in memory that peers of
+    one host share: see `egress_total_bytes` in the reference of metrics.
 
     Args:
         name: The name of the graph's operation.

@@ -28,7 +28,12 @@ def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
 
 
 def group_mean(
-    gradients: Sequence[Any], *, wanted: Any, name: str | None = None, step: Any = None
+    gradients: Sequence[Any],
+    *,
+    wanted: Any,
+    name: str | None = None,
+    step: Any = None,
+    agree: Sequence[int] = (),
 ) -> tuple[list[Any], Any, Any]:
     """The means over the peers, as of `group_all_reduce`, and norms that are measured on the way.
 
@@ -37,6 +42,7 @@ def group_mean(
         wanted: A bool scalar. If it is false on any peer the norms are NaN and cost nothing.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers.
+        agree: As for `agreed_all_reduce`.
 
     Returns:
         The means ḡ; the mean over the peers of |g|², and |ḡ|², of all gradients together: float64
@@ -44,8 +50,8 @@ def group_mean(
 
     Raises:
         UnsupportedTypeError: If the mean of the dtype is not defined.
-        tf.errors.InvalidArgumentError: If dtypes, shapes or `step` differ between peers, or a peer
-            does not ask for norms.
+        tf.errors.InvalidArgumentError: If dtypes, shapes, `step` or `agree` differ between peers,
+            or a peer does not ask for norms.
     """
     what = naming.title("group_all_reduce", name)
     given = [tensors.to_tensor(gradient, what) for gradient in gradients]
@@ -57,6 +63,7 @@ def group_mean(
         tf.cast(0 if step is None else step, tf.int64),
         wanted,
         op="mean",
+        positions=list(agree),
         tag=naming.make_tag("group_all_reduce", name),
     )
     return list(means), own, mean

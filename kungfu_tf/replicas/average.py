@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.ops import group, members
 from kungfu_tf.replicas.equality import digests_of_variables
 from kungfu_tf.replicas.roles import moving_means
 from kungfu_tf.upstream import generations
@@ -90,7 +91,8 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
     different = list(itertools.compress(variables, differ(variables, name=f"{name}/digests")))
     if not different:
         return
-    means = ops.group_all_reduce([v.read_value() for v in different], op="mean", name=name)
+    values, agree = [v.read_value() for v in different], [members.identity(different)]
+    means = group.agreed_all_reduce(values, op="mean", name=name, agree=agree)
     for variable, mean in zip(different, means, strict=True):
         variable.assign(mean)
 

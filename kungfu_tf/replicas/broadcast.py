@@ -8,14 +8,17 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
+from kungfu_tf.ops import group, members
 from kungfu_tf.upstream import generations
+
+_NAME = "broadcast_variables"
 
 
 def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
-    names do not matter. A process that is alone does nothing.
+    names may differ in numbers only. A process that is alone does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
@@ -27,8 +30,9 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
 
     Raises:
         UnsupportedTypeError: If a variable has a dtype that cannot travel.
-        tf.errors.InvalidArgumentError: If number, shapes, dtypes or `root` differ between peers, or
-            `root` is no rank. On every peer; in a graph when it runs.
+        tf.errors.InvalidArgumentError: If number, shapes, dtypes, names or `root` differ between
+            peers, or `root` is no rank. On every peer; in a graph when it runs. In eager code it
+            names a variable that differs.
         tf.errors.OpError: As any operation of `kungfu_tf.ops`: a peer is gone, or does not come.
 
     Example:
@@ -52,11 +56,25 @@ def values_from_root(variables: Iterable[Any], root: int) -> Any:
 
 
 def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
-    targets = [generations.native(v) for v in generations.only_variables(variables)]
-    values = ops.group_broadcast(
-        [target.read_value() for target in targets], root=root, name="broadcast_variables"
+    given = list(generations.only_variables(variables))
+    targets = [generations.native(v) for v in given]
+    values = group.agreed_broadcast(
+        [target.read_value() for target in targets], root=root, name=_NAME, agree=_identity(given)
     )
     return [target.assign(value) for target, value in zip(targets, values, strict=True)]
+
+
+def _identity(variables: list[Any]) -> list[int]:
+    """What the peers' variables must agree in, beside their shapes.
+
+    In eager code they are compared before, where names may differ in a prefix, and an error can say
+    more.
+    """
+    identity = members.identity(variables)
+    if not tf.executing_eagerly() or ops.consensus(identity, name=f"{_NAME}/members"):
+        return [identity]
+    members.check_same(variables, name=_NAME)
+    return []
 
 
 def is_in(graph: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import context
 from kungfu_tf.replicas import first_batch, hidden_state, inference, randomness
 from kungfu_tf.replicas.broadcast import broadcast_variables
 from kungfu_tf.replicas.moving_statistics import begin_sums
@@ -41,6 +42,8 @@ def forget(model: Any) -> None:
 def begin(model: Any, iterator: Any) -> Any:
     """Makes all peers' models complete and equal, and checks that they compute the same.
 
+    A step that runs eagerly creates the variables of several optimizers itself.
+
     Args:
         model: A compiled Keras model, of which the train function is called the first time.
         iterator: Of the batches that it will be trained on.
@@ -61,14 +64,17 @@ def begin(model: Any, iterator: Any) -> Any:
 
 def _build(model: Any, batch: Any, element_spec: Any) -> None:
     """Creates all variables of the model and its optimizers, without training."""
-    if not all(layer.built for layer in model._flatten_layers()):
-        if batch is not None and (model.run_eagerly or element_spec is None):
-            unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
-            model(unpack(batch)[0], training=False)
-        elif element_spec is not None:
+    is_built = all(layer.built for layer in model._flatten_layers())
+    optimizers = generations.optimizers_of(model)
+    is_of_one = len(optimizers) == 1  # of several, only the step says which trains what
+    if not model.run_eagerly and element_spec is not None:
+        if not is_built or not is_of_one:
             trace(model.train_step, element_spec)
-    for optimizer in generations.optimizers_of(model):
-        generations.build(optimizer, model.trainable_variables)
+    elif not is_built and batch is not None:
+        unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
+        model(unpack(batch)[0], training=False)
+    if is_of_one:
+        generations.build(optimizers[0], model.trainable_variables)
 
 
 def _make_equal(model: Any) -> None:
@@ -122,4 +128,5 @@ def trace(step: Callable[[Any], Any], element_spec: Any) -> None:
     batch = tf.nest.map_structure(
         lambda spec: None if isinstance(spec, tf.OptionalSpec) else spec, element_spec
     )
-    tf.function(step, autograph=False).get_concrete_function(batch)
+    with context.within(is_rehearsal=True):
+        tf.function(step, autograph=False).get_concrete_function(batch)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from kungfu_tf import errors
 
-OLDEST_KERAS_3 = (3, 3)
+OLDEST_TENSORFLOW, NEWEST_TENSORFLOW = (2, 15), (2, 21)
+OLDEST_KERAS_3, NEWEST_KERAS_3 = (3, 3), (3, 15)
 OLDEST_KERAS_2 = (2, 15)
-OLDEST_TENSORFLOW = (2, 15)
+"""The first and last minor versions that are tried. A newer one is not refused: it may work."""
 
-SUPPORTED = "TensorFlow 2.15 to 2.21, with Keras 3.3 to 3.15, Keras 2.15 or tf-keras 2.16 to 2.21"
+SUPPORTED = (
+    "TensorFlow {}.{} to {}.{}, with Keras {}.{} to {}.{}, Keras 2.15 or tf-keras 2.16 to {}.{}"
+).format(
+    *OLDEST_TENSORFLOW,
+    *NEWEST_TENSORFLOW,
+    *OLDEST_KERAS_3,
+    *NEWEST_KERAS_3,
+    *NEWEST_TENSORFLOW,
+)
 
 
 def check_keras(package: str, version: str) -> None:
@@ -40,10 +49,11 @@ def check_tensorflow(version: str) -> None:
 
 def unsupported(found: str, why: str) -> errors.UnsupportedVersionError:
     """The error that names the version found, the reason, and the versions that work."""
-    return errors.UnsupportedVersionError(
+    message = (
         f"{found} cannot be used with kungfu_tf: {why}. Supported are {SUPPORTED}. Install one of "
         "these, or a kungfu_tf that supports it"
     )
+    return errors.UnsupportedVersionError(errors.linked("unsupported-version", message))
 
 
 def major_and_minor(version: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 9
+#define KUNGFU_ABI_VERSION 10
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -249,7 +249,7 @@ KUNGFU_EXPORT size_t kungfu_shared_free(void* block);
 typedef struct {
   uint64_t operations; /* completed without error */
   uint64_t failures;   /* completed with an error */
-  uint64_t bytes_sent; /* over all connections, headers included */
+  uint64_t bytes_sent; /* over all connections, headers included; kungfu_get_traffic has those in memory, too */
   uint64_t bytes_received;
   uint64_t refused_frames; /* of an old epoch, or of an operation that has failed */
   uint64_t connections;    /* open now, both directions */

@@ -17,6 +17,22 @@ using kungfu::ThroughputMeter;
 static_assert(KUNGFU_LATENCY_BUCKETS == LatencyHistogram::kBuckets);
 static_assert(std::string_view(KUNGFU_MONITORED) == kungfu::kMonitored);
 
+static_assert(KUNGFU_NUM_WAYS == kungfu::kNumTrafficWays);
+static_assert(KUNGFU_SHARED_MEMORY == static_cast<int>(kungfu::TrafficWay::kSharedMemory));
+static_assert(KUNGFU_UNIX_SOCKET == static_cast<int>(kungfu::TrafficWay::kUnix));
+static_assert(KUNGFU_TCP == static_cast<int>(kungfu::TrafficWay::kTcp));
+
+namespace {
+
+void Add(const kungfu_flow& flow, kungfu_flow* total) {
+  total->egress_bytes += flow.egress_bytes;
+  total->ingress_bytes += flow.ingress_bytes;
+  total->egress_rate += flow.egress_rate;
+  total->ingress_rate += flow.ingress_rate;
+}
+
+}  // namespace
+
 extern "C" {
 
 int kungfu_get_traffic(kungfu_traffic* traffic, int size) {
@@ -28,8 +44,13 @@ int kungfu_get_traffic(kungfu_traffic* traffic, int size) {
   const std::vector<Peer::PeerTraffic> by_rank = (*peer)->TrafficByRank();
   const int filled = std::min(size, static_cast<int>(by_rank.size()));
   for (int rank = 0; rank < filled; ++rank) {
-    const Peer::PeerTraffic& from = by_rank[rank];
-    traffic[rank] = {from.total.sent, from.total.received, from.rates.sent, from.rates.received};
+    traffic[rank] = {};
+    for (int way = 0; way < KUNGFU_NUM_WAYS; ++way) {
+      const kungfu::Traffic::Bytes& bytes = by_rank[rank].total.by_way[way];
+      const kungfu::TrafficMeter::Rates& rates = by_rank[rank].rates[way];
+      traffic[rank].by_way[way] = {bytes.sent, bytes.received, rates.sent, rates.received};
+      Add(traffic[rank].by_way[way], &traffic[rank].total);
+    }
   }
   return static_cast<int>(by_rank.size());
 }

@@ -11,13 +11,23 @@ extern "C" {
 
 /* -- Traffic ------------------------------------------------------------------------------------------------ */
 
-/* The traffic over connections to and from each rank: in bytes since the peer started, headers included, and per
- * second, over about the last second. Bytes that the host's peers read in each other's memory do not count. */
+/* In bytes since the peer started, and in bytes per second, over about the last second. */
 typedef struct {
   uint64_t egress_bytes;
   uint64_t ingress_bytes;
   double egress_rate;
   double ingress_rate;
+} kungfu_flow;
+
+/* In memory that both peers map, or over a socket. */
+enum { KUNGFU_SHARED_MEMORY = 0, KUNGFU_UNIX_SOCKET, KUNGFU_TCP, KUNGFU_NUM_WAYS };
+
+/* The traffic to and from a rank. Messages count with their headers. An all_reduce in memory of the host's peers counts
+ * when it has ended well: what a peer reads in another's memory comes from there, and what it writes there goes there.
+ */
+typedef struct {
+  kungfu_flow total;
+  kungfu_flow by_way[KUNGFU_NUM_WAYS];
 } kungfu_traffic;
 /* Fills up to `size` elements, by rank; returns the number of peers, or -1 as kungfu_size does. */
 KUNGFU_EXPORT int kungfu_get_traffic(kungfu_traffic* traffic, int size);

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 #include "ops/collective/exchange_mover.h"
 #include "ops/plan/partition.h"
@@ -123,7 +124,8 @@ void Agreement::ChosenOnLoop() {
 
 void Agreement::FailOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  EndOnLoop(why.WithContext("the peers have not come together"));
+  const Status told = why.WithContext("the peers have not come together");
+  EndOnLoop(Status(told.code(), Linked("not-together", told.message())));
 }
 
 void Agreement::EndOnLoop(StatusOr<Terms> terms) {

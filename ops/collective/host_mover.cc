@@ -29,6 +29,13 @@ List Join(const std::vector<Chunk>& chunks, Get get) {
   return joined;
 }
 
+// Of the first `total` bytes.
+uint64_t SizeWithin(uint64_t total, const std::vector<Range>& ranges) {
+  uint64_t size = 0;
+  for (const Range& range : ranges) size += range.begin < total ? range.size() : 0;
+  return size;
+}
+
 // The entries as they lie in an arena that is mapped here. Nothing if one lies outside, or they are not `total` bytes.
 template <typename List>
 std::optional<List> Mapped(const MutableBytes& arena, const DirectEntry* entries, uint32_t count, uint64_t total) {
@@ -100,8 +107,9 @@ void HostMover::Prepare() {
   slot_ = group_->TakeSlotOnLoop();
   if (slot_ < 0) return;
   const uint64_t total = TotalSize(here_.send);
-  buffers_ = DirectBuffers::Make(group_->arena(), CopierTo(place()), here_.send, here_.recv, Own(total),
-                                 SizeOf(movement_.dtype));
+  const std::vector<Range> own = Own(total);
+  buffers_ =
+      DirectBuffers::Make(group_->arena(), CopierTo(place()), here_.send, here_.recv, own, SizeOf(movement_.dtype));
   if (!buffers_) return;
   mine() = {1,
             movement_.measurement && movement_.measurement->wanted,
@@ -110,6 +118,7 @@ void HostMover::Prepare() {
             buffers_->sends(),
             buffers_->recvs(),
             total,
+            SizeWithin(total, own),
             group_->FinishedOnLoop(place(), slot_)};
 }
 
@@ -161,7 +170,7 @@ bool HostMover::See(int place, Data* data) const {
   const uint64_t total = offers_[this->place()].total;
   const MutableBytes arena = group_->ArenaOf(place);
   const uint64_t entries = uint64_t{offer.sends} + offer.recvs;
-  if (offer.slot >= DirectGroup::kSlots || offer.total != total || offer.table > arena.size ||
+  if (offer.slot >= DirectGroup::kSlots || offer.total != total || offer.share > total || offer.table > arena.size ||
       entries > (arena.size - offer.table) / sizeof(DirectEntry) || offer.table % alignof(DirectEntry) != 0) {
     return false;
   }
@@ -206,8 +215,16 @@ void HostMover::GoOnOnLoop() {
   buffers_->Release();
   buffers_.reset();
   ConcludeOnLoop();
+  CountTraffic();
   counters_->MovedDirectly();
   EndOnLoop(OkStatus());
+}
+
+void HostMover::CountTraffic() {
+  for (int other = 0; other < group_->size(); ++other) {
+    if (other == place()) continue;
+    conversation_->CountInMemoryOnLoop(group_->ranks()[other], mine().share + offers_[other].share);
+  }
 }
 
 void HostMover::LaterOnLoop(std::function<void()> task) {

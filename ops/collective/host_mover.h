@@ -9,7 +9,10 @@
 // reaches the next user of the memory. Before that it takes back its words on its board, so that no later reader
 // believes that it is done: the others end when they are told of the failure.
 //
-// Cost: l - 1 messages of 40 bytes per peer, if the host has l.
+// Cost: l - 1 messages of 48 bytes per peer, if the host has l.
+//
+// A peer reads its share from each other peer, and each gets the result of that back. So between two peers as many
+// bytes go each way as their shares have together: this is the traffic that counts, if the operation ends well.
 
 #pragma once
 
@@ -92,6 +95,7 @@ class HostMover : public Mover, private DirectWaiter {
     uint32_t sends = 0;     // the contribution lies, so many entries,
     uint32_t recvs = 0;     // and behind them the result
     uint64_t total = 0;     // bytes of either, without the board
+    uint64_t share = 0;     // bytes of these that this peer reduces
     uint64_t finished = 0;  // the slot's counter; one more when this peer has finished
   };
 
@@ -101,6 +105,7 @@ class HostMover : public Mover, private DirectWaiter {
   void OffersAreHere();
   bool See(int place, Data* data) const;
   void FallBack();
+  void CountTraffic();
   bool Finished(int place) const;
   bool IsReadyOnLoop() override;
   void GoOnOnLoop() override;

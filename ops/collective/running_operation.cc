@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -70,9 +71,9 @@ std::vector<int> RunningOperation::AwaitedOnLoop() const {
 // Comes from inside the mailbox, so it takes effect later.
 void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& difference) {
   KF_DCHECK(loop_->InLoop());
-  const Status status = InvalidArgumentError(title() + " differs between rank " + std::to_string(peers_.RankOf(from)) +
-                                             " (" + from.ToString() + ") and rank " + std::to_string(rank_) + " (" +
-                                             peers_[rank_].ToString() + "): " + difference);
+  const Status status = InvalidArgumentError(Linked(
+      "differs", title() + " differs between rank " + std::to_string(peers_.RankOf(from)) + " (" + from.ToString() +
+                     ") and rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + "): " + difference));
   loop_->Post([this, alive = std::weak_ptr<int>(alive_), status] {
     if (!alive.expired()) FailOnLoop(status, /*tell=*/true);
   });

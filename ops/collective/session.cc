@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 #include "ops/collective/direct_mover.h"
 #include "ops/collective/exchange_mover.h"
@@ -213,8 +214,9 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
   const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
     const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
     DropWaitingOnLoop(waiting,
-                      DeadlineExceededError(Title(waiting->operation) + " at rank " + std::to_string(rank_) +
-                                            ": the peers have not come together yet: " + watch_->MissingOnLoop()),
+                      DeadlineExceededError(Linked(
+                          "not-together", Title(waiting->operation) + " at rank " + std::to_string(rank_) +
+                                              ": the peers have not come together yet: " + watch_->MissingOnLoop())),
                       /*tell=*/true);
   });
   waiting_.push_back({handle, id, std::move(operation), timer});

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -79,7 +80,8 @@ Status Control::OpenOnLoop(Seconds patience) {
     const bool may_not = errno == EACCES;
     const Status status = ErrnoError(errno, what);
     if (!may_not) return status;
-    return PermissionDeniedError(status.message() + ": start kungfu-run as the user that its peers run as");
+    return PermissionDeniedError(
+        Linked("another-user", status.message() + ": start kungfu-run as the user that its peers run as"));
   }
   fd_ = std::move(fd);
   loop_->WatchOnLoop(fd_.get(), EPOLLIN, this);

@@ -1,4 +1,4 @@
-// How fast bytes go to and come from each peer of a membership, which may change.
+// How fast bytes go to and come from each peer of a membership, which may change. A peer may have several counters.
 
 #pragma once
 
@@ -20,7 +20,7 @@ class TrafficMeter {
 
   explicit TrafficMeter(Clock::time_point start) : sent_(start), received_(start) {}
 
-  // By rank, of the bytes that went and came so far. Those of a newer `version` are counted from now on, and a call
+  // By counter, of the bytes that went and came so far. Those of a newer `version` are counted from now on, and a call
   // with an older one gets zeros.
   std::vector<Rates> Update(Clock::time_point now, uint32_t version, const std::vector<uint64_t>& sent,
                             const std::vector<uint64_t>& received) EXCLUDES(mu_);

@@ -321,12 +321,14 @@ std::vector<Peer::PeerTraffic> Peer::TrafficByRank() {
   });
   std::vector<uint64_t> sent, received;
   for (const PeerTraffic& traffic : result) {
-    sent.push_back(traffic.total.sent);
-    received.push_back(traffic.total.received);
+    for (const Traffic::Bytes& bytes : traffic.total.by_way) {
+      sent.push_back(bytes.sent);
+      received.push_back(bytes.received);
+    }
   }
   const uint32_t version = VersionOf(session->epoch());
   const std::vector<TrafficMeter::Rates> rates = traffic_.Update(Clock::now(), version, sent, received);
-  for (size_t i = 0; i < result.size(); ++i) result[i].rates = rates[i];
+  for (size_t i = 0; i < rates.size(); ++i) result[i / kNumTrafficWays].rates[i % kNumTrafficWays] = rates[i];
   return result;
 }
 

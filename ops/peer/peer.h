@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -87,7 +88,7 @@ class Peer {
   RouterTotals Totals();
   struct PeerTraffic {
     Traffic total;
-    TrafficMeter::Rates rates;
+    std::array<TrafficMeter::Rates, kNumTrafficWays> rates;  // by way
   };
   // By rank. As Totals.
   std::vector<PeerTraffic> TrafficByRank();

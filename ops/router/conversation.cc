@@ -64,6 +64,11 @@ bool Conversation::ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* s
   return false;
 }
 
+void Conversation::CountInMemoryOnLoop(int rank, uint64_t bytes) {
+  KF_DCHECK(router_->loop_->InLoop());
+  router_->peers_[ranks_[rank]].in_memory += bytes;
+}
+
 std::vector<int> Conversation::AwaitedOnLoop() const {
   KF_DCHECK(router_->loop_->InLoop());
   std::vector<int> ranks;

@@ -27,6 +27,9 @@ class Conversation {
   // As Mailbox::Receive: true if the message was here; otherwise `done` is called later.
   bool ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done);
 
+  // Bytes of the operation went to this rank without a message, and as many came from it: they count as its traffic.
+  void CountInMemoryOnLoop(int rank, uint64_t bytes);
+
   // Ranks of whom something is awaited.
   std::vector<int> AwaitedOnLoop() const;
 

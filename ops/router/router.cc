@@ -1,8 +1,10 @@
 #include "ops/router/router.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -17,12 +19,32 @@ constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
 
+TrafficWay WayOf(const Connection& connection) {
+  const std::string_view transport = connection.transport_name();
+  if (transport == "shm") return TrafficWay::kSharedMemory;
+  if (transport == "unix") return TrafficWay::kUnix;
+  KF_CHECK(transport == "tcp") << "bytes of an unknown transport";
+  return TrafficWay::kTcp;
+}
+
+Status HasLeft() { return UnavailableError(Linked("peer-left", "the peer has left")); }
+
 void Add(const Connection& connection, Traffic* traffic) {
-  traffic->sent += connection.bytes_sent();
-  traffic->received += connection.bytes_received();
+  Traffic::Bytes& bytes = traffic->by_way[static_cast<int>(WayOf(connection))];
+  bytes.sent += connection.bytes_sent();
+  bytes.received += connection.bytes_received();
 }
 
 }  // namespace
+
+Traffic::Bytes Traffic::sum() const {
+  Bytes sum;
+  for (const Bytes& bytes : by_way) {
+    sum.sent += bytes.sent;
+    sum.received += bytes.received;
+  }
+  return sum;
+}
 
 Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout, bool open)
     : loop_(loop), transports_(transports), connect_timeout_(connect_timeout), open_(open) {}
@@ -235,9 +257,9 @@ RouterTotals Router::TotalsOnLoop() const {
   totals.bytes_received = forgotten_.received;
   totals.refused_frames = mailbox_.refused();
   for (const auto& [id, peer] : peers_) {
-    const Traffic traffic = TrafficOnLoop(id);
-    totals.bytes_sent += traffic.sent;
-    totals.bytes_received += traffic.received;
+    const Traffic::Bytes bytes = OverConnections(peer).sum();
+    totals.bytes_sent += bytes.sent;
+    totals.bytes_received += bytes.received;
     totals.connections += peer.in.size() + (HasOutConnection(peer) ? 1 : 0);
   }
   return totals;
@@ -248,13 +270,21 @@ Traffic Router::TrafficOnLoop(const PeerId& id) const {
   const auto it = peers_.find(id);
   if (it == peers_.end()) return {};
   const Peer& peer = it->second;
-  Traffic traffic = peer.past;
-  if (HasOutConnection(peer)) Add(*peer.out->connection(), &traffic);
-  for (const auto& link : peer.in) Add(*link->connection(), &traffic);
+  Traffic traffic = OverConnections(peer);
+  Traffic::Bytes& bytes = traffic.by_way[static_cast<int>(TrafficWay::kSharedMemory)];
+  bytes.sent += peer.in_memory;
+  bytes.received += peer.in_memory;
   if (peer.out) {
     traffic.messages_sent = peer.out->messages_sent();
     traffic.payload_sent = peer.out->payload_sent();
   }
+  return traffic;
+}
+
+Traffic Router::OverConnections(const Peer& peer) {
+  Traffic traffic = peer.past;
+  if (HasOutConnection(peer)) Add(*peer.out->connection(), &traffic);
+  for (const auto& link : peer.in) Add(*link->connection(), &traffic);
   return traffic;
 }
 
@@ -288,7 +318,7 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
 void Router::Lost(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
-  state.lost = state.has_left() ? UnavailableError("the peer has left") : state.why;
+  state.lost = state.has_left() ? HasLeft() : state.why;
   TellOfLoss(peer, state.lost);
 }
 
@@ -303,8 +333,9 @@ void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
     if (pulls_) pulls_->OnAskerLostOnLoop(peer);
     const Peer& state = peers_[peer];
     if (!state.parted || closing_) return;  // a close waits for connections that are not over
-    forgotten_.sent += state.past.sent;
-    forgotten_.received += state.past.received;
+    const Traffic::Bytes past = state.past.sum();
+    forgotten_.sent += past.sent;
+    forgotten_.received += past.received;
     peers_.erase(peer);
   });
 }
@@ -336,7 +367,7 @@ void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status&
 void Router::OnPullOnLoop(const PeerId& from, const FrameHeader& pull) {
   KF_DCHECK(loop_->InLoop());
   if (pulls_) return pulls_->OnPullOnLoop(from, pull);
-  RefusePullOnLoop(from, IdOf(pull.tag), UnavailableError("the peer has left"));
+  RefusePullOnLoop(from, IdOf(pull.tag), HasLeft());
 }
 
 Status Router::OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) {

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,14 +39,25 @@ class RouterHandler {
   virtual Status OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
 };
 
-// To and from one peer, over connections that are and that were.
+// In memory that both peers map, or over a socket.
+enum class TrafficWay { kSharedMemory, kUnix, kTcp };
+inline constexpr int kNumTrafficWays = 3;
+
+// To and from one peer: over connections that are and that were, and in memory without messages.
 struct Traffic {
-  uint64_t sent = 0;  // bytes
-  uint64_t received = 0;
+  struct Bytes {
+    uint64_t sent = 0;
+    uint64_t received = 0;
+  };
+  std::array<Bytes, kNumTrafficWays> by_way;
   uint64_t messages_sent = 0;  // of operations
   uint64_t payload_sent = 0;   // bytes of those, without headers
+
+  const Bytes& by(TrafficWay way) const { return by_way[static_cast<int>(way)]; }
+  Bytes sum() const;
 };
 
+// Over connections.
 struct RouterTotals {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
@@ -116,9 +128,10 @@ class Router : public InLinkOwner, public OutLinkOwner {
     Status why;   // of the first connection that ended; a reason goes before a goodbye
     Status lost;  // not OK: all are over
     Clock::time_point last_heard{};
-    uint64_t sent = 0;    // bytes, when it was looked
-    Traffic past;         // over connections that have ended
-    bool parted = false;  // a member of an epoch that is over
+    uint64_t sent = 0;       // bytes, when it was looked
+    Traffic past;            // over connections that have ended
+    uint64_t in_memory = 0;  // bytes that went each way without messages
+    bool parted = false;     // a member of an epoch that is over
 
     bool has_left() const { return why.code() == Code::kCancelled; }
   };
@@ -133,6 +146,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void TellOfLoss(const PeerId& peer, const Status& why);
   void PartFrom(const PeerId& peer);
   void FinishCloseIfIdle();
+  static Traffic OverConnections(const Peer& peer);
   static bool HasOutConnection(const Peer& peer);
 
   // InLinkOwner, OutLinkOwner
@@ -168,7 +182,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   bool closing_ = false;
   std::function<void()> closed_;
-  Traffic forgotten_;  // with peers that are not members any more
+  Traffic::Bytes forgotten_;  // over connections with peers that are not members any more
 };
 
 }  // namespace kungfu

@@ -40,8 +40,8 @@ class TrafficRatesKernel : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({size}), &egress));
     OP_REQUIRES_OK(context, context->allocate_output(1, TensorShape({size}), &ingress));
     for (int rank = 0; rank < size; ++rank) {
-      egress->vec<float>()(rank) = static_cast<float>(traffic[rank].egress_rate);
-      ingress->vec<float>()(rank) = static_cast<float>(traffic[rank].ingress_rate);
+      egress->vec<float>()(rank) = static_cast<float>(traffic[rank].total.egress_rate);
+      ingress->vec<float>()(rank) = static_cast<float>(traffic[rank].total.ingress_rate);
     }
   }
 };

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/hmac.h"
 #include "ops/base/logging.h"
 #include "ops/transport/little_endian.h"
@@ -113,7 +114,9 @@ class ClientHandshake : public Handshake {
     }
     if (proves({kOtherJob})) return Refused("it belongs to another job than ours, '" + credentials_.job_id + "'");
     if (proves({kOtherPeer})) return Refused("the peer that listens there has another address");
-    return Refused("it does not know our secret: another job or program listens there, or KUNGFU_SECRET differs");
+    return Refused(
+        Linked("secret-differs",
+               "it does not know our secret: another job or program listens there, or KUNGFU_SECRET differs"));
   }
 
   Status OnVerdict(const char* bytes) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -39,8 +40,9 @@ const char* TransportAt(MeetingPlace place) {
 // Between hosts there is but TCP.
 Status CheckMeeting(const PeerId& a, MeetingPlace of_a, const PeerId& b, MeetingPlace of_b) {
   if (a.host != b.host || std::strcmp(TransportAt(of_a), TransportAt(of_b)) == 0) return OkStatus();
-  return InvalidArgumentError(std::string("KUNGFU_TRANSPORT is ") + Told(of_a) + " at " + a.ToString() + " and " +
-                              Told(of_b) + " at " + b.ToString() + ": peers of one host must be told the same");
+  return InvalidArgumentError(Linked(
+      "transport-differs", std::string("KUNGFU_TRANSPORT is ") + Told(of_a) + " at " + a.ToString() + " and " +
+                               Told(of_b) + " at " + b.ToString() + ": peers of one host must be told the same"));
 }
 
 }  // namespace kungfu

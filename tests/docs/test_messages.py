@@ -19,15 +19,19 @@ WORDS = 3  # in a row: fewer stand in any text
 
 
 @pytest.fixture(scope="module")
-def texts() -> str:
-    """The sources, with the parts of each text put together."""
+def sources() -> str:
     files = [
         file
         for folder in ("kungfu_tf", "ops")
         for file in sorted((ROOT / folder).rglob("*"))
         if file.suffix in {".py", ".cc", ".h"}
     ]
-    sources = "\n".join(file.read_text() for file in files)
+    return "\n".join(file.read_text() for file in files)
+
+
+@pytest.fixture(scope="module")
+def texts(sources: str) -> str:
+    """The sources, with the parts of each text put together."""
     return re.sub(r'"\s*(?:<<|\+)?\s*f?"', "", sources)
 
 
@@ -45,3 +49,11 @@ def test_a_message_is_one_of_the_sources(anchor: str, messages: str, texts: str)
 def test_each_anchor_stands_once() -> None:
     anchors = [anchor for anchor, _ in ROWS]
     assert len(anchors) == len(set(anchors)) > 30
+
+
+def test_errors_lead_to_rows_of_the_page(sources: str) -> None:
+    by_function = re.findall(r'\b[Ll]inked\(\s*"([\w-]+)"', sources)
+    in_text = re.findall(r"messages#([\w-]+)", sources)
+    links = {*by_function, *in_text}
+    assert len(links) > 10
+    assert links - {anchor for anchor, _ in ROWS} == set()

@@ -158,7 +158,7 @@ def test_a_peer_that_is_not_its_launcher_s_user_is_told_what_to_do(
     directory = f"{kungfu_run.temporary}/kungfu-[0-9a-f]+"
     advice = "start kungfu-run as the user that its peers run as"
     told = re.escape("[1] PermissionDeniedError: ") + why.format(directory) + advice
-    assert re.search(f"^{told}", launch.err, re.MULTILINE), launch.err
+    assert re.search(f"^{told}.*messages#another-user", launch.err, re.MULTILINE), launch.err
     assert re.search(r"rank 1 on 127\.0\.0\.1 .* failed first: exit code 1", launch.err)
 
 
@@ -169,7 +169,8 @@ def test_by_hand_too(tmp_path: Path) -> None:
     environ = {"KUNGFU_SOCKET_DIR": str(tmp_path), "KUNGFU_COLLECTIVE_TIMEOUT": "1"}
     _, second = what_they_say(OF_TWO_USERS, peers, [environ, environ])
     assert second.startswith("PermissionDeniedError: unix: directory "), second
-    assert "leave it out on all peers of this host if they are of several users\n" in second
+    advice = "leave it out on all peers of this host if they are of several users"
+    assert f"{advice} (kungfu_tf docs: messages#another-user)\n" in second
 
 
 def test_a_peer_that_may_not_be_killed_is_told_of_and_waited_for(

@@ -162,7 +162,7 @@ except errors.UnavailableError as error:
         said = [line for line in launch.out.splitlines() if line.startswith(f"[{rank}] error: ")]
         assert len(said) == 1, launch.out + launch.err
         assert "rank 1 (127.0.0.1:" in said[0]
-        assert "has left" in said[0]
+        assert "has left (kungfu_tf docs: messages#peer-left)" in said[0]
 
 
 def test_the_summary_names_the_peer_that_ended_in_the_middle_without_an_error(

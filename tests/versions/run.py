@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import environments
 import rows
@@ -29,11 +30,33 @@ TOGETHER = (
 )
 ALL = (*TOGETHER, "elastic", "info")
 TIMEOUT = 300.0  # seconds for one job
-VERSIONS = (
-    "import platform, numpy, tensorflow as tf, keras;"
-    "version = getattr(tf.keras, '__version__', keras.__version__);"
-    "print(platform.python_version(), tf.__version__, version, numpy.__version__)"
+# `tf.keras` may be a module that loads another one later: a class of it says which.
+ASK_VERSIONS = (
+    "import importlib, platform, numpy, tensorflow as tf;"
+    "keras = importlib.import_module(tf.keras.Model.__module__.split('.')[0]);"
+    "print(platform.python_version(), tf.__version__, keras.__name__, keras.__version__,"
+    " numpy.__version__)"
 )
+
+
+class Versions(NamedTuple):
+    """What a row's packages say of themselves.
+
+    Attributes:
+        package: The name of the Keras that `tf.keras` is: "keras" or "tf_keras".
+        keras: The version of that.
+    """
+
+    python: str = "?"
+    tensorflow: str = "?"
+    package: str = "keras"
+    keras: str = "?"
+    numpy: str = "?"
+
+    @property
+    def title(self) -> str:
+        """Keras, for the table."""
+        return self.keras if self.package == "keras" else f"tf-keras {self.keras}"
 
 
 @dataclasses.dataclass
@@ -42,14 +65,14 @@ class Result:
 
     Attributes:
         row: Which.
-        versions: Of Python, TensorFlow, Keras and NumPy, as they say themselves.
+        versions: As the interpreter of the row tells them.
         failed: For each program that failed, or was not tried, why.
         digests: Of the weights that each program has trained, and of plain Keras'.
         seconds: How long it took, without what was installed.
     """
 
     row: rows.Row
-    versions: list[str] = dataclasses.field(default_factory=list)
+    versions: Versions = dataclasses.field(default_factory=Versions)
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
     digests: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
@@ -106,7 +129,7 @@ def attempt(row: rows.Row) -> Result:
         result.failed = dict.fromkeys(ALL, str(error))
         return result
     job = Job(python, variables)
-    result.versions = job.run("-c", VERSIONS)[1].split()[-4:]
+    result.versions = Versions(*job.run("-c", ASK_VERSIONS)[1].split()[-5:])
     begin = time.monotonic()
     waiting = list(TOGETHER)
     while waiting:
@@ -121,7 +144,7 @@ def attempt(row: rows.Row) -> Result:
     if code != 0 or "passed elastic" not in output:
         result.failed["elastic"] = cause(output)
     code, output = job.run("-m", "kungfu_tf.info")
-    if code != 0 or result.versions[2] not in output:
+    if code != 0 or result.versions.keras not in output:
         result.failed["info"] = cause(output)
     result.seconds = time.monotonic() - begin
     return result
@@ -166,11 +189,9 @@ def cause(output: str) -> str:
 
 def line(result: Result, results: list[Result]) -> str:
     """A row of the table of `results`."""
-    python, tensorflow, keras, numpy = result.versions or ["?"] * 4
-    if result.row.keras == rows.LEGACY:
-        keras = keras if result.row.tensorflow == rows.OWN_KERAS_2 else "tf-keras"
+    told = result.versions
     marks = ["no" if program in result.failed else "yes" for program in ALL]
-    cells = [keras, tensorflow, python, numpy, *marks, bits(result, results)]
+    cells = [told.title, told.tensorflow, told.python, told.numpy, *marks, bits(result, results)]
     return f"| {' | '.join(cells)} |"
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kungfu_tf import context, errors, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.data.position import Position, dealt_of, follows, of_arrays
+from kungfu_tf.exchange import union
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
@@ -20,8 +21,9 @@ from kungfu_tf.keras.elastic.callback_state import CallbackState
 from kungfu_tf.keras.fit import given_callbacks
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
 from kungfu_tf.keras.fit.callbacks import writers
-from kungfu_tf.keras.fit.elastic_run import Change, ElasticRun
+from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.fit.last_check import check_at_end
+from kungfu_tf.keras.fit.membership_change import Change
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.arrays import as_fit_packs
@@ -153,6 +155,8 @@ class _Training:
             if peer.joining():
                 self._warm_up()
                 self._go_over()
+                if union.has_outdated_traces():
+                    model.train_function = None
             with CallbackLifetime(self._callbacks, self._begin) as lifetime, self._noting_backups():
                 while not peer.detached() and not self._has_ended():
                     self._go_on()

@@ -1,10 +1,14 @@
 """A training, as in `elastic_run.py`, whose peers do not meet in each step.
 
-There is no step after which all could go over to others. But in each pass through the data there is
-one meeting, which every peer enters once, after a step of its own: when it is through with what it
-was dealt, when it has heard of a change, or when its training stops. There all learn how far each
-has come. If all are through the epoch ends; otherwise they leave `fit` together, and what is left
-of the epoch is dealt anew.
+There is no step after which all could change their membership. But each pass through the data has
+one meeting, which every peer enters once, after a step of its own. It enters when
+
+- it is through with the samples that it was dealt,
+- it has heard of a change, or
+- its training stops.
+
+There all learn how far each has come. If all are through, the epoch ends. Otherwise they leave
+`fit` together, and the rest of the epoch is dealt anew.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ class AsynchronousElasticRun(ElasticRun):
     is_synchronous = False
 
     def total_of(self, samples: Any) -> Any:
-        """As many as if all batches were whole: a whole one weighs 1, and nobody is asked."""
+        """The samples of all peers, if all batches were whole: no peer is asked."""
         self.samples.assign_add(tf.cast(samples, tf.int64))
         self.steps.assign_add(1)
         return self.dealt.batch_size * tf.cast(ops.cluster_size(), tf.int64)
@@ -48,7 +52,7 @@ class AsynchronousElasticRun(ElasticRun):
         self._begin_pass()
 
     def tell(self) -> None:
-        """There is nobody to tell."""
+        """Does nothing: no step tells the others."""
 
     def commit(self) -> None:
         """Counts the steps that this peer has made."""

@@ -8,9 +8,10 @@ from kungfu_tf import peer
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.fit import step_logs
 from kungfu_tf.keras.fit.call import Fit
-from kungfu_tf.keras.fit.elastic_run import FollowChanges, FollowSteps
+from kungfu_tf.keras.fit.follow_steps import FollowSteps
 from kungfu_tf.keras.fit.given_callbacks import has_ours
 from kungfu_tf.keras.fit.last_check import LastCheck
+from kungfu_tf.keras.fit.membership_change import FollowChanges
 from kungfu_tf.keras.fit.saves import around_saves
 from kungfu_tf.keras.fit.together import First, StopTogether, StopTogetherAtOnce
 from kungfu_tf.upstream import generations

@@ -1,9 +1,11 @@
 """Keras 3 compiles steps by XLA, and a collective cannot be compiled.
 
-"auto" of `jit_compile`, which means yes where Keras sees a GPU, means no for a model that all peers
-train; whoever asks for True gets it, and an error that says what to do. What a model is trained by
-may be known later than `compile` is called (a GAN has optimizers of its own; the optimizer of a
-model that was loaded is wrapped afterwards), so it is asked again when the step is made.
+The `jit_compile="auto"` of Keras means yes where it sees a GPU. Here it means no for a model that
+all peers train. A program that asks for True gets it, and an error that says what to do.
+
+The optimizers of a model may be known later than `compile` is called. A GAN has optimizers of its
+own, and the optimizer of a loaded model is wrapped afterwards. So the question is asked again when
+the step is made.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def auto(keras: Any, model: Any) -> bool:
 def make_train_function(keras: Any, model: Any, force: bool = False) -> Any:
     """Makes a function that XLA does not compile, unless the program asked for XLA."""
     asked = vars(model).get("_kungfu_asked_to_compile")
-    if asked is None:  # compiled before there was a wrapped optimizer: what "auto" is not was asked
+    if asked is None:  # compiled before a wrapped optimizer: all but "auto" was asked for
         asked = model.jit_compile and not _keras_auto(model)
     if not asked and not model.run_eagerly and model.jit_compile and _exchanges(model):
         model.jit_compile = False

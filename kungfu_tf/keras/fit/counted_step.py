@@ -31,7 +31,7 @@ def put_into(fit: Fit, data: EvenData) -> None:
 
 
 def build_metrics(model: Any, element_spec: Any) -> None:
-    """Creates the metrics' variables, whose values the step wants to know before it is made.
+    """Creates the metrics' variables before the step is traced, which reads their values.
 
     Otherwise Keras creates them when it traces the first step.
     """
@@ -46,7 +46,7 @@ def build_metrics(model: Any, element_spec: Any) -> None:
 
 
 def _counting_samples(fit: Fit, data: EvenData) -> Callable[[Any], Any]:
-    """The model's train step, averaging over samples. A batch without any leaves no trace in it."""
+    """The model's train step, averaging over samples. An empty batch changes nothing in it."""
     model, elastic_run, sizes = fit.model, fit.elastic_run, data.sizes
     train_step = getattr(model.train_step, "kungfu_counts", model.train_step)
     if elastic_run is not None:  # which counts by itself

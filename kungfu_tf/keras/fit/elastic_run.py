@@ -1,10 +1,18 @@
 """A training that goes through several calls of `fit`, one after each change of the peers.
 
 `fit` knows one list of peers, from its first agreement to its last. So where the peers change, all
-of them leave it after the same step, and call it again for the rest of the epoch: those that stay,
-and those that have come, which are told where the training is. A peer that has heard of a change
-says so in the exchange that each step has anyway, of how many samples the batches have: that costs
-nothing, and all know it after the same step. (`asynchronous`: where steps exchange nothing.)
+of them leave it after the same step, and call it again for the rest of the epoch. Those that have
+come are told where the training is.
+
+A peer that has heard of a change says so in an exchange that each step has anyway: of how many
+samples the batches have. That costs nothing, and all know it after the same step. The peers of
+`asynchronous.py` exchange nothing in a step.
+
+    elastic_run.py        where the training is
+    follow_steps.py       the first callback: counts steps
+    membership_change.py  the last callback: leaves `fit`
+    epoch_metrics.py      the metrics of an epoch, from one call to the next
+    shared_rates.py       rank 0's learning rates, for all peers
 """
 
 from __future__ import annotations
@@ -17,15 +25,7 @@ import tensorflow as tf
 from kungfu_tf import ops, peer
 from kungfu_tf.data.position import Dealt
 from kungfu_tf.keras.fit import agreement
-from kungfu_tf.membership.failing_together import LeaveTogether
-from kungfu_tf.replicas import average, metrics
-from kungfu_tf.replicas.moving_statistics import average_statistics
-from kungfu_tf.upstream import generations
-from kungfu_tf.upstream.callback import Callback
-
-
-class Change(LeaveTogether):
-    """Leaves `fit`, on all peers, because others will take part."""
+from kungfu_tf.keras.fit.epoch_metrics import EpochMetrics
 
 
 class ElasticRun:
@@ -47,6 +47,7 @@ class ElasticRun:
         only_warms_up: Whether this peer is alone, and gets ready.
         has_function: Whether the train function has been made.
         has_news: Whether some peer knew of a change, in the last steps.
+        metrics: Those of the epoch that `fit` begins with, if it has begun already.
     """
 
     is_synchronous: ClassVar[bool] = True
@@ -65,9 +66,9 @@ class ElasticRun:
         self.only_warms_up = False
         self.has_function = False
         self.has_news = False
+        self.metrics = EpochMetrics()
         self._since = 0
         self._committed = 0
-        self._states: list[Any] = []
         # What the step of the graph counts. Its function is traced once, for all calls.
         self._knows = _counter("kungfu_knows")
         self._news = _counter("kungfu_news")
@@ -138,109 +139,6 @@ class ElasticRun:
         if self.position.epoch != epoch:
             return False
         return self.sizes is not None or self.dealt.batches(0, peer.size()) > 0
-
-    def keep(self, model: Any, differs: bool) -> None:
-        """Gives all peers of today what they have together, so that rank 0 can pass it on."""
-        if differs:
-            average.assign_means(average.averaged_variables(model), name="fit/change")
-        else:
-            average_statistics(model)
-        metrics.sum_states(model.metrics)
-        self._states = [generations.native(v).numpy() for m in model.metrics for v in m.variables]
-
-    def go_on_counting(self, model: Any) -> None:
-        """Rank 0's metrics have what was before."""
-        states, self._states = self._states, []
-        variables = [generations.native(v) for m in model.metrics for v in m.variables]
-        if peer.is_root() and len(states) == len(variables):
-            for variable, state in zip(variables, states, strict=True):
-                variable.assign(state)
-
-
-class FollowSteps(Callback):
-    """The first callback of a `fit` that follows: the others see a step that is committed."""
-
-    def __init__(self, elastic_run: ElasticRun) -> None:
-        super().__init__()
-        self._elastic_run = elastic_run
-        self._goes_on = False
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        del logs
-        self._goes_on = self._elastic_run.step > 0 and not peer.is_single_process()
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        del logs
-        elastic_run = self._elastic_run
-        if elastic_run.position.epoch != epoch:  # as a callback has found it in a checkpoint
-            elastic_run.begin(epoch)
-        if elastic_run.has_begun:
-            elastic_run.go_on_counting(self.model)
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """All get rank 0's learning rates before other callbacks look; the variables follow."""
-        del batch, logs
-        if self._goes_on:
-            _share_rates(self.model)
-            self._goes_on = False
-        self._elastic_run.tell()
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        del batch, logs
-        self._elastic_run.commit()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        del logs
-        self._elastic_run.begin(epoch + 1)
-
-
-class FollowChanges(Callback):
-    """The last callback of a `fit` that follows: leaves it if the peers change."""
-
-    def __init__(self, elastic_run: ElasticRun, differs: bool) -> None:
-        super().__init__()
-        self._elastic_run = elastic_run
-        self._differs = differs
-        self._epoch = 0
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        del logs
-        self._epoch = epoch
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        del batch, logs
-        elastic_run = self._elastic_run
-        if elastic_run.only_warms_up:
-            raise Change
-        if elastic_run.goes_over(self.model, self._epoch):
-            elastic_run.keep(self.model, self._differs)
-            raise Change
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """All have rank 0's learning rate: callbacks of newcomers may know less than others."""
-        del epoch, logs
-        _share_rates(self.model)
-
-
-def _share_rates(model: Any) -> None:
-    """Gives all peers rank 0's learning rates. Theirs may not be variables yet."""
-    parts = [
-        p for o in generations.optimizers_of(model) for p in generations.parts_of(o) if _has_rate(p)
-    ]
-    mine = np.array([np.asarray(part.learning_rate) for part in parts], np.float64)
-    if len(parts) > 0:
-        roots = ops.broadcast(mine, name="fit/learning_rates").numpy()
-        for part, rate in zip(parts, roots, strict=True):
-            part.learning_rate = float(rate)
-
-
-def _has_rate(optimizer: Any) -> bool:
-    """Whether it has one, a number and no schedule. One that delegates shows that of a part."""
-    if len(list(generations.parts_of(optimizer))) > 1:
-        return False
-    legacy = vars(optimizer).get("_hyper", {})
-    rate = vars(optimizer).get("_learning_rate", legacy.get("learning_rate"))
-    return rate is not None and not callable(rate)
 
 
 def _counter(name: str) -> Any:

@@ -19,7 +19,7 @@ from kungfu_tf.upstream import generations
 
 
 def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
-    """Keras 3: an iterator is made of the data."""
+    """Keras 3: makes an iterator of the data."""
     original(self, *args, **kwargs)
     dataset = self._distributed_dataset
     if not isinstance(dataset, tf.data.Dataset):  # tf.distribute's, for its one replica

@@ -10,7 +10,7 @@ from kungfu_tf.keras.fit.even_data import EvenData
 
 
 class EvenAdapter:
-    """Stands before the data adapter of a Keras package, and answers for it what is known here.
+    """Stands before the data adapter of a Keras package, and answers for it where it knows better.
 
     Args:
         adapter: Keras'.

@@ -1,4 +1,4 @@
-"""The data that `fit` trains on: as many batches on every peer."""
+"""The data that `fit` trains on: the same number of batches on every peer."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ class EvenData:
 
     Attributes:
         dataset: Of batches.
-        length: How many batches an epoch has; None: nobody knows.
-        counts: Whether steps count their samples: if batches may differ in size between the peers,
-            or if peers may come and go.
+        length: The number of batches of an epoch; None: unknown.
+        counts: Whether steps count their samples: batches may differ in size between the peers, or
+            peers may come and go.
         begins_anew: Whether each epoch begins a new pass through the data.
-        first_batch: What tells whether all peers have the same; None: the data are dealt out.
-        sizes: Of the batches, if they may change.
-        samples: How many all peers have trained on, if sizes may change or peers may come and go.
-        steps: How many steps were made, then.
-        forget_length: Makes Keras forget how many batches an epoch has had, if sizes may change.
+        first_batch: Tells whether all peers have the same data; None: these are dealt out.
+        sizes: The sizes of the batches, if they may change.
+        samples: The number of samples that all peers have trained on, an int64 variable, if sizes
+            may change or peers may come and go.
+        steps: The number of steps that were made, an int64 variable, in the same cases.
+        forget_length: Makes Keras forget the number of batches of an epoch, if sizes may change.
     """
 
     dataset: tf.data.Dataset
@@ -55,12 +56,12 @@ class EvenData:
 
     @classmethod
     def of(cls, fit: Fit, adapter: Any, dataset: tf.data.Dataset, *, goes_on: bool) -> EvenData:
-        """Those of a call, of what Keras has made of its `x`. All peers must call it.
+        """The data of a call, from the dataset that Keras has made of its `x`. All must call it.
 
         Args:
             fit: The call.
             adapter: Keras' data adapter.
-            dataset: What it has made.
+            dataset: The dataset that it has made.
             goes_on: Whether an epoch may begin in the middle of a pass through the data.
         """
         known = KnownBatches.of(adapter, fit.x)
@@ -97,7 +98,7 @@ def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: b
     # Peers that ask each other for batches begin a pass together.
     begins_anew = plan.lacking and plan.length == UNKNOWN and not goes_on
     if fit.elastic_run is not None:
-        # One also where what is left is too little for any, and would be dropped.
+        # One also where too few samples are left for any batch, and would be dropped.
         length = plan.length or int(not peer.is_single_process())
         dataset = even_in_each_pass(dataset, plan.batches[peer.rank()], length)
     elif plan.lacking and known.cardinality is not None and plan.length >= 0:
@@ -115,7 +116,7 @@ def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: b
 
 
 def _dealt_in_sizes(elastic_run: ElasticRun, dataset: tf.data.Dataset, sizes: Sizes) -> EvenData:
-    """Of data that are dealt out, in batches whose sizes change, each peer knows all lengths."""
+    """Data that are dealt out, in batches whose sizes change. Each peer knows all lengths."""
     if elastic_run.dealt.drops:
         raise ValueError(
             "PolicyCallback: drop_remainder=True cannot be with batches that change their "
@@ -127,7 +128,7 @@ def _dealt_in_sizes(elastic_run: ElasticRun, dataset: tf.data.Dataset, sizes: Si
 
 
 def _first_size(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches) -> int:
-    """How many samples the first batch has: as asked for, as known, or as a look says."""
+    """The number of samples of the first batch: as asked for, as known, or as a look tells."""
     size = fit.elastic_run.dealt.batch_size if fit.elastic_run else known.batch_size
     if first := fit.batch_size or size:
         return first

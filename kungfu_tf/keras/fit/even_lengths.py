@@ -1,4 +1,4 @@
-"""Datasets with empty batches behind their own, so that all peers have as many."""
+"""Datasets with empty batches behind their own, so that all peers have the same number."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def even_in_each_pass(dataset: tf.data.Dataset, mine: int, length: int) -> tf.da
 def even_where_sizes_change(
     dataset: tf.data.Dataset, sizes: Sizes, elastic_run: ElasticRun
 ) -> tf.data.Dataset:
-    """The dataset with an empty batch, if another peer has a batch more: rank 0, for one sample."""
+    """The dataset, with an empty batch if rank 0 has one sample, and so one batch, more."""
 
     def lacks() -> bool:
         mine, most = elastic_run.dealt_to(peer.rank()), elastic_run.dealt_to(0)

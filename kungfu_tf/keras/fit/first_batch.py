@@ -15,7 +15,7 @@ _SHOWN = 100  # samples
 
 
 class FirstBatch:
-    """Of this peer: a digest, once it is known.
+    """A digest of this peer's first batch, once that is known.
 
     Args:
         x: The data that the program gave. Of arrays their beginning counts as the first batch: each
@@ -29,8 +29,8 @@ class FirstBatch:
     def watched(self, dataset: tf.data.Dataset) -> tf.data.Dataset | None:
         """The dataset, which notes its first batch; None if that is known.
 
-        A function of each batch, which a step of milliseconds would feel: for one pass only. Keras
-        2 begins one that it does not go through before.
+        It calls a function for each batch, which slows steps of milliseconds. So it is for one pass
+        only. Keras 2 begins one before that it does not go through.
         """
         return None if self._digests else _watched(dataset, self._digests)
 

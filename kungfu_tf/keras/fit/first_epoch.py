@@ -1,4 +1,4 @@
-"""Where training begins: what BackupAndRestore has found on rank 0 holds for all peers."""
+"""Training begins, on all peers, in the epoch that BackupAndRestore has found on rank 0."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kungfu_tf.upstream import generations
 
 
 def share_first_epoch(model: Any) -> None:
-    """Keras 3: callbacks have written it into the model when training begins."""
+    """Keras 3: when training begins, callbacks have written the epoch into the model."""
     if generations.package_of(model).generation == 3:
         (epoch,) = agreement.from_root([model._initial_epoch or 0])
         model._initial_epoch = epoch or None
 
 
 def first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
-    """Keras 2: it asks the model, after its callbacks have begun."""
+    """Keras 2: it asks the model for the epoch, after its callbacks have begun."""
     fit = current()
     if fit is not None and fit.elastic_run is not None:  # which knows where it is
         return args[1], 0

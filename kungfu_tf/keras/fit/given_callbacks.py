@@ -25,7 +25,7 @@ def as_list(callbacks: Any) -> list[Any]:
 
 
 def monitors_first(callbacks: list[Any]) -> list[Any]:
-    """The same: all others see what a MonitorCallback writes into the logs."""
+    """The same, in an order in which all others see the logs of a MonitorCallback."""
     return sorted(callbacks, key=lambda c: not isinstance(c, MonitorCallback))
 
 
@@ -35,7 +35,7 @@ def has_ours(callbacks: list[Any]) -> bool:
 
 
 def has_any_of_ours(callbacks: list[Any]) -> bool:
-    """Whether the program averages by itself, or is told elsewhere that it does not."""
+    """Whether one of them is of kungfu_tf. Then the program averages, or is warned elsewhere."""
     return any(isinstance(c, Callback) for c in callbacks)
 
 
@@ -51,13 +51,13 @@ def first_batch_size(callbacks: list[Any]) -> int | None:
 
 
 def kinds_of_policies(callbacks: list[Any]) -> list[str] | None:
-    """Those of all PolicyCallbacks, in their order. None if there is no such callback."""
+    """The kinds of all PolicyCallbacks' policies, in order. None if there is no such callback."""
     of_each = [c._policies.kinds for c in callbacks if isinstance(c, PolicyCallback)]
     return [kind for kinds in of_each for kind in kinds] if of_each else None
 
 
 def check_every(callbacks: list[Any]) -> Any:
-    """How often this peer compares with others: as its callback says, or one that is added."""
+    """How often this peer compares itself with others, by its own callback or an added one."""
     ours = [c for c in callbacks if isinstance(c, BroadcastGlobalVariablesCallback)]
     every = tuple(c.check_every for c in ours or [BroadcastGlobalVariablesCallback()])
     return every[0] if len(every) == 1 else every

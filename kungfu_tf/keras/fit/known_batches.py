@@ -1,4 +1,4 @@
-"""What is known of the batches that a data adapter of Keras makes."""
+"""The known properties of the batches that a data adapter of Keras makes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KnownBatches:
 
     @classmethod
     def of(cls, adapter: Any, x: Any) -> KnownBatches:
-        """What an adapter knows; or of `x`, the data that it was made of, who dealt them out."""
+        """Those that an adapter knows; or those of its data `x`, if `data.shard` has dealt them."""
         if (dealt := batches_of(x)) is not None:
             return cls(dealt)
         batches, size = _asked(adapter, "num_batches", "get_size"), _asked(adapter, "batch_size")

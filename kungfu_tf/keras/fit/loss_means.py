@@ -1,8 +1,8 @@
-"""Means of numbers that are one for each batch, such as its loss, where batches differ in size.
+"""Means of one number for each batch, such as its loss, where batches differ in size.
 
-In one process Keras gives each batch the weight 1 in a `Mean` that is told no other (that of an
-output's loss, if the batch's size is not known when the step is traced, or a program's own). There
-a step has one batch; here it has one on each peer, which counts as its gradients do.
+In one process Keras gives each batch the weight 1 in a `Mean` that is told no other weight. Such is
+the mean of an output's loss, if the batch's size is unknown when the step is traced, or a program's
+own. There a step has one batch. Here it has one on each peer, which counts as its gradients do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kungfu_tf.upstream import generations
 
 @contextlib.contextmanager
 def counting(model: Any) -> Iterator[None]:
-    """Within it those of `model` do the same in Keras 2, where each has a method of its own."""
+    """Within it the means of `model` weigh batches, in Keras 2, whose `Mean` is not patched."""
     package = generations.package_of(model)
     is_two = package.generation == 2
     means = [m for m in model.metrics if is_two and type(m) is package.module.metrics.Mean]

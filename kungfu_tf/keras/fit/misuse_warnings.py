@@ -1,4 +1,4 @@
-"""What trains otherwise than the program means, without an error: there is a warning."""
+"""Warnings for programs that train in another way than they mean, without an error."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def finish(original: Callable[..., Any], self: Any, logs: Any, *counter: Any) ->
 
 
 def _of(logger: Any) -> Fit | None:
-    """Of which `fit` it tells; None of an evaluation."""
+    """The `fit` whose progress it shows; None: an evaluation's."""
     fit = current()
     return fit if fit is not None and fit.model is logger.model else None
 

@@ -1,4 +1,4 @@
-"""Saves in the middle of an epoch hold what is of all peers: moving statistics, and models."""
+"""Saves in the middle of an epoch hold the state of all peers: moving statistics, and models."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kungfu_tf.upstream.callback import Callback
 class AverageBeforeSaves(Callback):
     """Averages the moving statistics before rank 0 saves after a batch, and models that differ.
 
-    When it will follows from how often it does, and from the batches, of which all peers have as
-    many. So the peers need to speak about it once.
+    All peers have the same number of batches. So they agree once how often rank 0 saves, and know
+    when it will.
     """
 
     def __init__(self, fit: Fit, rhythms: list[_Rhythm]) -> None:
@@ -54,7 +54,7 @@ class OwnModelAfterSaves(Callback):
 
 
 def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[Callback]]:
-    """What runs before and after others, if one that was given to rank 0 saves after batches.
+    """The callbacks to run before and after all others, if one of rank 0's saves after batches.
 
     All peers must call it.
     """
@@ -71,14 +71,14 @@ def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[C
 
 @dataclasses.dataclass
 class _Rhythm:
-    """When one of Keras' callbacks saves: it counts as that does, from where that is.
+    """The batches after which a callback of Keras saves. It counts as that does, from its place.
 
     Attributes:
-        period: After how many it saves.
-        counts_calls: Whether they are calls and not batches, as in Keras 2's BackupAndRestore.
-        begins_at_0: Whether an epoch begins after batch 0, as in Keras 3's BackupAndRestore: of an
-            execution of several steps, the first in an epoch, it does not count the first one.
-        seen: How many there were since the last save.
+        period: The number of batches between two saves.
+        counts_calls: Whether it counts calls and not batches, as Keras 2's BackupAndRestore does.
+        begins_at_0: Whether an epoch begins after batch 0, as in Keras 3's BackupAndRestore. It
+            does not count the first step of an epoch's first execution, if that has several.
+        seen: The number of batches, or calls, since the last save.
         last: The number of the last batch.
     """
 

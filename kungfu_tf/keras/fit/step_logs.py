@@ -1,7 +1,7 @@
-"""What a step has returned, where Keras lets callbacks add to it.
+"""The logs of a step, where Keras lets callbacks add to them.
 
-Keras 3 before 3.6 hands out its own logs. At the end of an epoch it takes what is in them for the
-results of a train step of the program's own, if a callback has put another number beside metrics.
+Keras 3 before 3.6 hands out its own logs. A callback may add a number that is no metric's. At the
+epoch's end Keras takes such logs for those of the program's own train step.
 """
 
 from __future__ import annotations

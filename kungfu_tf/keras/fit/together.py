@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class First(Callback):
-    """The first: what the others see, and save, at an epoch's end is of all peers."""
+    """The first callback: at an epoch's end the others see, and save, the state of all peers."""
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
@@ -52,14 +52,14 @@ class First(Callback):
             self._fit.average.enter_context(average_variables(self.model))
 
     def on_train_end(self, logs: Any = None) -> None:
-        """What each peer has trained becomes one model, before callbacks look for the last time."""
+        """The peers' models become one, before other callbacks look for the last time."""
         del logs
         if self._fit.differs:
             assign_means(averaged_variables(self.model), name="fit/average")
 
 
 class StopTogether(Callback):
-    """The last: all peers start in the same epoch, and stop if one does."""
+    """The last callback: all peers start in the same epoch, and stop if one does."""
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class StopTogether(Callback):
         share_first_epoch(self.model)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Keras looks after the first batch whether a callback has asked to stop here."""
+        """Lets all stop if a callback asks here. Keras looks for that after the first batch."""
         del logs
         self._epoch = epoch
         self._agree(f"at the beginning of epoch {epoch + 1}")
@@ -92,7 +92,7 @@ class StopTogether(Callback):
 
 
 class StopTogetherAtOnce(StopTogether):
-    """Also after a batch, which is called what Keras' callbacks call it: the first is 0."""
+    """`StopTogether`, also after each batch. Batches are counted from 0, as by Keras' callbacks."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del logs

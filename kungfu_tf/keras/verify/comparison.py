@@ -15,9 +15,10 @@ _SUM = (
     "tf.reduce_sum or with reduction='sum', add_loss of a sum"
 )
 _LIKELY = (
-    "Likely causes: a loss that is divided by something else than the number of samples, as by "
-    "what a mask leaves; one that compares the samples of a batch with each other; code that "
-    "depends on the rank; gradients that are changed before the optimizer gets them"
+    "Likely causes: a part of the loss that is a sum over samples, as of add_loss; a loss that is "
+    "divided by something else than the number of samples, as by what a mask leaves; one that "
+    "compares the samples of a batch with each other; code that depends on the rank; gradients "
+    "that are changed before the optimizer gets them"
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import config, errors, peer
+from kungfu_tf import config, errors, ops, peer
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.verify import batches, trial
 from kungfu_tf.keras.verify.comparison import difference
@@ -72,8 +72,8 @@ class Verification:
                 f"ranks {first} and {second} train on the same samples: give each peer its part, "
                 "by kungfu_tf.data.shard(dataset)"
             )
-        if not all(joint.samples):
-            self._fail_if_any(None)
+        if not all(joint.samples) or not _can_all(joint.batch is not None or not peer.is_root()):
+            self._say(f"step {self._done + 1} is left out: a peer has no batch, or none of tensors")
             return
         with quiet(self._model) as self._left_out:
             one = self._of_one_process(joint.batch) if peer.is_root() else None
@@ -85,8 +85,11 @@ class Verification:
 
     def _of_one_process(self, batch: Any) -> trial.Trial:
         one, again = (trial.alone(self._model, batch) for _ in range(2))
-        if difference(one, again, np.dtype(np.float64)) is not None:
-            self._say("a step of one process differs from itself: the model draws random numbers")
+        if difference(one, again, _dtype(self._model)) is not None:
+            raise errors.VerificationError(
+                f"'{self._model.name}' cannot be verified: the same step of one process gives "
+                "another result each time. It draws random numbers outside of Keras' layers"
+            )
         return one
 
     def _fail_if_any(self, found: str | None) -> None:
@@ -113,6 +116,11 @@ class Verification:
     def _say(self, text: str) -> None:
         if peer.is_root():
             print(f"kungfu_tf: -verify: {text}", file=sys.stderr, flush=True)
+
+
+def _can_all(can: bool) -> bool:
+    """Whether all peers can go on."""
+    return bool(ops.all_reduce(np.int32(can), op="min", name="verify/can"))
 
 
 def _dtype(model: Any) -> Any:

@@ -12,6 +12,7 @@ from kungfu_tf import context
 from kungfu_tf.keras.fit import loss_means
 from kungfu_tf.keras.verify.kept import kept
 from kungfu_tf.replicas import metrics, sample_weights
+from kungfu_tf.replicas.broadcast import values_from_root
 from kungfu_tf.upstream import generations
 
 
@@ -44,8 +45,10 @@ def together(model: Any, batch: Any, samples: Sequence[int], rank: int) -> Trial
         samples: How many samples each peer has.
         rank: Of this peer.
     """
+    moved = [variable for _, variable in generations.moved_variables(model)]
     mine, total = tf.constant(samples[rank], tf.int64), tf.constant(sum(samples), tf.int64)
     with kept(model), sample_weights.samples(mine, lambda _: total), loss_means.counting(model):
+        values_from_root(moved, root=0)  # as moving statistics, which are each peer's own
         model.reset_metrics()
         gradients = _gradients(model, batch)
         metrics.sum_states(model.metrics)

@@ -6,6 +6,7 @@ import hmac
 import os
 import secrets
 
+from kungfu_tf import errors
 from kungfu_tf.launcher.options.given_secrets import Secret
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
@@ -46,7 +47,7 @@ def several_hosts(given: Secret | None, description: str, *, insecure: bool = Fa
         LaunchError: There is none.
     """
     if given is None and not insecure:
-        raise LaunchError(_HOW_TO_MAKE_ONE)
+        raise LaunchError(errors.linked("secret-needed", _HOW_TO_MAKE_ONE))
     secret = given or _INSECURE
     digest = hmac.new(secret.text.encode(), description.encode(), hashlib.sha256).hexdigest()
     return Credentials(digest[:32], secret.text, secret.doubt)

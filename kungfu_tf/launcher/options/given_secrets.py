@@ -10,7 +10,7 @@ import stat
 import time
 from collections.abc import Mapping
 
-from kungfu_tf import config
+from kungfu_tf import config, errors
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import plural
 
@@ -110,7 +110,8 @@ def _first_line(path: str) -> tuple[bytes, int]:
         text = b""
         while b"\n" not in text and len(text) <= _LONGEST_IN_BYTES:
             if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-                raise TimeoutError(f"no line was written to it within {DEADLINE:g} s")
+                message = f"no line was written to it within {DEADLINE:g} s"
+                raise TimeoutError(errors.linked("secret-file", message))
             more = file.read(_LONGEST_IN_BYTES)
             if more == b"":
                 break

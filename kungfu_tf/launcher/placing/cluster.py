@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Sequence, Set
 
+from kungfu_tf import errors
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import plural
@@ -140,9 +141,8 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
     np = options.np or 1
     slots = sum(host.slots for host in hosts)
     if np > slots:
-        raise LaunchError(
-            f"-np {np} is more than the {plural(slots, 'slot')} of {_describe(hosts)}"
-        )
+        message = f"-np {np} is more than the {plural(slots, 'slot')} of {_describe(hosts)}"
+        raise LaunchError(errors.linked("slots", message))
     used: list[tuple[Host, int]] = []
     left = np
     for host in hosts:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from kungfu_tf import errors
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import interfaces
 
@@ -156,10 +157,12 @@ def find_self(
         where = "this machine's addresses"
     found = [address for address in addresses if address in candidates]
     if not found:
-        raise LaunchError(f"none of {where} is one of the job's hosts: {listed}")
+        message = f"none of {where} is one of the job's hosts: {listed}"
+        raise LaunchError(errors.linked("addresses", message))
     if len(found) > 1:
         both = ", ".join(str(address) for address in found)
-        raise LaunchError(f"several of the job's hosts are this machine ({both}): say -self")
+        message = f"several of the job's hosts are this machine ({both}): say -self"
+        raise LaunchError(errors.linked("say-self", message))
     return found[0]
 
 
@@ -230,7 +233,8 @@ def check_reachable(addresses: Sequence[IPAddress]) -> None:
     """
     loopback = [address for address in addresses if address.is_loopback]
     if loopback and len(loopback) < len(addresses):
-        raise LaunchError(
+        message = (
             f"{loopback[0]} is a loopback address, which the other hosts cannot reach:"
             " give the host's address in the network instead of its name"
         )
+        raise LaunchError(errors.linked("loopback", message))

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/transport/closed_by_peer.h"
 #include "ops/transport/shm/ring_pipe.h"
 #include "ops/transport/socket/socket_pipe.h"
 
@@ -48,7 +49,7 @@ StatusOr<bool> ReceiveByte(int socket, char* byte, UniqueFd* fd) {
   message.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
-  if (got <= 0) return UnavailableError(got == 0 ? "connection closed by peer" : std::strerror(errno));
+  if (got <= 0) return got == 0 ? ClosedByPeer() : UnavailableError(std::strerror(errno));
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
       header->cmsg_len == CMSG_LEN(sizeof(int))) {

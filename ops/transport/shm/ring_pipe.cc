@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/transport/closed_by_peer.h"
 
 namespace kungfu {
 namespace {
@@ -45,7 +46,7 @@ void RingPipe::WatchOnLoop(PipeListener* listener, bool read, bool write) {
 
 Status RingPipe::WriteOnLoop(FrameWriter* frames) {
   KF_DCHECK(loop_->InLoop());
-  if (ended_) return UnavailableError("connection closed by peer");
+  if (ended_) return ClosedByPeer();
   KF_RETURN_IF_ERROR(frames->WriteTo(&writer_));
   if (!call_at_.has_value() && writer_.owes_call()) call_at_ = After(kPatience);
   return OkStatus();

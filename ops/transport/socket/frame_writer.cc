@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/transport/closed_by_peer.h"
+
 namespace kungfu {
 
 StatusOr<size_t> SocketOutput::Write(const iovec* pieces, int count) {
@@ -17,7 +19,7 @@ StatusOr<size_t> SocketOutput::Write(const iovec* pieces, int count) {
     const ssize_t written = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (written >= 0) return static_cast<size_t>(written);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
-    if (errno != EINTR) return UnavailableError(errno == EPIPE ? "connection closed by peer" : std::strerror(errno));
+    if (errno != EINTR) return errno == EPIPE ? ClosedByPeer() : UnavailableError(std::strerror(errno));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/transport/closed_by_peer.h"
 
 namespace kungfu {
 namespace {
@@ -106,7 +107,7 @@ void Stream::Read() {
   } else if (!status.ok()) {
     Finish(status);
   } else if (ended) {
-    Finish(write_error_.ok() ? UnavailableError("connection closed by peer") : write_error_);
+    Finish(write_error_.ok() ? ClosedByPeer() : write_error_);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -74,7 +75,8 @@ bool MeetsItself(int fd, const SocketAddress& remote) {
 std::string Remedy(int error) {
   switch (error) {
     case EADDRINUSE:
-      return "; another process has this port: end it, or choose other ports (kungfu-run -port-range)";
+      return Linked("address-in-use",
+                    "; another process has this port: end it, or choose other ports (kungfu-run -port-range)");
     case EADDRNOTAVAIL:
       return "; no interface of this host has this address (kungfu-run -H, -self, -nic)";
     case EACCES:

@@ -8,12 +8,18 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ops/base/docs_link.h"
+
 namespace kungfu {
 namespace {
 
 constexpr char kOneUser[] =
     ": start kungfu-run as the user that its peers run as; without kungfu-run, set KUNGFU_SOCKET_DIR to a directory of "
     "your own, or leave it out on all peers of this host if they are of several users";
+
+Status OfAnotherUser(const std::string& message) {
+  return PermissionDeniedError(Linked("another-user", message + kOneUser));
+}
 
 StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -83,13 +89,13 @@ Status UnixFamily::CheckDirectory() const {
   if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
     const bool may_not = errno == EACCES;
     const Status status = ErrnoError(errno, what);
-    return may_not ? PermissionDeniedError(status.message() + kOneUser) : status;
+    return may_not ? OfAnotherUser(status.message()) : status;
   }
   struct stat info;
   if (lstat(directory_.c_str(), &info) != 0) return ErrnoError(errno, what);
   if (!S_ISDIR(info.st_mode)) return FailedPreconditionError(what + " is not a directory");
   if (info.st_uid != geteuid()) {
-    return PermissionDeniedError(what + " belongs to another user" + kOneUser);
+    return OfAnotherUser(what + " belongs to another user");
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return FailedPreconditionError(what + " can be written to by other users: chmod 700 it, or set KUNGFU_SOCKET_DIR");

@@ -77,7 +77,7 @@ KF_TEST(Auto, MeasuresLittleAndOnce) {
   options.hosts = 2;
   Cluster cluster(6, options);
   const auto meet = [&] { ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "together"); })); };
-  const auto sent_to = [&](int rank) { return cluster.peer(0)->TrafficByRank()[rank].total.sent; };
+  const auto sent_to = [&](int rank) { return cluster.peer(0)->TrafficByRank()[rank].total.sum().sent; };
   meet();
   for (const int asked : {1, 3}) EXPECT_TRUE(sent_to(asked) < kMost);
   EXPECT_TRUE(sent_to(3) > kLong);  // of its own host's peer rank 0 expects the answers at once

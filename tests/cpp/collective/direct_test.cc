@@ -44,7 +44,7 @@ KF_TEST(Direct, OneShortMessageFromEachToEach) {
     Cluster cluster(size, Direct());
     for (const Sent& sent : SentForBytes(&cluster, 1 << 20, Place::kShared)) {
       EXPECT_EQ(sent.messages, size - 1u);
-      EXPECT_EQ(sent.bytes, 40 * (size - 1u));
+      EXPECT_EQ(sent.bytes, 48 * (size - 1u));
     }
   }
 }
@@ -189,8 +189,8 @@ KF_TEST(Direct, WhoGivesUpHasNotFinished) {
   const volatile char* const withdrawn = seen->data() + *cluster.arena(0)->Find(tensors[0].data(), 1);
   const volatile char* const reduced = tensors[1].data();  // by rank 0, which has the first share
 
-  const auto received = [&] { return cluster.peer(1)->TrafficByRank()[0].total.received; };
-  const auto sent = [&] { return cluster.peer(0)->TrafficByRank()[1].total.sent; };
+  const auto received = [&] { return cluster.peer(1)->TrafficByRank()[0].total.sum().received; };
+  const auto sent = [&] { return cluster.peer(0)->TrafficByRank()[1].total.sum().sent; };
   const uint64_t received_before = received(), sent_before = sent();
   uint64_t handle;
   std::future<Status> first = cluster.Start(0, reduce(tensors[0]), &handle);

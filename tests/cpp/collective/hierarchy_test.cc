@@ -80,7 +80,7 @@ KF_TEST(DirectHierarchy, EachSendsItsShareBetweenHosts) {
   constexpr uint64_t kHosts = 2, kLocal = 4, kSize = kHosts * kLocal, kBytes = kSize << 20;
   Cluster cluster(kSize, OnHosts(kHosts));
   for (const Sent& sent : SentForBytes(&cluster, kBytes, Place::kShared)) {
-    EXPECT_EQ(sent.bytes, 40 * (kLocal - 1) + 2 * kBytes * (kHosts - 1) / kSize);
+    EXPECT_EQ(sent.bytes, 48 * (kLocal - 1) + 2 * kBytes * (kHosts - 1) / kSize);
   }
 }
 

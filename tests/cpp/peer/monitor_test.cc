@@ -83,16 +83,17 @@ KF_TEST(Traffic, IsToldApartByPeers) {
   SumOfAThousand(&cluster, "a");
   const auto of_root = cluster.peer(0)->TrafficByRank();
   const auto of_leaf = cluster.peer(1)->TrafficByRank();
-  EXPECT_EQ(of_root[0].total.sent, 0u);
+  EXPECT_EQ(of_root[0].total.sum().sent, 0u);
   for (const int leaf : {1, 2}) {
-    EXPECT_GE(of_root[leaf].total.sent, 4000u);
-    EXPECT_GE(of_root[leaf].total.received, 4000u);
-    EXPECT_TRUE(of_root[leaf].rates.sent > 0 && of_root[leaf].rates.received > 0);
+    EXPECT_GE(of_root[leaf].total.sum().sent, 4000u);
+    EXPECT_GE(of_root[leaf].total.sum().received, 4000u);
+    const TrafficMeter::Rates& rates = of_root[leaf].rates[static_cast<int>(TrafficWay::kSharedMemory)];
+    EXPECT_TRUE(rates.sent > 0 && rates.received > 0);
   }
-  EXPECT_GE(of_leaf[0].total.sent, 4000u);
-  EXPECT_EQ(of_leaf[2].total.sent, 0u);
+  EXPECT_GE(of_leaf[0].total.sum().sent, 4000u);
+  EXPECT_EQ(of_leaf[2].total.sum().sent, 0u);
   const RouterTotals totals = cluster.peer(0)->Totals();
-  EXPECT_GE(totals.bytes_sent, of_root[1].total.sent + of_root[2].total.sent);
+  EXPECT_GE(totals.bytes_sent, of_root[1].total.sum().sent + of_root[2].total.sum().sent);
 }
 
 KF_TEST(Traffic, OfConnectionsThatAreOverCounts) {
@@ -102,7 +103,7 @@ KF_TEST(Traffic, OfConnectionsThatAreOverCounts) {
   cluster.Stop(1);
   const Latencies seconds = Ping(cluster.session(0).get(), Seconds(0.2)).get();  // time for the loop to see it
   EXPECT_TRUE(std::isinf(seconds[1]));
-  EXPECT_GE(cluster.peer(0)->TrafficByRank()[1].total.sent, before[1].total.sent);
+  EXPECT_GE(cluster.peer(0)->TrafficByRank()[1].total.sum().sent, before[1].total.sum().sent);
 }
 
 KF_TEST(Strategy, IsKnownOnceThePeersHaveAgreed) {

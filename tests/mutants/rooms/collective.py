@@ -76,6 +76,22 @@ MUTANTS = [
         test="collective_test Faults.OneRankNeverComes",
     ),
     Mutant(
+        name="shared-memory-moves-nothing",
+        file="ops/collective/host_mover.cc",
+        text="mine().share + offers_[other].share",
+        fault="0",
+        why="Monitors show kilobytes per second where megabytes move.",
+        test="collective_test DirectTraffic.",
+    ),
+    Mutant(
+        name="only-readers-move",
+        file="ops/collective/host_mover.cc",
+        text="mine().share + offers_[other].share",
+        fault="offers_[other].share",
+        why="Monitors show half of what moves in shared memory.",
+        test="collective_test DirectTraffic.",
+    ),
+    Mutant(
         name="places-of-an-exchange",
         file="ops/collective/exchange_mover.cc",
         text="arrived_.get() + rank * bytes_",

@@ -9,7 +9,7 @@ MUTANTS = [
         text="for i in reversed(range(len(gradients))):",
         fault="for i in range(len(gradients)):",
         why="The exchange waits for the end of the backward pass.",
-        test="tests/python/unit/test_optimizers_buckets.py",
+        test="tests/python/unit/exchange/test_buckets.py",
     ),
     Mutant(
         name="buckets-are-too-full",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="filled + size > bucket_bytes:",
         fault="filled > bucket_bytes:",
         why="A bucket has more bytes than were asked for.",
-        test="tests/python/unit/test_optimizers_buckets.py",
+        test="tests/python/unit/exchange/test_buckets.py",
     ),
     Mutant(
         name="rows-are-summed",

@@ -9,7 +9,7 @@ MUTANTS = [
         text="if changed and progress is not None and not was_newcomer:",
         fault="if changed and progress is not None:",
         why="A newcomer says that the training is at its beginning.",
-        test="tests/python/unit/test_progress_file.py",
+        test="tests/python/unit/membership/test_progress_file.py",
     ),
     Mutant(
         name="asks-again-after-a-restart",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="if self._wanted == before or goes_on:",
         fault="if self._wanted == before:",
         why="A job that was started anew for a size asks for it again.",
-        test="tests/python/unit/test_elastic_sizes.py",
+        test="tests/python/unit/membership/test_elastic_sizes.py",
     ),
     Mutant(
         name="errors-lose-their-beginning",
@@ -25,6 +25,6 @@ MUTANTS = [
         text="text = text[:_LONGEST_REASON]",
         fault="text = text[-_LONGEST_REASON:]",
         why="The others do not hear what went wrong.",
-        test="tests/python/unit/test_failing_together.py",
+        test="tests/python/unit/membership/test_failing_together.py",
     ),
 ]

@@ -12,6 +12,14 @@ MUTANTS = [
         test="tests/python/cluster/cases_monitoring.py::np3",
     ),
     Mutant(
+        name="all-ways-are-one",
+        file="kungfu_tf/monitor/endpoint.py",
+        text='value = getattr(flow, f"{direction}_{field}")',
+        fault='value = getattr(one, f"{direction}_{field}")',
+        why="Prometheus shows the traffic of shared memory as that of sockets, too.",
+        test="tests/python/cluster/cases_monitor_callback.py::np2::prometheus",
+    ),
+    Mutant(
         name="any-token-opens",
         file="kungfu_tf/monitor/endpoint.py",
         text="if self._token and not hmac.compare_digest(given, wanted):",

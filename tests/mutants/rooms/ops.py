@@ -9,7 +9,7 @@ MUTANTS = [
         text="= (small - big) / (1 / b_small - 1 / b_big)",
         fault="= (small - big) / (1 / b_small)",
         why="The noise scale is too small.",
-        test="tests/python/unit/test_noise_scale.py",
+        test="tests/python/unit/ops/test_noise_scale.py",
     ),
     Mutant(
         name="signal-of-one-sample",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="signal = (b_big * big - b_small * small)",
         fault="signal = (b_big * big - small)",
         why="The noise scale is biased.",
-        test="tests/python/unit/test_noise_scale.py",
+        test="tests/python/unit/ops/test_noise_scale.py",
     ),
     Mutant(
         name="average-does-not-decay",
@@ -25,7 +25,7 @@ MUTANTS = [
         text="alpha * total + (1 - alpha) * x",
         fault="total + (1 - alpha) * x",
         why="A moving average never forgets.",
-        test="tests/python/unit/test_smoothing.py",
+        test="tests/python/unit/ops/test_smoothing.py",
     ),
     Mutant(
         name="a-turn-is-taken-twice",
@@ -33,7 +33,7 @@ MUTANTS = [
         text="tf.where(indices > last,",
         fault="tf.where(indices >= last,",
         why="round_robin asks one neighbour for ever.",
-        test="tests/python/unit/test_spanning_tree.py",
+        test="tests/python/unit/ops/test_spanning_tree.py",
     ),
     Mutant(
         name="tree-has-a-circle",
@@ -41,7 +41,7 @@ MUTANTS = [
         text="inside[:, None] & ~inside[None, :]",
         fault="inside[:, None] & inside[None, :]",
         why="The tree of shortest ways does not reach all peers.",
-        test="tests/python/unit/test_spanning_tree.py",
+        test="tests/python/unit/ops/test_spanning_tree.py",
     ),
     Mutant(
         name="rows-are-not-added-up",
@@ -49,6 +49,6 @@ MUTANTS = [
         text=("    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(indices))"),
         fault=("    del indices, places\n    return gradient.values"),
         why="The norm of an embedding's gradient is too small.",
-        test="tests/python/unit/test_noise_scale.py",
+        test="tests/python/unit/ops/test_noise_scale.py",
     ),
 ]

@@ -9,7 +9,7 @@ MUTANTS = [
         text="training.learning_rate * ratio**exponent",
         fault="training.learning_rate * ratio",
         why="The rate of Adam grows as that of SGD.",
-        test="tests/python/unit/test_policies.py",
+        test="tests/python/unit/policy/test_policies.py",
     ),
     Mutant(
         name="noise-of-all-peers",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="statistics.median(self._measured) / training.size",
         fault="statistics.median(self._measured)",
         why="Each peer's batch grows to what all together should have.",
-        test="tests/python/unit/test_policies.py",
+        test="tests/python/unit/policy/test_policies.py",
     ),
     Mutant(
         name="old-measurements-count",
@@ -25,6 +25,6 @@ MUTANTS = [
         text=("/ training.size\n        self._measured.clear()"),
         fault="/ training.size",
         why="The batch follows the noise of the whole training.",
-        test="tests/python/unit/test_policies.py",
+        test="tests/python/unit/policy/test_policies.py",
     ),
 ]

@@ -135,6 +135,38 @@ class OwnStep(Subclassed):
         return {"loss": loss}
 
 
+class TwoOptimizers(tf.keras.Model):
+    """Each of two layers is trained by one of its own."""
+
+    def compile(self, *own):
+        super().compile()
+        self.own = own
+
+    def train_step(self, data):
+        x, y = data
+        for optimizer, layer in zip(self.own, self.layers[1:], strict=True):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+            gradients = tape.gradient(loss, layer.trainable_weights)
+            optimizer.apply_gradients(zip(gradients, layer.trainable_weights, strict=True))
+        return {"loss": loss}
+
+
+def case_optimizers_are_built_for_what_they_train():
+    """Two of a model that is built, as in one process."""
+
+    def trained(wrap):
+        x = layers.Input((4,))
+        model = TwoOptimizers(x, layers.Dense(1)(layers.Dense(3)(x)))
+        model.compile(*[wrap(optimizers.Adam(0.1)) for _ in range(2)])
+        model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=4, verbose=0)
+        return [[v.shape for v in generations.variables_of(o)] for o in model.own]
+
+    on_all = trained(SynchronousSGDOptimizer)
+    single = trained(lambda optimizer: optimizer)
+    assert on_all == single, on_all
+
+
 def make_unbuilt(kind):
     if kind == "sequential":
         hidden = layers.Dense(8, activation="tanh", bias_initializer="ones")

@@ -19,7 +19,7 @@ from monitors import ask, steps_in
 import kungfu_tf as kf
 from kungfu_tf.monitor import measurements
 
-JOBS = [{"np": 2, "env": {"KUNGFU_DIRECT": "off"}}]
+JOBS = [{"np": 2}]
 BATCH = 8
 STEPS = 4
 
@@ -150,9 +150,12 @@ def case_prometheus():
     assert [code for _, code in seen.looked] == [401] * STEPS
     metrics = seen.looked[-1][0]
     other = kf.peer.name_of(1 - kf.rank())
-    assert metrics[f'egress_total_bytes{{peer="{other}"}}'] > 0
-    assert metrics[f'ingress_total_bytes{{peer="{other}"}}'] > 0
-    assert f'egress_rate_bytes_per_sec{{peer="{other}"}}' in metrics
+    for way in measurements.WAYS:
+        labels = f'{{peer="{other}",way="{way}"}}'
+        for direction in ("egress", "ingress"):
+            is_used = metrics[f"{direction}_total_bytes{labels}"] > 0
+            assert is_used == (way == "shared_memory"), metrics
+            assert f"{direction}_rate_bytes_per_sec{labels}" in metrics
     assert 0 < metrics[f'kungfu_peer_latency_seconds{{peer="{other}"}}'] < math.inf
     name = measurements.strategy()
     moved = measurements.throughputs()[name]

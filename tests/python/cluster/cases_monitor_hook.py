@@ -13,7 +13,7 @@ from sessions import BATCH, Network, batches_of, monitored
 
 import kungfu_tf as kf
 
-JOBS = [{"np": 2, "env": {"KUNGFU_DIRECT": "off"}}]
+JOBS = [{"np": 2}]
 NEEDS_KERAS = False
 
 v1 = tf.compat.v1
@@ -69,7 +69,7 @@ def case_a_session():
         assert newest["kungfu_step_seconds_sum"] > 0
         assert math.isclose(newest["kungfu_noise_scale"], noise_scale, rel_tol=1e-6)
         other = kf.peer.name_of(1 - kf.rank())
-        assert newest[f'egress_total_bytes{{peer="{other}"}}'] > 0
+        assert newest[f'egress_total_bytes{{peer="{other}",way="shared_memory"}}'] > 0
         assert 0 < newest[f'kungfu_peer_latency_seconds{{peer="{other}"}}'] < math.inf
         answers, _ = trained(directory, log_dir)
         assert counts_of(answers) == EACH_TWICE

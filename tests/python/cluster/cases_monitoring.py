@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import logging
+import os
 
 import numpy as np
 import support
@@ -17,9 +18,14 @@ from kungfu_tf.monitor import measurements
 from kungfu_tf.monitor import statistics as monitoring
 from kungfu_tf.native import libraries
 
-JOBS = [{"np": 3, "env": {"KUNGFU_DIRECT": "off"}}]
+JOBS = [
+    {"np": 3},
+    {"np": 3, "env": {"KUNGFU_TRANSPORT": "tcp"}, "id": "tcp", "cases": ["traffic_of_steps"]},
+]
 NEEDS_KERAS = False
 MEGABYTE = 1 << 20
+STEPS = 8
+IS_TCP = os.environ.get("KUNGFU_TRANSPORT") == "tcp"
 
 v1 = tf.compat.v1
 
@@ -43,9 +49,35 @@ def case_traffic():
         is_other = rank != kf.rank()
         assert (sent > MEGABYTE) == is_other and (received > MEGABYTE) == is_other, (rank, sent)
         assert (after[rank].egress_rate > 0) == is_other, after
-    statistics = libraries.statistics()
-    assert statistics["bytes_sent"] >= sum(one.egress_bytes for one in after)
+    for one in after:
+        flows = one.by_way.values()
+        assert one[:4] == tuple(map(sum, zip(*flows, strict=True))), one
     kf.barrier()
+
+
+def bytes_by_way():
+    """By way, in `WAYS`' order: those that this peer has sent, and received."""
+    flows = [one.by_way.values() for one in measurements.traffic()]
+    return np.array([[flow[:2] for flow in one] for one in flows], np.int64).sum(axis=0)
+
+
+def case_traffic_of_steps():
+    """The peers count what an all-reduce must move, but for headers and notices under way."""
+    kf.barrier()
+    before, reduced_directly = bytes_by_way(), libraries.statistics()["direct"]
+    for _ in range(STEPS):
+        kf.ops.all_reduce(tf.zeros([MEGABYTE], tf.uint8), name="step")
+    kf.barrier()
+    moved = bytes_by_way() - before
+    reduced_directly = libraries.statistics()["direct"] - reduced_directly
+    assert reduced_directly == (0 if IS_TCP else STEPS), reduced_directly
+    by_way = np.asarray(kf.ops.all_reduce(moved, name="moved"))
+    egress, ingress = by_way.sum(axis=0)
+    needed = 2 * (kf.size() - 1) * STEPS * MEGABYTE
+    assert needed <= egress < 1.05 * needed, by_way
+    assert abs(egress - ingress) < 0.01 * needed, by_way
+    other_ways = np.delete(by_way, measurements.WAYS.index("tcp" if IS_TCP else "shared_memory"), 0)
+    assert not other_ways.any(), by_way
 
 
 @each(way=["egress", "ingress"])

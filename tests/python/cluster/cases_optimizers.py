@@ -98,8 +98,8 @@ def case_rows_of_a_table(rows, form):
     )
     everywhere = np.unique(kf.ops.all_gather(indices, concat=True))
     assert sorted(found.indices.numpy()) == everywhere.tolist()
-    done = {part for part in ("table", "values") if libraries.completed(f"{name}/0/{part}")}
-    assert done == ({"table"} if rows == 3 else {"values"})
+    done = {part for part in ("dense", "values") if libraries.completed(f"{name}/0/{part}")}
+    assert done == ({"dense"} if rows == 3 else {"values"})
 
 
 @each(rows=[4, 300], method=["synchronous", "adaptive"])
@@ -132,7 +132,7 @@ def case_rows_of_a_table_in_a_graph(rows, method):
     single = trained(make(), [step.reshape(-1) for step in steps])
     assert np.linalg.norm(ours - single) <= 1e-12 * np.linalg.norm(single)
     name = f"{optimizer.kungfu_algorithm.name}/gradients/0"
-    done = [libraries.completed(f"{name}/{part}") for part in ("table", "values")]
+    done = [libraries.completed(f"{name}/{part}") for part in ("dense", "values")]
     is_most = [sum(len(np.unique(mine)) for mine in step) >= 2 * rows for step in steps]
     assert done == [sum(is_most), len(steps) - sum(is_most)], done
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 
 from harness import Skip, each
 
 import kungfu_tf as kf
-from kungfu_tf import peer
+from kungfu_tf import config, peer
 from kungfu_tf.native import libraries
 
 JOBS = [{"np": 1, "alone": True}, {"np": 3, "alone": True}]  # before TensorFlow is imported
@@ -36,6 +37,36 @@ def case_who_is_who():
 def case_root():
     assert kf.is_root() == (kf.rank() == 0)
     assert kf.run_on_root(lambda: "mine") == ("mine" if kf.rank() == 0 else None)
+
+
+def case_others_wait_for_root():
+    path, done = config.run_directory() / "prepared", libraries.statistics()["operations"]
+
+    def prepare():
+        assert not path.exists()
+        time.sleep(0.2)  # those that do not wait are earlier
+        return path.write_text("by rank 0")
+
+    result = kf.run_on_root(prepare, wait=True)
+    assert path.read_text() == "by rank 0" and (result is None) == (kf.rank() > 0)
+    assert libraries.statistics()["operations"] == done + 1
+    kf.barrier()
+    kf.run_on_root(path.unlink)
+
+
+def case_others_hear_that_root_has_failed():
+    def fail():
+        raise ValueError("no such file")
+
+    error = ValueError if kf.is_root() else kf.errors.FailedPreconditionError
+    said = "no such file" if kf.is_root() else "the function has failed on rank 0"
+    try:
+        kf.run_on_root(fail, wait=True)
+    except error as raised:
+        assert said in str(raised)
+    else:
+        raise AssertionError("nothing was raised")
+    kf.barrier()
 
 
 def case_many_barriers():

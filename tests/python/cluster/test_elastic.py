@@ -47,9 +47,11 @@ if not IS_LEGACY:
     PROGRAMS += [f"elastic_{name}.py" for name in of_sessions] if IS_KERAS_2 else ["elastic.py"]
 
 
-def ran(program: Path, *arguments: str, slots: int = 4, server: str | None = None) -> str:
+def ran(
+    program: Path, *arguments: str, peers: int = 1, slots: int = 4, server: str | None = None
+) -> str:
     """What its peers print."""
-    hosts = ["-w", "-np", "1", "-H", f"127.0.0.1:{slots}"]
+    hosts = ["-w", "-np", str(peers), "-H", f"127.0.0.1:{slots}"]
     hosts += ["-config-server", server] if server else []
     done = subprocess.run(
         [*LAUNCHER, *hosts, sys.executable, str(program), *arguments],
@@ -80,6 +82,12 @@ def test_training_goes_on(program: str, tmp_path: Path) -> None:
     said = ran(FOLDER / program, port, str(tmp_path / "cluster.json"), server=server)
     ended = dict(re.findall(r"^\[(\d)\] ok (.+)$", said, re.MULTILINE))
     assert [ended.get(str(number)) for number in range(len(ended))] == ENDS[program]
+
+
+@pytest.mark.parametrize("how", ["fit", "loop"])
+def test_a_newcomer_learns_which_gradients_others_exchange(how: str) -> None:
+    said = ran(FOLDER / "elastic_union.py", how, peers=2, slots=3)
+    assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]
 
 
 if not IS_KERAS_2 and not IS_LEGACY:

@@ -48,9 +48,9 @@ SAYS |= {name: ["peers: 1$", "peers: 2$", "peers: 1$"] for name in ELASTIC}
 EXHAUSTIVE = {"adapt_strategy.py", "adaptive_batch_size.py", "elastic_estimator.py"}
 EXHAUSTIVE |= {"language_model.py", "pair_averaging_mnist.py", "synchronous_averaging_mnist.py"}
 TESTED = {*ARGUMENTS, "elastic_estimator.py", "estimator_mnist.py"}
-# tests/python/unit/test_sources_of_data.py
+# tests/python/unit/examples/test_sources_of_data.py
 SOURCES_OF_DATA = {"austen.py", "debian.py", "fashion_mnist.py"}
-DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/test_demo.py
+DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/examples/test_demo.py
 # Not all say something new of an older Keras.
 EVERYDAY = "keras_everyday.py"
 if tensorflow_version().startswith("2.15"):

@@ -49,9 +49,9 @@ def epoch(dtype: str = "float64") -> Batch:
     return samples(STEPS_PER_EPOCH * BATCH * kf.size(), dtype)
 
 
-def shifted(batch: Batch) -> Batch:
-    """The wrong data: each sample is its neighbour."""
-    return tuple(np.roll(part, 1, axis=0) for part in batch)
+def shifted(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The wrong data: each input is its neighbour's."""
+    return dataset.map(lambda x, y: (tf.roll(x, 1, axis=0), y))
 
 
 def whole(data: Batch) -> tf.data.Dataset:

@@ -53,6 +53,10 @@ def test_from_code(code: int, error: type[errors.KungfuError]) -> None:
     assert made.code == code
 
 
+def test_a_message_leads_to_its_row_of_the_documentation() -> None:
+    assert errors.linked("slots", "too many") == "too many (kungfu_tf docs: messages#slots)"
+
+
 def test_types_that_python_programs_catch() -> None:
     assert issubclass(errors.InvalidArgumentError, ValueError)
     assert issubclass(errors.UnsupportedTypeError, TypeError)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import re
 import subprocess
 import sys
@@ -56,7 +55,7 @@ PUBLIC = {
     "propose_new_size": "(n)",
     "rank": "()",
     "resize": "(*, n=None, progress=None)",
-    "run_on_root": "(fn)",
+    "run_on_root": "(fn, *, wait=False)",
     "shutdown": "()",
     "size": "()",
     "uid": "()",
@@ -325,75 +324,3 @@ def test_a_forked_child_is_told_that_it_is_no_peer() -> None:
         "if pid: os.waitpid(pid, 0)"
     )
     assert re.search(r"forked.* 1\n", run(program))
-
-
-def test_info_prints_every_variable() -> None:
-    from kungfu_tf.native import environment
-
-    text = run("import sys, kungfu_tf.info as i; i.main(); assert 'tensorflow' not in sys.modules")
-    users, launchers = text.split("Variables that you may set")[1].split("Variables that the laun")
-    for setting in environment.settings():
-        section = launchers if setting.internal else users
-        assert f"\n  {setting.name} " in section
-    assert kf.__version__ in text
-    assert "waits for (a number above 0, at most 1e9, in seconds)  [default: 10]\n" in text
-
-
-def test_info_may_be_read_in_part() -> None:
-    command = [sys.executable, "-m", "kungfu_tf.info"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as process:
-        assert process.stdout is not None and process.stderr is not None
-        process.stdout.close()  # before it has begun to write
-        assert process.stderr.read() == ""
-
-
-def test_info_says_what_is_in_force_and_what_is_not_understood() -> None:
-    command = [sys.executable, "-m", "kungfu_tf.info"]
-    plain = {name: text for name, text in os.environ.items() if "KUNGFU" not in name}
-    for environ, code, said in (
-        ({"KUNGFU_STRATEGY": "ring", "KUNGFU_GRACE": "7"}, 0, ["[ring]", ", in seconds)  [7]"]),
-        ({"KUNGFU_TRANSPROT": "shm"}, 0, ["  there is no variable KUNGFU_TRANSPROT; did you mean"]),
-        (
-            {"KUNGFU_SPIN": "long", "KUNGFU_GRACE": "soon"},
-            1,
-            [
-                "[cannot be understood: KUNGFU_SPIN='long': expected auto, or ",
-                "='soon': expected a",
-            ],
-        ),
-    ):
-        ended = subprocess.run(
-            command, env=plain | environ, capture_output=True, text=True, timeout=60
-        )
-        assert ended.returncode == code, ended.stdout + ended.stderr
-        assert all(words in ended.stdout for words in said), ended.stdout
-
-
-def test_info_says_where_there_is_no_home() -> None:
-    program = """
-from pathlib import Path
-from kungfu_tf import info
-from kungfu_tf.native import libraries
-def no_home():
-    raise RuntimeError("there is no home")
-Path.home, libraries.op_libraries = no_home, dict
-raise SystemExit(info.main())
-"""
-    text = run(program)
-    assert text.count("there is no home") == 2
-    assert "compiled at first use, in none, there is no home\n" in text
-    assert "(path)  [none: there is no home]\n" in text
-
-
-def test_info_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kungfu_tf.native import environment
-
-    settings = environment.settings()
-    secrets = {setting.name for setting in settings if setting.secret}
-    assert secrets == {s.name for s in settings if s.name.endswith(("SECRET", "TOKEN"))}
-    for name in secrets:
-        monkeypatch.setenv(name, "hidden")
-    text = run("import kungfu_tf.info as i; i.main()")
-    assert "hidden" not in text
-    assert text.count("[set]") == len(secrets)

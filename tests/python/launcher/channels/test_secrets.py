@@ -212,5 +212,5 @@ def test_a_pipe_that_says_nothing_is_an_error_in_time(name: str, silent: str) ->
         timeout=DEADLINE,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    why = "no line was written to it within 0.3 s"
+    why = "no line was written to it within 0.3 s (kungfu_tf docs: messages#secret-file)"
     assert ended.stderr == f"kungfu-run: {name}: cannot read '{silent}': {why}\n"

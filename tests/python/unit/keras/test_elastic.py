@@ -17,7 +17,7 @@ from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
-from tests.python.unit.small_fit import Interrupted, X, model_of
+from tests.python.unit.keras.small_fit import Interrupted, X, model_of
 
 
 def test_alone_it_is_fit() -> None:

@@ -13,7 +13,7 @@ from kungfu_tf.context import ordinals
 from kungfu_tf.membership.size_plan import SizePlan
 from kungfu_tf.ops.resize import resize_from_config_server
 from kungfu_tf.policy.training import Training
-from tests.python.unit.small_fit import Interrupted, X, model_of
+from tests.python.unit.keras.small_fit import Interrupted, X, model_of
 
 
 def test_a_callback_of_a_job_that_stays_as_it_is_warns() -> None:

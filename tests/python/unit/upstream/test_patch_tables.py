@@ -20,10 +20,9 @@ from kungfu_tf.upstream.patches import Owner, Patch
 [PACKAGE] = [p for p in generations.packages() if p.module.Model is tf.keras.Model]
 TABLES: dict[str, tuple[Any, tuple[Patch, ...]]] = {
     "keras": (PACKAGE, of_keras.KERAS_3 if PACKAGE.generation == 3 else of_keras.KERAS_2),
+    "loss scale": (PACKAGE, loss_scale.KERAS_3 if PACKAGE.generation == 3 else loss_scale.KERAS_2),
     "sessions": (tf, of_sessions.SESSION),
 }
-if PACKAGE.generation == 3:
-    TABLES["loss scale"] = (PACKAGE, loss_scale.PATCHES)
 ROWS = [(table, patch) for table, (_, rows) in TABLES.items() for patch in rows]
 
 

@@ -1,0 +1,247 @@
+"""The gradients that any peer has: of those that only others have, this peer has zeros.
+
+A step may leave variables without a gradient, and other ones on each peer, as the heads of several
+tasks. In one process, on the batches of all, a variable would have a gradient if any batch gave it
+one. So the peers tell each other which gradients they have, once for each trace and never in a
+step, and exchange the union. What has a gradient nowhere stays None.
+
+A trace on one peer alone must not wait for others. So an agreement is kept, and serves again where
+
+- this peer has the same gradients as it had then; or
+- it has fewer, and peers differed before.
+
+In a TF1 graph nothing can be agreed while it is built. There peers that differ get an error.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf import context, ops, peer
+from kungfu_tf.ops import members, store
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.plain_message import plain_message
+
+# What a gradient is: 0 if there is none; else its dtype's number, and, if it is sparse, 256 times
+# that of its indices.
+Kinds = tuple[int, ...]
+
+_SPARSE = 256
+
+
+@tf.autograph.experimental.do_not_convert
+def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) -> list[Any]:
+    """The gradients, with zeros for those that only other peers have.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None.
+        variables: What they are the gradients of, the same on all peers, in the same order.
+        name: What the names of the operations begin with.
+
+    Raises:
+        tf.errors.InvalidArgumentError: On every peer, if the variables differ between peers.
+    """
+    is_graph = not tf.compat.v1.executing_eagerly_outside_functions()
+    is_alone = peer.is_single_process() or not gradients
+    if is_alone or is_graph or context.current().is_rehearsal:
+        return list(gradients)
+    mine = kinds_of(gradients)
+    known = _known_of(name, variables)
+    if peer.joining():
+        known.traced_alone.add(mine)
+        return list(gradients)
+    kinds = known.find(mine)
+    if kinds is None:
+        with tf.init_scope():
+            kinds = known.agree(mine, variables)
+    if kinds == mine:
+        return list(gradients)
+    return [_of_kind(*each) for each in zip(kinds, gradients, variables, strict=True)]
+
+
+def kinds_of(gradients: Sequence[Any]) -> Kinds:
+    """What each gradient is."""
+    return tuple(map(_kind_of, gradients))
+
+
+def has_outdated_traces() -> bool:
+    """Whether a newcomer has traced steps before it was taken in that exchange less than others'.
+
+    Then it must trace them again. It answers once.
+    """
+    return True in [known.is_outdated() for known in list(_known.values())]
+
+
+class _Known:
+    """What has been agreed for one list of variables.
+
+    Args:
+        name: What the names of the operations begin with.
+        identity: Of the variables.
+        number: How many lists of this identity there were before, under this name.
+        references: They make it forgotten when a variable is.
+
+    Attributes:
+        traced_alone: The gradients of steps that were traced before this peer was taken in.
+    """
+
+    def __init__(self, name: str, identity: int, number: int, references: Sequence[Any]) -> None:
+        self.traced_alone: set[Kinds] = set()
+        self._name = name
+        self._identity = identity
+        self._number = number
+        self._references = references
+        self._of_mine: dict[Kinds, Kinds] = {}
+        self._of_different: Kinds | None = None  # where peers had different ones
+
+    def find(self, mine: Kinds) -> Kinds | None:
+        """The union for this peer's gradients; None: the peers must agree."""
+        found = self._of_mine.get(mine)
+        if found is None and self._of_different is not None:
+            return self._of_different if _is_within(mine, self._of_different) else None
+        return found
+
+    def agree(self, mine: Kinds, variables: Sequence[Any]) -> Kinds:
+        """The union of all peers' gradients. A newcomer gets what the others agreed on before.
+
+        Raises:
+            tf.errors.InvalidArgumentError: As from `completed`.
+        """
+        union = self._of_others(mine)
+        if union is not None:
+            self._note([mine], union)
+            return union
+        table = self._gather(mine, variables)
+        union = _union(table, variables, self._name)
+        self._note(table, union)
+        return union
+
+    def is_outdated(self) -> bool:
+        """Whether others exchange more than what was traced alone."""
+        alone, self.traced_alone = self.traced_alone, set()
+        return any(self._of_others(mine) not in (None, mine) for mine in alone)
+
+    def _gather(self, mine: Kinds, variables: Sequence[Any]) -> list[Kinds]:
+        told = np.array([len(mine), self._identity, *mine], np.int64)
+        try:
+            gathered = ops.all_gather(told, concat=True, name=f"{self._name}/union").numpy()
+        except tf.errors.DeadlineExceededError as error:
+            raise tf.errors.DeadlineExceededError(
+                None,
+                None,
+                f"{plain_message(error)}. This peer has traced a step, and asks which variables "
+                "have gradients on the other peers: all must trace such a step at the same place",
+            ) from None
+        rows = []
+        while len(gathered):
+            end = 2 + int(gathered[0])
+            rows.append(gathered[:end])
+            gathered = gathered[end:]
+        if len({(row[0], row[1]) for row in rows}) > 1:
+            members.check_same(variables, name=self._name)
+        return [tuple(row[2:].tolist()) for row in rows]
+
+    def _note(self, table: Sequence[Kinds], union: Kinds) -> None:
+        self._of_mine.update(dict.fromkeys(table, union))
+        differed = any(kinds != union for kinds in table)
+        if differed:
+            self._of_different = union
+        if peer.elastic():
+            told = tf.constant([peer.membership_version(), *union], tf.int64)
+            for kinds in {*table, *([_ANY] if differed else [])}:
+                store.save_group([told], self._tag(kinds), keep=1)
+
+    def _of_others(self, mine: Kinds) -> Kinds | None:
+        """What others agreed on before this peer was one of them, as rank 0 knows it."""
+        if not peer.elastic() or not peer.membership_version() or peer.is_root():
+            return None
+        spec = tf.TensorSpec([1 + len(mine)], tf.int64)
+        for kinds in (mine, _ANY):
+            try:
+                [told], _ = store.request_group(0, [spec], self._tag(kinds), wait=False)
+            except tf.errors.NotFoundError:
+                continue
+            version, *union = told.numpy().tolist()
+            if version < peer.membership_version() and _is_within(mine, union):
+                return tuple(union)
+        return None
+
+    def _tag(self, kinds: Kinds) -> str:
+        code = members.identity([], kinds)
+        return f"{self._name}/union/{self._identity}/{self._number}/{code}"
+
+
+_ANY: Kinds = ()
+
+_known: dict[Any, _Known] = {}
+_numbers: dict[Any, int] = {}
+
+
+def _known_of(name: str, variables: Sequence[Any]) -> _Known:
+    ids = [id(v) if members.is_variable(v) else tf.as_dtype(v.dtype).name for v in variables]
+    key = (name, *ids)
+    if key not in _known:
+        forget: Callable[[Any], Any] = lambda _: _known.pop(key, None)  # noqa: E731
+        references = [weakref.ref(v, forget) for v in variables if members.is_variable(v)]
+        identity = members.identity(variables)
+        number = _numbers[name, identity] = _numbers.get((name, identity), -1) + 1
+        _known[key] = _Known(name, identity, number, references)
+    return _known[key]
+
+
+def _kind_of(gradient: Any) -> int:
+    if gradient is None:
+        return 0
+    dtype: int = tf.as_dtype(gradient.dtype).base_dtype.as_datatype_enum
+    if isinstance(gradient, tf.IndexedSlices):
+        dtype += _SPARSE * gradient.indices.dtype.as_datatype_enum
+    return dtype
+
+
+def _is_within(mine: Sequence[int], union: Sequence[int]) -> bool:
+    """Whether `_of_kind` can make the union's kinds of mine."""
+    pairs = zip(mine, union, strict=True)
+    return all(not kind or common in (kind, kind % _SPARSE) for kind, common in pairs)
+
+
+def _union(table: Sequence[Kinds], variables: Sequence[Any], name: str) -> Kinds:
+    """For each variable one kind. A dense gradient on one peer makes those of all dense."""
+    union = []
+    for place, kinds in enumerate(zip(*table, strict=True)):
+        found = set(kinds) - {0}
+        dtypes = [kind % _SPARSE for kind in kinds]
+        if len(set(dtypes) - {0}) > 1:
+            first = next(rank for rank, dtype in enumerate(dtypes) if dtype)
+            other = next(r for r, dtype in enumerate(dtypes) if dtype not in (0, dtypes[first]))
+            shown = [
+                f"{tf.as_dtype(dtypes[r]).name} on {peer.names_of([r])}" for r in (first, other)
+            ]
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"{name}: the gradient of {generations.name_of(variables[place])!r} is "
+                f"{' and '.join(shown)}",
+            )
+        is_dense = any(kind < _SPARSE for kind in found)
+        union.append((min(found) if is_dense else max(found)) if found else 0)
+    return tuple(union)
+
+
+def _of_kind(kind: int, gradient: Any, variable: Any) -> Any:
+    if kind == _kind_of(gradient):
+        return gradient
+    dtype = tf.as_dtype(kind % _SPARSE)
+    shape = tf.TensorShape(variable.shape)
+    if kind < _SPARSE:
+        return tf.zeros(shape, dtype) if gradient is None else tf.convert_to_tensor(gradient)
+    indices_dtype = tf.as_dtype(kind // _SPARSE)
+    if gradient is None:
+        values, indices = tf.zeros([0, *shape[1:]], dtype), tf.zeros([0], indices_dtype)
+        return tf.IndexedSlices(values, indices, tf.constant(shape.as_list(), tf.int32))
+    indices = tf.cast(gradient.indices, indices_dtype)
+    return tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)

@@ -1,0 +1,57 @@
+"""The last callback of a `fit` in which peers may come and go: it leaves when they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kungfu_tf.keras.fit.elastic_run import ElasticRun
+from kungfu_tf.keras.fit.shared_rates import share_rates
+from kungfu_tf.membership.failing_together import LeaveTogether
+from kungfu_tf.replicas import average
+from kungfu_tf.replicas.moving_statistics import average_statistics
+from kungfu_tf.upstream.callback import Callback
+
+
+class Change(LeaveTogether):
+    """Leaves `fit`, on all peers, because the membership changes."""
+
+
+class FollowChanges(Callback):
+    """Leaves `fit` after a step, if the membership changes then.
+
+    Args:
+        elastic_run: The training that this `fit` is a part of.
+        differs: Whether each peer trains a model of its own.
+    """
+
+    def __init__(self, elastic_run: ElasticRun, differs: bool) -> None:
+        super().__init__()
+        self._elastic_run = elastic_run
+        self._differs = differs
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+        elastic_run = self._elastic_run
+        if elastic_run.only_warms_up:
+            raise Change
+        if elastic_run.goes_over(self.model, self._epoch):
+            self._share_state()
+            raise Change
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """All have rank 0's learning rate: callbacks of newcomers may know less than others."""
+        del epoch, logs
+        share_rates(self.model)
+
+    def _share_state(self) -> None:
+        """Gives today's peers what they have together, so that rank 0 can pass it on."""
+        if self._differs:
+            average.assign_means(average.averaged_variables(self.model), name="fit/change")
+        else:
+            average_statistics(self.model)
+        self._elastic_run.metrics.keep(self.model)

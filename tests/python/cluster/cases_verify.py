@@ -1,0 +1,151 @@
+"""`kungfu-run -verify`: right programs are verified, and what is wrong in others is named."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+from support import raised_by
+
+import kungfu_tf as kf
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.optimizers import PairAveragingOptimizer, SynchronousSGDOptimizer
+
+JOBS = [{"np": 2, "env": {"KUNGFU_VERIFY": "3"}}]
+
+keras = tf.keras
+STEPS = 4
+
+
+def mine(samples=2 * 4 * STEPS):
+    """This peer's inputs and outputs."""
+    x, y = (part.astype(np.float32) for part in training.samples(samples))
+    return x[kf.rank() :: kf.size()], y[kf.rank() :: kf.size()]
+
+
+def model_of(*layers, cls=keras.Model, optimizer=None, loss="mse", **options):
+    keras.utils.set_random_seed(1)
+    inputs = output = keras.layers.Input((training.FEATURES,))
+    for layer in (keras.layers.Dense(3), *layers, keras.layers.Dense(1)):
+        output = layer(output)
+    model = cls(inputs, output)
+    model.compile(optimizer or SynchronousSGDOptimizer(keras.optimizers.Adam(0.1)), loss, **options)
+    return model
+
+
+def fit(model, data=None, batch_size=4, **options):
+    """Returns what rank 0 is told."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        model.fit(*(data or mine()), batch_size, verbose=0, **options)
+    return said.getvalue()
+
+
+def assert_verified(said, steps=3):
+    expected = f"-verify: verified: {steps} steps of" if kf.is_root() else ""
+    assert expected in said and bool(said) == kf.is_root(), said
+
+
+@each(options=[{}, {"run_eagerly": True}, {"steps_per_execution": 2}, {"metrics": ["mae"]}])
+def case_a_right_program(options):
+    model = model_of(**options)
+    assert_verified(fit(model), 2 if "steps_per_execution" in options else 3)
+    os.environ["KUNGFU_VERIFY"] = "0"
+    try:
+        plain = model_of(**options)
+        assert fit(plain) == ""
+    finally:
+        os.environ["KUNGFU_VERIFY"] = "3"
+    for verified, not_verified in zip(model.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_array_equal(verified, not_verified)
+
+
+def case_batches_of_different_sizes():
+    assert_verified(fit(model_of(), batch_size=4 + kf.rank()))
+
+
+def case_what_is_random_or_normalizes_is_left_out():
+    said = fit(model_of(keras.layers.Dropout(0.5), keras.layers.BatchNormalization()))
+    assert_verified(said)
+    assert not kf.is_root() or "(compared without BatchNormalization, Dropout)" in said, said
+
+
+class OwnStep(keras.Model):
+    """A train step of one's own, of which `change` changes the gradients."""
+
+    change = staticmethod(list)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
+        weights = self.trainable_variables
+        gradients = self.change(tape.gradient(loss, weights))
+        self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return {"own": loss}
+
+
+def case_a_train_step_of_ones_own():
+    assert_verified(fit(model_of(cls=OwnStep)))
+
+
+def case_models_of_each_peers_own_cannot_be():
+    said = fit(model_of(optimizer=PairAveragingOptimizer(keras.optimizers.SGD(0.1))))
+    assert not kf.is_root() or "nothing is verified: each peer trains a model" in said, said
+
+
+def contrasting(y, predicted):
+    spread = (predicted - tf.reduce_mean(predicted)) ** 2
+    return tf.reduce_mean((predicted - y) ** 2) + tf.reduce_mean(spread)
+
+
+def masked(y, predicted):
+    chosen = tf.cast(y > 0, predicted.dtype)
+    return tf.reduce_sum(chosen * (predicted - y) ** 2) / (tf.reduce_sum(chosen) + 1)
+
+
+class Activity(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(tf.reduce_sum(x**2))
+        return x
+
+
+class Sum(Algorithm):
+    def gradients(self, gradients, variables, *, step=None):
+        return kf.ops.group_all_reduce(gradients, op="sum", name=f"{self.name}/sum")
+
+
+def dropped_on_rank_1(gradients):
+    return [g * (kf.rank() == 0) for g in gradients]
+
+
+@each(what=["sum", "add_loss", "contrasts", "mask", "sum of gradients", "dropped", "same samples"])
+def case_a_wrong_program(what):
+    data, options = mine(), {}
+    if what == "sum":
+        model = model_of(loss=lambda y, predicted: tf.reduce_sum((predicted - y) ** 2))
+    elif what == "add_loss":
+        model = model_of(Activity())
+    elif what in ("contrasts", "mask"):
+        model = model_of(loss=contrasting if what == "contrasts" else masked)
+    elif what == "sum of gradients":
+        model = model_of(optimizer=wrap(keras.optimizers.SGD(0.1), Sum))
+    elif what == "dropped":
+        model = model_of(cls=OwnStep)
+        model.change = dropped_on_rank_1
+    else:
+        model, options = model_of(), {"shuffle": False}
+        data = [part[: len(data[0])] for part in training.samples(2 * 4 * STEPS)]
+    weights = model.get_weights()
+    text = raised_by(kf.errors.VerificationError, lambda: fit(model, data, **options))
+    assert text.startswith("step 1 of ") and "that of a single process" in text, text
+    assert ("2 times as large in one process" in text) == (what == "sum"), text
+    assert ("train on the same samples" in text) == (what == "same samples"), text
+    for before, after in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)  # nothing was trained
