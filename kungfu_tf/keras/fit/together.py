@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kungfu_tf import config, ops, peer
+from kungfu_tf import ops, peer
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.counted_step import build_metrics
 from kungfu_tf.keras.fit.first_epoch import share_first_epoch
@@ -26,6 +26,7 @@ class First(Callback):
     def __init__(self, fit: Fit) -> None:
         super().__init__()
         self._fit = fit
+        self._verification = Verification(fit)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Puts itself around the first step."""
@@ -36,8 +37,7 @@ class First(Callback):
         def first(train_function: Any, iterator: Any) -> Any:
             if data and data.counts:
                 build_metrics(model, data.dataset.element_spec)
-            if config.VERIFY.get():
-                iterator = Verification(self._fit).before_step(iterator)
+            iterator = self._verification.before_step(iterator)
             logs = train_function(iterator)
             if data:
                 data.warn_if_all_have_the_same()
@@ -54,6 +54,7 @@ class First(Callback):
     def on_train_end(self, logs: Any = None) -> None:
         """The peers' models become one, before other callbacks look for the last time."""
         del logs
+        self._verification.end()
         if self._fit.differs:
             assign_means(averaged_variables(self.model), name="fit/average")
 

@@ -28,7 +28,8 @@ class Verification:
     def __init__(self, fit: Fit) -> None:
         self._model = fit.model
         self._wanted = config.VERIFY.get()
-        self._done = 0
+        self._tried = self._done = 0
+        self._has_ended = not self._wanted or peer.is_single_process()
         self._left_out: list[str] = []
         algorithms = generations.algorithms_of_model(fit.model)
         self._is_possible = all(a.is_synchronous and a.keeps_equal for a in algorithms)
@@ -45,21 +46,35 @@ class Verification:
         Raises:
             VerificationError: On every peer, if it is not the step of a single process.
         """
-        if self._done == self._wanted or peer.is_single_process():
+        if self._has_ended:
             return iterator
         if not self._is_possible:
-            self._done = self._wanted
+            self._has_ended = True
             self._say("nothing is verified: each peer trains a model of its own, by design")
             return iterator
         steps = generations.steps_per_execution(self._model)
         batch, iterator = first_batch.look_at(iterator, steps)
         self._verify(batch)
-        self._done += 1
-        if self._done == self._wanted:
-            self._say_verified()
+        self._tried += 1
+        if self._tried == self._wanted:
+            self.end()
         else:
             first_step.around(self._model, self._next)
         return iterator
+
+    def end(self) -> None:
+        """Says what was verified, once: after the last step that is, or the last of the `fit`."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if self._done == 0:
+            self._say("nothing is verified: no step had a batch of tensors on each peer")
+            return
+        steps = f"{self._done} step" + ("s" if self._done > 1 else "")
+        self._say(
+            f"verified: {steps} of '{self._model.name}' on {peer.size()} peers are those of a "
+            f"single process with their samples{self._without()}"
+        )
 
     def _next(self, train_function: Any, iterator: Any) -> Any:
         return train_function(self.before_step(iterator))
@@ -73,7 +88,6 @@ class Verification:
                 "by kungfu_tf.data.shard(dataset)"
             )
         if not all(joint.samples) or not _can_all(joint.batch is not None or not peer.is_root()):
-            self._say(f"step {self._done + 1} is left out: a peer has no batch, or none of tensors")
             return
         with quiet(self._model) as self._left_out:
             one = self._of_one_process(joint.batch) if peer.is_root() else None
@@ -82,6 +96,7 @@ class Verification:
         if one is not None:
             found = difference(one, ours, _dtype(self._model))
         self._fail_if_any(found)
+        self._done += 1
 
     def _of_one_process(self, batch: Any) -> trial.Trial:
         one, again = (trial.alone(self._model, batch) for _ in range(2))
@@ -99,19 +114,12 @@ class Verification:
 
     def _fail(self, text: str) -> None:
         raise errors.VerificationError(
-            f"step {self._done + 1} of '{self._model.name}' on {peer.size()} peers is not that of "
+            f"step {self._tried + 1} of '{self._model.name}' on {peer.size()} peers is not that of "
             f"a single process with their samples: {text}{self._without()}"
         )
 
     def _without(self) -> str:
         return f" (compared without {', '.join(self._left_out)})" if self._left_out else ""
-
-    def _say_verified(self) -> None:
-        steps = f"{self._done} step" + ("s" if self._done > 1 else "")
-        self._say(
-            f"verified: {steps} of '{self._model.name}' on {peer.size()} peers are those of a "
-            f"single process with their samples{self._without()}"
-        )
 
     def _say(self, text: str) -> None:
         if peer.is_root():

@@ -117,6 +117,8 @@ class Activity(keras.layers.Layer):
 
 
 class Sum(Algorithm):
+    keeps_equal = True
+
     def gradients(self, gradients, variables, *, step=None):
         return kf.ops.group_all_reduce(gradients, op="sum", name=f"{self.name}/sum")
 
