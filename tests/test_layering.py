@@ -43,6 +43,7 @@ PYTHON_LAYERS: Layers = (
     {"keras/elastic"},
     {"keras", "optimizers", "tf1"},
     {"keras/fit", "tf1/session"},
+    {"keras/verify"},
     {"keras/callbacks", "keras/layers", "tf1/hooks"},
     {"exchange", "policy"},
     {"data", "membership", "monitor", "replicas", "variables"},

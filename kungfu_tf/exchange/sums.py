@@ -36,12 +36,13 @@ def refuse(gradients: Sequence[Any], variables: Sequence[Any]) -> None:
     """Raises an InvalidArgumentError if one of the gradients is of a target that is no scalar."""
     for one, variable in zip(gradients, variables, strict=True):
         if (shape := getattr(one, "_kungfu_target_shape", None)) is not None:
-            raise errors.InvalidArgumentError(
+            message = (
                 f"the gradient of {generations.name_of(variable)!r} is that of a target of shape "
                 f"{shape}, whose elements a tape adds up: the mean of the peers' sums is not the "
                 "sum of a single process. Give the tape a scalar, the mean over the samples, as "
                 "tf.reduce_mean(loss)"
             )
+            raise errors.InvalidArgumentError(errors.linked("no-scalar", message))
 
 
 def _shape_of_vector(target: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import ops, peer
+from kungfu_tf.keras.fit import loss_means
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.counted_step import build_metrics
 from kungfu_tf.keras.fit.first_epoch import share_first_epoch
@@ -26,7 +27,7 @@ class First(Callback):
     def __init__(self, fit: Fit) -> None:
         super().__init__()
         self._fit = fit
-        self._verification = Verification(fit)
+        self._verification = Verification(fit.model, loss_means.counting)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Puts itself around the first step."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import config, errors, ops, peer
-from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.verify import batches, trial
 from kungfu_tf.keras.verify.comparison import difference
 from kungfu_tf.keras.verify.quiet import quiet
@@ -22,16 +22,18 @@ class Verification:
     """Of one `fit`.
 
     Args:
-        fit: The call, of which all peers have equal variables.
+        model: What is trained, with equal variables on all peers.
+        counting: Within what it returns for a model, means count a batch by its samples.
     """
 
-    def __init__(self, fit: Fit) -> None:
-        self._model = fit.model
+    def __init__(self, model: Any, counting: Callable[[Any], Any]) -> None:
+        self._model = model
+        self._counting = counting
         self._wanted = config.VERIFY.get()
         self._tried = self._done = 0
         self._has_ended = not self._wanted or peer.is_single_process()
         self._left_out: list[str] = []
-        algorithms = generations.algorithms_of_model(fit.model)
+        algorithms = generations.algorithms_of_model(model)
         self._is_possible = all(a.is_synchronous and a.keeps_equal for a in algorithms)
 
     def before_step(self, iterator: Any) -> Any:
@@ -91,7 +93,8 @@ class Verification:
             return
         with quiet(self._model) as self._left_out:
             one = self._of_one_process(joint.batch) if peer.is_root() else None
-            ours = trial.together(self._model, batch, joint.samples, peer.rank())
+            with self._counting(self._model):
+                ours = trial.together(self._model, batch, joint.samples, peer.rank())
         found = None
         if one is not None:
             found = difference(one, ours, _dtype(self._model))

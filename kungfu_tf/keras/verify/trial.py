@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import context
-from kungfu_tf.keras.fit import loss_means
 from kungfu_tf.keras.verify.kept import kept
 from kungfu_tf.replicas import metrics, sample_weights
 from kungfu_tf.replicas.broadcast import values_from_root
@@ -47,7 +46,7 @@ def together(model: Any, batch: Any, samples: Sequence[int], rank: int) -> Trial
     """
     moved = [variable for _, variable in generations.moved_variables(model)]
     mine, total = tf.constant(samples[rank], tf.int64), tf.constant(sum(samples), tf.int64)
-    with kept(model), sample_weights.samples(mine, lambda _: total), loss_means.counting(model):
+    with kept(model), sample_weights.samples(mine, lambda _: total):
         values_from_root(moved, root=0)  # as moving statistics, which are each peer's own
         model.reset_metrics()
         gradients = _gradients(model, batch)

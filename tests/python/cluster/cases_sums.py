@@ -50,7 +50,7 @@ def mine():
 def case_a_train_step_whose_loss_is_no_scalar(eager):
     model = model_of(OwnStep)
     model.compile(SynchronousSGDOptimizer(keras.optimizers.SGD(0.1)), run_eagerly=eager)
-    text = raised_by(ValueError, lambda: model.fit(mine(), verbose=0))
+    text = raised_by(Exception, lambda: model.fit(mine(), verbose=0))  # AutoGraph's of Keras 2
     assert "whose elements a tape adds up" in text and "tf.reduce_mean(loss)" in text, text
 
 
