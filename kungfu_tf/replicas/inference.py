@@ -186,5 +186,6 @@ def _raise_for(name: str, rows: Sequence[Sequence[int]], place: int) -> None:
         "sample of rank 0's and with equal variables. Each peer seems to have drawn or computed a "
         "constant for itself when the layer was built. Call keras.utils.set_random_seed with one "
         "seed on all peers before, compute it from the same data, or make it a weight by "
-        "add_weight(trainable=False), which all get from rank 0"
+        "add_weight(trainable=False), which all get from rank 0. A model that depends on the rank "
+        "by design needs a kungfu_tf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)"
     )

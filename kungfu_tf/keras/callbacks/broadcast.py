@@ -29,8 +29,8 @@ class BroadcastGlobalVariablesCallback(Callback):
     Works on Keras 3, Keras 2 and tf-keras. In a process that is alone it does nothing.
 
     Args:
-        check_every: Compare at the end of every so many epochs; None: never, nor after the first
-            step.
+        check_every: Compare at the end of every so many epochs. None: never, nor around the first
+            step: for models that compute something else on each peer by design.
         repairs_rounding: Whether differences as small as those of rounding are repaired when peers
             compare: all get rank 0's values. For train steps that change weights and take it back,
             as sharpness-aware ones.
@@ -74,7 +74,8 @@ class BroadcastGlobalVariablesCallback(Callback):
             first_step.warn_not_distributed(model)
 
         def first(train_function: Any, iterator: Any) -> Any:
-            iterator = first_step.begin(model, iterator)
+            compares = self.check_every is not None
+            iterator = first_step.begin(model, iterator, compares=compares)
             logs = train_function(iterator)
             if self.checks_first_step:
                 self._check("after the first step")

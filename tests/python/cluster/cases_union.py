@@ -53,7 +53,7 @@ def numbers(gradients):
 def case_tape(form):
     """A missing gradient counts as zero; what has none anywhere stays None."""
     variables = two_heads(f"tape_{form}")
-    kinds = []
+    kinds, before = [], libraries.completed("tape/union")
 
     def step():
         with tf.GradientTape() as tape:
@@ -66,7 +66,7 @@ def case_tape(form):
     for _ in range(3):
         assert numbers(run()) == EXPECTED[:3]
     assert kinds[0] == [False, False, False, True]
-    assert libraries.completed("tape/union") == {"eager": 1, "function": 2}[form]
+    assert libraries.completed("tape/union") - before == 1
 
 
 def sgd(generation):
@@ -273,7 +273,9 @@ def case_fit(how):
 
     model = model_of(SynchronousSGDOptimizer(optimizer()))
     mine = x[kf.rank()], y[kf.rank()]
-    model.fit(*mine, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    # Which head an inference takes depends on the rank, too.
+    callback = kf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)
+    model.fit(*mine, batch_size=4, epochs=2, shuffle=False, verbose=0, callbacks=[callback])
 
     alone = model_of(keras.optimizers.Adam(0.05))
     of_an_update = 4 * (micro_steps or 1)

@@ -57,7 +57,9 @@ def fit(model: Heads, optimizer: keras.optimizers.Optimizer, x: np.ndarray) -> N
     model.compile(kf.optimizers.SynchronousSGDOptimizer(optimizer), "mse")
     samples = tf.data.Dataset.from_tensor_slices((x, x[:, :2]))
     dataset = kf.data.shard(samples).batch(4, drop_remainder=True)
-    kf.elastic.fit(model, dataset, epochs=10**6, verbose=0, callbacks=[Steps()])
+    # The outputs may differ between peers.
+    callbacks = [kf.callbacks.BroadcastGlobalVariablesCallback(check_every=None), Steps()]
+    kf.elastic.fit(model, dataset, epochs=10**6, verbose=0, callbacks=callbacks)
 
 
 def loop(model: Heads, optimizer: keras.optimizers.Optimizer, x: np.ndarray) -> None:
