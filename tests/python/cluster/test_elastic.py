@@ -37,8 +37,10 @@ PROGRAMS = ["elastic_fit.py"]
 # What they say of membership the others say, too.
 EXHAUSTIVE = {"elastic_averaging.py", "elastic_context.py", "elastic_meanwhile.py"}
 EXHAUSTIVE |= {"elastic_pairs.py", "elastic_session_pairs.py"}
+OF_KERAS_3_TOO = {"elastic_loop.py", "elastic_saves.py"}
 BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = tensorflow_version().startswith("2.15")
+EXHAUSTIVE |= OF_KERAS_3_TOO if IS_KERAS_2 else set()
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 if not IS_LEGACY:
     of_both = ["context", "loop", "meanwhile", "pairs", "saves"]

@@ -54,6 +54,7 @@ DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/examples/test_demo.py
 # Not all say something new of an older Keras.
 EVERYDAY = "keras_everyday.py"
 if tensorflow_version().startswith("2.15"):
+    EXHAUSTIVE |= {EVERYDAY, "keras_mnist.py"}
     ARGUMENTS = {
         EVERYDAY: ARGUMENTS[EVERYDAY],
         "estimator_mnist.py": ["--steps", "8"],
