@@ -100,6 +100,7 @@ PUBLIC = {
     "errors.UnimplementedError": None,
     "errors.UnsupportedTypeError": None,
     "errors.UnsupportedVersionError": None,
+    "errors.VerificationError": None,
     "hooks.ElasticHook": "(schedule, max_step)",
     "hooks.MonitorHook": (
         "(*, every_steps=100, log_dir=None, port=None, address='127.0.0.1', token=None, "
