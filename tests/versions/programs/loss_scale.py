@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import common
 import numpy as np
+import tensorflow as tf
 
 import kungfu_tf as kf
 
 keras = common.keras
 
 images, labels = common.samples()
-if kf.rank() == 1:
-    images = np.where(np.arange(len(images))[:, None, None, None] < 40, np.inf, images)
+
+
+def batches():
+    """This peer's; the first two of rank 1 have no finite pixel."""
+    faults = 2 if kf.rank() == 1 else 0
+    sharded = common.sharded(images, labels).enumerate()
+    return sharded.map(lambda i, batch: (batch[0] / tf.cast(i >= faults, batch[0].dtype), batch[1]))
+
+
 keras.mixed_precision.set_global_policy("mixed_float16")
 try:
     model = common.build(images)
     model.compile(optimizer=common.wrapped(), loss=common.loss())
-    model.fit(common.sharded(images, labels), epochs=1, verbose=0)
+    model.fit(batches(), epochs=1, verbose=0)
 finally:
     keras.mixed_precision.set_global_policy("float32")
 weights = np.concatenate([np.ravel(w) for w in model.get_weights()])
