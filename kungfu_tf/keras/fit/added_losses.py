@@ -1,7 +1,7 @@
 """`add_loss` of a sum over the samples of a batch, which a `fit` on several peers averages.
 
-A sum is seen in the graph of the train step, where batches are of any size: on its way to the loss
-nothing divides it by a number that depends on the batch.
+A sum is seen in the graph of the train step: on its way to the loss nothing divides it by the
+number of samples, nor by a number that depends on the batch.
 """
 
 from __future__ import annotations
@@ -46,42 +46,61 @@ def adds_up_samples(loss: Any) -> bool:
     """
     if not isinstance(loss, tf.Tensor) or not isinstance(getattr(loss, "graph", None), tf.Graph):
         return False
-    return _is_of_samples(loss, [0]) or _has_sum(loss)
+    return _samples(loss, [0]) != 0 or _summed(loss) != 0
 
 
-def _has_sum(tensor: Any) -> bool:
+def _summed(tensor: Any) -> int:
+    """How many samples a sum in it has; -1: a graph does not know how many; 0: there is none."""
     kind, inputs = tensor.op.type, list(tensor.op.inputs)
     if kind in _SAME_SCALE:
-        return _has_sum(inputs[0])
+        return _summed(inputs[0])
     if kind in _ADDITIONS:
-        return any(map(_has_sum, inputs))
+        return next(filter(None, map(_summed, inputs)), 0)
     if kind == "Mul":
-        of_data = [one for one in inputs if _depends_on_data(one)]
-        return len(of_data) == 1 and _has_sum(of_data[0])
-    if kind in _DIVISIONS:
-        return not _depends_on_data(inputs[1]) and _has_sum(inputs[0])
+        of_data = [i for i in range(2) if _sizes_of_data(inputs[i])]
+        if len(of_data) != 1:
+            return 0
+        [i] = of_data
+        return _scaled(_summed(inputs[i]), inputs[1 - i], lambda factor: 1 / factor)
+    if kind in _DIVISIONS and not _sizes_of_data(inputs[1]):
+        return _scaled(_summed(inputs[0]), inputs[1], lambda divisor: divisor)
     if kind == "Sum":
         axes = tf.get_static_value(inputs[1])
-        return axes is not None and (_is_of_samples(inputs[0], axes) or _has_sum(inputs[0]))
-    return False
+        return 0 if axes is None else _samples(inputs[0], axes) or _summed(inputs[0])
+    return 0
 
 
-def _is_of_samples(tensor: Any, axes: Any) -> bool:
-    """Whether one of the axes is that of the samples, whose number a graph does not know."""
+def _scaled(samples: int, other: Any, number_in: Callable[[float], float]) -> int:
+    """0 where the other number turns a sum of so many samples into a mean, else `samples`."""
+    value = tf.get_static_value(other)
+    if value is None:  # where a batch has one size, it may be that size
+        return min(samples, 0)
+    is_number = np.size(value) == 1 and np.all(value)
+    return 0 if is_number and np.isclose(number_in(np.ravel(value)[0]), samples) else samples
+
+
+def _samples(tensor: Any, axes: Any) -> int:
+    """How many samples lie along one of the axes: -1 where a graph does not know, 0 if none do."""
     rank = tensor.shape.rank
-    return bool(rank) and 0 in np.reshape(axes, -1) % rank and tensor.shape[0] is None
+    if not rank or 0 not in np.reshape(axes, -1) % rank:
+        return 0
+    size = tensor.shape[0]
+    return -1 if size is None else size if size in _sizes_of_data(tensor) else 0
 
 
-def _depends_on_data(tensor: Any) -> bool:
-    """Whether an input of the graph leads to it, and not only weights and constants of layers."""
+def _sizes_of_data(tensor: Any) -> set[int | None]:
+    """The first dimensions of the graph's inputs that lead to it.
+
+    Weights and constants of layers are no inputs.
+    """
     captured = {one.name for one in getattr(tensor.graph, "internal_captures", [])}
-    waiting, seen = [tensor], set[str]()
+    waiting, seen, sizes = [tensor], set[str](), set[int | None]()
     while waiting:
         one = waiting.pop()
-        if one.name in captured or one.op.name in seen:
+        if one.name in captured or one.name in seen:
             continue
-        seen.add(one.op.name)
+        seen.add(one.name)
         if one.op.type in _DATA and one.dtype not in (tf.resource, tf.variant):
-            return True
+            sizes.add(one.shape[0] if one.shape.rank else None)
         waiting.extend(one.op.inputs)
-    return False
+    return sizes

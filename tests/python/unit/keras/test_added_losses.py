@@ -53,6 +53,15 @@ def test_sums(name: str) -> None:
     assert seen_in_graph(SUMS[name], None)
 
 
+@pytest.mark.parametrize("name", [name for name in SUMS if "weight" not in name])
+def test_sums_over_batches_of_one_size(name: str) -> None:
+    assert seen_in_graph(SUMS[name], 4)
+
+
+def test_a_weight_may_be_the_size_of_all_batches() -> None:
+    assert not seen_in_graph(SUMS["scaled by a weight"], 4)
+
+
 @pytest.mark.parametrize("samples", [None, 4])
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_none(name: str, samples: int | None) -> None:
