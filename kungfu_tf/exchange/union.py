@@ -19,11 +19,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import context, ops, peer
-from kungfu_tf.ops import members, store
+from kungfu_tf import context, peer
+from kungfu_tf.ops import members, store, uneven_rows
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
 
@@ -127,9 +126,8 @@ class _Known:
         return any(self._of_others(mine) not in (None, mine) for mine in alone)
 
     def _gather(self, mine: Kinds, variables: Sequence[Any]) -> list[Kinds]:
-        told = np.array([len(mine), self._identity, *mine], np.int64)
         try:
-            gathered = ops.all_gather(told, concat=True, name=f"{self._name}/union").numpy()
+            rows = uneven_rows.gather([self._identity, *mine], name=f"{self._name}/union")
         except tf.errors.DeadlineExceededError as error:
             raise tf.errors.DeadlineExceededError(
                 None,
@@ -137,14 +135,9 @@ class _Known:
                 f"{plain_message(error)}. This peer has traced a step, and asks which variables "
                 "have gradients on the other peers: all must trace such a step at the same place",
             ) from None
-        rows = []
-        while len(gathered):
-            end = 2 + int(gathered[0])
-            rows.append(gathered[:end])
-            gathered = gathered[end:]
-        if len({(row[0], row[1]) for row in rows}) > 1:
+        if len({(len(row), int(row[0])) for row in rows}) > 1:
             members.check_same(variables, name=self._name)
-        return [tuple(row[2:].tolist()) for row in rows]
+        return [tuple(row[1:].tolist()) for row in rows]
 
     def _note(self, table: Sequence[Kinds], union: Kinds) -> None:
         self._of_mine.update(dict.fromkeys(table, union))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.ops import uneven_rows
 from kungfu_tf.replicas.broadcast import values_from_root
 from kungfu_tf.replicas.rounding import is_rounding
 from kungfu_tf.upstream import generations
@@ -42,8 +43,7 @@ def check_equal(variables: Sequence[Any], when: str, *, repairs_rounding: bool =
     digests = digests_of_variables(variables)
     if bool(ops.consensus(digests, name="check_equal/consensus")):
         return
-    gathered = ops.all_gather(_with_length(digests), concat=True, name="check_equal/digests")
-    rows = _rows(gathered.numpy())
+    rows = uneven_rows.gather(digests, name="check_equal/digests")
     different = [generations.native(variables[i]) for i, _ in _different(rows)]
     sizes = list(map(_size_of, different))
     if repairs_rounding and sizes and all(size.is_rounding for size in sizes):
@@ -98,7 +98,8 @@ class GraphCheck:
         """Raises as `check_equal` does."""
         digests = digests_of(session.run(self._variables))
         if not session.run(self._equal, {self._digests: digests}):
-            rows = _rows(session.run(self._gathered, {self._digests: _with_length(digests)}))
+            lengthened = uneven_rows.with_length(digests)
+            rows = uneven_rows.cut(session.run(self._gathered, {self._digests: lengthened}))
             raise errors.DivergenceError(_difference(rows, self._variables, when))
 
 
@@ -114,23 +115,10 @@ def digests_of(values: Iterable[Any]) -> Digests:
 
 
 def _bytes_of(value: Any) -> memoryview:
-    """The bytes of any type: bfloat16 has no buffer of its own."""
+    """The bytes of any type: bfloat16 has no buffer of its own, and objects none that tell them."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = np.array(repr(value.tolist()))
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
-
-
-def _with_length(digests: Digests) -> Digests:
-    """Puts the length before them: rows can be cut apart, also if peers differ in it."""
-    return np.concatenate([[len(digests)], digests])
-
-
-def _rows(gathered: Digests) -> list[Digests]:
-    """The digests of each peer."""
-    rows: list[Digests] = []
-    while len(gathered):
-        length = int(gathered[0])
-        rows.append(gathered[1 : 1 + length])
-        gathered = gathered[1 + length :]
-    return rows
 
 
 def _different(rows: Sequence[Digests]) -> list[tuple[int, list[int]]]:

@@ -7,22 +7,23 @@ differ they look closer: beyond rounding, where first, and whether that layer is
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
+from kungfu_tf import errors, peer
+from kungfu_tf.ops import uneven_rows
 from kungfu_tf.ops.any_tensors import gather_any
-from kungfu_tf.replicas import hidden_state, randomness
+from kungfu_tf.replicas import hidden_state
 from kungfu_tf.replicas.equality import digests_of
 from kungfu_tf.replicas.layer_outputs import outputs_of_layers, tensors_in
 from kungfu_tf.replicas.rounding import is_rounding
+from kungfu_tf.replicas.untouched import untouched
 from kungfu_tf.upstream import generations
 
 _NAME = "check_inference"
+_DIGESTS = f"{_NAME}/digests"
 _WHEN = "before the first step"
 
 
@@ -42,10 +43,11 @@ def check_same(model: Any, batch: Any) -> None:
     sample = _sample_of_root(model, batch)
     if sample is None:
         return
-    with _untouched(model):
+    with untouched(model):
         output = _infer(model, sample)
         hidden = hidden_state.found_in(model)
-        rows = _gather_rows([_digest(output), *(part.digest for part in hidden)])
+        digests = [_digest(output), *(part.digest for part in hidden)]
+        rows = uneven_rows.gather(digests, name=_DIGESTS)
         _check_hidden(hidden, [row[1:] for row in rows])
         if len({row[0] for row in rows}) > 1 and _is_beyond_rounding(output):
             _name_first_layer(model, sample)
@@ -90,21 +92,6 @@ def _first_row(part: Any) -> Any:
     return part[:1] if isinstance(part, tf.RaggedTensor) else tf.convert_to_tensor(part)[:1]
 
 
-@contextlib.contextmanager
-def _untouched(model: Any) -> Iterator[None]:
-    """Afterwards the model's state, and the random numbers to come, are what they were."""
-    variables = [variable for _, variable in generations.moved_variables(model)]
-    variables += [variable for _, variable in hidden_state.untracked_variables(model)]
-    variables += [generations.native(v) for m in model.metrics for v in m.variables]
-    before = [(variable, variable.read_value()) for variable in variables]
-    with randomness.put_back(model):
-        try:
-            yield
-        finally:
-            for variable, value in before:
-                variable.assign(value)
-
-
 def _infer(model: Any, sample: Any) -> list[Any] | None:
     """The tensors of the model's output; None if it cannot be called like that."""
     if sample is _OTHER:
@@ -119,23 +106,10 @@ def _infer(model: Any, sample: Any) -> list[Any] | None:
 def _digest(arrays: Sequence[Any] | None) -> int:
     if arrays is None:
         return 0
-    texts = [np.array(repr(a.tolist())) if a.dtype == object else a for a in arrays]
-    return hash(tuple(digests_of(texts).tolist()))
+    return hash(tuple(digests_of(arrays).tolist()))
 
 
-def _gather_rows(mine: Sequence[int]) -> list[list[int]]:
-    """The numbers of each rank, which may have different numbers of them."""
-    row = np.array([len(mine), *mine], np.int64)
-    told = ops.all_gather(row, concat=True, name=f"{_NAME}/digests").numpy().tolist()
-    rows: list[list[int]] = []
-    while told:
-        length = told[0]
-        rows.append(told[1 : 1 + length])
-        told = told[1 + length :]
-    return rows
-
-
-def _check_hidden(hidden: Sequence[hidden_state.Hidden], rows: Sequence[Sequence[int]]) -> None:
+def _check_hidden(hidden: Sequence[hidden_state.Hidden], rows: Sequence[uneven_rows.Row]) -> None:
     if len({len(row) for row in rows}) > 1:
         numbers = ", ".join(f"{len(row)} on rank {rank}" for rank, row in enumerate(rows))
         raise errors.DivergenceError(
@@ -169,7 +143,7 @@ def _name_first_layer(model: Any, sample: Any) -> None:
     """
     outputs, again = (outputs_of_layers(model, lambda: _infer(model, sample)) for _ in range(2))
     digests = [_digest(output) for _, output in [*outputs, *again]]
-    rows = _gather_rows([len(outputs), *digests])
+    rows = uneven_rows.gather([len(outputs), *digests], name=_DIGESTS)
     if len({(row[0], len(row)) for row in rows}) > 1 or len(again) != len(outputs):
         _raise_for(f"model '{model.name}'", rows, 0)
     for i, (name, output) in enumerate(outputs, start=1):
@@ -179,7 +153,7 @@ def _name_first_layer(model: Any, sample: Any) -> None:
             _raise_for(name, rows, i)
 
 
-def _raise_for(name: str, rows: Sequence[Sequence[int]], place: int) -> None:
+def _raise_for(name: str, rows: Sequence[uneven_rows.Row], place: int) -> None:
     ranks = [rank for rank, row in enumerate(rows) if row[place] != rows[0][place]]
     raise errors.DivergenceError(
         f"the output of {name} differs from rank 0's on {peer.names_of(ranks)} {_WHEN}, for one "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from kungfu_tf.replicas import layer_calls
 
 Outputs = list[tuple[str, list[Any] | None]]
 
@@ -38,20 +40,14 @@ def tensors_in(output: Any) -> list[Any]:
     return [np.asarray(part) for part in parts if tf.is_tensor(part) and hasattr(part, "numpy")]
 
 
-@contextlib.contextmanager
-def _noting_calls(layer: Any, found: Outputs) -> Iterator[None]:
-    call, own = layer.call, vars(layer).get("call")
+def _noting_calls(layer: Any, found: Outputs) -> contextlib.AbstractContextManager[None]:
+    def noting(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            output = call(*args, **kwargs)
+            found.append((f"layer '{layer.name}' ({type(layer).__name__})", tensors_in(output)))
+            return output
 
-    @functools.wraps(call)
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        output = call(*args, **kwargs)
-        found.append((f"layer '{layer.name}' ({type(layer).__name__})", tensors_in(output)))
-        return output
+        return noted
 
-    vars(layer)["call"] = noted
-    try:
-        yield
-    finally:
-        del vars(layer)["call"]
-        if own is not None:
-            vars(layer)["call"] = own
+    return layer_calls.replaced(layer, noting)

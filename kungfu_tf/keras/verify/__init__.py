@@ -6,6 +6,6 @@
 - `trial.py` takes the step with that, on rank 0 alone, and then with all peers;
 - `comparison.py` compares the gradients and the metrics, and words what it finds.
 
-A trial leaves nothing changed (`kept.py`). What is random, or mixes the samples of a batch by
+A trial leaves nothing changed. What is random, or mixes the samples of a batch by
 design, is left out (`quiet.py`).
 """

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kungfu_tf.replicas import randomness
+from kungfu_tf.replicas import layer_calls, randomness
 from kungfu_tf.upstream import generations
 
 
@@ -21,13 +21,10 @@ def quiet(model: Any) -> Iterator[list[str]]:
         if (isinstance(layer, normalizes) or randomness.draws(layer))
         and "training" in inspect.signature(layer.call).parameters
     ]
-    for layer in found:
-        vars(layer)["call"] = _as_in_inference(layer.call)
-    try:
-        yield sorted({type(layer).__name__ for layer in found})
-    finally:
+    with contextlib.ExitStack() as stack:
         for layer in found:
-            del vars(layer)["call"]
+            stack.enter_context(layer_calls.replaced(layer, _as_in_inference))
+        yield sorted({type(layer).__name__ for layer in found})
 
 
 def _as_in_inference(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,8 +33,6 @@ class Verification:
         self._tried = self._done = 0
         self._has_ended = not self._wanted or peer.is_single_process()
         self._left_out: list[str] = []
-        algorithms = generations.algorithms_of_model(model)
-        self._is_possible = all(a.is_synchronous and a.keeps_equal for a in algorithms)
 
     def before_step(self, iterator: Any) -> Any:
         """Verifies the step that is about to be taken, and arranges that the next one is, too.
@@ -50,7 +48,8 @@ class Verification:
         """
         if self._has_ended:
             return iterator
-        if not self._is_possible:
+        algorithms = generations.algorithms_of_model(self._model)
+        if not all(a.is_synchronous and a.keeps_equal for a in algorithms):
             self._has_ended = True
             self._say("nothing is verified: each peer trains a model of its own, by design")
             return iterator
@@ -102,7 +101,10 @@ class Verification:
         self._done += 1
 
     def _of_one_process(self, batch: Any) -> trial.Trial:
-        one, again = (trial.alone(self._model, batch) for _ in range(2))
+        one = trial.alone(self._model, batch)
+        if self._tried:
+            return one
+        again = trial.alone(self._model, batch)
         if difference(one, again, _dtype(self._model)) is not None:
             raise errors.VerificationError(
                 f"'{self._model.name}' cannot be verified: the same step of one process gives "

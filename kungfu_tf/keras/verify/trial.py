@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import context
-from kungfu_tf.keras.verify.kept import kept
 from kungfu_tf.replicas import metrics, sample_weights
 from kungfu_tf.replicas.broadcast import values_from_root
+from kungfu_tf.replicas.untouched import untouched
 from kungfu_tf.upstream import generations
 
 
@@ -30,7 +31,7 @@ class Trial(NamedTuple):
 
 def alone(model: Any, batch: Any) -> Trial:
     """Takes the step of a single process."""
-    with kept(model), context.within(is_private=True):
+    with _kept(model), context.within(is_private=True):
         model.reset_metrics()
         return Trial(_gradients(model, batch), _results(model))
 
@@ -46,12 +47,22 @@ def together(model: Any, batch: Any, samples: Sequence[int], rank: int) -> Trial
     """
     moved = [variable for _, variable in generations.moved_variables(model)]
     mine, total = tf.constant(samples[rank], tf.int64), tf.constant(sum(samples), tf.int64)
-    with kept(model), sample_weights.samples(mine, lambda _: total):
+    with _kept(model), sample_weights.samples(mine, lambda _: total):
         values_from_root(moved, root=0)  # as moving statistics, which are each peer's own
         model.reset_metrics()
         gradients = _gradients(model, batch)
         metrics.sum_states(model.metrics)
         return Trial(gradients, _results(model))
+
+
+def _kept(model: Any) -> contextlib.AbstractContextManager[None]:
+    """Afterwards the model, its optimizers and metrics, and the random numbers are as before."""
+    trained = list(model.trainable_variables)
+    for optimizer in generations.optimizers_of(model):
+        trained += generations.variables_of(optimizer)
+    for algorithm in generations.algorithms_of_model(model):
+        trained += algorithm.variables
+    return untouched(model, trained)
 
 
 def _gradients(model: Any, batch: Any) -> list[tuple[str, Any]]:

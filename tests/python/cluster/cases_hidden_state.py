@@ -52,18 +52,16 @@ def case_what_is_derived_from_variables_is_derived_from_those_of_rank_0():
     assert kf.ops.consensus(model.predict(X[:3], verbose=0))
 
 
+def model_of_words(lookup):
+    after = [keras.layers.Embedding(6, 2), keras.layers.Flatten(), keras.layers.Dense(1)]
+    return model_of(lookup, *after, shape=(1,), dtype="string")
+
+
 @each(way=["fit", "train_on_batch"])
 def case_a_vocabulary_is_compared(way):
     lookup = keras.layers.StringLookup(name="words")
     lookup.adapt(WORDS[2 * kf.rank() : 2 * kf.rank() + 2])
-    model = model_of(
-        lookup,
-        keras.layers.Embedding(6, 2),
-        keras.layers.Flatten(),
-        keras.layers.Dense(1),
-        shape=(1,),
-        dtype="string",
-    )
+    model = model_of_words(lookup)
     words = tf.constant(np.tile(WORDS, (4, 1)))
     train = fit if way == "fit" else lambda model, x, y: model.train_on_batch(x, y)
     text = raised_by(DivergenceError, train, model, words, Y)
@@ -75,14 +73,7 @@ def case_a_vocabulary_that_all_have_is_none_to_speak_of():
     lookup = keras.layers.StringLookup()
     part = tf.data.Dataset.from_tensor_slices(WORDS[2 * kf.rank() : 2 * kf.rank() + 2])
     kf.data.adapt(lookup, part.batch(2))
-    model = model_of(
-        lookup,
-        keras.layers.Embedding(6, 2),
-        keras.layers.Flatten(),
-        keras.layers.Dense(1),
-        shape=(1,),
-        dtype="string",
-    )
+    model = model_of_words(lookup)
     fit(model, tf.constant(np.tile(WORDS, (4, 1))), Y)
 
 

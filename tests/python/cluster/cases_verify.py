@@ -48,7 +48,7 @@ def fit(model, data=None, batch_size=4, **options):
 
 
 def assert_verified(said, steps=3):
-    expected = f"-verify: verified: {steps} steps of" if kf.is_root() else ""
+    expected = f"-verify: verified: {steps} step{'s' * (steps > 1)} of" if kf.is_root() else ""
     assert expected in said and bool(said) == kf.is_root(), said
 
 
@@ -68,6 +68,12 @@ def case_a_right_program(options):
 
 def case_batches_of_different_sizes():
     assert_verified(fit(model_of(), batch_size=4 + kf.rank()))
+
+
+def case_a_step_for_which_a_peer_has_no_batch_is_left_out():
+    x, y = mine()
+    samples = slice(0, None if kf.is_root() else 4)
+    assert_verified(fit(model_of(), (x[samples], y[samples])), steps=1)
 
 
 def case_what_is_random_or_normalizes_is_left_out():

@@ -1,0 +1,38 @@
+"""Rows of integers, of another length on each peer, which an all-gather puts together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kungfu_tf.ops.collective import all_gather
+
+Row = npt.NDArray[np.int64]
+
+
+def gather(mine: Sequence[int] | Row, *, name: str) -> list[Row]:
+    """The row of each rank. Eager; all peers call it.
+
+    Args:
+        mine: Integers; other peers may have more or fewer.
+        name: The same on every peer.
+    """
+    return cut(all_gather(with_length(mine), concat=True, name=name).numpy())
+
+
+def with_length(row: Sequence[int] | Row) -> Row:
+    """What a peer gives to the all-gather: the length of its row goes before it."""
+    return np.array([len(row), *row], np.int64)
+
+
+def cut(gathered: Any) -> list[Row]:
+    """What the all-gather gives, a row for each rank."""
+    rows: list[Row] = []
+    while len(gathered):
+        length = int(gathered[0])
+        rows.append(gathered[1 : 1 + length])
+        gathered = gathered[1 + length :]
+    return rows
