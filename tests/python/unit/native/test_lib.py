@@ -23,24 +23,17 @@ def library_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
+def output_of(*command: str) -> str:
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return done.stdout
+
+
 def needed(library: Path) -> str:
-    return subprocess.run(
-        ["readelf", "--dynamic", "--wide", str(library)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
+    return output_of("readelf", "--dynamic", "--wide", str(library))
 
 
 def shown(library: Path) -> list[str]:
-    symbols = subprocess.run(
-        ["nm", "--dynamic", "--defined-only", str(library)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
+    symbols = output_of("nm", "--dynamic", "--defined-only", str(library))
     return [line.split()[-1] for line in symbols.splitlines()]
 
 
