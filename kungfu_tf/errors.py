@@ -18,6 +18,7 @@
       PeerFailedError           a process that `launch` has started failed
       LibraryError              the native library is missing, or does not fit, or cannot be built
       UnsupportedVersionError   this version of Keras or TensorFlow does not work with kungfu_tf
+      VerificationError         `kungfu-run -verify` found that peers do not train as one process
 
 An op that fails while it runs ends in TensorFlow's error of the same code, because the status goes
 through the graph: `tf.errors.UnavailableError` for `UnavailableError`, and so on.
