@@ -150,9 +150,12 @@ def _difference(
     ]
     more = f", and {len(different) - len(shown)} more" if len(different) > len(shown) else ""
     are_rounding = bool(sizes) and all(size.is_rounding for size in sizes)
+    advice = _QUESTIONS
+    if are_rounding:
+        advice = f"{_ON_A_GPU}{_ROUNDING}" if tf.config.list_logical_devices("GPU") else _ROUNDING
     return (
         f"{len(different)} of {len(variables)} variables differ from rank 0's {when}: "
-        f"{', '.join(shown)}{more}. {_ROUNDING if are_rounding else _QUESTIONS}"
+        f"{', '.join(shown)}{more}. {advice}"
     )
 
 
@@ -160,6 +163,10 @@ _QUESTIONS = (
     "Is the optimizer wrapped, are all variables broadcast before the first step, and does nothing "
     "else change them on some peers only, as a callback does (one that sets the learning rate, "
     "say) that not all peers have?"
+)
+_ON_A_GPU = (
+    "On a GPU TensorFlow adds up the gradients of one row of a table in any order: call "
+    "tf.config.experimental.enable_op_determinism(). "
 )
 _ROUNDING = (
     "So small are differences of rounding: a train step that changes weights by what each peer has "

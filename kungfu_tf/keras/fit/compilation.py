@@ -1,11 +1,11 @@
 """Keras 3 compiles steps by XLA, and a collective cannot be compiled.
 
-The `jit_compile="auto"` of Keras means yes where it sees a GPU. Here it means no for a model that
-all peers train. A program that asks for True gets it, and an error that says what to do.
+The `jit_compile="auto"` of Keras means yes where it sees a GPU. In a job of several peers it means
+no here: nobody can tell from a model whether its step will exchange something. A program that asks
+for True gets it, and an error that says what to do.
 
-The optimizers of a model may be known later than `compile` is called. A GAN has optimizers of its
-own, and the optimizer of a loaded model is wrapped afterwards. So the question is asked again when
-the step is made.
+A model that was compiled before the program's first wrapped optimizer, or loaded from a file, still
+has what "auto" came to there. So the question is asked again when the step is made.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import inspect
 from typing import Any
 
 from kungfu_tf import peer
-from kungfu_tf.keras.fit.call import current
-from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.patches import original
 
 
@@ -34,7 +32,7 @@ def compile_from_config(keras: Any, model: Any, config: Any) -> None:
 
 def auto(keras: Any, model: Any) -> bool:
     """What "auto" means for `model`."""
-    return bool(keras(model)) and not _exchanges(model)
+    return bool(keras(model)) and peer.is_single_process()
 
 
 def make_train_function(keras: Any, model: Any, force: bool = False) -> Any:
@@ -42,7 +40,8 @@ def make_train_function(keras: Any, model: Any, force: bool = False) -> Any:
     asked = vars(model).get("_kungfu_asked_to_compile")
     if asked is None:  # compiled before a wrapped optimizer: all but "auto" was asked for
         asked = model.jit_compile and not _keras_auto(model)
-    if not asked and not model.run_eagerly and model.jit_compile and _exchanges(model):
+    compiles = model.jit_compile and not model.run_eagerly
+    if compiles and not asked and not peer.is_single_process():
         model.jit_compile = False
         force = True
     return keras(model, force)
@@ -52,12 +51,3 @@ def _keras_auto(model: Any) -> bool:
     """What Keras takes "auto" for, without us."""
     resolve = "_resolve_auto_jit_compile"
     return hasattr(model, resolve) and bool(original(type(model), resolve)(model))
-
-
-def _exchanges(model: Any) -> bool:
-    """Whether collectives are in its train step: its optimizer's, or those of a tape of its own."""
-    fit = current()
-    is_shared = fit is not None and fit.is_shared and fit.model is model
-    return not peer.is_single_process() and (
-        is_shared or bool(generations.algorithms_of_model(model))
-    )
