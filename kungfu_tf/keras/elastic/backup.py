@@ -53,21 +53,22 @@ class Backup:
         epoch = self._epoch()
         if epoch is None:
             return
-        elastic_run.position.begin(epoch)
-        elastic_run.before = generations.steps_of(model)
+        step = generations.steps_of(model)
         try:
             with gfile.GFile(self._path()) as file:
-                place = json.loads(file.read())
+                saved = json.loads(file.read())
         except (tf.errors.NotFoundError, ValueError):
-            return
-        if place["step"] == generations.steps_of(model):
-            elastic_run.position.epoch, elastic_run.position.sample = (
-                place["epoch"],
-                place["sample"],
+            saved = {"step": None}
+        if saved["step"] == step:
+            elastic_run.resume(
+                epoch=saved["epoch"],
+                sample=saved["sample"],
+                steps=saved["steps"],
+                trained_samples=saved["trained"],
+                batch_size=saved.get("batch_size"),
             )
-            elastic_run.before, elastic_run.trained = place["steps"], place["trained"]
-            if elastic_run.batch_size is not None:  # there are policies
-                elastic_run.batch_size = place.get("batch_size") or elastic_run.batch_size
+        else:
+            elastic_run.resume(epoch=epoch, steps=step)
 
     def noting(self) -> None:
         """From now on the place of each backup is recorded."""
@@ -82,17 +83,17 @@ class Backup:
     def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any, **kwargs: Any) -> None:
             save(*args, **kwargs)
-            elastic_run, path = self._elastic_run, self._path()
-            place = {
-                "epoch": elastic_run.position.epoch,
-                "sample": elastic_run.position.sample,
+            place, path = self._elastic_run.place, self._path()
+            saved = {
+                "epoch": place.epoch,
+                "sample": place.sample,
                 "step": generations.steps_of(self._model),
-                "steps": elastic_run.all_steps,
-                "trained": elastic_run.trained,
-                "batch_size": elastic_run.sizes and elastic_run.sizes.newest,
+                "steps": self._elastic_run.all_steps,
+                "trained": place.trained_samples,
+                "batch_size": place.batch_size,
             }
             with gfile.GFile(path + ".new", "w") as file:
-                file.write(json.dumps(place))
+                file.write(json.dumps(saved))
             gfile.rename(path + ".new", path, overwrite=True)
 
         return call

@@ -20,11 +20,9 @@ def put_into(fit: Fit, data: EvenData) -> None:
     """Gives the model of a call the train step that its data need."""
     model, elastic_run = fit.model, fit.elastic_run
     made_for = getattr(getattr(model, "train_function", None), "kungfu_counts", None)
-    if elastic_run is not None:
-        is_made, elastic_run.has_function = elastic_run.has_function, True
-    else:
-        is_made = made_for == data.counts and fit.batch_size is None
-    if not is_made:
+    # All calls of `fit` in an elastic training use one function.
+    fits = elastic_run is not None or (made_for == data.counts and fit.batch_size is None)
+    if not fits:
         model.train_function = None  # it was made of another step
     if data.counts:
         vars(model)["train_step"] = _counting_samples(fit, data)

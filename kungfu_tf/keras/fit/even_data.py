@@ -122,7 +122,7 @@ def _dealt_in_sizes(elastic_run: ElasticRun, dataset: tf.data.Dataset, sizes: Si
             "PolicyCallback: drop_remainder=True cannot be with batches that change their "
             "size: peers might come to different numbers of them. Leave it out"
         )
-    elastic_run.sizes = sizes
+    elastic_run.use_sizes(sizes)
     dataset = one_may_wait(even_where_sizes_change(dataset, sizes, elastic_run))
     return EvenData(dataset, None, counts=True, begins_anew=True)
 

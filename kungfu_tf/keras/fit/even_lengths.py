@@ -46,7 +46,7 @@ def even_where_sizes_change(
     """The dataset, with an empty batch if rank 0 has one sample, and so one batch, more."""
 
     def lacks() -> bool:
-        mine, most = elastic_run.dealt_to(peer.rank()), elastic_run.dealt_to(0)
+        mine, most = elastic_run.samples_of_rank(peer.rank()), elastic_run.samples_of_rank(0)
         return mine < most and bool(sizes.begun_samples() == mine)
 
     def ask(_: Any) -> Any:

@@ -40,7 +40,7 @@ class FollowSteps(Callback):
         if self._goes_on:
             share_rates(self.model)
             self._goes_on = False
-        self._elastic_run.tell()
+        self._elastic_run.announce_news()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs

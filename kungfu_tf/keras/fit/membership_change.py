@@ -37,9 +37,9 @@ class FollowChanges(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs
         elastic_run = self._elastic_run
-        if elastic_run.only_warms_up:
+        if elastic_run.is_warming_up:
             raise Change
-        if elastic_run.goes_over(self.model, self._epoch):
+        if elastic_run.leaves_fit(self.model, self._epoch):
             self._share_state()
             raise Change
 
