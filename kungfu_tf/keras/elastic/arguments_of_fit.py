@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, peer
-from kungfu_tf.data.position import Dealt, Position, dealt_of, follows, of_arrays
+from kungfu_tf.data.dealt import Dealt, dealt_of, has_position
+from kungfu_tf.data.position import Position
+from kungfu_tf.data.shares import share_of_arrays
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.arrays import as_fit_packs
 
@@ -62,7 +64,7 @@ def deal_data(model: Any, given: dict[str, Any], initial_sample: int, seed: int)
     """
     x = given["x"]
     if isinstance(x, tf.data.Dataset):
-        if not follows(x):
+        if not has_position(x):
             if peer.elastic():
                 raise ValueError(
                     "elastic.fit: this dataset was not dealt out: "
@@ -82,7 +84,7 @@ def deal_data(model: Any, given: dict[str, Any], initial_sample: int, seed: int)
     package = generations.package_of(model)
     batch = as_fit_packs(package, x, given["y"], given["sample_weight"])
     shuffle, size = bool(given["shuffle"]), int(given["batch_size"] or _BATCH_SIZE)
-    dataset = of_arrays(batch, position, size, shuffle=shuffle, seed=seed)
+    dataset = share_of_arrays(batch, position, size, shuffle=shuffle, seed=seed)
     given.update(x=dataset, y=None, sample_weight=None, batch_size=None, shuffle=False)
     return dealt_of(dataset)
 

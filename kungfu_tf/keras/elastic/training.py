@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kungfu_tf import context, peer
-from kungfu_tf.data.position import Dealt
+from kungfu_tf.data.dealt import Dealt
 from kungfu_tf.exchange import union
 from kungfu_tf.keras import patches
 from kungfu_tf.keras.elastic import arguments_of_fit
@@ -86,7 +86,8 @@ def fit(
         FailedPreconditionError: If the optimizer is not wrapped; if there are several, and the
             peers of only some meet in each step.
         TypeError: If the data are neither a dataset nor arrays.
-        ValueError: If they cannot be followed, or an argument or a callback cannot be.
+        ValueError: If the data were not dealt out by `data.shard`; if an argument or a callback
+            does not fit.
         KungfuError: As from `fit` and `kungfu_tf.resize`.
 
     Example:

@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.context import ordinals
-from kungfu_tf.data.position import Dealt
+from kungfu_tf.data.dealt import Dealt
 from kungfu_tf.data.rebatch import Sizes
 from kungfu_tf.keras.fit import agreement
 from kungfu_tf.keras.fit.epoch_metrics import EpochMetrics

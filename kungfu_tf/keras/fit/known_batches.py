@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.data.position import batches_of
+from kungfu_tf.data.dealt import batches_of
 
 
 @dataclasses.dataclass(frozen=True)

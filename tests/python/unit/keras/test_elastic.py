@@ -11,7 +11,8 @@ import tensorflow as tf
 
 import kungfu_tf as kf
 from kungfu_tf.context import batch_factor
-from kungfu_tf.data.position import dealt_of, of_arrays
+from kungfu_tf.data.dealt import dealt_of
+from kungfu_tf.data.shares import share_of_arrays
 from kungfu_tf.keras.elastic import arguments_of_fit
 from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
@@ -259,7 +260,7 @@ def test_what_cannot_be_trained_is_an_error() -> None:
 
 
 def test_where_peers_do_not_meet_backups_are_made_at_the_end_of_epochs(tmp_path: Path) -> None:
-    data = of_arrays((X,), kf.data.Position(), 2, shuffle=False, seed=0)
+    data = share_of_arrays((X,), kf.data.Position(), 2, shuffle=False, seed=0)
     elastic_run, model = AsynchronousElasticRun(dealt_of(data)), model_of("sgd")
     keras_backup = tf.keras.callbacks.BackupAndRestore
     Backup(keras_backup(str(tmp_path)), model, elastic_run)
@@ -310,7 +311,7 @@ def test_who_comes_when_a_training_has_ended_has_neither_begun_nor_ended_it() ->
 
 def test_where_a_position_is_found() -> None:
     position = kf.data.Position(epoch=1, sample=4)
-    dataset = of_arrays((X,), position, 4, shuffle=False, seed=0)
+    dataset = share_of_arrays((X,), position, 4, shuffle=False, seed=0)
     assert dealt_of(dataset.prefetch(1)).position is position
     assert [len(batch) for (batch,) in dataset] == [2]
     position.commit(2)
