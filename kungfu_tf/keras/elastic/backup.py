@@ -1,4 +1,4 @@
-"""The place in the data at which a `BackupAndRestore` made its backup, and continuing there."""
+"""The place in the data at which a `BackupAndRestore` makes its backup, to continue there."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch. A file beside it knows the sample, the numbers of steps and samples
-    so far, and the batch size, if policies may change that. It is believed if the backup is of the
-    same step: both are written one after the other.
+    Keras' backup has the epoch. A file beside it has the sample, the numbers of steps and samples
+    so far, and the batch size, if policies may change it. The file is written after the backup, and
+    used only if it is of the same step.
 
     Args:
-        callback: Of Keras.
-        model: Which it belongs to.
+        callback: The callback of Keras.
+        model: The model that it backs up.
         elastic_run: The training.
 
     Raises:
-        ValueError: If backups would be made at places where the remaining samples are unknown.
+        ValueError: If it makes backups at places where the remaining samples are unknown.
     """
 
     def __init__(self, callback: Any, model: Any, elastic_run: ElasticRun) -> None:
@@ -46,7 +46,7 @@ class Backup:
         self._is_of_keras_3 = generations.package_of(model).generation == 3
 
     def restore(self) -> None:
-        """Takes a backup into the model, and its place into the training."""
+        """Restores the model from a backup, and the place of the training."""
         callback, model, elastic_run = self._callback, self._model, self._elastic_run
         callback.set_model(model)
         callback.on_train_begin()
@@ -70,13 +70,13 @@ class Backup:
         else:
             elastic_run.resume(epoch=epoch, steps=step)
 
-    def noting(self) -> None:
-        """From now on the place of each backup is recorded."""
+    def begin_noting(self) -> None:
+        """Writes the place of each backup from now on."""
         name = "_save_model" if self._is_of_keras_3 else "_backup"
         vars(self._callback)[name] = self._and_note(getattr(self._callback, name))
 
-    def forget(self) -> None:
-        """Undoes `noting`."""
+    def end_noting(self) -> None:
+        """Undoes `begin_noting`."""
         for name in ("_save_model", "_backup"):
             vars(self._callback).pop(name, None)
 
@@ -99,7 +99,7 @@ class Backup:
         return call
 
     def _epoch(self) -> int | None:
-        """Which one the backup says is next; None: there is no backup."""
+        """The epoch to continue with; None if there is no backup."""
         if self._is_of_keras_3:
             epoch: int | None = self._model._initial_epoch
             return epoch
@@ -109,6 +109,6 @@ class Backup:
         return saved + 1 if self._callback.save_freq == "epoch" else saved
 
     def _path(self) -> str:
-        # The path of the file, in the folder that Keras removes with the backup.
+        # In the folder that Keras removes with the backup.
         folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
         return "/".join([*map(str, folders), _FILE])

@@ -20,7 +20,7 @@ from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchron
 from kungfu_tf.keras.fit.callbacks import writers
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.fit.last_check import check_at_end
-from kungfu_tf.keras.fit.membership_change import Change
+from kungfu_tf.keras.fit.membership_change import MembershipChange
 from kungfu_tf.keras.fit.place import Place
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
@@ -37,54 +37,54 @@ def fit(
 ) -> Any:
     """Trains a Keras model as `model.fit` does, while peers come and go.
 
-    In a job of `kungfu-run -w` its size may change between any two steps. An `ElasticCallback`, a
-    policy or the program (`kungfu_tf.propose_new_size`) may ask for it, or a request from outside.
+    With `kungfu-run -w` the number of peers may change between any two steps. An `ElasticCallback`,
+    a policy, the program (`kungfu_tf.propose_new_size`) or a request from outside may ask for it.
     Then:
 
-    - Newcomers start, run the program up to here, build and trace their model, and try a step of
-      their own, while the others train. Only then they are taken in, between two steps
+    - Newcomers start and run the program up to here. They build and trace their model, and try a
+      step of their own, while the others train. Only then they are taken in, between two steps
       (`steps_per_execution` > 1: between two executions). They get the model, the optimizer, the
-      step, the learning rate and the place in the data from rank 0, which was there before.
-    - All peers deal out the rest of the epoch anew: each sample of an epoch is trained on once, and
-      samples that were read ahead are read again. All end an epoch at the same step.
-    - Peers that do not meet in each step, as those of `PairAveragingOptimizer`, go over after a
-      step of their own: all wait for the slowest one. A peer that has finished an epoch waits for
+      step, the learning rate and the place in the data from rank 0, which is never a newcomer.
+    - The rest of the epoch is dealt out anew among all peers. Each sample of an epoch is trained on
+      once. Samples that were read ahead are read again. All peers end an epoch at the same step.
+    - If peers do not meet in each step, as with `PairAveragingOptimizer`, each changes over after a
+      step of its own, and all wait for the slowest one. A peer that has finished an epoch waits for
       the others, and gets a part of their remaining samples if the peers change. Callbacks that
-      count steps, as an `ElasticCallback`, count those of rank 0.
-    - Peers that leave return: `kungfu_tf.detached()` is True, and the program should end, with
-      code 0.
-    - Nothing is traced anew. The weights of all peers are bitwise equal as ever; with optimizers
-      that train a model on each peer all go on from the average.
+      count steps, such as `ElasticCallback`, count those of rank 0.
+    - Peers that leave return from here. Then `kungfu_tf.detached()` is True, and the program should
+      end with code 0.
+    - Nothing is traced anew. The weights of all peers stay bitwise equal. If each peer trains a
+      model of its own, all continue from the average.
 
-    Callbacks see one training. Those of a newcomer begin when it comes, and of Keras' own know what
-    rank 0's know: History, EarlyStopping, ReduceLROnPlateau, ModelCheckpoint. An epoch's
-    metrics are of all its samples.
+    Callbacks see one training. A newcomer's callbacks begin when it comes. Keras' own (History,
+    EarlyStopping, ReduceLROnPlateau, ModelCheckpoint) get the state of rank 0's. The metrics of an
+    epoch are those of all its samples.
 
-    A `BackupAndRestore` continues with the sample after its backup, on any number of peers. Peers
-    that do not meet in each step make backups at an epoch's end only.
+    `BackupAndRestore` continues with the sample after its backup, on any number of peers. If peers
+    do not meet in each step, it must make backups at the end of epochs.
 
-    A job that does not change its size, and a single process, deal out arrays, and datasets with a
-    `Position`, in the same order and from the same place on. With any other dataset it is `fit`
-    there.
+    In a job whose peers stay the same, and in a single process, arrays and datasets with a
+    `Position` are dealt out in the same order, from the same place. Any other dataset is passed to
+    `model.fit`.
 
     Args:
         model: Compiled, with an optimizer of `kungfu_tf.optimizers`; in a process that is alone
             with any.
-        x: A dataset of batches out of `kungfu_tf.data.shard`, by map, batch and prefetch; or all
+        x: A dataset of batches, made from `kungfu_tf.data.shard` by map, batch and prefetch; or all
             samples, as arrays or tensors, the same on every peer.
-        y: As for `model.fit`, like the rest. An epoch is one pass through the data:
-            `steps_per_epoch` cannot be.
-        initial_sample: The sample to begin with in the first epoch: that of a dataset's `Position`
-            when the model was saved. For a dataset its position says it. A backup goes before.
-        seed: Of the order of arrays, which differs in each epoch and is the same on all peers.
-        **arguments: Of `model.fit`.
+        y: As for `model.fit`.
+        initial_sample: For arrays, the sample to begin with in the first epoch, to resume from a
+            checkpoint. A dataset has a `Position` instead. A backup takes precedence.
+        seed: The seed of the order of arrays, which is another one in each epoch.
+        **arguments: The other arguments of `model.fit`, without `steps_per_epoch`: an epoch is one
+            pass through the data.
 
     Returns:
         Keras' History.
 
     Raises:
-        FailedPreconditionError: If the optimizer is not wrapped; if there are several, and the
-            peers of only some meet in each step.
+        FailedPreconditionError: If the optimizer is not wrapped; or if the peers of only some of
+            several optimizers meet in each step.
         TypeError: If the data are neither a dataset nor arrays.
         ValueError: If the data were not dealt out by `data.shard`; if an argument or a callback
             does not fit.
@@ -168,7 +168,7 @@ class _Training:
 
     def _warm_up(self) -> None:
         """Builds the model, traces a step and tries it, alone. Then the variables are put back."""
-        with self._run.warming_up(), _kept(self._model), contextlib.suppress(Change):
+        with self._run.warming_up(), _kept(self._model), contextlib.suppress(MembershipChange):
             self._fit([], initial_epoch=0, epochs=1, verbose=0)
 
     def _has_ended(self) -> bool:
@@ -208,7 +208,7 @@ class _Training:
                 initial_epoch=epoch,
                 epochs=epoch + 1 if run.has_begun else run.epochs,
             )
-        except Change:
+        except MembershipChange:
             self._callback_state.share(with_newcomers=False)  # rank 0 may leave
             self._change_membership()
 
@@ -252,12 +252,12 @@ class _Training:
         for backup in self._backups:
             if peer.is_root() and not self._has_new_peers and _place_ahead is None:
                 backup.restore()
-            backup.noting()
+            backup.begin_noting()
         try:
             yield
         finally:
             for backup in self._backups:
-                backup.forget()
+                backup.end_noting()
 
     def _fit(self, callbacks: list[Any], **changes: Any) -> None:
         self._model._initial_epoch = None  # Keras 3: a callback has set it from a checkpoint

@@ -1,11 +1,11 @@
 """Keras 3 compiles steps by XLA, and a collective cannot be compiled.
 
-The `jit_compile="auto"` of Keras means yes where it sees a GPU. Here it means no for a model that
-all peers train. A program that asks for True gets it, and an error that says what to do.
+Keras takes `jit_compile="auto"` for True where it sees a GPU. Here it is False for a model that all
+peers train. A program that asks for True gets it, and then an error that says what to do.
 
-The optimizers of a model may be known later than `compile` is called. A GAN has optimizers of its
-own, and the optimizer of a loaded model is wrapped afterwards. So the question is asked again when
-the step is made.
+When `compile` is called, the optimizers may not be known yet. A GAN has optimizers of its own, and
+the optimizer of a loaded model is wrapped afterwards. So the decision is taken again when the train
+function is made.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from kungfu_tf.upstream.patches import original
 
 
 def compile_model(keras: Any, model: Any, *args: Any, **kwargs: Any) -> None:
-    """Notes whether the program asked for XLA."""
+    """Notes whether the program asks for XLA."""
     call = inspect.signature(keras).bind(model, *args, **kwargs)
     keras(model, *args, **kwargs)
     vars(model)["_kungfu_asked_to_compile"] = call.arguments.get("jit_compile") is True
 
 
 def compile_from_config(keras: Any, model: Any, config: Any) -> None:
-    """What was saved is what "auto" came to: nobody has asked in this program."""
+    """Notes that the program does not ask for XLA: what was saved may come from "auto"."""
     keras(model, config)
     vars(model)["_kungfu_asked_to_compile"] = False
 
 
 def auto(keras: Any, model: Any) -> bool:
-    """What "auto" means for `model`."""
+    """The value of "auto" for `model`."""
     return bool(keras(model)) and not _exchanges(model)
 
 
@@ -49,13 +49,13 @@ def make_train_function(keras: Any, model: Any, force: bool = False) -> Any:
 
 
 def _keras_auto(model: Any) -> bool:
-    """What Keras takes "auto" for, without us."""
+    """The value of "auto" in plain Keras."""
     resolve = "_resolve_auto_jit_compile"
     return hasattr(model, resolve) and bool(original(type(model), resolve)(model))
 
 
 def _exchanges(model: Any) -> bool:
-    """Whether collectives are in its train step: its optimizer's, or those of a tape of its own."""
+    """Whether its train step has collectives, of a wrapped optimizer or of a tape of its own."""
     fit = current()
     is_shared = fit is not None and fit.is_shared and fit.model is model
     return not peer.is_single_process() and (

@@ -10,7 +10,7 @@ after the same step. The peers of `asynchronous.py` exchange nothing in a step.
 
     elastic_run.py        how far the training is
     place.py              the same, as rank 0 tells it
-    follow_steps.py       the first callback: counts steps
+    count_steps.py        the first callback: counts steps
     membership_change.py  the last callback: leaves `fit`
     epoch_metrics.py      the metrics of an epoch, from one call to the next
     shared_rates.py       rank 0's learning rates, for all peers
