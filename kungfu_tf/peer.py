@@ -1,36 +1,34 @@
 """This process as a peer: its identity, the other peers, and calls that all make together.
 
-The first exchange starts the peer. Without the launcher the process is one of one. To ask for ranks
-and sizes starts nothing: a data worker that the peer has started may ask, too.
+The first exchange starts the peer. Without the launcher the process is one of one. Asking for ranks
+and sizes starts nothing, so a data worker that the peer has started may ask, too.
 
-Every function here that starts or asks the peer raises
+Each function here may raise
 
-    LibraryError                the core is missing, or of another version than the package
+    LibraryError                the core is missing, or its version is not that of the package
     InvalidArgumentError        a variable of the environment cannot be understood
     FailedPreconditionError     after `shutdown`
 
-What starts the peer raises, too
+A function that starts the peer may also raise
 
-    FailedPreconditionError     in a process that was started by a peer, and is none; if there are
-                                several peers and no secret
-    KungfuError                 another reason why the peer cannot start: its port is taken, the
-                                launcher cannot be reached; the message says which
+    FailedPreconditionError     in a process that a peer has started; if there are several peers and
+                                no secret
+    KungfuError                 the peer cannot start, for instance because its port is taken; the
+                                message says why
 
-In a job whose peers change (`kungfu-run -w`) a new process that a peer has started (spawn) hears
-nothing of that: there ranks and sizes raise FailedPreconditionError.
+In a job whose peers change (`kungfu-run -w`), a process that a peer has spawned does not hear of
+changes. There ranks and sizes raise FailedPreconditionError.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kungfu_tf import config, errors
-from kungfu_tf.native import libraries
+from kungfu_tf.native import calls, libraries
 
 __all__ = [
     "all_reduce_int_max",
@@ -64,12 +62,12 @@ T = TypeVar("T")
 
 
 def launched() -> bool:
-    """Whether a launcher started this process. If not, it is one of one for ever."""
+    """Whether a launcher started this process. If not, it stays the only one."""
     return config.identity().peer != ""
 
 
 def is_single_process() -> bool:
-    """Whether this process is the only peer for ever, so that no exchange is needed."""
+    """Whether this process is and stays the only peer, so that no exchange is needed."""
     return not launched() or (size() == 1 and not elastic())
 
 
@@ -98,25 +96,25 @@ def shutdown() -> None:
 
 def elastic() -> bool:
     """Whether peers may come and go: `kungfu-run -w`."""
-    return bool(_number("kungfu_elastic"))
+    return bool(calls.number("kungfu_elastic"))
 
 
 def joining() -> bool:
-    """Whether this peer is a newcomer that was not taken in yet.
+    """Whether this peer is a newcomer that has not been taken in yet.
 
-    Until then its size is 1 and its rank 0. Common things of the job, such as files, belong to the
-    other peers.
+    Until then its size is 1 and its rank 0. Files and other things of the job belong to the other
+    peers.
     """
-    return bool(_number("kungfu_joining"))
+    return bool(calls.number("kungfu_joining"))
 
 
 def outdated() -> bool:
     """Whether this peer knows of a newer list of peers than the one that it is in."""
-    return bool(_number("kungfu_outdated"))
+    return bool(calls.number("kungfu_outdated"))
 
 
 def detached() -> bool:
-    """Whether this peer has left the job, because that has become smaller.
+    """Whether this peer has left the job, because the job has become smaller.
 
     Its rank is -1, its size 0, and collectives raise AbortedError. It should end, with code 0.
     """
@@ -139,8 +137,7 @@ def propose_new_size(n: int) -> None:
         UnavailableError: If the launcher is gone.
         DeadlineExceededError: If it does not answer.
     """
-    start = libraries.core().kungfu_propose_size
-    _Call().run(lambda done, number: start(n, done, number))
+    calls.run(libraries.core().kungfu_propose_size, n)
 
 
 def resize(*, n: int | None = None, progress: int | None = None) -> bool:
@@ -154,11 +151,11 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
     Args:
         n: The number of peers that there should be. Rank 0 proposes it (`propose_new_size`), and
-            no peer waits: a later call finds the newcomers ready. Today's number takes back a
-            proposal, unless the call before had it, too. Default: propose nothing.
-        progress: How far the training is, the same on all peers, in a unit of the program's own.
-            In a job of `kungfu-run -w -elastic-mode reload` all peers leave and start anew in
-            another number, and `init_progress` returns this to them.
+            no peer waits: a later call finds the newcomers ready. The current number withdraws a
+            proposal, unless the previous call had it, too. Default: propose nothing.
+        progress: How far the training is, the same on all peers, in any unit. With
+            `kungfu-run -w -elastic-mode reload` all peers leave, and as many as are wanted start
+            anew. `init_progress` returns this number to them.
 
     Returns:
         Whether the list of peers has changed. `detached` tells whether this peer has left it.
@@ -182,11 +179,11 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
     refusal = None
     if n is not None:
         try:
-            _Call().run(lambda done, number: libraries.core().kungfu_want_size(n, done, number))
+            calls.run(libraries.core().kungfu_want_size, n)
         except errors.KungfuError as error:  # the others are on their way
             refusal = error
     before, was_newcomer = membership_version(), joining()
-    _Call().run(lambda done, number: libraries.core().kungfu_advance(done, number))
+    calls.run(libraries.core().kungfu_advance)
     changed = membership_version() != before
     if changed and progress is not None and not was_newcomer:
         _write_progress(progress)
@@ -197,32 +194,32 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
 def rank() -> int:
     """This peer's position among all peers, from 0."""
-    return _number("kungfu_rank")
+    return calls.number("kungfu_rank")
 
 
 def size() -> int:
     """The number of peers."""
-    return _number("kungfu_size")
+    return calls.number("kungfu_size")
 
 
 def local_rank() -> int:
     """This peer's position among the peers of its host, from 0."""
-    return _number("kungfu_local_rank")
+    return calls.number("kungfu_local_rank")
 
 
 def local_size() -> int:
     """The number of peers on this host."""
-    return _number("kungfu_local_size")
+    return calls.number("kungfu_local_size")
 
 
 def host_count() -> int:
     """The number of hosts that have peers."""
-    return _number("kungfu_host_count")
+    return calls.number("kungfu_host_count")
 
 
 def membership_version() -> int:
     """The number of the list of peers, from 0. Each change of the list makes it one higher."""
-    return _number("kungfu_membership_version")
+    return calls.number("kungfu_membership_version")
 
 
 def name_of(rank: int) -> str:
@@ -231,7 +228,7 @@ def name_of(rank: int) -> str:
 
 
 def names_of(ranks: Sequence[int]) -> str:
-    """The same of several, for messages: "rank 0 (10.0.0.1:10000) and rank 2 (10.0.0.2:10000)"."""
+    """Ranks with their addresses: "rank 0 (10.0.0.1:10000) and rank 2 (10.0.0.2:10000)"."""
     shown = [f"rank {rank} ({name_of(rank)})" for rank in ranks[:_SHOWN]]
     if len(ranks) > len(shown):
         shown.append(f"{len(ranks) - len(shown)} more ranks")
@@ -239,7 +236,7 @@ def names_of(ranks: Sequence[int]) -> str:
 
 
 def uid() -> int:
-    """A number of 63 bits that no other peer of the job has, the same as long as the peer lives."""
+    """A number of 63 bits that no other peer of the job has. It stays the same for this peer."""
     me = config.identity()
     data = f"{me.job}/{me.membership_version}/{me.peer or f'pid {os.getpid()}'}".encode()
     return libraries.core().kungfu_digest(data, len(data)) >> 1
@@ -264,8 +261,8 @@ def run_on_root(fn: Callable[[], T], *, wait: bool = False) -> T | None:
     Raises:
         Exception: The exception of `fn`, on rank 0.
         FailedPreconditionError: With `wait`, if `fn` has failed, on the other peers.
-        DeadlineExceededError: With `wait`, if `fn`, or a peer's way there, takes longer than
-            KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        DeadlineExceededError: With `wait`, if `fn` takes longer than KUNGFU_COLLECTIVE_TIMEOUT
+            seconds, or a peer calls this later than that.
         UnavailableError: With `wait`, if a peer is gone.
 
     Example:
@@ -279,9 +276,9 @@ def run_on_root(fn: Callable[[], T], *, wait: bool = False) -> T | None:
         result = fn() if is_root() else None
     except Exception:
         if wait:
-            _largest(1, "run_on_root")
+            calls.largest_of_all(1, "run_on_root")
         raise
-    if wait and _largest(0, "run_on_root"):
+    if wait and calls.largest_of_all(0, "run_on_root"):
         raise errors.FailedPreconditionError(
             "run_on_root: the function has failed on rank 0, whose output says why"
         )
@@ -302,8 +299,7 @@ def barrier(*, name: str = "barrier") -> None:
         FailedPreconditionError: As from `init`.
     """
     options = libraries.Options(name=name.encode())
-    start = libraries.core().kungfu_barrier
-    _Call().run(lambda done, number: start(ctypes.byref(options), done, number))
+    calls.run(libraries.core().kungfu_barrier, ctypes.byref(options))
 
 
 def all_reduce_int_max(x: int) -> int:
@@ -318,18 +314,7 @@ def all_reduce_int_max(x: int) -> int:
         AbortedError: If this peer is detached.
         FailedPreconditionError: As from `init`.
     """
-    return _largest(x, "all_reduce_int_max")
-
-
-def _largest(x: int, name: str) -> int:
-    value = ctypes.c_int64(x)
-    here = ctypes.addressof(value)
-    spans = libraries.Span(here, here, 1)
-    options = libraries.Options(name=name.encode(), dtype=libraries.INT64, op=libraries.MAX)
-    start = libraries.core().kungfu_all_reduce
-    refs = ctypes.byref(spans), 1, ctypes.byref(options)
-    _Call(memory=value).run(lambda done, number: start(*refs, done, number))
-    return value.value
+    return calls.largest_of_all(x, "all_reduce_int_max")
 
 
 def interrupt(code: int, reason: str) -> None:
@@ -338,7 +323,7 @@ def interrupt(code: int, reason: str) -> None:
     Their pending operations fail, and so do those that they start before a new epoch.
 
     Args:
-        code: With which status code.
+        code: The status code of their errors.
         reason: The text for the other peers; they learn the rank themselves.
     """
     libraries.core().kungfu_interrupt(code, reason.encode())
@@ -346,7 +331,7 @@ def interrupt(code: int, reason: str) -> None:
 
 def interrupted() -> bool:
     """Whether the epoch was interrupted, by this peer or another."""
-    return bool(_number("kungfu_interrupted"))
+    return bool(calls.number("kungfu_interrupted"))
 
 
 def begin_epoch() -> None:
@@ -359,64 +344,18 @@ def begin_epoch() -> None:
         UnavailableError: If a peer is gone.
         DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
-    start = libraries.core().kungfu_begin_epoch
+    begin = libraries.core().kungfu_begin_epoch
     try:
-        _Call().run(lambda done, number: start(None, done, number))
+        calls.run(begin, None)
     except errors.KungfuError:
         if not interrupted():
             raise
-        _Call().run(lambda done, number: start(None, done, number))  # it was, meanwhile
+        calls.run(begin, None)  # the old epoch was interrupted while this peer waited
 
 
 def _write_progress(progress: int) -> None:
-    """Tells the launcher, which reads it when all peers have ended."""
+    """Leaves the progress for the launcher, which reads it when all peers have ended."""
     path = config.run_directory() / config.PROGRESS_FILE
     new = path.with_name(f"{path.name}.{os.getpid()}")
     new.write_text(str(progress))
     new.replace(path)
-
-
-class _Call:
-    """One call into the core that ends later. The core holds a pointer to it until it has.
-
-    Args:
-        memory: The memory that the core reads and writes, also after a signal's handler has left
-            `run`.
-    """
-
-    _numbers = itertools.count(1)
-    _pending: dict[int, _Call] = {}
-
-    def __init__(self, memory: object = None) -> None:
-        self._memory = memory
-        self._done = threading.Event()
-        self._code = 0
-        self._message = ""
-
-    def run(self, start: Callable[[Any, int], int | None]) -> None:
-        """Calls `start` with the function and the argument that the core wants, and waits."""
-        number = next(self._numbers)
-        self._pending[number] = self
-        operation = start(self._on_done, number)
-        try:
-            self._done.wait()  # the core has the deadline
-        except BaseException:  # of a signal's handler
-            if operation is not None:
-                libraries.core().kungfu_cancel(operation, 0, b"")
-            raise
-        if self._code != 0:
-            raise errors.from_code(self._code, self._message)
-
-    @staticmethod
-    @libraries.Done
-    def _on_done(number: int, code: int, message: bytes | None) -> None:
-        call = _Call._pending.pop(number)
-        call._code, call._message = code, (message or b"").decode(errors="replace")
-        call._done.set()
-
-
-def _number(function: str) -> int:
-    value: int = getattr(libraries.core(), function)()
-    if value < 0:
-        libraries.check(libraries.core().kungfu_init())  # says why there is no peer
-    return value

@@ -18,8 +18,8 @@ import tensorflow as tf
 from kungfu_tf import ops, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.data import order
+from kungfu_tf.data.dealt import batches_of
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
-from kungfu_tf.data.position import batches_of
 from kungfu_tf.data.threads import one_may_wait
 from kungfu_tf.ops import kernels
 

@@ -34,10 +34,10 @@ def check_repeats_on_all(dataset: tf.data.Dataset) -> None:
             )
 
 
-def marked(dealt: tf.data.Dataset, dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """What was dealt out of a dataset, which `digest_of` knows."""
+def remember_order(dealt: tf.data.Dataset, source: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns `dealt`, which remembers a digest of the order of the dataset it was dealt from."""
     digest = 0
-    for one in _all_of(dataset):
+    for one in _all_of(source):
         digest = zlib.crc32(type(one).__name__.encode(), digest)
         for value in _seeds(one):
             digest = zlib.crc32(repr(_known(value)).encode(), digest)

@@ -10,7 +10,8 @@ import tensorflow as tf
 from kungfu_tf import peer
 from kungfu_tf.data import order
 from kungfu_tf.data.empty import check_dataset
-from kungfu_tf.data.position import Position, followed
+from kungfu_tf.data.position import Position
+from kungfu_tf.data.shares import share_of_dataset
 from kungfu_tf.upstream import activation, generations
 
 _log = logging.getLogger(__name__)
@@ -88,20 +89,15 @@ def shard(
     if not peer.is_single_process():
         order.check_repeats_on_all(dataset)
     if position is not None or (peer.launched() and peer.elastic()):
-        return order.marked(followed(dataset, position or Position(), shuffle, seed), dataset)
+        share = share_of_dataset(dataset, position or Position(), shuffle, seed)
+        return order.remember_order(share, dataset)
     if shuffle:
         dataset = dataset.shuffle(shuffle, seed=seed)
     if peer.is_single_process():
         return dataset
     if generations.packages():
-        _watch_fit()
-    return order.marked(deal(dataset, peer.rank(), peer.size(), remainder), dataset)
-
-
-def _watch_fit() -> None:
-    """A program that deals out data and then trains a plain optimizer on them gets a warning."""
-
-    activation.use(activation.KERAS)
+        activation.use(activation.KERAS)  # so that fit warns of an optimizer that is not wrapped
+    return order.remember_order(deal(dataset, peer.rank(), peer.size(), remainder), dataset)
 
 
 def deal(dataset: tf.data.Dataset, rank: int, size: int, remainder: str) -> tf.data.Dataset:

@@ -1,9 +1,9 @@
 """Optimizers of Keras 2 and tf-keras, the new ones and `keras.optimizers.legacy`.
 
-Keras 2 has a place of its own for what several replicas do to gradients, `aggregate_gradients`. It
-comes before clipping, and its LossScaleOptimizer calls the inner optimizer's before it looks for
-infinities: on an overflow all peers skip the step or none does. What Keras itself does there, be it
-with one replica, waits for all gradients: the peers' exchange comes first.
+Keras 2 combines the gradients of several replicas in `aggregate_gradients`. Ours exchanges them
+there, before Keras' own method, which waits for all gradients even with one replica. Clipping comes
+later. LossScaleOptimizer, too, looks for infinities later. So on an overflow all peers skip the
+step.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ class Keras2Optimizer(Wrapped):
     """What `wrap` adds to a `keras.optimizers.Optimizer` of Keras 2."""
 
     def aggregate_gradients(self, grads_and_vars: Any) -> Any:
-        """Keras' method: the gradients to go on with."""
+        """Keras' method, with gradients that have been exchanged."""
         return super().aggregate_gradients(self._kungfu_aggregate(grads_and_vars))
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras' method, with the algorithm around it."""
-        pairs = self.kungfu_all_given(grads_and_vars)
+        pairs = self.kungfu_completed_pairs(grads_and_vars)
         gradients = [g for g, _ in pairs if g is not None]
         variables = [v for g, v in pairs if g is not None]
         apply = super().apply_gradients
 
         def update() -> Any:
-            with self.kungfu_given_all():
+            with self.kungfu_taking_completed():
                 return apply(pairs, *args, **kwargs)
 
         return self._kungfu_update(gradients, variables, update)
 
     def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
-        pairs = self.kungfu_all_given(grads_and_vars)
+        pairs = self.kungfu_completed_pairs(grads_and_vars)
         variables = [v for _, v in pairs]
         gradients = self._kungfu_exchange([g for g, _ in pairs], variables, self._kungfu_step())
         return list(zip(gradients, variables, strict=True))
 
-    def kungfu_all_given(self, grads_and_vars: Any) -> list[Any]:
-        """With zeros for gradients that only other peers have."""
+    def kungfu_completed_pairs(self, grads_and_vars: Any) -> list[Any]:
+        """The pairs, with zeros for gradients that only other peers have."""
         pairs = list(grads_and_vars)
-        if self.kungfu_state.is_given_all:
+        if self.kungfu_state.takes_completed:
             return pairs
         variables = [v for _, v in pairs]
         gradients = self._kungfu_completed([g for g, _ in pairs], variables)
         return list(zip(gradients, variables, strict=True))
 
     @contextlib.contextmanager
-    def kungfu_given_all(self) -> Iterator[None]:
-        """Within it, gradients come from `kungfu_all_given`; Keras may have left out None."""
+    def kungfu_taking_completed(self) -> Iterator[None]:
+        """Within it gradients come from `kungfu_completed_pairs`; Keras may have left out None."""
         state = self.kungfu_state
-        before, state.is_given_all = state.is_given_all, True
+        before, state.takes_completed = state.takes_completed, True
         try:
             yield
         finally:
-            state.is_given_all = before
+            state.takes_completed = before
 
 
 class Keras2LegacyOptimizer(Keras2Optimizer):

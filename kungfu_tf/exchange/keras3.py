@@ -1,9 +1,18 @@
-"""Optimizers of Keras 3 on TensorFlow."""
+"""Optimizers of Keras 3 on TensorFlow.
+
+Keras calls `apply` in each step. If each step is an update, the gradients are exchanged there,
+before Keras looks at them. With `gradient_accumulation_steps` only some steps are updates. Then
+Keras calls
+
+    apply                  in each step, to accumulate this peer's own gradients
+    _clip_gradients        once per update, where the accumulated gradients are exchanged
+    _backend_update_step   once per update, where the algorithm works around it
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kungfu_tf.exchange import new_values
@@ -13,9 +22,9 @@ from kungfu_tf.upstream import generations
 
 
 class Keras3Copies(generations.Base):
-    """How an optimizer of Keras 3 is copied, whose class is ours: Keras copies by saving.
+    """Copies a wrapped optimizer of Keras 3, although Keras copies by saving.
 
-    What `pickle` saves is, like any file, of the plain optimizer. A copy in this process is wrapped
+    A pickle is that of the plain optimizer, like any saved file. A copy in this process is wrapped
     as its original is.
     """
 
@@ -40,62 +49,45 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         """Keras' method, which `apply_gradients` and `fit` end in, with the algorithm around it."""
         keras_apply = super().apply
-        variables = (
-            self._trainable_variables if trainable_variables is None else trainable_variables
-        )
-        grads, variables = list(grads), list(variables)
+        given = self._trainable_variables if trainable_variables is None else trainable_variables
+        grads, variables = list(grads), list(given)
         if self.kungfu_accumulates():
-            # Called for every micro step. Once per update Keras clips what has been gathered.
-            grads = self._kungfu_all_given(grads, variables)
-            self.kungfu_state.gathered = new_values.trained(grads, variables)
-            grads = new_values.largest(self.kungfu_algorithm, grads, variables)
-            grads = weighted(grads, variables)
+            grads = self._kungfu_to_accumulate(grads, variables)
             return keras_apply(grads, trainable_variables)
         grads = self.kungfu_gradients(grads, variables)
         updated = [generations.native(v) for v in new_values.trained(grads, variables)]
         self._kungfu_update(grads, updated, lambda: keras_apply(grads, trainable_variables))
 
     def kungfu_gradients(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        """The algorithm's gradients; of what are not gradients but new values, the largest."""
-        if self.kungfu_state.is_given_means:
+        """The algorithm's gradients in place of these, unless they have been exchanged already."""
+        if self.kungfu_state.takes_exchanged:
             return grads
-        return self._kungfu_means(self._kungfu_all_given(grads, variables), variables)
-
-    def _kungfu_all_given(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        """With zeros for gradients that only other peers have; new values as they are."""
-        mine = new_values.left_out(grads, variables)
-        return new_values.put_back(self._kungfu_completed(mine, variables), grads, variables)
-
-    def _kungfu_means(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        grads = new_values.largest(self.kungfu_algorithm, grads, variables)
-        theirs = self._kungfu_exchange(
-            new_values.left_out(grads, variables),
-            [generations.native(v) for v in variables],
-            self._kungfu_step(),
-        )
-        return new_values.put_back(theirs, grads, variables)
-
-    def _kungfu_step(self) -> Any:
-        """The number of updates before, as TensorFlow has it; computed where gradients gather."""
-        return getattr(self.iterations, "value", self.iterations)
+        return self._kungfu_means(self._kungfu_completed(grads, variables), variables)
 
     @contextlib.contextmanager
-    def kungfu_exchanged(self) -> Iterator[None]:
-        """Within it, `apply` is given gradients that `kungfu_gradients` has returned."""
-        self.kungfu_state.is_given_means = True
+    def kungfu_taking_exchanged(self) -> Iterator[None]:
+        """Within it `apply` takes gradients that `kungfu_gradients` has returned."""
+        self.kungfu_state.takes_exchanged = True
         try:
             yield
         finally:
-            self.kungfu_state.is_given_means = False
+            self.kungfu_state.takes_exchanged = False
 
     def kungfu_accumulates(self) -> bool:
         """Whether several steps make one update."""
         return bool(getattr(self, "gradient_accumulation_steps", None))
 
+    def _kungfu_to_accumulate(self, grads: list[Any], variables: list[Any]) -> list[Any]:
+        """This peer's gradients in a step, weighed by its samples before Keras adds others."""
+        grads = self._kungfu_completed(grads, variables)
+        self.kungfu_state.accumulated_variables = new_values.trained(grads, variables)
+        grads = new_values.largest(self.kungfu_algorithm, grads, variables)
+        return weighted(grads, variables)
+
     def _clip_gradients(self, grads: Any) -> Any:
         if self.kungfu_accumulates():
             with sample_weights.unweighted():
-                grads = self._kungfu_means(list(grads), self.kungfu_state.gathered)
+                grads = self._kungfu_means(list(grads), self.kungfu_state.accumulated_variables)
         return super()._clip_gradients(grads)
 
     def _backend_update_step(
@@ -107,13 +99,32 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         updated = [generations.native(v) for v in trainable_variables]
         self._kungfu_update(grads, updated, lambda: step(grads, trainable_variables, learning_rate))
 
+    def _kungfu_completed(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """As in `Wrapped`. New values stay as they are."""
+        mine = new_values.left_out(grads, variables)
+        return new_values.put_back(super()._kungfu_completed(mine, variables), grads, variables)
+
+    def _kungfu_means(self, grads: list[Any], variables: list[Any]) -> list[Any]:
+        """The algorithm's gradients in place of these; of new values the largest."""
+        grads = new_values.largest(self.kungfu_algorithm, grads, variables)
+        means = self._kungfu_exchange(
+            new_values.left_out(grads, variables),
+            [generations.native(v) for v in variables],
+            self._kungfu_step(),
+        )
+        return new_values.put_back(means, grads, variables)
+
+    def _kungfu_step(self) -> Any:
+        """How many updates were made: a variable, or a tensor if gradients are accumulated."""
+        return getattr(self.iterations, "value", self.iterations)
+
 
 class Keras3WrappedInside(Keras3Copies, WrappedInside):
     """What `wrap` adds to a `keras.optimizers.LossScaleOptimizer` of Keras 3: see loss_scale.py."""
 
 
 def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
-    """A step's gradients, weighed by its samples before others are added."""
+    """The gradients times this peer's weight in the step. New values stay as they are."""
     mine = new_values.left_out(grads, variables)
     mine = sample_weights.weighted(mine, sample_weights.current())
     return new_values.put_back(mine, grads, variables)

@@ -1,17 +1,17 @@
 """The LossScaleOptimizer of Keras around ours: all peers skip a step, or none does.
 
-That of Keras 3 looks for infinities in the gradients of this peer, and then calls the optimizer
-inside, or does not. `compile` under `mixed_float16` puts it around any optimizer. If one peer
-skipped a step alone, the others would wait in vain. So two methods are patched; around a plain
+Keras 3: `compile` under `mixed_float16` puts a LossScaleOptimizer around any optimizer. It calls
+the optimizer inside only if it finds no infinities in this peer's gradients. If one peer skipped a
+step alone, the others would wait for it in vain. So two methods are patched. Around a plain
 optimizer they do what they did.
 
-- Every step is an update: the gradients are exchanged before it looks. All peers find the same in
-  the means, at no cost.
-- Several steps make an update, or there are several optimizers: the peers agree on what they have
-  found, with one byte in each step. The gradients are exchanged where they always are.
+- If every step is an update, the gradients are exchanged before it looks. All peers find the same
+  in the means, at no cost.
+- If several steps make an update, or there are several optimizers, the peers agree on what they
+  have found, with one byte in each step. The gradients are exchanged as without a loss scale.
 
-That of Keras 2 exchanges before it looks. But before that it leaves out variables without a
-gradient, so each peer must have zeros for those that only others have.
+Keras 2: it exchanges the gradients before it looks. But before that it leaves out variables without
+a gradient. So each peer needs zeros for gradients that only others have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def install(package: generations.Package) -> None:
 
 
 def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
-    """Exchanges the gradients before they are looked at, where each step is an update."""
+    """Keras 3: exchanges the gradients before Keras looks at them, if each step is an update."""
     inner = self.inner_optimizer
     if not generations.is_wrapped(inner):
         return original(self, grads, trainable_variables)
@@ -49,7 +49,7 @@ def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None)
         scale = generations.native(self.dynamic_scale) if self.built else self.initial_scale
         with context.within(scale=scale):
             grads = inner.kungfu_gradients(grads, variables)
-        with inner.kungfu_exchanged():
+        with inner.kungfu_taking_exchanged():
             return original(self, grads, trainable_variables)
     grads = weighted(grads, variables)
     with sample_weights.unweighted():
@@ -57,13 +57,13 @@ def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None)
 
 
 def check_finite(original: Any, self: Any, grads: Any) -> Any:
-    """Whether the gradients of all peers are finite."""
+    """Keras 3: whether the gradients of all peers are finite."""
     finite = original(self, grads)
     inner = self.inner_optimizer
     algorithms = generations.algorithms_of(inner)
     if not algorithms or peer.is_single_process():
         return finite
-    if isinstance(inner, Keras3Optimizer) and inner.kungfu_state.is_given_means:
+    if isinstance(inner, Keras3Optimizer) and inner.kungfu_state.takes_exchanged:
         return finite
     name = f"{algorithms[0].name}/finite"
     return tf.cast(ops.all_reduce(tf.cast(finite, tf.uint8), op="min", name=name), tf.bool)
@@ -72,12 +72,12 @@ def check_finite(original: Any, self: Any, grads: Any) -> Any:
 def apply_gradients(
     original: Any, self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Adds zeros for gradients that only other peers have."""
+    """Keras 2: adds zeros for gradients that only other peers have."""
     inner = self.inner_optimizer
     if not isinstance(inner, Keras2Optimizer):
         return original(self, grads_and_vars, *args, **kwargs)
-    pairs = inner.kungfu_all_given(grads_and_vars)
-    with inner.kungfu_given_all():
+    pairs = inner.kungfu_completed_pairs(grads_and_vars)
+    with inner.kungfu_taking_completed():
         return original(self, pairs, *args, **kwargs)
 
 

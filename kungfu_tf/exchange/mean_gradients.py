@@ -9,10 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context, peer
-from kungfu_tf.exchange import sparse_rows, sums, union
+from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
+from kungfu_tf.exchange.sparse_rows import mean_of_unique_rows
 from kungfu_tf.ops import group, members, norms
+from kungfu_tf.ops.gradient_values import unique_rows
 from kungfu_tf.replicas import sample_weights
 
 
@@ -28,31 +30,30 @@ def mean_gradients(
 ) -> list[Any]:
     """Returns the means over the peers, in the order given; None stays None.
 
-    Peers whose variables differ, or which gradients they have, get an error.
-
     Each gradient passes these steps, once:
 
     1. `plan` puts it into a bucket. A bucket is sent when its gradients are ready, while the
        backward pass computes the next ones.
-    2. `rows_once` adds up what it has of one row, if it is sparse and the optimizer allows it.
-    3. `weighted` multiplies it with this peer's weight, within `sample_weights.samples`. Elsewhere
+    2. `unique_rows` adds up its rows of one index, if it is sparse and the optimizer allows it.
+    3. `weighted` multiplies it by this peer's weight, within `sample_weights.samples`. Elsewhere
        peers count alike.
-    4. Its bucket is exchanged, and the norms of what is sent and received are measured on the way.
+    4. Its bucket is exchanged. The norms of what is sent and received are measured on the way.
 
-    Of a process that is alone the gradients are returned as they are: nothing is added to the
-    program.
+    A process that is alone gets the gradients back as they are: nothing is added to the program.
 
     Args:
-        gradients: Tensors, `tf.IndexedSlices` or None.
-        variables: What they are the gradients of; gives their sizes.
+        gradients: Tensors, sparse rows (`tf.IndexedSlices`) or None.
+        variables: The variables that the gradients belong to.
         bucket_bytes: The most bytes of one operation.
-        name: Bucket i is reduced as `<name>/<i>`; without it the operations name themselves.
-        step: The optimizer's step, if it counts them: peers at different steps are told so.
-        measured: To which the norms are added.
-        sums_rows: Whether slices of one row of a table may be added up: see `Algorithm.sums_rows`.
+        name: Bucket i is reduced as `<name>/<i>`; None: by its place in the program.
+        step: The optimizer's step, an integer scalar, which must be the same on all peers; None if
+            it counts none.
+        measured: The norms to add to; None: they are not measured.
+        sums_rows: Whether rows of one index may be added up: see `Algorithm.sums_rows`.
 
     Raises:
         InvalidArgumentError: If a gradient is of a loss that is no scalar.
+        tf.errors.InvalidArgumentError: If peers have other variables, or gradients of others.
     """
     means = list(gradients)
     if peer.is_single_process():
@@ -61,16 +62,19 @@ def mean_gradients(
     weight = sample_weights.current()
     agree = [members.identity(variables, union.kinds_of(gradients)), context.current().members]
     for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
-        called = None if name is None else f"{name}/{number}"
-        exchange = _Exchange(called, agree, step, measured)
+        bucket_name = None if name is None else f"{name}/{number}"
+        exchange = _Exchange(bucket_name, agree, step, measured)
         mine = [gradients[i] for i in bucket]
         is_sparse = isinstance(mine[0], tf.IndexedSlices)  # then it is alone in its bucket
         if is_sparse and sums_rows:
-            sent = sample_weights.weighted([sparse_rows.rows_once(mine[0])], weight)
-            received = [exchange.mean_of_rows(sent[0], variables[bucket[0]])]
+            mine = [unique_rows(mine[0])]
+        sent = sample_weights.weighted(mine, weight)
+        if not is_sparse:
+            received = exchange.dense(sent)
+        elif sums_rows:
+            received = [exchange.unique_rows(sent[0], variables[bucket[0]])]
         else:
-            sent = sample_weights.weighted(mine, weight)
-            received = [exchange.mean_of_slices(sent[0])] if is_sparse else exchange.means(sent)
+            received = [exchange.sparse(sent[0])]
         for i, mean in zip(bucket, received, strict=True):
             means[i] = mean
     return means
@@ -78,14 +82,21 @@ def mean_gradients(
 
 @dataclasses.dataclass(frozen=True)
 class _Exchange:
-    """The operations of one bucket: name, what peers must agree in, step, what measures norms."""
+    """The exchange of one bucket.
+
+    Attributes:
+        name: The name of its operations, as for `mean_gradients`, like the rest.
+        agree: Numbers that must be the same on all peers.
+        step: The optimizer's step.
+        measured: The norms to add to.
+    """
 
     name: str | None
     agree: list[int]
     step: Any
     measured: Norms | None
 
-    def means(self, sent: list[Any]) -> list[Any]:
+    def dense(self, sent: list[Any]) -> list[Any]:
         """The means of dense tensors."""
         if self.measured is None:
             return self._group_mean(sent)
@@ -96,21 +107,20 @@ class _Exchange:
         self.measured.add(*squares)
         return means
 
-    def mean_of_slices(self, sent: Any) -> Any:
-        """The slices of all peers, each divided by their number; the norm travels with them."""
+    def sparse(self, sent: Any) -> Any:
+        """The mean of sparse rows, which are those of all peers; the norm travels with them."""
         if self.measured is None:
             return self._group_mean([sent])[0]
-        mean, own = self._group_mean([sent, self.measured.of_slices(sent)])
-        self.measured.add_slices(own, mean)
+        mean, own = self._group_mean([sent, self.measured.of_sparse(sent)])
+        self.measured.add_sparse(own, mean)
         return mean
 
-    def mean_of_rows(self, sent: Any, table: Any) -> Any:
-        """The mean of slices in which each row occurs once; so it does in the mean."""
-        if self.measured is None:
-            return sparse_rows.mean_rows(sent, table, name=self.name, agree=self.agree)
-        own = self.measured.of_slices(sent)
-        mean = sparse_rows.mean_rows(sent, table, name=self.name, agree=self.agree)
-        self.measured.add_slices(self._group_mean([own])[0], mean)
+    def unique_rows(self, sent: Any, variable: Any) -> Any:
+        """The mean of sparse rows that have each index once, as their mean has."""
+        own = None if self.measured is None else self.measured.of_sparse(sent)
+        mean = mean_of_unique_rows(sent, variable, name=self.name, agree=self.agree)
+        if self.measured is not None:
+            self.measured.add_sparse(self._group_mean([own])[0], mean)
         return mean
 
     def _group_mean(self, sent: list[Any]) -> list[Any]:

@@ -10,10 +10,12 @@ from kungfu_tf.ops import norms
 
 
 class Norms:
-    """|g|² of one step, added up over its buckets: of the peers' gradients, and of their mean.
+    """The squared norms of one step's gradients, added up over its buckets.
+
+    There are two: the mean over the peers of |g|², and |mean over the peers of g|².
 
     Args:
-        wanted: Whether this peer wants them, a bool scalar. Where one does not they are NaN.
+        wanted: Whether this peer wants them, a bool scalar. If one peer does not, they are NaN.
     """
 
     def __init__(self, wanted: Any) -> None:
@@ -22,26 +24,26 @@ class Norms:
         self._mean: list[Any] = []
 
     def add(self, own: Any, mean: Any) -> None:
-        """Adds those of a bucket, float64 scalars: mean over the peers of |g|²; |mean g|²."""
+        """Adds the two norms of a bucket, float64 scalars."""
         self._own.append(own)
         self._mean.append(mean)
 
-    def of_slices(self, slices: Any) -> Any:
-        """|g|² of this peer's `tf.IndexedSlices`, a float64 scalar.
+    def of_sparse(self, mine: Any) -> Any:
+        """|g|² of this peer's sparse rows, a float64 scalar.
 
-        Their exchange does not measure norms, as that of dense tensors does.
+        The exchange of dense tensors measures their norms. That of sparse rows does not.
         """
-        return norms.squared_norm([slices], wanted=self.wanted)
+        return norms.squared_norm([mine], wanted=self.wanted)
 
-    def add_slices(self, own: Any, mean: Any) -> None:
-        """Adds those of `tf.IndexedSlices`.
+    def add_sparse(self, own: Any, mean: Any) -> None:
+        """Adds the two norms of sparse rows.
 
         Args:
-            own: The mean over the peers of `of_slices`.
-            mean: The mean of the `tf.IndexedSlices` themselves.
+            own: The mean over the peers of `of_sparse`.
+            mean: The mean of the sparse rows, whose norm is still to be computed.
         """
         self.add(own, norms.squared_norm([mean], wanted=tf.math.is_finite(own)))
 
     def totals(self) -> tuple[Any, Any]:
-        """Both sums, of all that was added."""
+        """The sums of the two norms over all buckets."""
         return tf.add_n(self._own), tf.add_n(self._mean)

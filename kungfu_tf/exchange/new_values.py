@@ -1,10 +1,11 @@
 """Variables whose "gradient" is their next value, such as the scales of quantised layers.
 
-Keras 3 marks them with `overwrite_with_gradient`. No algorithm sees them.
+Keras 3 marks them with `overwrite_with_gradient`. Algorithms do not see them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kungfu_tf import ops, peer
@@ -12,10 +13,9 @@ from kungfu_tf.exchange.algorithm import Algorithm
 
 
 def largest(algorithm: Algorithm, grads: list[Any], variables: list[Any]) -> list[Any]:
-    """The gradients, with the largest new values of all peers, if the algorithm keeps peers equal.
+    """The gradients, with the largest new values of all peers if the algorithm keeps peers equal.
 
-    Keras, too, keeps the largest: a new value is the extent of the numbers that a quantised layer
-    has seen.
+    A new value is the largest number that a quantised layer has seen.
     """
     places = [i for i, v in enumerate(variables) if _is_overwritten(v)]
     if not places or peer.is_single_process() or not algorithm.keeps_equal:
@@ -25,14 +25,14 @@ def largest(algorithm: Algorithm, grads: list[Any], variables: list[Any]) -> lis
     return [of_all.get(i, g) for i, g in enumerate(grads)]
 
 
-def left_out(grads: list[Any], variables: list[Any]) -> list[Any]:
+def left_out(grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
     """The gradients, with None in the places of new values."""
     pairs = zip(grads, variables, strict=True)
     return [None if _is_overwritten(v) else g for g, v in pairs]
 
 
-def put_back(grads: list[Any], given: list[Any], variables: list[Any]) -> list[Any]:
-    """The gradients, with the new values of those that were given."""
+def put_back(grads: Sequence[Any], given: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    """The inverse of `left_out`: the gradients, with the new values that were given."""
     triples = zip(grads, given, variables, strict=True)
     return [value if _is_overwritten(v) else g for g, value, v in triples]
 

@@ -1,4 +1,4 @@
-"""What a wrapper keeps beside the optimizer's own state."""
+"""The state of a wrapper, beside that of the optimizer."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from kungfu_tf.exchange.algorithm import Algorithm
 
 @dataclasses.dataclass(eq=False)
 class State:
-    """Of one wrapped optimizer.
+    """The state of one wrapper.
 
     Attributes:
-        algorithm: What is done around the update; None: it was not asked for.
+        algorithm: The algorithm around its updates; None before it is used.
         is_scaled: Whether the optimizer works inside a loss scale.
-        is_given_means: Whether `apply` is given gradients that have been exchanged.
-        is_given_all: Whether gradients that only other peers have are among those that it is given.
-        gathered: The variables whose gradients the micro steps of an update gather.
-        computed: References of variables whose gradients `compute_gradients` has returned and
-            nobody has applied.
+        takes_exchanged: Whether the gradients that it is given have been exchanged.
+        takes_completed: Whether the gradients that it is given have zeros for those that only other
+            peers have.
+        accumulated_variables: The variables whose gradients the steps of an update accumulate.
+        computed: References of variables whose gradients `compute_gradients` has returned, and that
+            were not applied yet.
         has_warned: Whether there was a warning that `fit` does not know this optimizer.
     """
 
     algorithm: Algorithm | None = None
     is_scaled: bool = False
-    is_given_means: bool = False
-    is_given_all: bool = False
-    gathered: list[Any] = dataclasses.field(default_factory=list)
+    takes_exchanged: bool = False
+    takes_completed: bool = False
+    accumulated_variables: list[Any] = dataclasses.field(default_factory=list)
     computed: set[Any] = dataclasses.field(default_factory=set)
     has_warned: bool = False
 
 
 def state_of(optimizer: Any) -> State:
-    """The state of `optimizer`: made at the first call, and not saved.
+    """The wrapper's state of `optimizer`, which is made at the first call and never saved.
 
-    It is one entry of the instance's `__dict__`: an attribute that is set would be tracked, by
-    TensorFlow and Keras, and saved with the model.
+    It goes past `setattr`, by which Keras and TensorFlow would track it and save it with the model.
     """
     state: State = vars(optimizer).setdefault("_kungfu_state", State())
     return state

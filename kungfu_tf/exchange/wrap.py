@@ -1,4 +1,4 @@
-"""Makes an optimizer of any generation a distributed one."""
+"""Makes an optimizer of any generation distributed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Optimizer = TypeVar("Optimizer")
 def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optimizer:
     """Changes `optimizer` so that an algorithm works around its updates, and returns it.
 
-    The object keeps its state. Its class becomes a subclass of its class, with the same name and
-    module. Files and configs that are made of it are those of the plain optimizer. An optimizer
-    that is made of them is plain: wrap it again.
+    The object keeps its state. It gets a subclass of its class, with the same name and module. So
+    files and configs that are made from it are those of the plain optimizer. An optimizer that is
+    made from them is plain: wrap it again.
 
     Args:
-        optimizer: Of Keras 3, of Keras 2 or tf-keras (new or legacy), or of `tf.compat.v1.train`.
-            Or a name or config, of which `tf.keras.optimizers.get` makes one. Of nested optimizers
-            (loss scale, several optimizers) wrap the outermost. Inside a loss scale the algorithm
-            works in the steps that are not skipped. If one of several optimizers gathers gradients
-            over steps, it works in each of them, when that one updates.
+        optimizer: An optimizer of Keras 3, of Keras 2 or tf-keras (new or legacy), or of
+            `tf.compat.v1.train`; or a name or config for `tf.keras.optimizers.get`. Of nested
+            optimizers (loss scale, several optimizers) wrap the outermost. Inside a loss scale the
+            algorithm works in the steps that are not skipped. If one of several optimizers
+            accumulates gradients, each has an algorithm of its own, which works when it updates.
         make_algorithm: Called once for each optimizer of the new class.
 
     Raises:
@@ -42,28 +42,50 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
     """
     if isinstance(optimizer, (str, dict)):
         optimizer = tf.keras.optimizers.get(optimizer)
-    mixin = _mixin_for(optimizer)
+    wrapper = _wrapper_for(optimizer)
     refuse_replicas()
     warn_if_alone()
     activation.use(activation.KERAS)
-    activation.use(activation.ESTIMATORS if mixin is V1Optimizer else activation.SESSIONS)
+    activation.use(activation.ESTIMATORS if wrapper is V1Optimizer else activation.SESSIONS)
     if generations.is_wrapped(optimizer):
         raise ValueError(
             f"this {type(optimizer).__name__} is wrapped already: its gradients would be averaged "
             "twice. Wrap an optimizer once, and of nested ones the outermost only"
         )
+    mixin = _wrap_parts(optimizer, make_algorithm, wrapper) or wrapper
+    if not isinstance(optimizer, mixin):  # it may be made from the class of a wrapped one
+        _mix_in(mixin, optimizer, make_algorithm)
+    return optimizer
+
+
+def _wrap_parts(
+    optimizer: Any, make_algorithm: Callable[[], Algorithm], wrapper: type[Wrapped]
+) -> type[WrappedInside] | None:
+    """Wraps the optimizers to which this one leaves its updates, if it does.
+
+    - A LossScaleOptimizer leaves them to the optimizer inside it.
+    - A MultiOptimizer of which a part accumulates gradients leaves them to its parts, since these
+      update in different steps. Any other MultiOptimizer updates in each step, and is wrapped as a
+      whole.
+
+    Returns:
+        The class to mix into its own; None if it makes its updates itself.
+    """
     if inner := getattr(optimizer, "inner_optimizer", None):
         wrap(inner, make_algorithm)
         for part in generations.parts_of(inner):
             state_of(part).is_scaled = True
-        mixin = Keras3WrappedInside if mixin is Keras3Optimizer else WrappedInside
+        return Keras3WrappedInside if wrapper is Keras3Optimizer else WrappedInside
     parts = getattr(optimizer, "optimizers", [])
     if any(getattr(part, "gradient_accumulation_steps", None) for part in parts):
         for part in parts:
             wrap(part, make_algorithm)
-        mixin = Keras3WrappedInside
-    if isinstance(optimizer, mixin):
-        return optimizer  # made of the class of a wrapped one, around a plain one
+        return Keras3WrappedInside
+    return None
+
+
+def _mix_in(mixin: type, optimizer: Any, make_algorithm: Callable[[], Algorithm]) -> None:
+    """Gives the optimizer a subclass of its class."""
     cls = generations.subclass(
         mixin,
         type(optimizer),
@@ -71,10 +93,9 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
         kungfu_wrap=staticmethod(lambda other: wrap(other, make_algorithm)),
     )
     object.__setattr__(optimizer, "__class__", cls)
-    return optimizer
 
 
-def _mixin_for(optimizer: Any) -> type[Wrapped]:
+def _wrapper_for(optimizer: Any) -> type[Wrapped]:
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         return V1Optimizer
     for package in generations.packages():

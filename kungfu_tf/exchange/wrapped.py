@@ -1,4 +1,4 @@
-"""What the wrappers of all generations of optimizers have in common."""
+"""The common part of the wrappers of all generations of optimizers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kungfu_tf.upstream.warn import warn
 
 
 class Wrapped(generations.Base):
-    """Mixed in, before the user's class, into the class of a wrapped optimizer.
+    """Mixed into the class of a wrapped optimizer, before the user's class.
 
-    The instance and its state are the user's. We add `kungfu_state`. An optimizer that is made anew
-    from the class (`from_config`) gets an algorithm of its own.
+    The instance and its state are the user's. We add `kungfu_state`. An optimizer that is made from
+    the class (`from_config`) gets an algorithm of its own.
     """
 
     kungfu_make_algorithm: ClassVar[Callable[[], Algorithm]]
@@ -30,7 +30,7 @@ class Wrapped(generations.Base):
 
     @property
     def kungfu_algorithm(self) -> Algorithm:
-        """What is done around the update."""
+        """The algorithm around its updates."""
         state = self.kungfu_state
         if state.algorithm is None:
             algorithm = type(self).kungfu_make_algorithm()
@@ -42,7 +42,7 @@ class Wrapped(generations.Base):
 
     @property
     def kungfu_state(self) -> State:
-        """What is kept beside the optimizer's own state."""
+        """The state of the wrapper."""
         return state_of(self)
 
     def _kungfu_step(self) -> Any:
@@ -50,9 +50,10 @@ class Wrapped(generations.Base):
             return getattr(self, "iterations", None)
 
     def _kungfu_completed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """With zeros for what only other peers have a gradient of: all update the same variables.
+        """The gradients, with zeros for those that only other peers have.
 
-        Before anything is left out that has no gradient here.
+        So all peers update the same variables. It comes before Keras leaves out variables without a
+        gradient.
         """
         refuse_replicas()
         if context.current().is_private:
@@ -62,18 +63,18 @@ class Wrapped(generations.Base):
     def _kungfu_exchange(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
     ) -> list[Any]:
-        """The algorithm's gradients in place of these. Those of every generation pass here.
+        """The algorithm's gradients in place of these. Every generation's wrapper calls it.
 
         In a TF1 graph the exchange waits behind a gate, until all peers have a batch. If a loss
         scale looks at the result, all peers find the same in it.
         """
         refuse_replicas()
-        exchanged = self._kungfu_exchanged(gradients, variables, step)
+        exchanged = self._kungfu_ask_algorithm(gradients, variables, step)
         if (note := context.current().note_gradients) is not None:
             note(variables, exchanged)
         return exchanged
 
-    def _kungfu_exchanged(
+    def _kungfu_ask_algorithm(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any
     ) -> list[Any]:
         if context.current().is_private:
@@ -86,10 +87,10 @@ class Wrapped(generations.Base):
             return self._kungfu_finite(algorithm.gradients(gradients, variables, step=step))
 
     def _kungfu_finite(self, gradients: list[Any]) -> list[Any]:
-        """Makes a loss scale decide on each step as those of all peers do.
+        """The gradients, such that a loss scale takes the same decision on all peers.
 
-        Gradients that were exchanged are equal on all peers, and lead to equal decisions. Those of
-        an algorithm whose peers differ are not.
+        Means are equal on all peers, and lead to equal decisions. An algorithm whose peers differ
+        returns each peer's own gradients: if one peer's are not finite, all get NaN.
         """
         algorithm = self.kungfu_algorithm
         is_own = algorithm.is_synchronous and not algorithm.keeps_equal
@@ -98,7 +99,7 @@ class Wrapped(generations.Base):
         return all_finite_or_none(gradients, f"{algorithm.name}/all_finite")
 
     def _kungfu_warn_if_unknown(self) -> None:
-        """Warns, once, in a `fit` that has not found this optimizer."""
+        """Warns once if `fit` has not found this optimizer in its model."""
         fit = context.current().fit
         if fit is None or fit.is_shared or self.kungfu_state.has_warned:
             return
@@ -115,7 +116,7 @@ class Wrapped(generations.Base):
     def _kungfu_update(
         self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]
     ) -> Any:
-        """Returns `update()`, which applies `gradients`, with the algorithm's part around it."""
+        """Calls `update`, which applies `gradients`, between the algorithm's methods."""
         if context.current().is_private:
             return update()
         algorithm = self.kungfu_algorithm
@@ -136,28 +137,28 @@ class Wrapped(generations.Base):
 
 
 class WrappedInside(generations.Base):
-    """Mixed into the class of an optimizer that leaves the update to wrapped ones inside it.
+    """Mixed into the class of an optimizer that leaves updates to wrapped ones inside it.
 
-    One that is made anew from the class (`from_config`) has a wrapped one inside, too.
+    An optimizer that is made from the class (`from_config`) has a wrapped one inside, too.
     """
 
     kungfu_wrap: ClassVar[Callable[[Any], Any]]
 
     @classmethod
     def from_config(cls, *args: Any, **kwargs: Any) -> Any:
-        """Keras' method, which makes the optimizer inside out of its name."""
+        """Keras' method, which makes the optimizer inside from its name."""
         optimizer = super().from_config(*args, **kwargs)
         return optimizer if generations.is_wrapped(optimizer) else cls.kungfu_wrap(optimizer)
 
 
 def refuse_replicas() -> None:
-    """Raises where `tf.distribute` runs a program several times in this process.
+    """Raises if `tf.distribute` runs several replicas in this process.
 
-    Each of the replicas would take part under this one peer's name. With one replica, as
-    `MirroredStrategy` has on one device, a strategy changes nothing.
+    All of them would take part as this one peer. A strategy with one replica, as `MirroredStrategy`
+    on one device, changes nothing.
 
     Raises:
-        UnimplementedError: names the strategy and says what to do.
+        UnimplementedError: If there are several replicas.
     """
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync > 1 and not peer.is_single_process():

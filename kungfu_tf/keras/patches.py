@@ -75,7 +75,9 @@ _BOTH = (
 KERAS_3 = (
     *_BOTH,
     Patch(_MODEL, "_flatten_layers", None, "moving statistics are averaged"),
-    Patch(_OPTIMIZER, "_clip_gradients", None, "gathered gradients are exchanged at each update"),
+    Patch(
+        _OPTIMIZER, "_clip_gradients", None, "accumulated gradients are exchanged at each update"
+    ),
     Patch(_OPTIMIZER, "_backend_update_step", None, "algorithms work around an update"),
     Patch(_MODEL, "_get_metrics_result_or_logs", results, _METRICS),
     Patch(_MEAN, "update_state", loss_means.update_mean, "a batch's loss counts by its samples"),

@@ -1,4 +1,4 @@
-"""Loops of a program's own that go on while peers come and go."""
+"""The state of a training loop of the program's own, in which peers come and go."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kungfu_tf import ops, peer
 
 
 class ElasticState:
-    """How far a training is, on all peers alike, and whether it has ended.
+    """The progress of a training, which is the same on all peers.
 
     Args:
-        max_progress: The progress at which the training ends; None: it does not end.
+        max_progress: The progress at which the training ends; None: it does not end by itself.
         progress: The progress at which it begins: that of a checkpoint, or
-            `kungfu_tf.init_progress`, if all peers are started anew when their number changes.
+            `kungfu_tf.init_progress()` if all peers start anew when their number changes.
 
     Attributes:
-        progress: The progress so far, in a unit of the program's own: steps, or samples.
+        progress: The progress so far, in any unit, such as steps or samples.
         max_progress: As given.
 
     Raises:
@@ -50,8 +50,8 @@ class ElasticState:
         """Begins a step. A newcomer waits here until it is taken in.
 
         Returns:
-            Whether the peers have changed since the last step, or this is the first one. Then all
-            get rank 0's progress, and the program must give them rank 0's variables.
+            Whether this is the first step, or the peers have changed since the last one. Then all
+            peers get rank 0's progress, and the program must give them rank 0's variables.
 
         Raises:
             tf.errors.OpError: As any operation of `kungfu_tf.ops`.
@@ -68,12 +68,12 @@ class ElasticState:
         return True
 
     def end(self, progress: int = 1) -> None:
-        """Ends a step: all peers change over, if the list of peers is to change.
+        """Ends a step. All peers change over if the list of peers is to change.
 
-        If the program has changed over within the step, newcomers wait for the next one.
+        If the program has changed over itself in this step, newcomers wait for the next one.
 
         Args:
-            progress: How much the step did.
+            progress: The progress that the step made.
 
         Raises:
             KungfuError: As from `kungfu_tf.resize`.
@@ -89,7 +89,7 @@ class ElasticState:
         return self._stop_reason is not None
 
     def stop_reason(self) -> str | None:
-        """Returns "finished", or "detached" if others go on; None if it has not ended."""
+        """Returns "finished"; "detached" if only this peer has left; None if it goes on."""
         return self._stop_reason
 
     def _look(self) -> None:
@@ -100,13 +100,13 @@ class ElasticState:
 
 
 class ElasticContext:
-    """A step of a training: begins it, says whether to synchronize, and ends it.
+    """One step of a training, as a context. Its value is whether to synchronize: see `begin`.
 
-    An error leaves it as it is.
+    An error within it leaves the state as it is.
 
     Args:
         state: The state of the training.
-        progress: How much the step does.
+        progress: The progress that the step makes.
 
     Example:
 

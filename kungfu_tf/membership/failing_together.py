@@ -1,8 +1,8 @@
-"""Peers that an error has left at different places in a program come together again.
+"""Ends the work of all peers if it fails on one, and lets them begin together again.
 
-Operations are numbered by name, so a peer whose step ended early would for ever be one behind. When
-a `fit` ends with an error it interrupts the epoch: the other peers leave theirs at once with the
-same error. The next `fit` is in a new epoch, whose numbers start at 0 on all peers.
+The core numbers operations by name. After an error on one peer these numbers would differ between
+the peers. So a `fit` that fails interrupts the epoch of the core: the other peers leave theirs at
+once with the same error. The next `fit` begins a new epoch, whose numbers start at 0 on all peers.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _REPLACED = "REPLACED BY KeyboardInterrupt"
 
 
 class LeaveTogether(BaseException):
-    """Leaves `together` on all peers at the same place, so no peer has to be told."""
+    """Raised on all peers at the same place within `together`, so no peer has to be told."""
 
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """An error that leaves it on one peer ends it on all."""
+    """Within it an error on one peer ends the work of all."""
     try:
         yield
     except LeaveTogether:
@@ -47,20 +47,20 @@ def together() -> Iterator[None]:
 
 
 def announce_failure(what: str, error: BaseException) -> None:
-    """Tells the other peers that this one leaves their common work, and why."""
+    """Tells the other peers that this one leaves their common work, and begins a new epoch."""
     interrupt(what, error)
-    with contextlib.suppress(errors.KungfuError):  # that peers are gone is known
+    with contextlib.suppress(errors.KungfuError):  # a peer may be gone
         peer.begin_epoch()
 
 
 def interrupt(what: str, error: BaseException) -> None:
-    """Ends what all peers do together in this epoch; the code that does it begins the next one."""
+    """Ends the common work of all peers in this epoch. The caller begins the next one."""
     with contextlib.suppress(errors.KungfuError):
         peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
 
 
 def enter_new_epoch(first: Callable[[], T]) -> T:
-    """Calls the first common step of all peers, in an epoch that was not interrupted."""
+    """Returns `first()`, the first meeting of all peers, in an epoch that is not interrupted."""
     while True:
         if peer.interrupted():
             peer.begin_epoch()

@@ -14,13 +14,13 @@ _log = logging.getLogger(__name__)
 
 
 class SizePlan:
-    """Says when the wanted number changes, and what it is at the beginning of a training.
+    """Asks for another number of peers when it is due.
 
     Args:
         size_at: A function from the number of steps made to the wanted number; or a schedule.
 
     Raises:
-        ValueError: If the schedule cannot be understood: where, and why.
+        ValueError: If the schedule cannot be understood. It says where, and why.
     """
 
     def __init__(self, size_at: str | Callable[[int], int]) -> None:
@@ -29,19 +29,16 @@ class SizePlan:
         self._goes_on = False
 
     def begin(self) -> None:
-        """A training begins to follow it.
+        """Begins a training.
 
-        If all peers were started anew, the first training of the program has followed the plan
-        before. Then the number of peers is the one that was asked for last, perhaps from outside.
+        If all peers were started anew, the program's first training continues one that has followed
+        the plan before. It keeps the number of peers that was asked for last, perhaps from outside.
         """
         self._wanted = None
         self._goes_on = ordinals.size_plans.take() == 0 and config.RESTARTS.get() > 0
 
     def due(self, step: int) -> int | None:
-        """Returns the number to ask for after so many steps; None: nothing new is due.
-
-        On all peers alike.
-        """
+        """Returns the number to ask for after a step; None if it stays. The same on all peers."""
         before, self._wanted = self._wanted, int(self._size_at(step))
         goes_on, self._goes_on = self._goes_on, False
         if self._wanted == before or goes_on:
@@ -54,9 +51,9 @@ class SizePlan:
         return self._wanted
 
     def ask(self, step: int) -> None:
-        """Asks for the number that is due. All peers call it, and rank 0 asks.
+        """Lets rank 0 ask for the number that is due. All peers call it.
 
-        Rank 0 is no newcomer: the first number of its training has not been asked for before.
+        Rank 0 is never a newcomer, so nobody has asked for the first number before.
 
         Raises:
             KungfuError: As from `kungfu_tf.propose_new_size`, on rank 0.
@@ -67,6 +64,6 @@ class SizePlan:
 
 
 def warn_that_peers_stay(who: str) -> None:
-    """Warns that a class cannot change the number of peers in this job. Rank 0 says it."""
+    """Warns on rank 0 that `who` cannot change the number of peers in this job."""
     if peer.rank() == 0:
         warn(f"{who}: the peers of this job do not change; kungfu-run -w does that")

@@ -25,15 +25,15 @@ from kungfu_tf.monitor import measurements
 
 _log = logging.getLogger(__name__)
 
-_SECONDS = 5.0  # that there are to ask, and then to take each part of the answer
+_SECONDS = 5.0  # that a client has to send its request, and to take each part of the answer
 _LATENCY_SECONDS = 1.0  # that the other peers have to answer
-_MOST_PASSED = 64  # ports that others of this host may still have when a peer comes
+_MOST_PASSED = 64  # ports that a newcomer may find taken by former peers of this host
 _LAST_PORT = 65535
-_MOST_CONNECTIONS = 16  # at a time
+_MOST_CONNECTIONS = 16  # at the same time
 
 
 class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    """A thread for each connection: one that asks nothing holds up no other."""
+    """Has a thread for each connection, so that a silent one holds up no other."""
 
     daemon_threads = True
 
@@ -58,11 +58,11 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-class _Asked(io.RawIOBase):
-    """Reads a connection until its seconds are over: then reading raises TimeoutError.
+class _TimedReader(io.RawIOBase):
+    """Reads from a connection for some seconds. Then reading raises TimeoutError.
 
-    The connection's own timeout holds for each read: a client that sends single bytes would keep it
-    open.
+    The timeout of a socket holds for each read. So a client that sends single bytes could keep the
+    connection open.
     """
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
@@ -91,24 +91,24 @@ class _Handler(wsgiref.simple_server.WSGIRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self.rfile = io.BufferedReader(_Asked(self.connection, self.timeout))
+        self.rfile = io.BufferedReader(_TimedReader(self.connection, self.timeout))
 
     def handle(self) -> None:
         with contextlib.suppress(TimeoutError):
             super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are no news."""
+        """Logs nothing."""
 
 
 class Endpoint:
-    """Serves the measurements, while it is open.
+    """Serves the measurements while it is open.
 
     Args:
         port: As for `Monitor`, like the rest.
         address: The address to listen on.
         token: The token that requests must carry.
-        latencies: Whether each answer has the peers' latencies, measured then.
+        latencies: Whether each answer includes the peers' latencies, measured for it.
 
     Raises:
         InvalidArgumentError: If the port is not valid, or other hosts can ask and there is no
@@ -138,16 +138,17 @@ class Endpoint:
 
     @property
     def port(self) -> int | None:
-        """The address on which it listens; None if it is closed."""
+        """The port on which it listens; None if it is closed."""
         return self._server.server_port if self._server else None
 
     def open(self) -> None:
-        """Starts to serve, in a thread; anew, if an error has kept it open.
+        """Starts to serve in a thread, or restarts if an error has left it open.
 
         Raises:
             LibraryError: If prometheus-client is missing.
-            InvalidArgumentError: If there is no such port for this peer.
-            OSError: If the port is taken; where peers come and go, if the next ones are, too.
+            InvalidArgumentError: If this peer's port would be too high.
+            OSError: If the port is taken. If peers may come and go, the next ports are tried
+                before.
         """
         try:
             prometheus = importlib.import_module("prometheus_client")
@@ -166,7 +167,7 @@ class Endpoint:
         _log.info("rank %d answers Prometheus at %s:%d", peer.rank(), self._host(), self.port)
 
     def close(self) -> None:
-        """Stops to serve."""
+        """Stops serving."""
         if self._server and self._thread:
             self._server.shutdown()
             self._thread.join()
@@ -174,7 +175,7 @@ class Endpoint:
         self._server = self._thread = None
 
     def steps(self, steps: int, seconds: float, metrics: dict[str, float]) -> None:
-        """Adds steps, and the optimizers' measurements in them."""
+        """Adds steps, and what the optimizers measured in them."""
         with self._lock:
             self._steps += steps
             self._seconds += seconds
@@ -184,7 +185,7 @@ class Endpoint:
         return f"[{self._address}]" if ":" in self._address else self._address
 
     def _listen(self, app: Callable[..., Any]) -> Any:
-        """Listens on this peer's port, or on the next if a former peer still has that one."""
+        """Listens on this peer's port, or on a later one if a former peer still has that."""
         port = mine = self._wanted + peer.local_rank() if self._wanted else 0
         if mine > _LAST_PORT:
             raise errors.InvalidArgumentError(
@@ -264,7 +265,7 @@ class Endpoint:
 
 
 class _Collector:
-    """The interface that a registry calls."""
+    """The interface that a Prometheus registry calls."""
 
     def __init__(self, collect: Callable[[], Iterator[Any]]) -> None:
         self.collect = collect
@@ -275,7 +276,7 @@ class _Collector:
 
 
 def _traffic_families(core: Any) -> Iterator[Any]:
-    """KungFu's names, which have no suffix that a counter would be given."""
+    """The traffic under KungFu's names, which lack the suffix of a Prometheus counter."""
     traffic = measurements.traffic()
     for direction, meaning in (("egress", "to"), ("ingress", "from")):
         for field, name, what in (

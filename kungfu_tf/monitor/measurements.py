@@ -1,4 +1,4 @@
-"""The core's measurements, through kungfu_monitor.h. No TensorFlow."""
+"""The measurements of the core, read through kungfu_monitor.h without TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kungfu_tf.native import libraries
 _BUCKETS = 28  # of the histogram
 
 WAYS = ("shared_memory", "unix", "tcp")
-"""Between peers, in the core's order: memory that both map, and the two kinds of sockets."""
+"""The ways between peers, in the core's order: shared memory, and two kinds of sockets."""
 
 
 class _Flow(ctypes.Structure):
@@ -56,7 +56,7 @@ class Flow(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """To and from one peer: what a `Flow` has of all ways together, and of each of `WAYS`."""
+    """The traffic with one peer: all of it, as in `Flow`, and the part of each of `WAYS`."""
 
     egress_bytes: int
     ingress_bytes: int
@@ -69,10 +69,10 @@ class Latencies(NamedTuple):
     """The times of all operations that this peer has completed.
 
     Attributes:
-        counts: How many took at most so many seconds, and longer than the bound before; the last
-            bound is infinity.
+        counts: For each upper bound in seconds, how many operations took no longer than it, but
+            longer than the bound before. The last bound is infinity.
         seconds: The sum over all operations.
-        bytes: That this peer gave to them.
+        bytes: The bytes that this peer gave to them.
     """
 
     counts: dict[float, int]
@@ -84,10 +84,10 @@ class Throughput(NamedTuple):
     """The monitored operations under one strategy; rates are in bytes per second.
 
     Attributes:
-        bytes: That this peer gave to them.
-        seconds: In which there was one.
-        newest: In the last window that had some.
-        best: The highest of all windows with these peers, and this tree.
+        bytes: The bytes that this peer gave to them.
+        seconds: The time in which there was one.
+        newest: The rate in the last window that had some.
+        best: The highest rate of all windows with these peers and this tree.
     """
 
     bytes: int
@@ -116,7 +116,7 @@ def _core() -> Any:
 
 
 def traffic() -> list[Traffic]:
-    """With each peer, by rank. Starts the peer."""
+    """The traffic with each peer, by rank. Starts the peer."""
     size = _core().kungfu_get_traffic(None, 0)
     if size < 0:
         libraries.check(libraries.core().kungfu_init())  # says why there is no peer
@@ -133,7 +133,7 @@ def _flow_of(flow: _Flow) -> Flow:
 
 
 def latencies() -> Latencies:
-    """Of this peer's operations."""
+    """The latencies of this peer's operations."""
     result = _Latencies()
     _core().kungfu_get_latencies(ctypes.byref(result))
     counts = dict(zip(result.upper_bound, result.count, strict=True))
@@ -141,20 +141,20 @@ def latencies() -> Latencies:
 
 
 def throughputs() -> dict[str, Throughput]:
-    """By the names of the strategies that have moved something."""
+    """The throughput of each strategy that has moved something, by its name."""
     result = (_Throughput * _core().kungfu_get_throughputs(None, 0))()
     _core().kungfu_get_throughputs(result, len(result))
     return {r.strategy.decode(): Throughput(r.bytes, r.seconds, r.newest, r.best) for r in result}
 
 
 def moved() -> Moved:
-    """Since the start, with any strategy."""
+    """What was moved since the start, with any strategy."""
     of_all = throughputs().values()
     return Moved(sum(one.bytes for one in of_all), sum(one.seconds for one in of_all))
 
 
 def throughput_since(before: Moved) -> float:
-    """In bytes per second; 0 if nothing was moved."""
+    """The throughput since then, in bytes per second; 0 if nothing was moved."""
     now = moved()
     seconds = now.seconds - before.seconds
     return (now.bytes - before.bytes) / seconds if seconds > 0 else 0.0

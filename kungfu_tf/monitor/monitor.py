@@ -24,22 +24,22 @@ _NOTHING = measurements.Throughput(0, 0.0, 0.0, 0.0)
 class Monitor:
     """Shows measurements while a loop of your own trains.
 
-    `kungfu_tf.callbacks.MonitorCallback` and `kungfu_tf.hooks.MonitorHook` are made of it. Of each
-    step it shows, if there is a value:
+    `kungfu_tf.callbacks.MonitorCallback` and `kungfu_tf.hooks.MonitorHook` use it. It shows, for
+    each step that has a value:
 
         noise_scale, gradient_variance    with the optimizer that measures it, the same on all peers
 
-    and of an interval, an epoch for instance, of this peer:
+    and for each interval, such as an epoch, on this peer:
 
-        step_time                         seconds of an average step
+        step_time                         mean seconds of a step
         egress_rate, ingress_rate         bytes per second to and from all peers
         throughput_RING, …                bytes per second of the interval's monitored operations,
                                           for each strategy that moved some: `kungfu_tf.calc_stats`
         peer_latency                      with `latencies`: seconds until the slowest peer answers;
                                           infinity if one does not
 
-    With `log_dir` they are written for TensorBoard. With `port` this peer answers Prometheus, as
-    long as the monitor is open, under KungFu's names and ours:
+    With `log_dir` it writes them for TensorBoard. With `port` this peer answers Prometheus while
+    the monitor is open, under KungFu's names and ours:
 
         egress_total_bytes, egress_rate_bytes_per_sec       by peer; so ingress_…
         kungfu_strategy_bytes_total                         by strategy: of monitored operations
@@ -52,33 +52,33 @@ class Monitor:
         kungfu_membership_version, kungfu_size, kungfu_rank
         kungfu_noise_scale, kungfu_gradient_variance        as above
 
-    An optimizer's values cost reading a number after each step, which then has to be complete.
+    With an optimizer it reads a number after each step, and so waits until the step is complete.
 
     Args:
-        optimizer: A wrapped optimizer, whose values are shown; None: no such values.
-        log_dir: A folder for TensorBoard; each peer writes into a folder of its own in it, `rank2`.
-            If peers come and go, so do ranks: then it is `rank2-<uid>`, by the rank at opening and
-            `kungfu_tf.uid()` in hexadecimal. Needs TensorBoard.
-        port: The port of the first peer of this host; the others take the next ones, by local rank.
-            If peers come and go, a peer passes over a port that another still has. 0: any. Needs
-            `pip install kungfu_tf[monitor]`.
-        address: The address to listen on, by default on this host only.
-        token: Requests must carry it: `Authorization: Bearer <token>`. Default:
-            KUNGFU_MONITOR_TOKEN, which is not shown to other users as arguments are. It is needed
-            if other hosts can ask.
+        optimizer: A wrapped optimizer whose values are shown; None: there are none.
+        log_dir: A folder for TensorBoard, in which each peer has a folder: `rank2`. If peers may
+            come and go it is `rank2-<uid>`, with the rank at opening and `kungfu_tf.uid()` in
+            hexadecimal. Needs TensorBoard.
+        port: The port of the first peer of this host. The others take the next ones, by local rank.
+            If peers may come and go, a peer skips a port that another one still has. 0: any port.
+            Needs `pip install kungfu_tf[monitor]`.
+        address: The address to listen on, by default for this host only.
+        token: The token that requests must carry: `Authorization: Bearer <token>`. Default:
+            KUNGFU_MONITOR_TOKEN, which other users cannot see, as they can see arguments. It is
+            needed if other hosts can ask.
         latencies: Whether to measure the latency of each peer, as `ops.get_peer_latencies` does, at
-            each interval's end and at each request of Prometheus. It costs a few small messages,
-            and a connection to every peer.
+            the end of each interval and for each request of Prometheus. It costs a few small
+            messages, and a connection to every peer.
 
     Attributes:
-        steps: How many were made, which is where TensorBoard shows what comes next.
+        steps: How many steps were made. TensorBoard shows the next values there.
 
     Raises:
         LibraryError: On entering, if TensorBoard or prometheus-client is missing and needed.
-        InvalidArgumentError: If `port` is none; with it, if `address` is not this host's own, and
+        InvalidArgumentError: If `port` is not valid; or if `address` is not for this host only and
             there is no token.
-        OSError: On entering, if the port is taken; where peers come and go, if the next ones are,
-            too.
+        OSError: On entering, if the port is taken. If peers may come and go, the next ports are
+            tried before.
 
     Example:
 
@@ -108,17 +108,17 @@ class Monitor:
         self._latencies = latencies
         self._endpoint = None if port is None else Endpoint(port, address, token, latencies)
         self._writer: Any = None
-        self._in_interval = 0  # steps, and how long they took
-        self._seconds = 0.0
+        self._interval_steps = 0
+        self._interval_seconds = 0.0
         self._moved: dict[str, measurements.Throughput] = {}  # before the interval
 
     @property
     def port(self) -> int | None:
-        """The address at which this peer answers Prometheus, while the monitor is open."""
+        """The port at which this peer answers Prometheus, while the monitor is open."""
         return self._endpoint.port if self._endpoint else None
 
     def open(self) -> None:
-        """Opens its outputs, and begins an interval.
+        """Opens the outputs, and begins an interval.
 
         Raises:
             LibraryError: If TensorBoard or prometheus-client is missing and needed.
@@ -134,7 +134,7 @@ class Monitor:
         self.begin_interval()
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the outputs."""
         if self._writer:
             with eager.eager_mode():
                 self._writer.close()
@@ -165,7 +165,7 @@ class Monitor:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Within it one step is made. One that fails counts nothing."""
+        """Measures one step, unless it fails."""
         began = time.perf_counter()
         yield
         self.add(1, time.perf_counter() - began, values_of(self._algorithms))
@@ -174,16 +174,16 @@ class Monitor:
         """Counts steps.
 
         Args:
-            steps: How many.
-            seconds: How long they took.
-            measured: The optimizers' measurements in them, NaN where there is none.
+            steps: How many steps.
+            seconds: How long they took together.
+            measured: What the optimizers measured in them, NaN where there is no value.
 
         Returns:
             The values that are not NaN.
         """
         self.steps += steps
-        self._in_interval += steps
-        self._seconds += seconds
+        self._interval_steps += steps
+        self._interval_seconds += seconds
         values = {name: value for name, value in measured.items() if not math.isnan(value)}
         if self._endpoint:
             self._endpoint.steps(steps, seconds, values)
@@ -191,19 +191,19 @@ class Monitor:
         return values
 
     def begin_interval(self) -> None:
-        """Begins an interval: forgets the steps before."""
-        self._in_interval, self._seconds = 0, 0.0
+        """Begins an interval, and forgets earlier steps."""
+        self._interval_steps, self._interval_seconds = 0, 0.0
         self._moved = measurements.throughputs()
 
     def end_interval(self) -> dict[str, float]:
-        """Shows the measurements of an interval; the next one begins.
+        """Shows the measurements of this interval, and begins the next one.
 
         Returns:
             The values by their names.
         """
         traffic = measurements.traffic()
         values = {
-            "step_time": self._seconds / max(self._in_interval, 1),
+            "step_time": self._interval_seconds / max(self._interval_steps, 1),
             "egress_rate": sum(one.egress_rate for one in traffic),
             "ingress_rate": sum(one.ingress_rate for one in traffic),
             **self._throughputs(),
@@ -215,7 +215,7 @@ class Monitor:
         return values
 
     def _throughputs(self) -> dict[str, float]:
-        """The throughput of this interval: the windows of `calc_stats` belong to its callers."""
+        """The throughputs of this interval. (The windows of `calc_stats` belong to its callers.)"""
         found = {}
         for name, now in measurements.throughputs().items():
             before = self._moved.get(name, _NOTHING)
@@ -232,5 +232,5 @@ class Monitor:
 
 
 def values_of(algorithms: Iterable[Any]) -> dict[str, float]:
-    """Returns the measurements of the newest step, NaN where there is none. Eager."""
+    """What algorithms measured in the newest step, NaN where there is no value. Eager."""
     return {k: float(v.numpy()) for a in algorithms for k, v in a.metrics.items()}

@@ -1,7 +1,7 @@
-"""How fast the peers exchange, and whether something has become slower.
+"""The throughput of the peers' exchanges, and whether it has fallen.
 
-The measurements are of `kungfu_tf.ops.monitored_all_reduce` and of optimizers with `monitor=True`,
-for each strategy along which data travel.
+It is measured for each strategy, in `kungfu_tf.ops.monitored_all_reduce` and in optimizers with
+`monitor=True`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ _log = logging.getLogger(__name__)
 
 
 def calc_stats() -> float:
-    """Returns the throughput of the strategy in use since this was called last.
+    """Returns the throughput of the strategy in use since the last call.
 
     Returns:
         Bytes per second: the bytes of this peer in monitored operations, divided by the time in
-        which there were any. If there was none since the last call, the last known throughput; 0
-        before the first.
+        which there were any. Without such operations it is the last known throughput, or 0.
 
     Example:
 
@@ -42,22 +41,22 @@ def log_stats() -> None:
 
 
 def print_strategy_stats() -> None:
-    """Prints what each strategy has moved, a line each; rates once `calc_stats` was called."""
+    """Prints a line for each strategy: what it has moved, and rates if `calc_stats` was called."""
     for line in _lines():
         print(line, flush=True)
 
 
 def check_interference(*, threshold: float = 0.8) -> bool:
-    """Tells whether most peers see the strategy in use move less than it could.
+    """Returns whether most peers find that the strategy in use has become slower.
 
-    A peer does if the result of the last `calc_stats` is less than `threshold` times the best one
+    A peer finds so if its last `calc_stats` returned less than `threshold` times the best result
     with these peers. All peers must call it, and get the same answer.
 
     Args:
         threshold: Between 0 and 1.
 
     Returns:
-        Whether more than half of the peers see it.
+        Whether more than half of the peers find so.
 
     Raises:
         ValueError: If `threshold` is not between 0 and 1.

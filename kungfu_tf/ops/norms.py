@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf.native import libraries
-from kungfu_tf.ops import kernels, naming, tensors
+from kungfu_tf.ops import gradient_values, kernels, naming, tensors
 
 
 def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
@@ -70,8 +70,7 @@ def group_mean(
 
 
 def _values(gradient: Any) -> Any:
-    """Elements whose squares add up to the norm: sparse rows of one index count as their sum."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return tf.convert_to_tensor(gradient)
-    indices, places = tf.unique(gradient.indices)
-    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(indices))
+    """Elements whose squares add up to the norm: rows of one index count as their sum."""
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = gradient_values.unique_rows(gradient)
+    return gradient_values.values_of(gradient)

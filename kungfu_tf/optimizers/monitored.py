@@ -11,6 +11,7 @@ from kungfu_tf import context, ops, peer
 from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.measured_norms import Norms
+from kungfu_tf.ops.gradient_values import values_of, with_values
 from kungfu_tf.ops.noise_scale import warn_alone
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 from kungfu_tf.replicas import sample_weights
@@ -106,11 +107,4 @@ def _published(what: str) -> Any:
 def _after(done: Any, gradients: list[Any]) -> list[Any]:
     """The same gradients, for a TF1 graph, where only needed operations run."""
     with tf.control_dependencies([tf.convert_to_tensor(done)]):
-        return [None if g is None else _identity(g) for g in gradients]
-
-
-def _identity(gradient: Any) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        values = tf.identity(gradient.values)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return tf.identity(gradient)
+        return [None if g is None else with_values(g, tf.identity(values_of(g))) for g in gradients]

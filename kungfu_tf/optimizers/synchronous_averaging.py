@@ -88,12 +88,12 @@ class _Center:
 
         def move(alpha: float, momentum: float) -> list[Any]:
             pull = alpha * tf.cast(ops.cluster_size(), tf.float64)
-            elastic_run = [
+            next_center = [
                 z + tf.cast(pull, z.dtype) * (mean - z) + momentum * (z - z_before)
                 for z, z_before, mean in zip(now, last, means, strict=True)
             ]
             return [
-                *assign([*self._before, *self._now], [*now, *elastic_run]),
+                *assign([*self._before, *self._now], [*now, *next_center]),
                 *assign([self._started], [tf.logical_or(started, True)]),
             ]
 

@@ -67,9 +67,9 @@ def _take_root(variables: list[Any]) -> None:
 
 
 def _tell_of_own(model: Any, pairs: list[tuple[Any, Any]]) -> None:
-    if not pairs or not peer.is_root() or vars(model).get("_kungfu_told_of_own"):
+    if not pairs or not peer.is_root() or vars(model).get("_kungfu_has_warned_of_own"):
         return
-    vars(model)["_kungfu_told_of_own"] = True
+    vars(model)["_kungfu_has_warned_of_own"] = True
     shown = ", ".join(
         f"'{generations.name_of(variable)}' of layer '{layer.name}'" for layer, variable in pairs
     )

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context, ops, peer
+from kungfu_tf.ops.gradient_values import values_of, with_values
 
 
 def weight_of(samples: Any) -> Any:
@@ -115,12 +116,12 @@ def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:
     result = list(gradients)
     if weight is None or not given:
         return result
-    values = [_values(gradients[i]) for i in given]
+    values = [values_of(gradients[i]) for i in given]
     values = tf.cond(
         tf.equal(weight, 1.0), lambda: values, lambda: [_times(v, weight) for v in values]
     )
     for i, value in zip(given, values, strict=True):
-        result[i] = _with_values(gradients[i], value)
+        result[i] = with_values(gradients[i], value)
     return result
 
 
@@ -134,7 +135,7 @@ def of_samples(gradients: Sequence[Any]) -> list[Any]:
         return weighted(gradients, tf.where(weight > 0, tf.ones_like(weight), 0.0))
     if tf.compat.v1.executing_eagerly_outside_functions():
         return list(gradients)
-    return [None if g is None else _with_values(g, tf.identity(_values(g))) for g in gradients]
+    return [None if g is None else with_values(g, tf.identity(values_of(g))) for g in gradients]
 
 
 def _times(value: Any, weight: Any) -> Any:
@@ -143,17 +144,6 @@ def _times(value: Any, weight: Any) -> Any:
     return tf.cast(
         tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype
     )
-
-
-def _values(gradient: Any) -> Any:
-    is_sparse = isinstance(gradient, tf.IndexedSlices)
-    return tf.convert_to_tensor(gradient.values if is_sparse else gradient)
-
-
-def _with_values(gradient: Any, values: Any) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return values
 
 
 def _share(weight: Any) -> None:

@@ -1,7 +1,6 @@
 #include "ops/router/router.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "ops/base/docs_link.h"
@@ -19,32 +18,9 @@ constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
 
-TrafficWay WayOf(const Connection& connection) {
-  const std::string_view transport = connection.transport_name();
-  if (transport == "shm") return TrafficWay::kSharedMemory;
-  if (transport == "unix") return TrafficWay::kUnix;
-  KF_CHECK(transport == "tcp") << "bytes of an unknown transport";
-  return TrafficWay::kTcp;
-}
-
 Status HasLeft() { return UnavailableError(Linked("peer-left", "the peer has left")); }
 
-void Add(const Connection& connection, Traffic* traffic) {
-  Traffic::Bytes& bytes = traffic->by_way[static_cast<int>(WayOf(connection))];
-  bytes.sent += connection.bytes_sent();
-  bytes.received += connection.bytes_received();
-}
-
 }  // namespace
-
-Traffic::Bytes Traffic::sum() const {
-  Bytes sum;
-  for (const Bytes& bytes : by_way) {
-    sum.sent += bytes.sent;
-    sum.received += bytes.received;
-  }
-  return sum;
-}
 
 Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout, bool open)
     : loop_(loop), transports_(transports), connect_timeout_(connect_timeout), open_(open) {}
@@ -271,9 +247,7 @@ Traffic Router::TrafficOnLoop(const PeerId& id) const {
   if (it == peers_.end()) return {};
   const Peer& peer = it->second;
   Traffic traffic = OverConnections(peer);
-  Traffic::Bytes& bytes = traffic.by_way[static_cast<int>(TrafficWay::kSharedMemory)];
-  bytes.sent += peer.in_memory;
-  bytes.received += peer.in_memory;
+  traffic.by(TrafficWay::kSharedMemory) += {peer.in_memory, peer.in_memory};
   if (peer.out) {
     traffic.messages_sent = peer.out->messages_sent();
     traffic.payload_sent = peer.out->payload_sent();
@@ -283,8 +257,8 @@ Traffic Router::TrafficOnLoop(const PeerId& id) const {
 
 Traffic Router::OverConnections(const Peer& peer) {
   Traffic traffic = peer.past;
-  if (HasOutConnection(peer)) Add(*peer.out->connection(), &traffic);
-  for (const auto& link : peer.in) Add(*link->connection(), &traffic);
+  if (HasOutConnection(peer)) traffic.Add(*peer.out->connection());
+  for (const auto& link : peer.in) traffic.Add(*link->connection());
   return traffic;
 }
 
@@ -333,9 +307,7 @@ void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
     if (pulls_) pulls_->OnAskerLostOnLoop(peer);
     const Peer& state = peers_[peer];
     if (!state.parted || closing_) return;  // a close waits for connections that are not over
-    const Traffic::Bytes past = state.past.sum();
-    forgotten_.sent += past.sent;
-    forgotten_.received += past.received;
+    forgotten_ += state.past.sum();
     peers_.erase(peer);
   });
 }
@@ -390,7 +362,7 @@ void Router::OnHeardOnLoop(const PeerId& from) {
 void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const PeerId peer = link->peer();
-  Add(*link->connection(), &peers_[peer].past);
+  peers_[peer].past.Add(*link->connection());
   const bool parted = peers_[peer].parted;
   auto& links = peers_[peer].in;
   const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
@@ -408,7 +380,7 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
 void Router::OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   Peer& state = peers_[peer];
-  if (const Connection* connection = state.out->connection()) Add(*connection, &state.past);
+  if (const Connection* connection = state.out->connection()) state.past.Add(*connection);
   LinkClosed(peer, why);
   FinishCloseIfIdle();
 }

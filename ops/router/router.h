@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "ops/router/mailbox.h"
 #include "ops/router/out_link.h"
 #include "ops/router/pull.h"
+#include "ops/router/traffic.h"
 #include "ops/transport/choice/transport_set.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
@@ -37,32 +37,6 @@ class RouterHandler {
   // Nothing will come from or reach this peer any more. `left`: it said goodbye. Returns what those fail with that
   // await something of it.
   virtual Status OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) = 0;
-};
-
-// In memory that both peers map, or over a socket.
-enum class TrafficWay { kSharedMemory, kUnix, kTcp };
-inline constexpr int kNumTrafficWays = 3;
-
-// To and from one peer: over connections that are and that were, and in memory without messages.
-struct Traffic {
-  struct Bytes {
-    uint64_t sent = 0;
-    uint64_t received = 0;
-  };
-  std::array<Bytes, kNumTrafficWays> by_way;
-  uint64_t messages_sent = 0;  // of operations
-  uint64_t payload_sent = 0;   // bytes of those, without headers
-
-  const Bytes& by(TrafficWay way) const { return by_way[static_cast<int>(way)]; }
-  Bytes sum() const;
-};
-
-// Over connections.
-struct RouterTotals {
-  uint64_t bytes_sent = 0;
-  uint64_t bytes_received = 0;
-  uint64_t refused_frames = 0;
-  uint64_t connections = 0;
 };
 
 class Router : public InLinkOwner, public OutLinkOwner {

@@ -1,4 +1,4 @@
-"""Keras: equal before the first step, and seen to be equal afterwards."""
+"""Makes the peers equal before the first step of `fit`, and checks that they stay so."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class BroadcastGlobalVariablesCallback(Callback):
     `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Moving statistics
     (as BatchNormalization has) are each peer's own within an epoch, and averaged at its end.
 
-    A `fit` with a wrapped optimizer adds this callback itself. Give one to say how often is
-    compared, or if a train step of the model's own averages the gradients.
+    A `fit` with a wrapped optimizer adds this callback itself. Give one to set how often the peers
+    compare, or if a train step of the model's own averages the gradients.
 
     Works on Keras 3, Keras 2 and tf-keras. In a process that is alone it does nothing.
 
     Args:
-        check_every: Compare at the end of every so many epochs. None: never, nor around the first
-            step: for models that compute something else on each peer by design.
-        repairs_rounding: Whether differences as small as those of rounding are repaired when peers
-            compare: all get rank 0's values. For train steps that change weights and take it back,
-            as sharpness-aware ones.
+        check_every: After how many epochs the peers compare. None: never, not even around the first
+            step. That is for models that compute something else on each peer by design.
+        repairs_rounding: Whether all peers get rank 0's values if a comparison finds differences as
+            small as those of rounding. It is for train steps that change weights and change them
+            back, such as sharpness-aware ones.
 
     Raises:
         ValueError: If `check_every` is less than 1.
@@ -60,14 +60,14 @@ class BroadcastGlobalVariablesCallback(Callback):
         self._is_checked = False
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Puts itself before the first step: only there the shape of a batch is known."""
+        """Prepares the first step, where the shape of a batch is known."""
         del logs
         if peer.is_single_process():
             return
         model = self.model
         algorithms = generations.algorithms_of_model(model)
-        # A train step of the user's own may average by a tape, or by its own code. The check will
-        # tell.
+        # A train step of the user's own may average by a tape, or by its own code. The check finds
+        # out.
         is_custom = not algorithms and generations.has_own_train_step(model)
         self._is_checked = is_custom or any(a.keeps_equal for a in algorithms)
         if not algorithms and not is_custom and peer.rank() == 0:

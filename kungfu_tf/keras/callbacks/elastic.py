@@ -1,4 +1,4 @@
-"""How many peers there should be, by how far a training is."""
+"""Asks for a number of peers by the step of a training."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from kungfu_tf.upstream.callback import Callback as Base
 class ElasticCallback(Base):
     """Asks for other numbers of peers while `kungfu_tf.elastic.fit` trains.
 
-    Newcomers are started and get ready while the others train, so the peers change some steps
-    later. Other requests are followed as well: the last one counts.
+    Newcomers start and get ready while the others train, so the peers change some steps later.
+    Others may ask for a number of peers, too. The last request counts.
 
-    A training that continues another run, by a `BackupAndRestore` or a `Position`, has made the
-    steps of that run, too: those of the backup, or of the optimizer. A job that was started anew
-    (`-auto-recover`, `-elastic-mode reload`) has as many peers as were asked for last. The callback
-    asks again when the schedule comes to another number.
+    A training that continues an earlier run, by a `BackupAndRestore` or a `Position`, counts the
+    steps of that run, too. A job that was started anew (`-auto-recover`, `-elastic-mode reload`)
+    has as many peers as were asked for last. The callback asks again when the schedule comes to
+    another number.
 
-    In a job that was not started with `kungfu-run -w` it warns, and does nothing.
+    Without `kungfu-run -w` it only warns.
 
     Args:
-        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on. Or a
-            function from the number of steps that were made to the number of peers.
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200 steps and for all later ones.
+            Or a function from the number of steps that were made to the number of peers.
 
     Raises:
         ValueError: If the schedule cannot be understood: where, and why.
-        FailedPreconditionError: From `fit`, if it is not `kungfu_tf.elastic.fit`; or if there
-            cannot be as many peers: there are less slots.
+        FailedPreconditionError: From `fit`, if it is not `kungfu_tf.elastic.fit`; or if there are
+            fewer slots than wanted peers.
 
     Example:
 
@@ -44,7 +44,7 @@ class ElasticCallback(Base):
         self._plan = SizePlan(schedule)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Asks for the first number."""
+        """Asks for the first number of peers."""
         del logs
         if peer.is_single_process() or not peer.elastic():
             warn_that_peers_stay("ElasticCallback")
@@ -53,7 +53,7 @@ class ElasticCallback(Base):
         self._look()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Asks if another number is due."""
+        """Asks for another number of peers if it is due."""
         del batch, logs
         if not peer.is_single_process() and peer.elastic():
             self._look()

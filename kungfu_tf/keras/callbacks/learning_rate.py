@@ -18,7 +18,7 @@ class LearningRateCallback(Callback):
 
     Args:
         initial_lr: The rate that is multiplied.
-        steps_per_epoch: Batches of an epoch; None: the number that `fit` knows.
+        steps_per_epoch: The number of batches of an epoch; None: the number that `fit` knows.
     """
 
     def __init__(self, initial_lr: float, *, steps_per_epoch: int | None = None) -> None:
@@ -33,34 +33,34 @@ class LearningRateCallback(Callback):
         self._epoch = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Looks whether there is a rate that can be set."""
+        """Checks that there is a rate that can be set."""
         del logs
         _check_settable(self._optimizer(), type(self).__name__)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Sets the rate, if it is one of the epoch."""
+        """Sets the rate of the epoch, if it has one."""
         del logs
         self._epoch = epoch
         self._set(self.rate_of_epoch(epoch))
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Sets the rate, if it is one of the batch."""
+        """Sets the rate of the batch, if it has one."""
         del logs
         self._set(self.rate_of_batch(self._epoch, batch))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Logs the rate under the name that Keras' LearningRateScheduler has for it."""
+        """Logs the rate under the name that Keras' LearningRateScheduler uses."""
         del epoch
         if logs is not None:
             name = "learning_rate" if generations.package_of(self.model).generation == 3 else "lr"
             logs[name] = float(np.asarray(self._optimizer().learning_rate))
 
     def rate_of_epoch(self, epoch: int) -> float | None:
-        """The rate from the beginning of an epoch on; None: as it is."""
+        """The rate to set at the beginning of an epoch; None: it stays."""
         raise NotImplementedError
 
     def rate_of_batch(self, epoch: int, batch: int) -> float | None:
-        """The rate from the beginning of a batch on, counted from 0; None: as it is."""
+        """The rate to set before a batch, which counts from 0; None: it stays."""
         raise NotImplementedError
 
     def _position(self, epoch: int, batch: int) -> float:
@@ -74,7 +74,7 @@ class LearningRateCallback(Callback):
         return epoch + min(batch / steps, 1.0)
 
     def _optimizer(self) -> Any:
-        """The one whose rate is set: of one that scales the loss, the optimizer inside."""
+        """The optimizer whose rate is set; of one that scales the loss, the optimizer inside."""
         optimizers = generations.optimizers_of(self.model)
         if len(optimizers) != 1:
             raise ValueError(
@@ -107,7 +107,7 @@ def _check_settable(optimizer: Any, who: str) -> None:
 
 
 def number(what: str, value: Any) -> float:
-    """`value` as a float, if it can be a rate."""
+    """Returns `value` as a float, if it can be a rate."""
     try:
         rate = float(value)
     except (TypeError, ValueError):

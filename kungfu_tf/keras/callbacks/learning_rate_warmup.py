@@ -75,10 +75,9 @@ class LearningRateWarmupCallback(LearningRateCallback):
         self.warmup_epochs = warmup_epochs
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Looks, before the first change, whether the rate may have been scaled before."""
-        if (
-            epoch == 0 and peer.size() > 1 and peer.membership_version() == 0
-        ):  # not what fewer have trained with
+        """Checks, before the first change, whether the rate may have been scaled already."""
+        # After a change of the peers the rate is that of the previous ones.
+        if epoch == 0 and peer.size() > 1 and peer.membership_version() == 0:
             self._check_unscaled()
         super().on_epoch_begin(epoch, logs)
 
@@ -94,11 +93,11 @@ class LearningRateWarmupCallback(LearningRateCallback):
         )
 
     def rate_of_epoch(self, epoch: int) -> float | None:
-        """The scaled one when the warm-up is over, once."""
+        """The scaled rate, in the epoch after the warm-up."""
         return self._rate(1.0) if epoch == self.warmup_epochs else None
 
     def rate_of_batch(self, epoch: int, batch: int) -> float | None:
-        """The next on the way to it."""
+        """The next rate on the way to the scaled one."""
         if epoch >= self.warmup_epochs:
             return None
         return self._rate(self._position(epoch, batch) / self.warmup_epochs)

@@ -14,20 +14,20 @@ from kungfu_tf.upstream.callback import Callback
 class MonitorCallback(Callback):
     """Shows measurements while a model trains.
 
-    The values of steps that `kungfu_tf.Monitor` measures are in Keras' `logs`, for all other
-    callbacks, after each batch and each epoch: `noise_scale`, `gradient_variance`. Its values of an
-    interval, such as `step_time` and `egress_rate`, are there after each epoch. It describes the
-    values, and their names for Prometheus, while `fit` runs.
+    The values that `kungfu_tf.Monitor` measures for a step, `noise_scale` and `gradient_variance`,
+    are in Keras' `logs` after each batch and each epoch, for all other callbacks. Those of an
+    interval, such as `step_time` and `egress_rate`, are there after each epoch. `kungfu_tf.Monitor`
+    describes the values, and their names for Prometheus.
 
-    TensorBoard shows a next `fit` from the last step of the previous one on. It shows `elastic.fit`
-    by the steps of the training, also of a newcomer, and after a backup.
+    In TensorBoard another `fit` continues at the last step of the previous one. `elastic.fit` is
+    shown by the steps of the training, also on a newcomer, and after a backup.
 
     Args:
         log_dir: As for `kungfu_tf.Monitor`, like the rest.
         port: The port at which the first peer of this host answers Prometheus.
         address: The address to listen on.
         token: The token that requests must carry.
-        latencies: Whether the other peers are asked how long they take to answer.
+        latencies: Whether to measure how long the other peers take to answer.
 
     Raises:
         LibraryError: In `fit`, if TensorBoard or prometheus-client is missing and needed.
@@ -60,19 +60,20 @@ class MonitorCallback(Callback):
 
     @property
     def port(self) -> int | None:
-        """The address at which this peer answers Prometheus, while `fit` runs."""
+        """The port at which this peer answers Prometheus, while `fit` runs."""
         return self._monitor.port
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Opens its outputs."""
+        """Opens the outputs."""
         del logs
         self._monitor.open()
         fit = context.current().fit
-        if fit is not None and fit.elastic_run is not None:  # this is called once for its parts
+        # All calls of `fit` in an elastic training continue one count.
+        if fit is not None and fit.elastic_run is not None:
             self._monitor.steps = fit.elastic_run.all_steps
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Closes it."""
+        """Closes the outputs."""
         del logs
         self._monitor.close()
 

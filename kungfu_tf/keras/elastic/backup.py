@@ -1,4 +1,4 @@
-"""The place in the data at which a `BackupAndRestore` made its backup, and continuing there."""
+"""The place in the data at which a `BackupAndRestore` makes its backup, to continue there."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FILE = "kungfu_position.json"
 class Backup:
     """One `BackupAndRestore`, on rank 0.
 
-    The backup knows an epoch. A file beside it knows the sample, the numbers of steps and samples
-    so far, and the batch size, if policies may change that. It is believed if the backup is of the
-    same step: both are written one after the other.
+    Keras' backup has the epoch. A file beside it has the sample, the numbers of steps and samples
+    so far, and the batch size, if policies may change it. The file is written after the backup, and
+    used only if it is of the same step.
 
     Args:
-        callback: Of Keras.
-        model: Which it belongs to.
+        callback: The callback of Keras.
+        model: The model that it backs up.
         elastic_run: The training.
 
     Raises:
-        ValueError: If backups would be made at places where the remaining samples are unknown.
+        ValueError: If it makes backups at places where the remaining samples are unknown.
     """
 
     def __init__(self, callback: Any, model: Any, elastic_run: ElasticRun) -> None:
@@ -46,59 +46,60 @@ class Backup:
         self._is_of_keras_3 = generations.package_of(model).generation == 3
 
     def restore(self) -> None:
-        """Takes a backup into the model, and its place into the training."""
+        """Restores the model from a backup, and the place of the training."""
         callback, model, elastic_run = self._callback, self._model, self._elastic_run
         callback.set_model(model)
         callback.on_train_begin()
         epoch = self._epoch()
         if epoch is None:
             return
-        elastic_run.position.begin(epoch)
-        elastic_run.before = generations.steps_of(model)
+        step = generations.steps_of(model)
         try:
             with gfile.GFile(self._path()) as file:
-                place = json.loads(file.read())
+                saved = json.loads(file.read())
         except (tf.errors.NotFoundError, ValueError):
-            return
-        if place["step"] == generations.steps_of(model):
-            elastic_run.position.epoch, elastic_run.position.sample = (
-                place["epoch"],
-                place["sample"],
+            saved = {"step": None}
+        if saved["step"] == step:
+            elastic_run.resume(
+                epoch=saved["epoch"],
+                sample=saved["sample"],
+                steps=saved["steps"],
+                trained_samples=saved["trained"],
+                batch_size=saved.get("batch_size"),
             )
-            elastic_run.before, elastic_run.trained = place["steps"], place["trained"]
-            if elastic_run.batch_size is not None:  # there are policies
-                elastic_run.batch_size = place.get("batch_size") or elastic_run.batch_size
+        else:
+            elastic_run.resume(epoch=epoch, steps=step)
 
-    def noting(self) -> None:
-        """From now on the place of each backup is recorded."""
+    def begin_noting(self) -> None:
+        """Writes the place of each backup from now on."""
         name = "_save_model" if self._is_of_keras_3 else "_backup"
         vars(self._callback)[name] = self._and_note(getattr(self._callback, name))
 
-    def forget(self) -> None:
-        """Undoes `noting`."""
+    def end_noting(self) -> None:
+        """Undoes `begin_noting`."""
         for name in ("_save_model", "_backup"):
             vars(self._callback).pop(name, None)
 
     def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any, **kwargs: Any) -> None:
             save(*args, **kwargs)
-            elastic_run, path = self._elastic_run, self._path()
-            place = {
-                "epoch": elastic_run.position.epoch,
-                "sample": elastic_run.position.sample,
+            place, path = self._elastic_run.place, self._path()
+            saved = {
+                "epoch": place.epoch,
+                "sample": place.sample,
                 "step": generations.steps_of(self._model),
-                "steps": elastic_run.all_steps,
-                "trained": elastic_run.trained,
-                "batch_size": elastic_run.sizes and elastic_run.sizes.newest,
+                "steps": self._elastic_run.all_steps,
+                "trained": place.trained_samples,
+                "batch_size": place.batch_size,
             }
             with gfile.GFile(path + ".new", "w") as file:
-                file.write(json.dumps(place))
+                file.write(json.dumps(saved))
             gfile.rename(path + ".new", path, overwrite=True)
 
         return call
 
     def _epoch(self) -> int | None:
-        """Which one the backup says is next; None: there is no backup."""
+        """The epoch to continue with; None if there is no backup."""
         if self._is_of_keras_3:
             epoch: int | None = self._model._initial_epoch
             return epoch
@@ -108,6 +109,6 @@ class Backup:
         return saved + 1 if self._callback.save_freq == "epoch" else saved
 
     def _path(self) -> str:
-        # The path of the file, in the folder that Keras removes with the backup.
+        # In the folder that Keras removes with the backup.
         folders = [self._callback.backup_dir, *([] if self._is_of_keras_3 else ["chief"])]
         return "/".join([*map(str, folders), _FILE])

@@ -8,7 +8,7 @@ from typing import Any
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.callbacks.policies import PolicyCallback
 
-# The work of these belongs to each call.
+# These do their work in each call.
 _OF_EACH_CALL = (BroadcastGlobalVariablesCallback, PolicyCallback)
 _METHODS = ("on_train_begin", "on_epoch_begin", "on_train_end")
 
@@ -17,8 +17,8 @@ class CallbackLifetime:
     """Lets the callbacks see one training: one beginning, each epoch once, and one end.
 
     Args:
-        callbacks: Those of a program.
-        begin: Called instead of a callback's on_train_begin, with the callback and that.
+        callbacks: The callbacks of the program.
+        begin: Called in place of a callback's `on_train_begin`, with the callback and that method.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class CallbackLifetime:
         self._begin = begin
         self._begun: list[Any] = []
         self._ends: list[Callable[..., Any]] = []
-        self._own: list[dict[str, Any]] = []  # methods of the objects, as LambdaCallback has them
+        self._own: list[dict[str, Any]] = []  # methods of objects, such as a LambdaCallback's
 
     def __enter__(self) -> CallbackLifetime:
         for callback in self._callbacks:
@@ -53,11 +53,11 @@ class CallbackLifetime:
             vars(callback).update(own)
 
     def has_begun(self, callback: Any) -> bool:
-        """Whether its training has begun, on this peer."""
+        """Whether the training has begun for a callback on this peer."""
         return any(begun is callback for begun in self._begun)
 
     def end(self, logs: Any, *, but: tuple[type, ...] = ()) -> None:
-        """The training has ended, for those for which it has begun, but some kinds."""
+        """Ends the training for each callback for which it has begun, except for some classes."""
         for callback, end in zip(self._callbacks, self._ends, strict=True):
             if self.has_begun(callback) and not isinstance(callback, but):
                 end(logs)

@@ -1,4 +1,4 @@
-"""The state of Keras' callbacks, which newcomers need, too."""
+"""The state of Keras' callbacks, which newcomers get from rank 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from kungfu_tf import ops, peer
 from kungfu_tf.upstream import generations
 
-# By the names of the classes, which all versions of Keras have in common; not each has all of it.
+# By names of classes, which all versions of Keras have. Not every version has all attributes.
 _ATTRIBUTES = {
     "EarlyStopping": ("wait", "stopped_epoch", "best", "best_epoch"),
     "History": ("history", "epoch"),
@@ -27,37 +27,37 @@ class CallbackState:
     """The state of the callbacks of a training on this peer.
 
     Args:
-        callbacks: As many on each peer, in the same order.
-        model: Which they belong to.
+        callbacks: The callbacks, as many on each peer, in the same order.
+        model: The model that is trained.
     """
 
     def __init__(self, callbacks: Sequence[Any], model: Any) -> None:
         self._callbacks = list(callbacks)
         self._model = model
-        self._heard: list[dict[str, Any]] = []
+        self._state_of_root: list[dict[str, Any]] = []
 
     def share(self, *, with_newcomers: bool) -> None:
         """Gives all peers the state of rank 0's callbacks. All call it.
 
         Args:
-            with_newcomers: Otherwise all have the weights that were best.
+            with_newcomers: Whether some peers are new, and need the best weights, too.
         """
         mine = json.dumps([_state_of(c) for c in self._callbacks]) if peer.is_root() else ""
         data = np.frombuffer(mine.encode(), np.uint8)
-        told = ops.all_gather(data, concat=True, name="fit/callback_state").numpy().tobytes()
-        self._heard = json.loads(told)
-        for number, state in enumerate(self._heard):
+        gathered = ops.all_gather(data, concat=True, name="fit/callback_state").numpy().tobytes()
+        self._state_of_root = json.loads(gathered)
+        for number, state in enumerate(self._state_of_root):
             if state.pop(_WEIGHTS, False) and with_newcomers:
                 state[_WEIGHTS] = self._weights_of(number)
         for callback in self._callbacks:
             self.tell(callback)
 
     def tell(self, callback: Any) -> None:
-        """Gives a callback the state that rank 0 told last."""
+        """Gives a callback the state that rank 0 has shared last."""
         number = [other is callback for other in self._callbacks].index(True)
-        if peer.is_root() or number >= len(self._heard):
+        if peer.is_root() or number >= len(self._state_of_root):
             return
-        state = dict(self._heard[number])
+        state = dict(self._state_of_root[number])
         if state.pop("kind", None) == _kind(callback):
             _direct(callback, self._model, state.pop(_GROWS, None))
             vars(callback).update(state)
@@ -89,9 +89,9 @@ def _state_of(callback: Any) -> dict[str, Any]:
 
 
 def _direct(callback: Any, model: Any, grows: bool | None) -> None:
-    """Lets an EarlyStopping know its direction.
+    """Tells an EarlyStopping whether more is better.
 
-    Before Keras 3.8 it finds that out at the end of an epoch, and then forgets what was best.
+    Before Keras 3.8 it finds that out at the end of an epoch, and forgets its best value then.
     """
     if grows is None or getattr(callback, "monitor_op", callback) is not None:
         return

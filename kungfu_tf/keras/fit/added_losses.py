@@ -1,7 +1,7 @@
-"""`add_loss` of a sum over the samples of a batch, which a `fit` on several peers averages.
+"""Finds `add_loss` of a sum over the samples of a batch, which `fit` on several peers averages.
 
-A sum is seen in the graph of the train step: on its way to the loss nothing divides it by the
-number of samples, nor by a number that depends on the batch.
+The sum is looked for in the graph of the train step. It counts if nothing on its way to the loss
+divides it by the number of samples, or by a number that depends on the batch.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ _DATA = ("Placeholder", "IteratorGetNext", "OptionalGetValue")
 
 
 def add_loss(original: Callable[..., Any], layer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Keras' method; rank 0 warns, once in a `fit` that all peers share."""
+    """Keras' method. Rank 0 warns of a sum, once in a `fit` that all peers share."""
     losses = tf.nest.flatten(args[0] if args else list(kwargs.values())[:1])
     fit = current()
-    if fit is not None and fit.is_shared and not fit.told_of_sum and not peer.is_single_process():
-        fit.told_of_sum = any(map(adds_up_samples, losses))
-        if fit.told_of_sum and peer.is_root():
+    if (
+        fit is not None
+        and fit.is_shared
+        and not fit.has_warned_of_sum
+        and not peer.is_single_process()
+    ):
+        fit.has_warned_of_sum = any(map(adds_up_samples, losses))
+        if fit.has_warned_of_sum and peer.is_root():
             warn(
                 f"layer '{layer.name}': add_loss of a sum over the samples of a batch, while "
                 "gradients are averaged over the peers as if it were a mean: a step is not the one "
@@ -39,10 +44,10 @@ def add_loss(original: Callable[..., Any], layer: Any, *args: Any, **kwargs: Any
 
 
 def adds_up_samples(loss: Any) -> bool:
-    """Whether a tensor of a graph is a sum over samples, or contains one. False if in doubt.
+    """Whether a tensor of a graph is, or contains, a sum over samples. False if in doubt.
 
     Args:
-        loss: Given to `add_loss`; Keras adds up the elements of one that is no scalar.
+        loss: The argument of `add_loss`. Keras adds up its elements if it is no scalar.
     """
     if not isinstance(loss, tf.Tensor) or not isinstance(getattr(loss, "graph", None), tf.Graph):
         return False
@@ -50,7 +55,7 @@ def adds_up_samples(loss: Any) -> bool:
 
 
 def _summed(tensor: Any) -> int:
-    """How many samples a sum in it has; -1: a graph does not know how many; 0: there is none."""
+    """How many samples a tensor adds up; -1 if the graph does not know; 0 if it adds up none."""
     kind, inputs = tensor.op.type, list(tensor.op.inputs)
     if kind in _SAME_SCALE:
         return _summed(inputs[0])
@@ -71,16 +76,22 @@ def _summed(tensor: Any) -> int:
 
 
 def _scaled(samples: int, other: Any, number_in: Callable[[float], float]) -> int:
-    """0 where the other number turns a sum of so many samples into a mean, else `samples`."""
+    """What a product or quotient adds up: 0 if the other operand makes a mean of the sum.
+
+    Args:
+        samples: How many samples the sum has.
+        other: The other operand.
+        number_in: Gives the number of samples by which it divides.
+    """
     value = tf.get_static_value(other)
-    if value is None:  # where a batch has one size, it may be that size
+    if value is None:  # it may be the size of the batch, where that is known
         return min(samples, 0)
     is_number = np.size(value) == 1 and np.all(value)
     return 0 if is_number and np.isclose(number_in(np.ravel(value)[0]), samples) else samples
 
 
 def _samples(tensor: Any, axes: Any) -> int:
-    """How many samples lie along one of the axes: -1 where a graph does not know, 0 if none do."""
+    """How many samples lie along the axes; -1 if the graph does not know, 0 if there are none."""
     rank = tensor.shape.rank
     if not rank or 0 not in np.reshape(axes, -1) % rank:
         return 0
@@ -89,9 +100,9 @@ def _samples(tensor: Any, axes: Any) -> int:
 
 
 def _sizes_of_data(tensor: Any) -> set[int | None]:
-    """The first dimensions of the graph's inputs that lead to it.
+    """The first dimensions of the inputs of the graph that the tensor is computed from.
 
-    Weights and constants of layers are no inputs.
+    Weights and constants of layers do not count.
     """
     captured = {one.name for one in getattr(tensor.graph, "internal_captures", [])}
     waiting, seen, sizes = [tensor], set[str](), set[int | None]()

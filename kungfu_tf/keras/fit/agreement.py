@@ -1,4 +1,4 @@
-"""What all peers must have in common before `fit` may begin."""
+"""The arguments and options that must be the same on all peers before `fit` begins."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def check(
     policies: Any,
     may_stop_early: bool,
 ) -> bool:
-    """Compares what decides how often the peers meet in `fit`.
+    """Compares everything that decides how often the peers meet in `fit`.
 
     Args:
-        model: What is trained.
-        arguments: Those of `fit`, by name.
-        check_every: That of this peer's `BroadcastGlobalVariablesCallback`.
+        model: The model that is trained.
+        arguments: The arguments of `fit`, by name.
+        check_every: The argument of this peer's `BroadcastGlobalVariablesCallback`.
         policies: The kinds of this peer's policies; None if it has no `PolicyCallback`.
         may_stop_early: Whether this peer's training may stop after any batch.
 
     Returns:
-        Whether that of some peer may.
+        Whether the training of any peer may stop after any batch.
 
     Raises:
-        ValueError: On every peer, if the arguments differ: names argument, values and ranks.
+        ValueError: On every peer, if the arguments differ. It names argument, values and ranks.
     """
     mine = {**_meetings(arguments), **_options(model)}
     mine.update(check_every=check_every, policies=policies)
@@ -71,18 +71,18 @@ def from_root(values: Sequence[int]) -> list[int]:
 
 
 def gather_ints(values: Sequence[int]) -> list[int]:
-    """The integers of all peers, in rank order; they may have different numbers of them."""
+    """The integers of all peers, in rank order. Peers may give different numbers of them."""
     mine = np.array(values, np.int64)
     return [int(v) for v in ops.all_gather(mine, concat=True, name="fit/gather_ints").numpy()]
 
 
 def all_agree(yes: bool) -> bool:
-    """Whether every peer does."""
+    """Whether every peer says yes."""
     return bool(ops.all_reduce(np.uint8(yes), op="min", name="fit/all_agree"))
 
 
 def _options(model: Any) -> dict[str, Any]:
-    """Those of `compile`."""
+    """The options of `compile` that must be the same."""
     return {
         "steps_per_execution": generations.steps_per_execution(model),
         "run_eagerly": bool(model.run_eagerly),

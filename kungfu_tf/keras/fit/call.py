@@ -1,4 +1,4 @@
-"""A call of `fit`: what follows from its model and its arguments."""
+"""A call of `fit`, with all that is known of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Fit:
     """A call of `fit`, in which all peers may take part.
 
-    Lower rooms see a part of it, `context.running_fit.RunningFit`.
+    Lower rooms see only a part of it, `context.running_fit.RunningFit`.
 
     Attributes:
         model: The model that is trained.
@@ -31,13 +31,14 @@ class Fit:
         data: What the model is trained on; None until Keras has looked at `x`.
         is_synchronous: Whether the peers meet in every step.
         differs: Whether each peer trains a model of its own.
-        elastic_run: The training that this is a part of, if peers may come and go.
-        batch_size: What training begins with, if policies may change it; 0: what the data have.
-        average: Open while the model is the average of them.
+        elastic_run: The elastic training that this call is a part of; None if peers stay the same.
+        batch_size: The first batch size of a peer, if policies may change it; 0: the size that the
+            data have. None: no policy may.
+        average: Open while the model holds the average of all peers' models.
         background_iterators: Open while there may be iterators of the data.
-        steps_per_execution: What the program wants, if Keras takes fewer for a while.
-        told_of_divisor: Whether there was a warning of a loss that is no mean over samples.
-        told_of_sum: Whether there was a warning of an added loss that is a sum over them.
+        steps_per_execution: The program's own setting, while Keras is given a smaller one.
+        has_warned_of_divisor: Whether there was a warning of a loss that is no mean over samples.
+        has_warned_of_sum: Whether there was a warning of an added loss that is a sum over them.
         step_logs: The callback that knows the logs of a step, if others may add to them.
     """
 
@@ -55,18 +56,18 @@ class Fit:
         default_factory=contextlib.ExitStack
     )
     steps_per_execution: int | None = None
-    told_of_divisor: bool = False
-    told_of_sum: bool = False
+    has_warned_of_divisor: bool = False
+    has_warned_of_sum: bool = False
     step_logs: StepLogs | None = None
 
     @classmethod
     def of(cls, model: Any, x: Any, callbacks: list[Any]) -> Fit:
-        """The call with these arguments, where it is made.
+        """The call with these arguments, in the present surroundings.
 
         Args:
             model: A compiled Keras model.
-            x: The data, as the program gave them.
-            callbacks: All that the program gave.
+            x: The data that the program gave.
+            callbacks: The callbacks that the program gave.
         """
         is_shared = _is_shared(model, callbacks)
         elastic_run: Any = context.current().elastic_run if is_shared else None
@@ -85,7 +86,7 @@ class Fit:
 
 
 def current() -> Fit | None:
-    """The innermost one; None outside, and in what a program does by itself within it."""
+    """The innermost call that runs. None outside, and in the program's own work within it."""
     fit = context.current().fit
     assert fit is None or isinstance(fit, Fit)
     return fit

@@ -31,7 +31,7 @@ def compile_from_config(keras: Any, model: Any, config: Any) -> None:
 
 
 def auto(keras: Any, model: Any) -> bool:
-    """What "auto" means for `model`."""
+    """The value of "auto" for `model`."""
     return bool(keras(model)) and peer.is_single_process()
 
 

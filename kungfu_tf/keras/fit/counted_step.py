@@ -1,4 +1,4 @@
-"""A train step that counts the samples of its batch, and averages over those of all peers."""
+"""A train step that counts its samples, so that gradients are means over those of all peers."""
 
 from __future__ import annotations
 
@@ -17,39 +17,37 @@ from kungfu_tf.upstream import generations
 
 
 def put_into(fit: Fit, data: EvenData) -> None:
-    """Gives the model of a call the train step that its data need."""
+    """Gives the model the train step that the data of this call need."""
     model, elastic_run = fit.model, fit.elastic_run
-    made_for = getattr(getattr(model, "train_function", None), "kungfu_counts", None)
-    if elastic_run is not None:
-        is_made, elastic_run.has_function = elastic_run.has_function, True
-    else:
-        is_made = made_for == data.counts and fit.batch_size is None
-    if not is_made:
+    made_for = getattr(getattr(model, "train_function", None), "kungfu_counts_samples", None)
+    # All calls of `fit` in an elastic training use one function.
+    fits = elastic_run is not None or (made_for == data.counts and fit.batch_size is None)
+    if not fits:
         model.train_function = None  # it was made of another step
     if data.counts:
         vars(model)["train_step"] = _counting_samples(fit, data)
 
 
 def build_metrics(model: Any, element_spec: Any) -> None:
-    """Creates the metrics' variables before the step is traced, which reads their values.
+    """Creates the variables of the metrics, which Keras creates only when it traces a step.
 
-    Otherwise Keras creates them when it traces the first step.
+    Our train step reads their values when it is traced.
     """
     made = ("_compile_loss", "_compile_metrics", "compiled_loss", "compiled_metrics")
     parts = [vars(model).get(name) for name in made]
     if model.run_eagerly or all(part is None or part.built for part in parts):
         return
-    if generations.has_own_train_step(model):  # which may call something else than the model
+    if generations.has_own_train_step(model):  # whose test step need not be like it
         return
     first_step.trace(model.test_step, element_spec)
     model.reset_metrics()
 
 
 def _counting_samples(fit: Fit, data: EvenData) -> Callable[[Any], Any]:
-    """The model's train step, averaging over samples. An empty batch changes nothing in it."""
+    """The model's train step, averaging over samples. An empty batch changes nothing."""
     model, elastic_run, sizes = fit.model, fit.elastic_run, data.sizes
     train_step = getattr(model.train_step, "kungfu_counts", model.train_step)
-    if elastic_run is not None:  # which counts by itself
+    if elastic_run is not None:  # whose `total_of` counts
         first, trained, total_of = elastic_run.first_batch_size, None, elastic_run.total_of
     else:
         first, trained = sizes.newest if sizes else 1, data.samples

@@ -1,15 +1,16 @@
 """A training that goes through several calls of `fit`, one after each change of the peers.
 
-`fit` knows one list of peers, from its first agreement to its last. So where the peers change, all
-of them leave it after the same step, and call it again for the rest of the epoch. Those that have
-come are told where the training is.
+One call of `fit` works with one list of peers. When the list changes, all peers leave `fit` after
+the same step, and call it again for the rest of the epoch. Newcomers learn from rank 0 how far the
+training is.
 
-A peer that has heard of a change says so in an exchange that each step has anyway: of how many
-samples the batches have. That costs nothing, and all know it after the same step. The peers of
-`asynchronous.py` exchange nothing in a step.
+In each step the peers add up the numbers of samples in their batches. In the same exchange a peer
+announces that it has heard of a change. So the announcement costs nothing, and all peers know of it
+after the same step. The peers of `asynchronous.py` exchange nothing in a step.
 
-    elastic_run.py        where the training is
-    follow_steps.py       the first callback: counts steps
+    elastic_run.py        how far the training is
+    place.py              the same, as rank 0 tells it
+    count_steps.py        the first callback: counts steps
     membership_change.py  the last callback: leaves `fit`
     epoch_metrics.py      the metrics of an epoch, from one call to the next
     shared_rates.py       rank 0's learning rates, for all peers
@@ -17,128 +18,198 @@ samples the batches have. That costs nothing, and all know it after the same ste
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.data.position import Dealt
+from kungfu_tf.context import ordinals
+from kungfu_tf.data.dealt import Dealt
+from kungfu_tf.data.rebatch import Sizes
 from kungfu_tf.keras.fit import agreement
 from kungfu_tf.keras.fit.epoch_metrics import EpochMetrics
+from kungfu_tf.keras.fit.place import Place
 
 
 class ElasticRun:
-    """A training, where it is, and what the next call of `fit` goes on with.
+    """One elastic training on this peer: how far it is, and the state that calls of `fit` share.
 
     Args:
-        dealt: Its data, from the position on where it begins.
+        dealt: The data, which begin at the position where training begins.
+        epochs: The epoch after which training ends.
+        batch_size: The first batch size of a peer, if policies change it; 0: the size that the data
+            have. None: no policy does.
+        earlier_steps: How many steps an earlier run made that this training continues.
 
     Attributes:
         is_synchronous: Whether the peers meet in every step.
-        epochs: How many there are to be.
-        step: How many steps have been made.
-        before: How many an earlier run had made, which this training goes on with.
-        trained: How many samples of all peers, those before the backup that it goes on with, too.
-        batch_size: Of each peer, if policies change it; 0: what the data have.
-        first_batch_size: That which the training began with.
-        sizes: What gives batches their sizes then.
-        has_begun: Whether the epoch that `fit` begins with has begun already.
-        only_warms_up: Whether this peer is alone, and gets ready.
-        has_function: Whether the train function has been made.
-        has_news: Whether some peer knew of a change, in the last steps.
-        metrics: Those of the epoch that `fit` begins with, if it has begun already.
+        number: Which elastic training of the program this is, from 0.
+        position: The position in the data.
+        step: How many steps this training has made.
+        trained_samples: How many samples all peers have trained on, including those before the
+            backup that this training continues.
+        batch_size: The current batch size of a peer, as for the argument.
+        first_batch_size: The batch size of a peer at the beginning.
+        has_begun: Whether the next call of `fit` begins in the middle of an epoch.
+        is_warming_up: Whether this peer tries a step alone, before it is taken in.
+        metrics: The metrics of an epoch that several calls of `fit` share.
+        samples: A variable: the samples that all peers have trained on, counted in the graph.
+        steps: A variable: the steps that were made, counted in the graph.
     """
 
     is_synchronous: ClassVar[bool] = True
 
-    def __init__(self, dealt: Dealt, *, epochs: int = 1) -> None:
+    def __init__(
+        self,
+        dealt: Dealt,
+        *,
+        epochs: int = 1,
+        batch_size: int | None = None,
+        earlier_steps: int = 0,
+    ) -> None:
+        self.number = ordinals.trainings.take()
         self.dealt = dealt
         self.epochs = epochs
         self.position = dealt.position
         self.step = 0
-        self.before = 0
-        self.trained = 0
-        self.batch_size: int | None = None
-        self.first_batch_size = dealt.batch_size
-        self.sizes: Any = None
+        self.trained_samples = 0
+        self.batch_size = batch_size
+        self.first_batch_size = batch_size or dealt.batch_size
         self.has_begun = False
-        self.only_warms_up = False
-        self.has_function = False
-        self.has_news = False
+        self.is_warming_up = False
         self.metrics = EpochMetrics()
-        self._since = 0
-        self._committed = 0
-        # What the step of the graph counts. Its function is traced once, for all calls.
-        self._knows = _counter("kungfu_knows")
-        self._news = _counter("kungfu_news")
+        self._earlier_steps = earlier_steps
+        self._sizes: Sizes | None = None
+        self._first_sample = 0  # of this pass through the data
+        self._committed_steps = 0
+        self._some_peer_has_news = False
+        # The step is traced once for all calls of `fit`. So what it counts lives as long.
+        self._has_news = _counter("kungfu_has_news")
+        self._peers_with_news = _counter("kungfu_peers_with_news")
         self.samples = _counter("kungfu_samples")
         self.steps = _counter("kungfu_steps")
 
     @property
     def all_steps(self) -> int:
-        """How many have been made, in all runs."""
-        return self.before + self.step
+        """How many steps were made, including those of the run that this training continues."""
+        return self._earlier_steps + self.step
+
+    def use_sizes(self, sizes: Sizes) -> None:
+        """Takes the sizes of batches from `sizes` in this call of `fit`, which policies change."""
+        self._sizes = sizes
+
+    def resume(
+        self,
+        *,
+        epoch: int,
+        steps: int,
+        sample: int = 0,
+        trained_samples: int = 0,
+        batch_size: int | None = None,
+    ) -> None:
+        """Continues an earlier run from its backup, before the first step.
+
+        Args:
+            epoch: The epoch to continue.
+            steps: How many steps the earlier run made.
+            sample: How many samples of the epoch are done.
+            trained_samples: How many samples all peers had trained on.
+            batch_size: The batch size of a peer, if policies changed it.
+        """
+        self.position.begin(epoch)
+        self.position.sample = sample
+        self._earlier_steps = steps
+        self.trained_samples = trained_samples
+        if self.batch_size is not None and batch_size:
+            self.batch_size = batch_size
+
+    @property
+    def place(self) -> Place:
+        """Where this peer is."""
+        position = self.position
+        return Place(
+            self.number,
+            position.epoch,
+            position.sample,
+            self.step,
+            self._earlier_steps,
+            self.trained_samples,
+            self._sizes.newest if self._sizes else self.batch_size,
+            tuple(map(int, position.gaps)),
+        )
+
+    def place_of_root(self) -> Place:
+        """Where rank 0 is. All peers call it."""
+        mine = self.place.to_integers() if peer.is_root() else []
+        return Place.from_integers(agreement.gather_ints(mine))
+
+    def go_to(self, place: Place) -> None:
+        """Continues from a place of this training."""
+        position = self.position
+        position.epoch, position.sample = place.epoch, place.sample
+        position.gaps = np.array(place.gaps, np.int64)
+        self.step, self._earlier_steps = place.step, place.earlier_steps
+        self.trained_samples, self.batch_size = place.trained_samples, place.batch_size
+        self._first_sample = place.sample
+        self.samples.assign(place.trained_samples)
+        self.has_begun = place.sample > 0
+
+    @contextlib.contextmanager
+    def warming_up(self) -> Iterator[None]:
+        """Within it `fit` ends after its first step. Afterwards the training is where it was."""
+        place = self.place
+        self.is_warming_up = True
+        try:
+            yield
+        finally:
+            self.is_warming_up = False
+            self.go_to(place)
 
     def total_of(self, samples: Any) -> Any:
-        """How many samples the batches of all peers have, in this step; notes who knows more."""
-        mine = tf.stack([tf.cast(samples, tf.int64), self._knows.read_value()])
+        """How many samples this step's batches have on all peers. Learns of changes on the way."""
+        mine = tf.stack([tf.cast(samples, tf.int64), self._has_news.read_value()])
         sums = ops.all_reduce(mine, op="sum", name="samples")
-        self._news.assign_add(sums[1])
+        self._peers_with_news.assign_add(sums[1])
         self.samples.assign_add(sums[0])
         self.steps.assign_add(tf.cast(sums[0] >= 0, tf.int64))  # if there was a batch
         return sums[0]
 
-    def from_root(self, *more: int) -> list[int]:
-        """Where rank 0 is, for `be_at`, and `more` of it. All must call it."""
-        position = self.position
-        size = self.sizes.newest if self.sizes else self.batch_size
-        size = -1 if size is None else size
-        place = position.epoch, position.sample, self.step, self.before, self.trained
-        mine = [*more, *place, size, *position.gaps]
-        return agreement.gather_ints(mine if peer.is_root() else [])
-
-    def be_at(self, told: list[int]) -> None:
-        """Is where rank 0 is."""
-        position = self.position
-        position.epoch, position.sample, self.step, self.before, self.trained, size, *gaps = told
-        position.gaps = np.array(gaps, np.int64)
-        self._since = position.sample
-        self.batch_size = None if size < 0 else size
-        self.samples.assign(self.trained)
-        self.has_begun = position.sample > 0
-
-    def dealt_to(self, rank: int) -> int:
+    def samples_of_rank(self, rank: int) -> int:
         """How many samples a rank gets in this pass through the data."""
-        return self.position.left(rank, peer.size(), since=self._since)
+        return self.position.left(rank, peer.size(), since=self._first_sample)
 
     def begin(self, epoch: int) -> None:
         """Goes to the beginning of an epoch."""
         self.position.begin(epoch)
-        self._since, self.has_begun = 0, False
+        self._first_sample, self.has_begun = 0, False
 
-    def tell(self) -> None:
-        """Says in the next step what this peer knows."""
-        self._knows.assign(int(peer.outdated()))
+    def announce_news(self) -> None:
+        """Tells the other peers in the next step whether this one has heard of a change."""
+        self._has_news.assign(int(peer.outdated()))
 
     def commit(self) -> None:
-        """Counts the steps that were made: Keras 3 says more of an epoch's last execution."""
-        trained, steps = int(self.samples.numpy()), int(self.steps.numpy())
-        self.position.commit(trained - self.trained)
-        self.step += steps - self._committed
-        self.trained, self._committed = trained, steps
-        self.has_news = int(self._news.numpy()) > 0
-        self._news.assign(0)
+        """Counts the steps that were made.
 
-    def goes_over(self, model: Any, epoch: int) -> bool:
-        """Whether all peers leave `fit` after this step: others take part, and it has not ended."""
-        return self.has_news and not model.stop_training and self.is_in_epoch(epoch)
+        Keras 3 reports more steps than there were in the last execution of an epoch.
+        """
+        samples, steps = int(self.samples.numpy()), int(self.steps.numpy())
+        self.position.commit(samples - self.trained_samples)
+        self.step += steps - self._committed_steps
+        self.trained_samples, self._committed_steps = samples, steps
+        self._some_peer_has_news = int(self._peers_with_news.numpy()) > 0
+        self._peers_with_news.assign(0)
 
-    def is_in_epoch(self, epoch: int) -> bool:
-        """Whether this epoch has steps left."""
+    def leaves_fit(self, model: Any, epoch: int) -> bool:
+        """Whether all peers leave `fit` after this step, in the middle of this epoch."""
+        return self._some_peer_has_news and not model.stop_training and self._has_steps_left(epoch)
+
+    def _has_steps_left(self, epoch: int) -> bool:
         if self.position.epoch != epoch:
             return False
-        return self.sizes is not None or self.dealt.batches(0, peer.size()) > 0
+        return self._sizes is not None or self.dealt.batches(0, peer.size()) > 0
 
 
 def _counter(name: str) -> Any:

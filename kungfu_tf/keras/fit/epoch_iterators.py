@@ -1,4 +1,4 @@
-"""Keras' iterators of epochs, which get the data that all peers train on."""
+"""Keras' iterators of epochs, which get data of one length on all peers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kungfu_tf.upstream import generations
 
 
 def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
-    """Keras 3: makes an iterator of the data."""
+    """Keras 3: the constructor of the iterator."""
     original(self, *args, **kwargs)
     dataset = self._distributed_dataset
     if not isinstance(dataset, tf.data.Dataset):  # tf.distribute's, for its one replica
@@ -33,19 +33,20 @@ def make_epoch_iterator(original: Callable[..., Any], self: Any, *args: Any, **k
         executions.fit_the_data(fit, self, self.steps_per_epoch or data.length)
         if data.sizes:
             data.forget_length = lambda: setattr(self, "_num_batches", None)
-            self.catch_stop_iteration = _without_surprise(self, self.catch_stop_iteration)
+            self.catch_stop_iteration = _without_warning(self, self.catch_stop_iteration)
     self._distributed_dataset = _in_background(self._distributed_dataset, data)
 
 
 def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
-    """Keras 2: the same."""
+    """Keras 2: the method that takes the data."""
     call = inspect.signature(original).bind(self, *args, **kwargs)
+    # With steps_per_epoch, an epoch continues where the previous one has stopped.
     goes_on = call.arguments["steps_per_epoch"] is not None
     fit, data = current(), None
     if fit is not None and _trains_on_even_data(fit):
         data = _even(fit, self._adapter, self._adapter.get_dataset(), goes_on=goes_on)
         self._adapter = EvenAdapter(self._adapter, data)
-        if fit.elastic_run is not None:  # it may be left in the last execution
+        if fit.elastic_run is not None:  # `fit` may be left in the middle of an epoch
             fit.steps_per_execution = generations.steps_per_execution(fit.model)
         if data.sizes and not goes_on:
             data.forget_length = lambda: setattr(self, "_inferred_steps", None)
@@ -55,7 +56,7 @@ def configure_dataset(original: Callable[..., Any], self: Any, *args: Any, **kwa
 
 
 def _trains_on_even_data(fit: Fit) -> bool:
-    """Whether this iterator is of the data that all peers train on, and not of validation."""
+    """Whether this iterator is for the training of all peers, and not for validation."""
     if not fit.is_shared or fit.data is not None:
         return False
     return fit.is_synchronous or fit.elastic_run is not None
@@ -68,11 +69,11 @@ def _even(fit: Fit, adapter: Any, dataset: tf.data.Dataset, *, goes_on: bool = F
 
 
 def _in_background(dataset: Any, data: EvenData | None) -> Any:
-    """The dataset, whose iterators end elsewhere."""
+    """The dataset, whose iterators are dropped in the background."""
     fit = current()
     if fit is None or not fit.is_shared:
         return dataset
-    if data is not None and dataset is data.dataset:  # not what tf.distribute made of it
+    if data is not None and dataset is data.dataset:  # tf.distribute may have made another one
         iterators = BackgroundIterators(dataset, data.watched)
     else:
         iterators = BackgroundIterators(dataset)
@@ -80,10 +81,13 @@ def _in_background(dataset: Any, data: EvenData | None) -> Any:
     return iterators
 
 
-def _without_surprise(
+def _without_warning(
     iterator: Any, catch: Callable[[], contextlib.AbstractContextManager[None]]
 ) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Keras' end of an epoch, without its warning: nobody knew the number of batches."""
+    """Keras' handler of an epoch's end, without its warning that batches are missing.
+
+    The number of batches was not known before.
+    """
 
     @contextlib.contextmanager
     def catch_quietly() -> Iterator[None]:

@@ -10,10 +10,10 @@ from kungfu_tf.upstream import generations
 
 
 class EpochMetrics:
-    """The sums of all peers' metrics, from one call of `fit` to the next in the same epoch.
+    """Keeps the sums of all peers' metrics between two calls of `fit` in one epoch.
 
-    Keras begins each call with metrics of 0. Rank 0 goes on with the sums, and the others with 0,
-    so that the epoch's end adds up every sample once.
+    Keras begins each call with metrics of 0. Rank 0 continues with the sums, and the others with 0.
+    So at the epoch's end each sample counts once.
     """
 
     def __init__(self) -> None:

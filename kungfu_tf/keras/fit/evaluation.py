@@ -1,4 +1,4 @@
-"""`evaluate` and `predict`, which a program calls on all peers or on one, and `fit` on all."""
+"""`evaluate` and `predict`: a program calls them on any peers, and `fit` on all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kungfu_tf.upstream import generations
 
 
 def evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Evaluates: for all peers if `fit` asks; any other evaluation may be of one peer alone."""
+    """Keras' method: for all peers if `fit` calls it, else for this peer alone."""
     is_of_fit = kwargs.get("_use_cached_eval_dataset", False)
     fit = current() if is_of_fit else None
     is_average = fit is not None and fit.model is model and fit.differs
@@ -27,7 +27,7 @@ def evaluate(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any
 
 
 def predict(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Predicts, which is always the work of one peer: no `fit` is around it."""
+    """Keras' method, which is always the work of one peer: no `fit` is around it."""
     with context.within(fit=None, elastic_run=None):
         return _quietly(original, model, args, kwargs)
 

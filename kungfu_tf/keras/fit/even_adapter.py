@@ -1,4 +1,4 @@
-"""Keras' data adapter, with the data that all peers train on in place of its own."""
+"""Keras' data adapter, with data of one length on all peers in place of its own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kungfu_tf.keras.fit.even_data import EvenData
 
 
 class EvenAdapter:
-    """Stands before the data adapter of a Keras package, and answers for it where it knows better.
+    """Takes the place of Keras' data adapter, and passes on what it does not answer itself.
 
     Args:
-        adapter: Keras'.
-        data: The data that were made of its dataset.
+        adapter: Keras' data adapter.
+        data: The data that were made from its dataset.
     """
 
     def __init__(self, adapter: Any, data: EvenData) -> None:
@@ -43,12 +43,12 @@ class EvenAdapter:
         return self._data.begins_anew or bool(self._adapter.should_recreate_iterator())
 
     def on_epoch_begin(self) -> None:
-        """For Keras 3."""
+        """Begins an epoch, for Keras 3."""
         self._data.forget_length()
         self._adapter.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
-        """For Keras 2, and 3."""
+        """Ends an epoch, for Keras 2 and 3."""
         self._data.forget_length()
         self._adapter.on_epoch_end()
 

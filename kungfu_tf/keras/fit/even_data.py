@@ -18,8 +18,8 @@ from kungfu_tf.keras.fit.even_lengths import (
     even_in_each_pass,
     even_where_sizes_change,
 )
-from kungfu_tf.keras.fit.first_batch import FirstBatch
 from kungfu_tf.keras.fit.known_batches import KnownBatches
+from kungfu_tf.keras.fit.same_data import FirstBatch
 
 if TYPE_CHECKING:
     from kungfu_tf.keras.fit.call import Fit
@@ -31,13 +31,14 @@ class EvenData:
     """The data of one call of `fit`.
 
     Attributes:
-        dataset: Of batches.
-        length: The number of batches of an epoch; None: unknown.
-        counts: Whether steps count their samples: batches may differ in size between the peers, or
-            peers may come and go.
+        dataset: The dataset of batches.
+        length: The number of batches of an epoch; None if it is unknown.
+        counts: Whether steps count their samples, because batches may differ in size between the
+            peers, or because peers may come and go.
         begins_anew: Whether each epoch begins a new pass through the data.
-        first_batch: Tells whether all peers have the same data; None: these are dealt out.
-        sizes: The sizes of the batches, if they may change.
+        first_batch: Finds out whether all peers have the same data; None if the data were dealt
+            out.
+        sizes: The sizes of the batches, if policies may change them.
         samples: The number of samples that all peers have trained on, an int64 variable, if sizes
             may change or peers may come and go.
         steps: The number of steps that were made, an int64 variable, in the same cases.
@@ -56,12 +57,12 @@ class EvenData:
 
     @classmethod
     def of(cls, fit: Fit, adapter: Any, dataset: tf.data.Dataset, *, goes_on: bool) -> EvenData:
-        """The data of a call, from the dataset that Keras has made of its `x`. All must call it.
+        """The data of a call, from the dataset that Keras has made of `x`. All peers call it.
 
         Args:
             fit: The call.
             adapter: Keras' data adapter.
-            dataset: The dataset that it has made.
+            dataset: The dataset that the adapter has made.
             goes_on: Whether an epoch may begin in the middle of a pass through the data.
         """
         known = KnownBatches.of(adapter, fit.x)
@@ -80,17 +81,17 @@ class EvenData:
         return data
 
     def watched(self) -> tf.data.Dataset | None:
-        """The dataset, which notes its first batch; None if there is nothing to find out."""
+        """The dataset, which notes its first batch; None if that is known or not needed."""
         return None if self.first_batch is None else self.first_batch.watched(self.dataset)
 
     def warn_if_all_have_the_same(self) -> None:
-        """Warns if all peers seem to train on the same data. All must have made a step."""
+        """Warns if all peers seem to train on the same data. All call it after a step."""
         if self.first_batch is not None:
             self.first_batch.warn_if_all_have_the_same()
 
 
 def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: bool) -> EvenData:
-    """The peers agree on a plan: how long each one's data are, and whether batches are alike."""
+    """Data with as many batches as the peers agree on. All peers call it."""
     plan = agree(dataset, **dataclasses.asdict(known), name="fit/data")
     length = known.cardinality
     if plan.lacking:
@@ -98,7 +99,7 @@ def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: b
     # Peers that ask each other for batches begin a pass together.
     begins_anew = plan.lacking and plan.length == UNKNOWN and not goes_on
     if fit.elastic_run is not None:
-        # One also where too few samples are left for any batch, and would be dropped.
+        # At least one batch, though the samples that are left may be too few for one.
         length = plan.length or int(not peer.is_single_process())
         dataset = even_in_each_pass(dataset, plan.batches[peer.rank()], length)
     elif plan.lacking and known.cardinality is not None and plan.length >= 0:
@@ -116,23 +117,23 @@ def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: b
 
 
 def _dealt_in_sizes(elastic_run: ElasticRun, dataset: tf.data.Dataset, sizes: Sizes) -> EvenData:
-    """Data that are dealt out, in batches whose sizes change. Each peer knows all lengths."""
+    """Data of an elastic training in batches whose sizes change. Each peer knows all lengths."""
     if elastic_run.dealt.drops:
         raise ValueError(
             "PolicyCallback: drop_remainder=True cannot be with batches that change their "
             "size: peers might come to different numbers of them. Leave it out"
         )
-    elastic_run.sizes = sizes
+    elastic_run.use_sizes(sizes)
     dataset = one_may_wait(even_where_sizes_change(dataset, sizes, elastic_run))
     return EvenData(dataset, None, counts=True, begins_anew=True)
 
 
 def _first_size(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches) -> int:
-    """The number of samples of the first batch: as asked for, as known, or as a look tells."""
+    """The number of samples of the first batch: the wanted one, or a known one, or a look at it."""
     size = fit.elastic_run.dealt.batch_size if fit.elastic_run else known.batch_size
     if first := fit.batch_size or size:
         return first
-    if not isinstance(fit.x, tf.data.Dataset):  # looking into it would take something away
+    if not isinstance(fit.x, tf.data.Dataset):  # a look would take the batch away
         raise ValueError(
             "PolicyCallback: how large the batches are is not known: give it batch_size=..."
         )

@@ -1,4 +1,4 @@
-"""Datasets with empty batches behind their own, so that all peers have the same number."""
+"""Datasets that end with empty batches, so that all peers have the same number of batches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kungfu_tf.keras.fit.elastic_run import ElasticRun
 
 
 def even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.data.Dataset:
-    """The dataset with `length` batches of each epoch, of which it has `mine`.
+    """The dataset, prolonged from `mine` to `length` batches in each epoch.
 
-    It may continue with the batches of the next epoch, as Keras 2 has it.
+    The dataset may hold the batches of several epochs, as in Keras 2.
     """
     empty = empty_batches(dataset.element_spec)
     if mine == length:
@@ -28,10 +28,10 @@ def even_in_each_epoch(dataset: tf.data.Dataset, mine: int, length: int) -> tf.d
 
 
 def even_in_each_pass(dataset: tf.data.Dataset, mine: int, length: int) -> tf.data.Dataset:
-    """The dataset with `length` batches, of which it has `mine`, in each pass through it.
+    """The dataset, prolonged from `mine` to `length` batches in each pass.
 
-    The first call of `fit` may lack none, and a later one some. So a dataset that knows the size of
-    its batches, as empty ones do not, forgets it: no function is traced anew for that.
+    If its batches have a fixed size, the result is one of batches of any size, even if none is
+    empty. A later call of `fit` may need empty ones, and no function is then traced anew.
     """
     if peer.is_single_process() or (mine == length and allows_any_size(dataset.element_spec)):
         return dataset
@@ -43,10 +43,10 @@ def even_in_each_pass(dataset: tf.data.Dataset, mine: int, length: int) -> tf.da
 def even_where_sizes_change(
     dataset: tf.data.Dataset, sizes: Sizes, elastic_run: ElasticRun
 ) -> tf.data.Dataset:
-    """The dataset, with an empty batch if rank 0 has one sample, and so one batch, more."""
+    """The dataset, with an empty batch at the end if rank 0 has a sample, and so a batch, more."""
 
     def lacks() -> bool:
-        mine, most = elastic_run.dealt_to(peer.rank()), elastic_run.dealt_to(0)
+        mine, most = elastic_run.samples_of_rank(peer.rank()), elastic_run.samples_of_rank(0)
         return mine < most and bool(sizes.begun_samples() == mine)
 
     def ask(_: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Several steps in one call of the train function (`steps_per_execution`), where Keras cannot.
+"""`steps_per_execution` in versions of Keras that cannot end an epoch in the middle of an
+execution.
 
-An epoch may end in the middle of an execution. Keras 2 must know then how many steps it has, and
-Keras 3 before 3.7 lets the whole execution fail, after it has done a part of it. There, in a `fit`
-that all peers share, each execution is one step.
+An execution is one call of the train function. Keras 2 must know how many steps the last one of an
+epoch has. Keras 3 before 3.7 lets it fail after some of its steps. So there, in a `fit` that all
+peers share, each execution is one step.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _ENDS_IN_THE_MIDDLE = (3, 7)
 
 
 def fit_the_data(fit: Fit, iterator: Any, length: int | None) -> None:
-    """Lets executions of an old Keras 3 be single steps, unless all of them are whole.
+    """Keras 3 before 3.7: makes executions single steps, unless each epoch has only whole ones.
 
     Args:
-        fit: The one that is running.
-        iterator: Keras' of its data.
+        fit: The call.
+        iterator: Keras' iterator of its data.
         length: The number of batches of an epoch, if known.
     """
     package = generations.package_of(fit.model)
@@ -40,7 +41,7 @@ def fit_the_data(fit: Fit, iterator: Any, length: int | None) -> None:
 
 
 def follow_the_policies(fit: Fit) -> None:
-    """Lets executions of Keras 2 be single steps: epochs have other numbers of them each time."""
+    """Keras 2: makes executions single steps, since policies change the number of steps."""
     if generations.steps_per_execution(fit.model) > 1:
         _take_single_steps(
             fit,
@@ -52,18 +53,18 @@ def follow_the_policies(fit: Fit) -> None:
 def _take_single_steps(fit: Fit, why: str) -> None:
     fit.steps_per_execution = generations.steps_per_execution(fit.model)
     _put(fit.model, 1)
-    if fit.elastic_run is None:  # which keeps the function that it has made
+    if fit.elastic_run is None:  # all calls of an elastic training use one function
         fit.model.train_function = None
     if fit.elastic_run is None or fit.elastic_run.step == 0:
         warn(f"steps_per_execution is 1 in this fit, not {fit.steps_per_execution}: {why}")
 
 
 def put_back(fit: Fit) -> None:
-    """When `fit` has ended: the model has what the program wants."""
+    """Gives the model the program's own setting when `fit` ends."""
     if fit.steps_per_execution is not None:
         _put(fit.model, fit.steps_per_execution)
         if fit.elastic_run is None:
-            fit.model.train_function = None  # it was made for one
+            fit.model.train_function = None  # it was made for single steps
 
 
 def _put(model: Any, steps: int) -> None:

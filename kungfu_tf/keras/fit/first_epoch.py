@@ -1,4 +1,4 @@
-"""Training begins, on all peers, in the epoch that BackupAndRestore has found on rank 0."""
+"""All peers begin in the epoch that BackupAndRestore has found on rank 0."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kungfu_tf.upstream import generations
 
 
 def share_first_epoch(model: Any) -> None:
-    """Keras 3: when training begins, callbacks have written the epoch into the model."""
+    """Keras 3: gives all peers the epoch that rank 0's callbacks have written into the model."""
     if generations.package_of(model).generation == 3:
         (epoch,) = agreement.from_root([model._initial_epoch or 0])
         model._initial_epoch = epoch or None
 
 
 def first_epoch_and_step(original: Callable[..., Any], model: Any, *args: Any) -> Any:
-    """Keras 2: it asks the model for the epoch, after its callbacks have begun."""
+    """Keras 2: the method that asks the model for the epoch, after callbacks have begun."""
     fit = current()
-    if fit is not None and fit.elastic_run is not None:  # which knows where it is
+    if fit is not None and fit.elastic_run is not None:  # the training knows its epoch
         return args[1], 0
     counters = original(model, *args)
     is_shared = fit is not None and fit.is_shared

@@ -13,7 +13,7 @@ from kungfu_tf.upstream.callback import Callback
 
 
 def as_list(callbacks: Any) -> list[Any]:
-    """The callbacks that `fit` was given: one, a list, a nest, or a `CallbackList`."""
+    """The callbacks as a list, from what `fit` takes: one, a nest of them, or a `CallbackList`."""
     if callbacks is None:
         return []
     lists = tuple(package.module.callbacks.CallbackList for package in generations.packages())
@@ -25,46 +25,46 @@ def as_list(callbacks: Any) -> list[Any]:
 
 
 def monitors_first(callbacks: list[Any]) -> list[Any]:
-    """The same, in an order in which all others see the logs of a MonitorCallback."""
+    """The callbacks, sorted so that all others see the logs of a MonitorCallback."""
     return sorted(callbacks, key=lambda c: not isinstance(c, MonitorCallback))
 
 
 def has_ours(callbacks: list[Any]) -> bool:
-    """Whether the peers are made equal by a callback that the user gave."""
+    """Whether the program gave a callback that makes the peers equal."""
     return any(isinstance(c, BroadcastGlobalVariablesCallback) for c in callbacks)
 
 
 def has_any_of_ours(callbacks: list[Any]) -> bool:
-    """Whether one of them is of kungfu_tf. Then the program averages, or is warned elsewhere."""
+    """Whether a callback is one of kungfu_tf, by which the program shows that it averages."""
     return any(isinstance(c, Callback) for c in callbacks)
 
 
 def averages_metrics(callbacks: list[Any]) -> bool:
-    """Whether metrics are averaged where the peers do not train together, too."""
+    """Whether metrics are averaged even if `fit` does not know that the peers train together."""
     return any(isinstance(c, MetricAverageCallback) for c in callbacks)
 
 
 def first_batch_size(callbacks: list[Any]) -> int | None:
-    """That of the PolicyCallbacks: 0 if all leave it to the data. None if there are none."""
+    """The first batch size of the PolicyCallbacks; 0 for the data's own; None without any."""
     sizes = [c.first_batch_size for c in callbacks if isinstance(c, PolicyCallback)]
     return max(sizes, default=None)
 
 
 def kinds_of_policies(callbacks: list[Any]) -> list[str] | None:
-    """The kinds of all PolicyCallbacks' policies, in order. None if there is no such callback."""
+    """The kinds of all policies of PolicyCallbacks, in order; None without such a callback."""
     of_each = [c._policies.kinds for c in callbacks if isinstance(c, PolicyCallback)]
     return [kind for kinds in of_each for kind in kinds] if of_each else None
 
 
 def check_every(callbacks: list[Any]) -> Any:
-    """How often this peer compares itself with others, by its own callback or an added one."""
+    """How often this peer compares its variables, by its own callback or the one that we add."""
     ours = [c for c in callbacks if isinstance(c, BroadcastGlobalVariablesCallback)]
     every = tuple(c.check_every for c in ours or [BroadcastGlobalVariablesCallback()])
     return every[0] if len(every) == 1 else every
 
 
 def may_stop_early(callbacks: list[Any]) -> bool:
-    """Whether one of them may stop the training after a batch, and not at an epoch's end."""
+    """Whether a callback may stop the training in the middle of an epoch."""
     return any(_may_stop_early(c) for c in callbacks)
 
 

@@ -1,4 +1,4 @@
-"""The known properties of the batches that a data adapter of Keras makes."""
+"""What is known of the batches that a data adapter of Keras makes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.data.position import batches_of
+from kungfu_tf.data.dealt import batches_of
 
 
 @dataclasses.dataclass(frozen=True)
 class KnownBatches:
-    """The batches of one epoch; None: unknown.
+    """What is known of the batches of one epoch. What is not known is None.
 
     Attributes:
-        cardinality: How many there are.
-        batch_size: How many samples each has; the last one may have fewer.
-        samples: How many samples all have together.
+        cardinality: The number of batches.
+        batch_size: The number of samples of each. The last one may have fewer.
+        samples: The number of samples of all batches.
     """
 
     cardinality: int | None = None
@@ -26,7 +26,7 @@ class KnownBatches:
 
     @classmethod
     def of(cls, adapter: Any, x: Any) -> KnownBatches:
-        """Those that an adapter knows; or those of its data `x`, if `data.shard` has dealt them."""
+        """What the adapter knows of its batches, or `data.shard`, if it has dealt out `x`."""
         if (dealt := batches_of(x)) is not None:
             return cls(dealt)
         batches, size = _asked(adapter, "num_batches", "get_size"), _asked(adapter, "batch_size")
@@ -38,11 +38,11 @@ class KnownBatches:
         return cls(batches, size, (batches - 1) * size + last)
 
     def once(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """One epoch of a dataset, into which Keras 2 may have put all of them."""
+        """One epoch of a dataset, which in Keras 2 may hold all epochs."""
         return dataset if self.cardinality is None else dataset.take(self.cardinality)
 
 
 def _asked(adapter: Any, *names: str) -> Any:
-    """The answer of an adapter of Keras 3 or 2, which has another name for it."""
+    """The answer of an adapter. Keras 3 and Keras 2 have different names for it."""
     answer = next(getattr(adapter, name) for name in names if hasattr(adapter, name))
     return answer() if callable(answer) else answer

@@ -1,4 +1,4 @@
-"""The last comparison of a `fit`: after the last word of every callback."""
+"""The last comparison of the peers in a `fit`, after all other callbacks."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _WHEN = "when training has ended, after the callbacks' on_train_end"
 
 
 class LastCheck(Callback):
-    """The very last callback: none before it has changed weights on some peers only."""
+    """The very last callback: finds weights that another callback has changed on some peers."""
 
     def __init__(self, fit: Fit, callbacks: Sequence[Any]) -> None:
         super().__init__()
         self._callbacks = callbacks
-        self._is_equal = fit.differs  # of such models `fit` ends with the average
+        self._is_equal = fit.differs  # such a `fit` ends with the average of all models
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """All peers make the first step, and are equal from there on."""
+        """From the first step on the peers are equal."""
         del batch, logs
         self._is_equal = True
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Compares."""
+        """Compares the peers."""
         del logs
         if self._is_equal:
             check_at_end(self.model, self._callbacks)
@@ -41,8 +41,8 @@ def check_at_end(model: Any, callbacks: Sequence[Any]) -> None:
     """Raises a DivergenceError, on every peer, if the model is no longer the same on all.
 
     Args:
-        model: What was trained.
-        callbacks: Of this `fit`: if one of them does not compare, neither does this.
+        model: The model that was trained.
+        callbacks: The callbacks of this `fit`. If one of them does not compare, neither does this.
     """
     ours = [c for c in callbacks if isinstance(c, BroadcastGlobalVariablesCallback)]
     if peer.is_single_process() or any(c.check_every is None for c in ours):

@@ -1,8 +1,9 @@
 """Means of one number for each batch, such as its loss, where batches differ in size.
 
-In one process Keras gives each batch the weight 1 in a `Mean` that is told no other weight. Such is
-the mean of an output's loss, if the batch's size is unknown when the step is traced, or a program's
-own. There a step has one batch. Here it has one on each peer, which counts as its gradients do.
+In one process Keras gives each batch the weight 1 in a `Mean` that is told no other weight.
+Examples are the mean of an output's loss, if the batch's size is unknown when the step is traced,
+and a mean of the program's own. In one process a step has one batch. Here it has one on each peer,
+which counts as its gradients do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kungfu_tf.upstream import generations
 
 @contextlib.contextmanager
 def counting(model: Any) -> Iterator[None]:
-    """Within it the means of `model` weigh batches, in Keras 2, whose `Mean` is not patched."""
+    """Keras 2, whose `Mean` is not patched: within it the means of `model` weigh batches."""
     package = generations.package_of(model)
     is_two = package.generation == 2
     means = [m for m in model.metrics if is_two and type(m) is package.module.metrics.Mean]
@@ -36,9 +37,9 @@ def counting(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def validating(model: Any) -> Iterator[None]:
-    """Within it a batch counts as many times as it has samples in the losses of its outputs.
+    """Within it the losses of outputs weigh a batch by its number of samples.
 
-    In Keras 3 that needs a test step of its own, which is traced once for each `compile`.
+    In Keras 3 that needs another test step, which is traced once for each `compile`.
     """
     if not getattr(getattr(model, "_compile_loss", None), "metrics", None):
         yield
@@ -70,7 +71,7 @@ def _weighing(original: Callable[..., Any]) -> Callable[..., Any]:
 def update_mean(
     original: Callable[..., Any], mean: Any, values: Any, sample_weight: Any = None
 ) -> Any:
-    """Keras 3: a `Mean` knows the weight of the step that it is updated in."""
+    """Keras 3: gives a `Mean` the weight of the step in which it is updated."""
     return original(mean, values, _weight_of(values, sample_weight))
 
 

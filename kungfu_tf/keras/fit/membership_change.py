@@ -1,4 +1,4 @@
-"""The last callback of a `fit` in which peers may come and go: it leaves when they do."""
+"""The last callback of `fit` in an elastic training: it leaves `fit` when peers come or go."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kungfu_tf.replicas.moving_statistics import average_statistics
 from kungfu_tf.upstream.callback import Callback
 
 
-class Change(LeaveTogether):
-    """Leaves `fit`, on all peers, because the membership changes."""
+class MembershipChange(LeaveTogether):
+    """Raised on all peers at the same place, to leave `fit` because the membership changes."""
 
 
-class FollowChanges(Callback):
-    """Leaves `fit` after a step, if the membership changes then.
+class LeaveOnChange(Callback):
+    """Leaves `fit` after a step if the membership changes.
 
     Args:
-        elastic_run: The training that this `fit` is a part of.
+        elastic_run: The training that this call of `fit` is a part of.
         differs: Whether each peer trains a model of its own.
     """
 
@@ -37,19 +37,19 @@ class FollowChanges(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs
         elastic_run = self._elastic_run
-        if elastic_run.only_warms_up:
-            raise Change
-        if elastic_run.goes_over(self.model, self._epoch):
+        if elastic_run.is_warming_up:
+            raise MembershipChange
+        if elastic_run.leaves_fit(self.model, self._epoch):
             self._share_state()
-            raise Change
+            raise MembershipChange
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """All have rank 0's learning rate: callbacks of newcomers may know less than others."""
+        """Gives all peers rank 0's learning rate: a newcomer's callbacks may set another one."""
         del epoch, logs
         share_rates(self.model)
 
     def _share_state(self) -> None:
-        """Gives today's peers what they have together, so that rank 0 can pass it on."""
+        """Gives the present peers one state, so that rank 0 can pass it on to newcomers."""
         if self._differs:
             average.assign_means(average.averaged_variables(self.model), name="fit/change")
         else:

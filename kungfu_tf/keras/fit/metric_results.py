@@ -1,4 +1,4 @@
-"""The results of the metrics, which are those of all peers."""
+"""The results of metrics, over the samples of all peers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kungfu_tf.replicas import metrics
 
 
 def results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
-    """The metrics' results when a loop has ended."""
+    """Keras' method, which returns the results when a loop has ended."""
     fit = current()
     if fit is None or not fit.averages or fit.model is not model:
         return original(model, logs)
     metrics.sum_states(model.metrics)
-    if not logs:  # no batches here; those of others count
+    if not logs:  # there was no batch on this peer
         logs = model.get_metrics_result()
     returned = fit.step_logs.without_additions(logs) if fit.step_logs else logs
     results = original(model, returned)

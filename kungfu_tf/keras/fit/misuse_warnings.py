@@ -1,4 +1,4 @@
-"""Warnings for programs that train in another way than they mean, without an error."""
+"""Warnings for programs that would train in another way than is meant, without an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kungfu_tf.upstream.warn import warn
 
 
 def warn_of_sums(model: Any) -> None:
-    """Warns, on rank 0, if a loss of `model` adds up what others average."""
+    """Warns on rank 0 if a loss of `model` adds up the losses of samples instead of averaging."""
     if not peer.is_root():
         return
     for loss in tf.nest.flatten(getattr(model, "loss", None)):
@@ -36,7 +36,7 @@ def reduce_weighted_values(
     reduction: Any = "sum_over_batch_size",
     dtype: Any = None,
 ) -> Any:
-    """Keras 3: warns of a loss that is divided by something else than the number of samples."""
+    """Keras 3: warns of a loss that is not divided by the number of samples."""
     if mask is not None and reduction in ("sum_over_batch_size", "mean"):
         _warn_of_divisor("what its mask leaves")
     elif reduction == "mean_with_sample_weight" and (mask, sample_weight) != (None, None):
@@ -47,20 +47,20 @@ def reduce_weighted_values(
 def apply_valid_mask(
     original: Callable[..., Any], losses: Any, weights: Any, mask: Any, reduction: Any
 ) -> Any:
-    """Keras 2: the same."""
+    """Keras 2: warns of a loss that is not divided by the number of samples."""
     if mask is not None and reduction in ("auto", "sum_over_batch_size"):
         _warn_of_divisor("what its mask leaves")
     return original(losses, weights, mask, reduction)
 
 
 def _warn_of_divisor(divisor: str) -> None:
-    """Warns, on rank 0, once in a `fit` that all peers share."""
+    """Warns on rank 0, once in a `fit` that all peers share."""
     fit = current()
-    if fit is None or not fit.is_shared or fit.told_of_divisor:
+    if fit is None or not fit.is_shared or fit.has_warned_of_divisor:
         return
     if peer.is_single_process() or not peer.is_root():
         return
-    fit.told_of_divisor = True
+    fit.has_warned_of_divisor = True
     warn(
         f"a loss of '{fit.model.name}' is divided by {divisor} in a peer's own batch, while "
         "gradients are averaged over the peers by their numbers of samples: where the batches "
@@ -71,7 +71,7 @@ def _warn_of_divisor(divisor: str) -> None:
 
 
 def warn_if_not_wrapped(model: Any) -> None:
-    """Warns, on rank 0 of several, if each peer trains a `model` of its own."""
+    """Warns on rank 0 of several peers if each peer trains a model of its own."""
     if peer.is_single_process() or not peer.is_root() or generations.has_own_train_step(model):
         return
     first_step.warn_not_distributed(model)

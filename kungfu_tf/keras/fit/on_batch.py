@@ -12,9 +12,9 @@ from kungfu_tf.upstream import generations
 
 
 def train_on_batch(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Keras' method. The first call makes the peers equal, and sees whether they stay so.
+    """Keras' method. The first call makes the peers equal, and checks whether they stay so.
 
-    The first with these optimizers: a loop of the program's own has no other beginning.
+    The first call with these optimizers counts as the beginning of a training.
     """
     optimizers = generations.optimizers_of(model)
     begun = tuple(map(id, optimizers))

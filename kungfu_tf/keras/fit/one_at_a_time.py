@@ -1,7 +1,7 @@
-"""One thread at a time is in a `fit` that all peers share.
+"""Only one thread at a time may be in a `fit` that all peers share.
 
-Peers match what they exchange by its order. That of two threads is another one on each peer, so two
-trainings would be averaged into each other.
+Peers match operations by their order. With two threads each peer has another order, and the
+gradients of two trainings would be averaged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kungfu_tf import errors
 from kungfu_tf.membership import failing_together
 
 _lock = threading.Lock()
-_inside: list[threading.Thread] = []  # one for each `fit`: a callback may call it for another model
+_inside: list[threading.Thread] = []  # for each `fit`: a callback may train another model
 
 
 @contextlib.contextmanager
@@ -22,8 +22,8 @@ def in_this_thread() -> Iterator[None]:
     """Within it no other thread can enter.
 
     Raises:
-        FailedPreconditionError: If another thread is inside. Its training ends, too, on all peers:
-            it may have been paired with the other one elsewhere.
+        FailedPreconditionError: If another thread is inside. Its training ends, too, on all peers,
+            since another peer may have matched it with the wrong one.
     """
     me = threading.current_thread()
     with _lock:

@@ -13,13 +13,13 @@ _TELLERS = ("EarlyStopping", "LearningRateScheduler", "ReduceLROnPlateau")
 
 
 def verbosity(asked: Any) -> Any:
-    """The `verbose` of this peer, for the one that the program gave."""
+    """The argument `verbose` on this peer, where the program asked for this one."""
     return asked if _prints() else 0
 
 
 @contextlib.contextmanager
 def quiet(callbacks: list[Any]) -> Iterator[None]:
-    """Within it Keras' callbacks, which work on all peers, print on rank 0 alone."""
+    """Within it Keras' callbacks print on rank 0 only, though they work on all peers."""
     keras = [package.module.callbacks for package in generations.packages()]
     tellers = tuple(getattr(module, name) for module in keras for name in _TELLERS)
     quieted = [] if _prints() else [c for c in callbacks if isinstance(c, tellers)]

@@ -1,4 +1,4 @@
-"""Keras' lines of progress, where an epoch need not have as many steps as the one before it.
+"""Keras' progress bar in a training whose epochs have different numbers of steps.
 
 Keras counts the steps of the first epoch, and shows that number in all others.
 """
@@ -12,7 +12,7 @@ from kungfu_tf.keras.fit.call import Fit, current
 
 
 def begin_epoch(original: Callable[..., Any], self: Any, epoch: int, logs: Any = None) -> None:
-    """Forgets how many steps the epoch before had, where this one may have another number."""
+    """Keras' method. Forgets the number of steps of the previous epoch, if this may differ."""
     fit = _of(self)
     if fit is not None and fit.elastic_run is not None:
         self.epochs = fit.elastic_run.epochs
@@ -23,14 +23,14 @@ def begin_epoch(original: Callable[..., Any], self: Any, epoch: int, logs: Any =
 
 
 def finish(original: Callable[..., Any], self: Any, logs: Any, *counter: Any) -> None:
-    """Shows the number of steps that the epoch had."""
+    """Keras' method. Shows the number of steps that the epoch had."""
     if _changes(_of(self)):
         self.target = self.progbar.target = _counted(self) - self._kungfu_first
     original(self, logs, *counter)
 
 
 def _of(logger: Any) -> Fit | None:
-    """The `fit` whose progress it shows; None: an evaluation's."""
+    """The `fit` whose progress the bar shows; None if it shows that of an evaluation."""
     fit = current()
     return fit if fit is not None and fit.model is logger.model else None
 

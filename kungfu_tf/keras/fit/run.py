@@ -1,6 +1,6 @@
-"""`fit`, which stands before Keras' own once that is patched (`keras/patches.py`).
+"""`fit`, which takes the place of Keras' own once that is patched (`keras/patches.py`).
 
-For a model that is trained without us, and in a process that is alone, it does what Keras' does.
+It calls Keras' `fit`. For a model with a plain optimizer, and in a single process, it adds nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kungfu_tf.upstream import generations
 
 
 def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Keras' method, within what all peers need to train the model together."""
+    """Keras' method, with all that the peers need to train the model together."""
     call = inspect.signature(original).bind(model, *args, **kwargs)
     call.apply_defaults()
     given = given_callbacks.as_list(call.arguments["callbacks"])
@@ -46,12 +46,12 @@ def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> 
 
 @contextlib.contextmanager
 def _shared(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> Iterator[None]:
-    """Within it all peers train the model. They have compared the arguments, which then change.
+    """Within it all peers train the model. First they compare their arguments.
 
     Args:
         fit: The call.
-        arguments: Of Keras' method, by name; this peer's callbacks and verbosity take the place of
-            those that the program gave.
+        arguments: The arguments of Keras' method, by name. This peer's callbacks and verbosity take
+            the place of the program's.
         given: The callbacks that the program gave.
     """
     with contextlib.ExitStack() as stack:
@@ -69,7 +69,7 @@ def _shared(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> Iterator[N
 
 
 def _agree(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> bool:
-    """The peers' first meeting. Returns whether some peer's training may stop after any batch."""
+    """The first meeting of the peers. Returns whether one of them may stop after any batch."""
     if fit.elastic_run is None and peer.joining():
         raise errors.FailedPreconditionError(
             "fit: this peer has come to a job that trains already, and was not taken in. "
@@ -88,7 +88,7 @@ def _agree(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> bool:
 
 @contextlib.contextmanager
 def _put_back(fit: Fit) -> Iterator[None]:
-    """Afterwards the model has the train step that it had; and its function, if it is in a fit."""
+    """Restores the model's train step afterwards; and its function, if it is trained around us."""
     model = fit.model
     outer, step = current(), vars(model).get("train_step")
     function = getattr(model, "train_function", None)

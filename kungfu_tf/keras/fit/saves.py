@@ -1,4 +1,4 @@
-"""Saves in the middle of an epoch hold the state of all peers: moving statistics, and models."""
+"""Averages moving statistics and models before a callback saves in the middle of an epoch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kungfu_tf.upstream.callback import Callback
 
 
 class AverageBeforeSaves(Callback):
-    """Averages the moving statistics before rank 0 saves after a batch, and models that differ.
+    """Averages moving statistics, and models that differ, before rank 0 saves after a batch.
 
-    All peers have the same number of batches. So they agree once how often rank 0 saves, and know
-    when it will.
+    All peers have the same number of batches. So they agree once on how often rank 0 saves, and
+    know when it will.
     """
 
     def __init__(self, fit: Fit, rhythms: list[_Rhythm]) -> None:
@@ -42,7 +42,7 @@ class AverageBeforeSaves(Callback):
 
 
 class OwnModelAfterSaves(Callback):
-    """Ends the average."""
+    """Gives each peer its own model again after a save."""
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
@@ -54,9 +54,9 @@ class OwnModelAfterSaves(Callback):
 
 
 def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[Callback]]:
-    """The callbacks to run before and after all others, if one of rank 0's saves after batches.
+    """The callbacks to run before and after the program's, if one on rank 0 saves after batches.
 
-    All peers must call it.
+    All peers call it.
     """
     mine = list(_rhythms(fit.model, callbacks)) if peer.is_root() else []
     numbers = iter(
@@ -71,13 +71,13 @@ def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[C
 
 @dataclasses.dataclass
 class _Rhythm:
-    """The batches after which a callback of Keras saves. It counts as that does, from its place.
+    """Knows after which batches a callback of Keras saves. It counts as the callback does.
 
     Attributes:
         period: The number of batches between two saves.
         counts_calls: Whether it counts calls and not batches, as Keras 2's BackupAndRestore does.
-        begins_at_0: Whether an epoch begins after batch 0, as in Keras 3's BackupAndRestore. It
-            does not count the first step of an epoch's first execution, if that has several.
+        begins_at_0: Whether an epoch begins after batch 0, as for Keras 3's BackupAndRestore, which
+            does not count the first step of an epoch's first execution if that has several.
         seen: The number of batches, or calls, since the last save.
         last: The number of the last batch.
     """
@@ -104,7 +104,7 @@ class _Rhythm:
 
 
 def _rhythms(model: Any, callbacks: list[Any]) -> Iterator[_Rhythm]:
-    """Those of the callbacks that save after batches."""
+    """The rhythms of the callbacks that save after batches."""
     package = generations.package_of(model)
     savers = package.module.callbacks
     count_batches = [savers.ModelCheckpoint]

@@ -11,10 +11,10 @@ from kungfu_tf.upstream import generations
 
 
 def share_rates(model: Any) -> None:
-    """Gives all peers rank 0's learning rates. Those of a newcomer may not be variables yet.
+    """Gives all peers rank 0's learning rates, which are not variables on all newcomers yet.
 
     Args:
-        model: Compiled with one or several optimizers.
+        model: A model with one or several optimizers.
     """
     parts = [
         part
@@ -31,7 +31,7 @@ def share_rates(model: Any) -> None:
 
 
 def _has_rate(optimizer: Any) -> bool:
-    """Whether it has a rate of its own, a number and no schedule.
+    """Whether it has a learning rate of its own that is no schedule.
 
     An optimizer that delegates to several parts shows the rate of one of them.
     """

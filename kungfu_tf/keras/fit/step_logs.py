@@ -1,7 +1,7 @@
-"""The logs of a step, where Keras lets callbacks add to them.
+"""The logs of a step in versions of Keras whose callbacks can add to them.
 
-Keras 3 before 3.6 hands out its own logs. A callback may add a number that is no metric's. At the
-epoch's end Keras takes such logs for those of the program's own train step.
+Keras 3 before 3.6 gives its own logs to callbacks, which may add a number that is no metric. At the
+epoch's end Keras takes such logs for those of a train step of the program's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class StepLogs(Callback):
     """The first callback: notes the names in the logs before others add to them.
 
     Attributes:
-        names: Those of the last step; None before the first.
+        names: The names in the logs of the last step; None before the first.
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,6 @@ class StepLogs(Callback):
 
 
 def are_shared_with_callbacks(model: Any) -> bool:
-    """Whether callbacks get the logs of `model` themselves, and no copy."""
+    """Whether callbacks get the logs of `model` themselves and not a copy."""
     package = generations.package_of(model)
     return package.generation == 3 and package.version < _HANDS_OUT_A_COPY

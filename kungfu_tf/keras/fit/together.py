@@ -21,8 +21,11 @@ from kungfu_tf.upstream.callback import Callback
 _log = logging.getLogger(__name__)
 
 
-class First(Callback):
-    """The first callback: at an epoch's end the others see, and save, the state of all peers."""
+class ShareState(Callback):
+    """Gives the peers a common state before the other callbacks see it, or save it.
+
+    At an epoch's end these are moving statistics, and the average of models that differ.
+    """
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
@@ -30,10 +33,10 @@ class First(Callback):
         self._verification = Verification(fit.model, loss_means.counting)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Puts itself around the first step."""
+        """Prepares the first step: the metrics, the comparison with one process, a warning."""
         del logs
         model, data = self.model, self._fit.data
-        model.train_function.kungfu_counts = data is not None and data.counts
+        model.train_function.kungfu_counts_samples = data is not None and data.counts
 
         def first(train_function: Any, iterator: Any) -> Any:
             if data and data.counts:
@@ -53,7 +56,7 @@ class First(Callback):
             self._fit.average.enter_context(average_variables(self.model))
 
     def on_train_end(self, logs: Any = None) -> None:
-        """The peers' models become one, before other callbacks look for the last time."""
+        """Gives all peers the average of their models."""
         del logs
         self._verification.end()
         if self._fit.differs:
@@ -61,7 +64,7 @@ class First(Callback):
 
 
 class StopTogether(Callback):
-    """The last callback: all peers start in the same epoch, and stop if one does."""
+    """Lets all peers start in the same epoch, and stop if one does. Runs after other callbacks."""
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ class StopTogether(Callback):
         share_first_epoch(self.model)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Lets all stop if a callback asks here. Keras looks for that after the first batch."""
+        """Stops all peers if a callback has asked for it. Keras itself looks after a batch."""
         del logs
         self._epoch = epoch
         self._agree(f"at the beginning of epoch {epoch + 1}")
@@ -94,7 +97,7 @@ class StopTogether(Callback):
 
 
 class StopTogetherAtOnce(StopTogether):
-    """`StopTogether`, also after each batch. Batches are counted from 0, as by Keras' callbacks."""
+    """`StopTogether` that also stops after a batch. Batches count from 0, as Keras counts."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del logs

@@ -21,11 +21,17 @@ _STATIC = "the peers of this job do not change: start it with kungfu-run -w"
 class Leader:
     """Decides for all hosts.
 
+    A job without `rules.watch` has a membership that never changes.
+
     Args:
         cluster: The cluster with which the job starts.
         hosts: The hosts that it decides for, by their addresses.
         rules: The rules of the decisions.
-        say: A line for the user.
+        say: Prints a line for the user.
+
+    Attributes:
+        source: A document, besides the peers, that may ask for a number of peers; None: there is
+            none.
     """
 
     def __init__(
@@ -50,11 +56,11 @@ class Leader:
         self._rooms = {host.address: host.slots for host in cluster.hosts}
         self._living = set(self._names)
         self._ending = False
-        self.source: Source | None = None  # besides the peers
+        self.source: Source | None = None
         self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
         self._told: set[str] = set()  # the peers that the source was told of last
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
-        self._membership = self._start_membership() if rules.watch else None
+        self._membership = self._start_membership()
 
     @property
     def over(self) -> bool:
@@ -69,18 +75,16 @@ class Leader:
     @property
     def size(self) -> int:
         """How many peers take part."""
-        return len(self._membership.members if self._membership else self._cluster.peers)
+        return len(self._membership.members)
 
     def started(self, number: int, peer: str) -> None:
         self._names[number] = peer
 
     def ready(self, number: int) -> None:
-        if self._membership is not None:
-            self._membership.ready(number)
+        self._membership.ready(number)
 
     def entered(self, number: int, version: int) -> None:
-        if self._membership is not None:
-            self._membership.entered(number, version)
+        self._membership.entered(number, version)
 
     def propose(self, _number: int, size: int | None, answer: Answer) -> None:
         if size is not None:
@@ -91,8 +95,8 @@ class Leader:
             answer(_STATIC)
 
     def change(self, size: int) -> str | None:
-        """Takes a wish for so many peers. Returns why that cannot be, or None."""
-        if self._membership is None:
+        """Takes a proposal of a number of peers. Returns why it is refused, or None."""
+        if not self._rules.watch:
             return _STATIC
         if self._ending:
             return "the job is ending"
@@ -108,13 +112,14 @@ class Leader:
         return refusal
 
     def follow(self, workers: Sequence[str], *, found: bool = False) -> str | None:
-        """A document wants these workers. Returns why that cannot be, or None.
+        """Takes a proposal of workers from a document. Returns why it is refused, or None.
 
-        Today's peers that the document names stay, and the first of them becomes rank 0. The others
-        leave. For each further address a newcomer is started on that host. A document that was
-        `found` gives only their number: it cannot know today's peers.
+        The present peers that the document names stay, and the first of them becomes rank 0. The
+        others leave. For each further address a newcomer is started on that host. A document that
+        was `found` when the job started counts by its number of workers only: it cannot know the
+        present peers.
         """
-        if self._membership is None or self._rules.reload or not self._living or self._ending:
+        if not self._rules.watch or self._rules.reload or not self._living or self._ending:
             return self.change(len(workers))
         self._forget_wishes(workers)
         known = self._known
@@ -134,22 +139,21 @@ class Leader:
         return refusal
 
     def _forget_wishes(self, workers: Sequence[str]) -> None:
-        """Forgets the wish for an address as soon as a document has the peer that it led to."""
+        """Forgets an address once a document names the peer that was started for it."""
         written = self._told.intersection(workers)
         asked_for = self._asked_for.items()
         self._asked_for = {w: n for w, n in asked_for if self._names.get(n) not in written}
 
     @property
     def _known(self) -> dict[str, int]:
-        """The numbers of present and coming peers, by their addresses and by wished ones."""
-        assert self._membership is not None
+        """The numbers of present and coming peers, by their own and by their wished addresses."""
         engaged = set(self._membership.engaged)
         known = self._asked_for | {name: number for number, name in self._names.items()}
         return {name: number for name, number in known.items() if number in engaged}
 
     def order(self, size: int) -> tuple[bool, str]:
-        """As `change`, for a person. Returns whether it is accepted, and a text for the person."""
-        now, target = self.size, self._membership and self._membership.target
+        """`change`, with an answer for a person: whether it is accepted, and a text."""
+        now, target = self.size, self._membership.target
         refusal = self.change(size)
         if refusal is not None:
             return False, refusal
@@ -160,7 +164,7 @@ class Leader:
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._living.discard(number)
-        if self._membership is not None and not self._ending:
+        if not self._ending:
             if self._membership.awaits(number):
                 self._hosts[self._places[number]].forgive(number)
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
@@ -174,7 +178,6 @@ class Leader:
 
     def _member_ended(self, number: int, *, finished: bool, how: str) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
-        assert self._membership is not None
         awaited = self._membership.awaits(number)
         lost = self._membership.ended(number, finished=finished)
         if not finished and awaited and number in self._membership.members:
@@ -213,7 +216,7 @@ class Leader:
         self._living.difference_update(numbers)
         if self._ending:
             return
-        if self._membership is not None and not any(map(self._membership.has_met, numbers)):
+        if self._rules.watch and not any(map(self._membership.has_met, numbers)):
             self._say(f"the runner on {address} {why}: the job goes on without that host")
             self._rooms.pop(address)
             for number in numbers:
@@ -241,8 +244,7 @@ class Leader:
             self._tell_failed(name, how)
         if not self._ending:
             self.recovering = self._rules.recoveries > 0 and code not in CANNOT_START
-            size = self._membership.target if self._membership else self.size
-            self.again = size if self.recovering else None
+            self.again = self._membership.target if self.recovering else None
         self._stop_hosts(0, peer_process.exit_code(code))
 
     def _tell_failed(self, name: str, how: str) -> None:
@@ -251,19 +253,15 @@ class Leader:
 
     def _start_membership(self) -> Membership:
         actions = Actions(self._start, self._stop, self._publish, self._say)
-        return Membership(list(self._names), self._cluster.slots, actions)
+        ranks = [peer.rank for peer in self._cluster.peers]
+        return Membership(ranks, self._cluster.slots, actions)
 
     def _start(self, wish: str | None) -> int:
-        assert self._membership is not None
         number, self._next = self._next, self._next + 1
         engaged = [self._places[other] for other in self._membership.engaged]
         rooms = self._rooms.items()
         free = [address for address, room in rooms if engaged.count(address) < room]
-        wanted = (
-            None
-            if wish is None or worker_addresses.is_anywhere(wish)
-            else worker_addresses.host_of(wish)
-        )
+        wanted = None if wish is None else worker_addresses.host_of(wish)
         address = wanted if wanted in self._rooms else free[0]
         if wish is not None:
             self._asked_for[wish] = number
@@ -278,7 +276,6 @@ class Leader:
     def _publish(
         self, version: int, since: int, members: Sequence[int], told: Sequence[int]
     ) -> None:
-        assert self._membership is not None
         names = [self._names[number] for number in members]
         if self._membership.is_settled:
             self._tell_source()
@@ -288,8 +285,7 @@ class Leader:
                 host.publish(version, since, names, here)
 
     def _tell_source(self) -> None:
-        """Writes down the peers that take part."""
-        assert self._membership is not None
+        """Writes the peers that take part into the document."""
         if self.source is not None:
             names = [self._names[number] for number in self._membership.members]
             self._told = set(names)

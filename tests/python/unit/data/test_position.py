@@ -12,7 +12,9 @@ import tensorflow as tf
 
 from kungfu_tf.data import position as module
 from kungfu_tf.data import shard
-from kungfu_tf.data.position import Position, dealt_of, of_arrays
+from kungfu_tf.data.dealt import dealt_of
+from kungfu_tf.data.position import Position
+from kungfu_tf.data.shares import share_of_arrays
 
 LENGTH, BATCH = 103, 4
 
@@ -95,7 +97,7 @@ def test_arrays(peers: Peers) -> None:
     x = np.arange(LENGTH)
     for shuffle in (False, True):
         position = Position()
-        dataset = of_arrays((x, {"y": -x}, None), position, BATCH, shuffle=shuffle, seed=3)
+        dataset = share_of_arrays((x, {"y": -x}, None), position, BATCH, shuffle=shuffle, seed=3)
         for batch, other, nothing in dataset.take(1):
             np.testing.assert_array_equal(batch, -other["y"])
             assert nothing is None
@@ -113,7 +115,7 @@ def test_peers_that_come_to_different_places_lose_nothing(
     first = 5
     position = Position(sample=first)
     if kind == "arrays":
-        dataset = of_arrays(np.arange(LENGTH), position, BATCH, shuffle=shuffle, seed=3)
+        dataset = share_of_arrays(np.arange(LENGTH), position, BATCH, shuffle=shuffle, seed=3)
     else:
         pairs = tf.data.Dataset.zip((numbers(), numbers()))
         samples = shard(pairs, position=position, shuffle=16 if shuffle else None, seed=5)
@@ -165,4 +167,4 @@ def test_what_cannot_be_followed_is_an_error() -> None:
     with pytest.raises(ValueError, match="not negative"):
         Position(sample=-1)
     with pytest.raises(ValueError, match="one length"):
-        of_arrays((np.zeros(3), np.zeros(4)), Position(), 2, shuffle=False, seed=0)
+        share_of_arrays((np.zeros(3), np.zeros(4)), Position(), 2, shuffle=False, seed=0)

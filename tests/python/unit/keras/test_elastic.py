@@ -11,12 +11,14 @@ import tensorflow as tf
 
 import kungfu_tf as kf
 from kungfu_tf.context import batch_factor
-from kungfu_tf.data.position import dealt_of, of_arrays
-from kungfu_tf.keras.elastic import training
+from kungfu_tf.data.dealt import dealt_of
+from kungfu_tf.data.shares import share_of_arrays
+from kungfu_tf.keras.elastic import arguments_of_fit
 from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
 from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
+from kungfu_tf.keras.fit.place import Place
 from tests.python.unit.keras.small_fit import Interrupted, X, model_of
 
 
@@ -241,24 +243,24 @@ def test_a_loop_alone() -> None:
 def test_what_cannot_be_trained_is_an_error() -> None:
     plain = model_of("sgd")
     with pytest.raises(kf.errors.FailedPreconditionError, match=r"an optimizer of kungfu_tf"):
-        training._check_peers_train_together(plain)
+        arguments_of_fit.check_optimizers(plain)
     pairs = kf.optimizers.PairAveragingOptimizer(tf.keras.optimizers.SGD())
-    training._check_peers_train_together(model_of(pairs))
+    arguments_of_fit.check_optimizers(model_of(pairs))
     ours = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
-    training._check_peers_train_together(ours)
+    arguments_of_fit.check_optimizers(ours)
     ours.another = pairs
     with pytest.raises(kf.errors.FailedPreconditionError, match=r"SGD and .*only some have peers"):
-        training._check_peers_train_together(ours)
+        arguments_of_fit.check_optimizers(ours)
     for argument in ("steps_per_epoch", "validation_split"):
         with pytest.raises(ValueError, match=argument):
             kf.elastic.fit(plain, X, **{argument: 1})
     given = {"x": "text", "y": None, "sample_weight": None, "initial_epoch": 0}
     with pytest.raises(TypeError, match="not str"):
-        training._dataset(plain, given, 0, 0)
+        arguments_of_fit.deal_data(plain, given, 0, 0)
 
 
 def test_where_peers_do_not_meet_backups_are_made_at_the_end_of_epochs(tmp_path: Path) -> None:
-    data = of_arrays((X,), kf.data.Position(), 2, shuffle=False, seed=0)
+    data = share_of_arrays((X,), kf.data.Position(), 2, shuffle=False, seed=0)
     elastic_run, model = AsynchronousElasticRun(dealt_of(data)), model_of("sgd")
     keras_backup = tf.keras.callbacks.BackupAndRestore
     Backup(keras_backup(str(tmp_path)), model, elastic_run)
@@ -309,10 +311,17 @@ def test_who_comes_when_a_training_has_ended_has_neither_begun_nor_ended_it() ->
 
 def test_where_a_position_is_found() -> None:
     position = kf.data.Position(epoch=1, sample=4)
-    dataset = of_arrays((X,), position, 4, shuffle=False, seed=0)
+    dataset = share_of_arrays((X,), position, 4, shuffle=False, seed=0)
     assert dealt_of(dataset.prefetch(1)).position is position
     assert [len(batch) for (batch,) in dataset] == [2]
     position.commit(2)
     assert (position.epoch, position.sample) == (2, 0)
     with pytest.raises(ValueError, match="0 samples or more"):
         position.commit(-1)
+
+
+@pytest.mark.parametrize("batch_size", [None, 0, 32])
+@pytest.mark.parametrize("gaps", [(), (3, 5)])
+def test_a_place_travels_as_integers(batch_size: int | None, gaps: tuple[int, ...]) -> None:
+    place = Place(1, 2, 7, 10, 4, 300, batch_size, gaps)
+    assert Place.from_integers(place.to_integers()) == place

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kungfu_tf import config, peer
+from kungfu_tf.native import calls
 
 
 @pytest.mark.parametrize(("joining", "written"), [(False, "7"), (True, None)])
@@ -18,7 +19,7 @@ def test_a_newcomer_does_not_know_how_far_the_others_are(
     monkeypatch.setattr(peer, "joining", lambda: now["joining"])
     monkeypatch.setattr(peer, "membership_version", lambda: now["version"])
     change = {"joining": False, "version": 1}
-    monkeypatch.setattr(peer._Call, "run", lambda self, start: now.update(change))
+    monkeypatch.setattr(calls, "run", lambda function: now.update(change))
     assert peer.resize(progress=7)
     file = tmp_path / config.PROGRESS_FILE
     assert (file.read_text() if file.exists() else None) == written

@@ -1,4 +1,4 @@
-"""The first batch of each peer: if it is the same on all, they train on the same data."""
+"""Do all peers train on the same data? Then the first batch is the same on all of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class FirstBatch:
     """A digest of this peer's first batch, once that is known.
 
     Args:
-        x: The data that the program gave. Of arrays their beginning counts as the first batch: each
-            peer may shuffle them in another way.
+        x: The data that the program gave. The beginning of an array counts as the first batch,
+            because each peer may shuffle it in its own way.
     """
 
     def __init__(self, x: Any) -> None:
@@ -29,16 +29,16 @@ class FirstBatch:
     def watched(self, dataset: tf.data.Dataset) -> tf.data.Dataset | None:
         """The dataset, which notes its first batch; None if that is known.
 
-        It calls a function for each batch, which slows steps of milliseconds. So it is for one pass
-        only. Keras 2 begins one before that it does not go through.
+        It calls a function for each batch, which slows down steps of milliseconds. So it is used
+        for one pass only. (Keras 2 begins another pass before, and does not go through it.)
         """
         return None if self._digests else _watched(dataset, self._digests)
 
     def warn_if_all_have_the_same(self) -> None:
-        """Warns once if it is that of all peers. All must have trained on one."""
+        """Warns if all peers have the same first batch. All call it, after they have read one."""
         if peer.size() == 1:
             return
-        unknown = -1 - peer.rank()  # is nobody's digest
+        unknown = -1 - peer.rank()  # no digest is negative
         digest = np.int64(self._digests[0] if self._digests else unknown)
         if bool(ops.consensus(digest, name="fit/first_batch")) and peer.is_root():
             warn(
@@ -54,7 +54,7 @@ def _digest(array: Any, before: int = 0) -> int:
 
 
 def _watched(dataset: tf.data.Dataset, digests: list[int]) -> tf.data.Dataset:
-    """The dataset, which adds a digest of its first batch when it is gone through."""
+    """The dataset, which appends the digest of its first batch to `digests`."""
 
     def note(*tensors: Any) -> np.int64:
         digest = 0

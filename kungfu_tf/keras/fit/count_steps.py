@@ -1,4 +1,4 @@
-"""The first callback of a `fit` in which peers may come and go: it counts steps."""
+"""The first callback of `fit` in an elastic training: it counts steps."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from kungfu_tf.keras.fit.shared_rates import share_rates
 from kungfu_tf.upstream.callback import Callback
 
 
-class FollowSteps(Callback):
+class CountSteps(Callback):
     """Commits each step before the other callbacks see it.
 
     Args:
-        elastic_run: The training that this `fit` is a part of.
+        elastic_run: The training that this call of `fit` is a part of.
     """
 
     def __init__(self, elastic_run: ElasticRun) -> None:
         super().__init__()
         self._elastic_run = elastic_run
-        self._goes_on = False
+        self._shares_rates = False
 
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
-        self._goes_on = self._elastic_run.step > 0 and not peer.is_single_process()
+        self._shares_rates = self._elastic_run.step > 0 and not peer.is_single_process()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         del logs
         elastic_run = self._elastic_run
-        if elastic_run.position.epoch != epoch:  # as a callback has found it in a checkpoint
+        if elastic_run.position.epoch != epoch:  # a callback has found another in a checkpoint
             elastic_run.begin(epoch)
         if elastic_run.has_begun:
             elastic_run.metrics.put_back(self.model)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """All get rank 0's learning rates before other callbacks look; the variables follow."""
+        """Gives all peers rank 0's learning rates, which come before its other variables."""
         del batch, logs
-        if self._goes_on:
+        if self._shares_rates:
             share_rates(self.model)
-            self._goes_on = False
-        self._elastic_run.tell()
+            self._shares_rates = False
+        self._elastic_run.announce_news()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs

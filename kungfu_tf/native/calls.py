@@ -1,0 +1,91 @@
+"""Calls of the core's functions: those that end later, and those that answer with a number."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kungfu_tf import errors
+from kungfu_tf.native import libraries
+
+
+def run(function: Callable[..., int | None], *arguments: Any, memory: object = None) -> None:
+    """Starts an operation of the core, and waits for its end.
+
+    Args:
+        function: A function of the core whose last two parameters are a callback and its argument.
+        *arguments: Those before them.
+        memory: The memory that the operation reads and writes. It is kept until the operation has
+            ended, even if the handler of a signal leaves this function before.
+
+    Raises:
+        KungfuError: If the operation fails.
+    """
+    _Call(memory).run(function, arguments)
+
+
+def number(function: str) -> int:
+    """The number that a function of the core returns, which is negative if there is no peer.
+
+    Raises:
+        KungfuError: If there is no peer: why it cannot start.
+    """
+    value: int = getattr(libraries.core(), function)()
+    if value < 0:
+        libraries.check(libraries.core().kungfu_init())
+    return value
+
+
+def largest_of_all(number: int, name: str) -> int:
+    """The largest number of all peers. All call it, in the same order.
+
+    Args:
+        number: A number of 64 bits.
+        name: The name of the operation.
+    """
+    value = ctypes.c_int64(number)
+    here = ctypes.addressof(value)
+    span = libraries.Span(here, here, 1)
+    options = libraries.Options(name=name.encode(), dtype=libraries.INT64, op=libraries.MAX)
+    run(
+        libraries.core().kungfu_all_reduce,
+        *(ctypes.byref(span), 1, ctypes.byref(options)),
+        memory=value,
+    )
+    return value.value
+
+
+class _Call:
+    """One operation of the core. The core knows it by its number until the operation has ended."""
+
+    _numbers = itertools.count(1)
+    _pending: dict[int, _Call] = {}
+
+    def __init__(self, memory: object) -> None:
+        self._memory = memory
+        self._done = threading.Event()
+        self._code = 0
+        self._message = ""
+
+    def run(self, function: Callable[..., int | None], arguments: tuple[Any, ...]) -> None:
+        number = next(self._numbers)
+        self._pending[number] = self
+        operation = function(*arguments, self._on_done, number)
+        try:
+            self._done.wait()  # the core has the deadline
+        except BaseException:  # from the handler of a signal
+            if operation is not None:
+                libraries.core().kungfu_cancel(operation, 0, b"")
+            raise
+        if self._code != 0:
+            raise errors.from_code(self._code, self._message)
+
+    @staticmethod
+    @libraries.Done
+    def _on_done(number: int, code: int, message: bytes | None) -> None:
+        call = _Call._pending.pop(number)
+        call._code, call._message = code, (message or b"").decode(errors="replace")
+        call._done.set()
