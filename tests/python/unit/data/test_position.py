@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kungfu_tf.data import position as module
+from kungfu_tf.data import dealt, shares
 from kungfu_tf.data import shard
 from kungfu_tf.data.dealt import dealt_of
 from kungfu_tf.data.position import Position
@@ -44,7 +44,8 @@ class Peers:
 def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
     fake = Peers()
     ours = types.SimpleNamespace(rank=fake.rank, size=fake.size)
-    monkeypatch.setattr(module, "peer", ours)
+    for module in (dealt, shares):
+        monkeypatch.setattr(module, "peer", ours)
     return fake
 
 
