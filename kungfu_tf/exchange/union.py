@@ -102,14 +102,10 @@ class _Known:
 
     def find(self, mine: Kinds) -> Kinds | None:
         """The union for this peer's gradients; None if the peers must agree first."""
-        found = self._union_of.get(mine)
-        if (
-            found is None
-            and self._last_of_differing is not None
-            and _is_within(mine, self._last_of_differing)
-        ):
-            return self._last_of_differing
-        return found
+        common = self._last_of_differing
+        if mine not in self._union_of and common is not None and _is_within(mine, common):
+            return common
+        return self._union_of.get(mine)
 
     def agree(self, mine: Kinds, variables: Sequence[Any]) -> Kinds:
         """The union of all peers' gradients. A newcomer gets the earlier one of the others.
