@@ -1,6 +1,6 @@
-"""What the running code is part of: a fit, a step, private work; and what lives with its graph.
+"""What the running code is part of (a fit, a step, private work), and the state of its graph.
 
-`context.current()` says it, and `with context.within(...)` changes it.
+`context.current()` returns it, and `with context.within(...)` changes it.
 """
 
 from kungfu_tf.context.surroundings import Surroundings, current, within

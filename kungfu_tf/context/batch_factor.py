@@ -1,7 +1,7 @@
-"""How much larger a peer's batch is than the one that its training began with.
+"""The ratio of a peer's batch size to the one at the beginning of the training.
 
-A measurement that depends on the size of a batch is multiplied by it. It is 1 unless a policy
-changes batches.
+Measurements that depend on the batch size are multiplied by it. It is 1 unless a policy changes the
+batch size.
 """
 
 from __future__ import annotations

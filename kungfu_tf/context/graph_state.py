@@ -1,4 +1,4 @@
-"""State of an operation or an algorithm: variables that are made when they are first asked for."""
+"""The state of an operation or an algorithm: variables that are made at their first use."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 class State:
     """Variables that eager code and all functions share. Each TF1 graph has its own.
 
-    If a `tf.function` asks for them first, they are made outside it.
+    If a `tf.function` uses them first, they are made outside it.
 
     Args:
-        make: Makes the variables, out of what `variable` returns.
+        make: Makes the variables, by `variable`.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -24,7 +24,7 @@ class State:
         self._eager: Any = None
 
     def get(self) -> Any:
-        """What `make` returned for the program around this place."""
+        """The result of `make` for eager code, or for the current TF1 graph."""
         with tf.init_scope():
             if tf.executing_eagerly():
                 if self._eager is None:
@@ -40,9 +40,9 @@ def variable(value: Any, dtype: Any, name: str) -> Any:
     """A variable that is not trained. In a TF1 graph it is one of the global variables.
 
     Args:
-        value: What it holds at first.
-        dtype: Of its elements.
-        name: In graphs and checkpoints of TF1.
+        value: The initial value.
+        dtype: The dtype of its elements.
+        name: Its name in graphs and checkpoints of TF1.
     """
     with tf.device("CPU:0"):
         # Past the variable creators of a function that is being traced.
@@ -50,7 +50,7 @@ def variable(value: Any, dtype: Any, name: str) -> Any:
 
 
 def shared_by_key() -> dict[str, Any]:
-    """The variables of the program around this place, by their keys."""
+    """The shared variables of eager code, or of the current TF1 graph, by their keys."""
     known: dict[str, Any] = _by_key.get()
     return known
 
@@ -58,12 +58,12 @@ def shared_by_key() -> dict[str, Any]:
 def of_call(op: str, name: str | None, make: Callable[[], Any]) -> Any:
     """The state of an operation that is called here.
 
-    Calls of one name share it. Calls without a name share one in eager code. In a graph each of
-    them has its own, which lives as long as the graph.
+    Calls with one name share it. So do calls without a name in eager code. In a graph each call
+    without a name has a state of its own, which lives as long as the graph.
 
     Args:
         op: The kind of operation.
-        name: What the user calls it.
+        name: The name that the user gave to the call.
         make: As for `State`.
     """
     with _lock:
@@ -79,16 +79,16 @@ def of_call(op: str, name: str | None, make: Callable[[], Any]) -> Any:
 
 
 def _kept_by(graph: Any) -> dict[State, Any]:
-    """The states that live as long as `graph`, which itself does not keep its variables."""
+    """The states that live as long as `graph`. A graph itself does not keep its variables."""
     kept: list[dict[State, Any]] = graph.get_collection_ref(_KEY)
     if not kept:
         kept.append({})
     return kept[0]
 
 
-NOISE_SCALE = "noise_scale"  # a key
+NOISE_SCALE = "noise_scale"  # a key of `shared_by_key`
 
 _by_key = State(dict)
-_KEY = ("kungfu_states",)  # what is called by a tuple is not exported
+_KEY = ("kungfu_states",)  # a collection whose key is a tuple is not exported
 _lock = threading.Lock()
 _named: dict[tuple[str, str | None], State] = {}

@@ -1,7 +1,4 @@
-"""A call of `fit` as lower rooms see it: they read it, and change nothing.
-
-`keras/fit/call.py` makes it from a model and its arguments.
-"""
+"""A call of `fit` as lower rooms see it, who only read it. `keras/fit/call.py` has all of it."""
 
 from __future__ import annotations
 
@@ -9,19 +6,19 @@ from typing import Any, Protocol
 
 
 class ElasticRun(Protocol):
-    """A training that goes through several calls of `fit`, one after each change of the peers."""
+    """An elastic training, which calls `fit` again after each change of the peers."""
 
     @property
     def step(self) -> int:
-        """How many steps have been made."""
+        """How many steps this training has made."""
 
     @property
     def all_steps(self) -> int:
-        """The same, with those of earlier runs that it continues."""
+        """How many steps were made, including those of the run that this training continues."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether the epoch that `fit` begins with has begun already."""
+        """Whether this call of `fit` begins in the middle of an epoch."""
 
 
 class TrainedData(Protocol):
@@ -29,15 +26,15 @@ class TrainedData(Protocol):
 
     @property
     def sizes(self) -> Any:
-        """The sizes of batches, if these may change; else None."""
+        """The sizes of batches (`data.rebatch.Sizes`), if policies may change them; else None."""
 
     @property
     def samples(self) -> Any:
-        """How many samples all peers have trained on, an int64 variable; None: nobody counts."""
+        """The samples that all peers have trained on, an int64 variable; None: not counted."""
 
     @property
     def steps(self) -> Any:
-        """How many steps were made, an int64 variable; None: nobody counts."""
+        """The steps that were made, an int64 variable; None: not counted."""
 
 
 class RunningFit(Protocol):
@@ -57,8 +54,8 @@ class RunningFit(Protocol):
 
     @property
     def elastic_run(self) -> ElasticRun | None:
-        """The training that this call is a part of, if peers may come and go."""
+        """The elastic training that this call is a part of; None if there is none."""
 
     @property
     def data(self) -> TrainedData | None:
-        """The data of the training; None until Keras has looked at them."""
+        """The data; None until Keras has made an iterator of them."""

@@ -1,4 +1,4 @@
-"""What the running code is part of: one immutable object in one context variable."""
+"""What the running code is part of, as one immutable object in one context variable."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kungfu_tf.context.running_fit import ElasticRun, RunningFit
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Surroundings:
-    """All of it. Outside of everything each field has its default.
+    """What the running code is part of. Outside of everything each field has its default.
 
     Attributes:
         fit: The innermost `fit` that runs. None outside, and in the program's own work within it.
-        elastic_run: The training that the next `fit` is a part of, if peers may come and go.
-        weight: How much this peer counts in the step, a float64 scalar (`sample_weights`); None:
-            the step counts no samples, and peers count alike.
-        scale: How many times as large as they should be the gradients are, a scalar.
-        is_private: Whether this peer works by itself, as in an evaluation: no graph is trained by
-            all peers.
-        is_rehearsal: Whether a step is traced and thrown away: nothing of it will run.
-        members: A number for what an update trains, which is the same on all peers; 0: no update.
-        note_gradients: Is told the variables of each update, and the gradients that the optimizer
-            gets; None: nobody asks.
-        restored: By name, the values that sessions start from in place of a checkpoint; None:
-            sessions start as they do.
-        estimator_run: The call of an Estimator's `train` in which data are made equally long.
+        elastic_run: The elastic training that the next `fit` is a part of.
+        weight: This peer's weight in the step, a float64 scalar (`sample_weights`); None if the
+            step counts no samples, and peers count alike.
+        scale: The loss scale in the gradients, a scalar.
+        is_private: Whether this peer works without the others, as in an evaluation.
+        is_rehearsal: Whether a step is only traced, to create its variables.
+        members: A number for the variables of an update, which must be the same on all peers; 0
+            outside of an update.
+        note_gradients: Called in each update with its variables, and the gradients that the
+            optimizer gets; None: not called.
+        restored: Values by name that sessions start from in place of a checkpoint; None: sessions
+            start as usual.
+        estimator_run: The call of an Estimator's `train` whose data get one length on all peers.
     """
 
     fit: RunningFit | None = None
@@ -51,13 +51,13 @@ _current: contextvars.ContextVar[Surroundings] = contextvars.ContextVar(
 
 
 def current() -> Surroundings:
-    """What the code that asks is part of."""
+    """What the calling code is part of."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def within(**changes: Any) -> Iterator[None]:
-    """Within it these fields of `Surroundings` have other values, and all others those of before.
+    """Within it these fields of `Surroundings` have other values.
 
     Example:
 

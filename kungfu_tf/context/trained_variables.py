@@ -1,4 +1,4 @@
-"""The variables that wrapped optimizers train in a TF1 graph, and their algorithms."""
+"""The variables that wrapped optimizers train in a TF1 graph, with their algorithms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 
 def add(graph: Any, algorithm: Any, variables: Iterable[Any]) -> None:
-    """Notes that `algorithm` works around the update of these variables."""
+    """Notes that `algorithm` works around an update of these variables."""
     graph._kungfu_trained = [*_of(graph), (algorithm, list(variables))]
 
 
 def algorithms_of(graph: Any) -> list[Any]:
-    """Each of them once, in the order of the program."""
+    """The algorithms of a graph, each once, in the order of the program."""
     return list(dict.fromkeys(algorithm for algorithm, _ in _of(graph)))
 
 
 def differing_of(graph: Any) -> list[Any]:
-    """The variables of which each peer trains its own."""
+    """The trained variables whose values differ between the peers."""
     trained = [v for algorithm, part in _of(graph) if not algorithm.keeps_equal for v in part]
     by_ref = {v.ref(): v for v in trained if v.dtype.is_floating}
     return list(by_ref.values())

@@ -1,4 +1,4 @@
-"""Each peer its part of the data."""
+"""Gives each peer its part of the data."""
 
 from kungfu_tf.data.adapt import adapt
 from kungfu_tf.data.even import even

@@ -1,4 +1,4 @@
-"""Preprocessing layers that learn from the data of all peers."""
+"""Adapts preprocessing layers to the data of all peers."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from kungfu_tf.upstream import generations
 
 
 def adapt(layer: Any, dataset: tf.data.Dataset) -> None:
-    """Adapts a preprocessing layer to the parts of all peers: what `layer.adapt` does with the sum.
+    """Adapts a preprocessing layer to the data of all peers, as `layer.adapt` would in one process.
 
-    Each peer goes through its own part, and the peers put together what they have counted:
+    Each peer goes through its own part. Then the peers combine what they have counted:
 
     ```
     Normalization                  n = Σ nᵢ,  mean = Σ nᵢ·meanᵢ / n,
                                    variance = Σ nᵢ·(varianceᵢ + (meanᵢ − mean)²) / n
-    StringLookup, IntegerLookup,   the counts of each token, of documents too
+    StringLookup, IntegerLookup,   the counts of each token, and of documents
     TextVectorization
-    Discretization                 the summaries of all, within `epsilon` as ever
+    Discretization                 the summaries of all peers, within `epsilon`
     ```
 
-    All peers call it, with layers of one kind, and have the same layer afterwards. A process that
-    is alone calls `layer.adapt`.
+    All peers call it with layers of one kind, and have the same layer afterwards. A single process
+    calls `layer.adapt`.
 
     Args:
-        layer: One of those, of Keras 3 or 2.
-        dataset: This peer's part: batches, as for `layer.adapt`.
+        layer: One of these layers, of Keras 3 or 2.
+        dataset: This peer's part, as batches, as for `layer.adapt`.
 
     Raises:
-        TypeError: If `dataset` is not a `tf.data.Dataset`, or `layer` is no layer of these.
+        TypeError: If `dataset` is not a `tf.data.Dataset`, or `layer` not one of these layers.
         tf.errors.OpError: As any operation of `kungfu_tf.ops`.
 
     Example:
@@ -80,7 +80,7 @@ _KINDS = ("Normalization", "Discretization", "TextVectorization", "StringLookup"
 
 
 def _counted(dataset: tf.data.Dataset, counter: Any) -> tf.data.Dataset:
-    """The dataset; `counter` has the number of elements of the tensors that were read."""
+    """The dataset. It adds the number of elements of its tensors to `counter`."""
 
     @tf.autograph.experimental.do_not_convert
     def count(*batch: Any) -> Any:
@@ -94,11 +94,11 @@ def _counted(dataset: tf.data.Dataset, counter: Any) -> tf.data.Dataset:
 
 
 def _merge_moments(layer: Any, elements: int) -> None:
-    """Mean and variance of all samples, in double precision.
+    """Sets mean and variance of all samples, in double precision.
 
     Args:
-        layer: Adapted to this peer's part.
-        elements: How many numbers that has.
+        layer: The layer, adapted to this peer's part.
+        elements: How many numbers that part has.
     """
     mean, variance = np.asarray(layer.adapt_mean), np.asarray(layer.adapt_variance)
     count = elements // math.prod(mean.shape)
@@ -114,7 +114,7 @@ def _merge_moments(layer: Any, elements: int) -> None:
 
 
 def _merge_summaries(layer: Any) -> None:
-    """The values of all, in their order, each with its weight; Keras compresses them."""
+    """Sets the sorted values of all peers, each with its weight. Keras compresses them."""
     parts = gather_any([np.asarray(layer.summary, np.float32)], name=f"{_NAME}/summaries")
     merged = np.concatenate([summary for (summary,) in parts], axis=1)
     merged = merged[:, np.argsort(merged[0], kind="stable")]
@@ -126,7 +126,7 @@ def _merge_summaries(layer: Any) -> None:
 
 @contextlib.contextmanager
 def _merging_counts(layer: Any) -> Iterator[None]:
-    """Within it a lookup layer makes its vocabulary of what all peers have counted."""
+    """Within it a lookup layer makes its vocabulary from the counts of all peers."""
     finalize = layer.finalize_state
 
     def finalize_state() -> None:
@@ -141,7 +141,7 @@ def _merging_counts(layer: Any) -> Iterator[None]:
 
 
 def _merge_counts(layer: Any) -> None:
-    """Adds up how often there is each token, and in how many documents."""
+    """Adds up how often each token occurs, and in how many documents."""
     tables = [layer.token_counts]
     documents = 0
     if layer.output_mode == "tf_idf":

@@ -1,8 +1,9 @@
 """Batches without samples, for a peer that has run out of data.
 
-It continues to train with weight 0 (`_weight`), so that its steps issue the same collectives as
-those of all peers. It trains on a stand-in of one sample, because many programs do not take an
-empty batch. Convolutions on a CPU return wrong shapes, and `reshape` cannot infer a size.
+The peer continues to train with weight 0, so that its steps issue the same collectives as those of
+the others. In place of an empty batch it trains on a stand-in of one sample, because many programs
+do not take empty ones: convolutions on a CPU return wrong shapes, and `reshape` cannot infer a
+size.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kungfu_tf.upstream import generations
 
 
 def check_dataset(dataset: Any) -> None:
-    """Raises a TypeError if it is none."""
+    """Raises a TypeError unless it is a `tf.data.Dataset`."""
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(
             f"not a tf.data.Dataset: {type(dataset).__module__}.{type(dataset).__name__}. "
@@ -31,11 +32,12 @@ def empty_batch(element_spec: Any) -> Any:
     """A batch of 0 samples.
 
     Args:
-        element_spec: Of a dataset of batches. Their components are dense, ragged or sparse tensors,
-            optionals or None, in any nesting.
+        element_spec: The spec of a dataset of batches: dense, ragged or sparse tensors, optionals
+            or None, in any nesting.
 
     Returns:
-        The same structure. In each tensor the first dimension is 0; other unknown dimensions are 1.
+        A batch of the same structure. The first dimension of each tensor is 0, and other unknown
+        dimensions are 1.
 
     Raises:
         TypeError: If a component is something else.
@@ -46,25 +48,25 @@ def empty_batch(element_spec: Any) -> Any:
 
 
 def empty_batches(element_spec: Any) -> tf.data.Dataset:
-    """An endless dataset of them.
+    """An endless dataset of empty batches.
 
-    Every peer makes it, also one that needs none: so a batch that cannot be empty is an error on
-    all peers.
+    Every peer makes it, even if it needs none. So a batch that cannot be empty is an error on all
+    peers.
     """
     return tf.data.Dataset.from_tensors(empty_batch(element_spec)).repeat()
 
 
 def allows_any_size(element_spec: Any) -> bool:
-    """Whether batches of such dense tensors may have any number of samples, also none."""
+    """Whether these are batches of dense tensors with any number of samples, also none."""
     specs = tf.nest.flatten(element_spec)
     dense = [spec for spec in specs if isinstance(spec, tf.TensorSpec) and spec.shape.rank]
     return len(dense) == len(specs) and all(spec.shape[0] is None for spec in dense)
 
 
 def like_the_last(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset, in which empty batches get the dimensions of the last batch before them.
+    """The dataset, whose empty batches get the dimensions of the last batch before them.
 
-    It helps if the element spec lacks dimensions of dense tensors, as with Keras 2's generators.
+    It helps if the element spec lacks dimensions of dense tensors, as for generators of Keras 2.
     """
     specs = tf.nest.flatten(dataset.element_spec)
     unknown = [
@@ -136,7 +138,7 @@ def _label(name: str) -> str:
 
 
 def samples_of(batch: Any) -> Any:
-    """How many samples a batch has: an int64 scalar, the first dimension of x's first tensor.
+    """How many samples a batch has: the first dimension of x's first tensor, an int64 scalar.
 
     Args:
         batch: The argument of a train step: x, (x, y) or (x, y, sample_weight), each in any
@@ -151,11 +153,11 @@ def samples_of(batch: Any) -> Any:
 
 
 def stand_in(batch: Any, samples: Any) -> Any:
-    """The batch; in place of an empty one, a batch of one sample that is all zeros.
+    """The batch, or in place of an empty one a batch of one sample that is all zeros.
 
     Args:
         batch: Dense, ragged or sparse tensors, optionals or None, in any nesting.
-        samples: How many samples it has, from `samples_of`.
+        samples: How many samples the batch has, from `samples_of`.
     """
     parts = tf.nest.flatten(batch)
     count = tf.get_static_value(samples)
@@ -200,18 +202,19 @@ def _with_one_row(shape: Any) -> Any:
 
 
 def step_on(model: Any, samples: Any, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Runs a train step so that what stands in for an empty batch leaves no trace.
+    """Runs a train step so that the stand-in for an empty batch leaves no trace.
 
-    Moving statistics, metrics and other variables of one peer are restored. Variables that are the
-    same on all peers are not: those with the attribute `_kungfu_equal`, or of a layer with it.
+    It restores moving statistics, metrics and other variables of this peer. It does not restore
+    variables that are the same on all peers: those with the attribute `_kungfu_equal`, or of a
+    layer with it.
 
     Args:
         model: A Keras model with weights.
         samples: How many samples the batch has, an integer scalar.
-        step: `model.train_step` of the batch, or of its stand-in.
+        step: Calls `model.train_step` with the batch, or with its stand-in.
 
     Returns:
-        Its logs; for an empty batch with the metrics as they were before.
+        The logs of the step. For an empty batch their metrics are as before.
     """
     if tf.get_static_value(samples):
         return step()
@@ -239,5 +242,5 @@ def _own_variables(model: Any) -> Iterator[Any]:
 
 
 def _as(value: Any, like: Any) -> Any:
-    """The value, of the type of `like`: eager steps of old versions of Keras return floats."""
+    """The value, with the type of `like`: eager steps of old versions of Keras return floats."""
     return float(value) if isinstance(like, float) else tf.cast(value, like.dtype)

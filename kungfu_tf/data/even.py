@@ -1,8 +1,8 @@
-"""Datasets of different lengths, prolonged to one length with empty batches.
+"""Prolongs datasets of different lengths to one length, with empty batches.
 
-The peers first tell each other the lengths that they know (`agree`). If all lengths are known, each
-peer adds the batches that it lacks, and no more exchange is needed. If one is not, the pipelines of
-all peers ask each other, batch by batch, whether any of them has another.
+The peers first tell each other the lengths of their datasets (`agree`). If all lengths are known,
+each peer adds the batches that it lacks, and no more exchange is needed. If a length is unknown,
+the pipelines of all peers ask each other before each batch whether any of them has another.
 """
 
 from __future__ import annotations
@@ -25,39 +25,38 @@ from kungfu_tf.ops import kernels
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 _INFINITE = tf.data.INFINITE_CARDINALITY
-# Of data alone. Questions are not asked ahead: between two steps none waits for an answer, which
-# another strategy would end.
+# Batches that are read ahead. Questions are not asked ahead: a change of the strategy between two
+# steps would end one that waits for an answer.
 _AHEAD = 2
 
 
 def even(
     dataset: tf.data.Dataset, *, cardinality: int | None = None, name: str = "even"
 ) -> tf.data.Dataset:
-    """Returns this peer's batches, each with its number of samples, as many on all peers.
+    """Returns this peer's batches with their numbers of samples, as many batches on all peers.
 
-    For training loops of your own; `fit` does the same by itself. A peer that has run out of
-    batches gets stand-ins, of one sample that is all zeros, with the number 0, until all peers are
-    done: each takes part in every step, and none waits in vain. The tape is told the number, and a
-    stand-in's gradients count nothing.
+    It is for training loops of your own. `fit` does the same by itself. A peer that has run out of
+    batches gets stand-ins until all peers are done: batches of one sample that is all zeros, with
+    the number 0. So each peer takes part in every step, and none waits in vain. If the tape is
+    given the number, the gradients of a stand-in have the weight 0.
 
     All peers call it in the same order, and go through the result equally often. If the number of
-    batches of a peer is unknown (a generator, a filter), all pipelines ask each other for each
-    batch whether any peer has another. They ask when the batch is taken. Then all peers must leave
-    a loop in the middle after the same batch. A peer that continues alone gets an error, at the
-    latest after KUNGFU_COLLECTIVE_TIMEOUT. A reader that reads ahead of the result (`prefetch`)
-    asks ahead, and a strategy must not be changed meanwhile.
+    batches of a peer is unknown (a generator, a filter), the pipelines ask each other whether any
+    peer has another batch, whenever one is taken. Then all peers must leave a loop after the same
+    batch. A peer that continues alone gets an error, at the latest after KUNGFU_COLLECTIVE_TIMEOUT.
+    A `prefetch` of the result asks ahead, and the strategy must not be changed meanwhile.
 
-    The loop itself handles the effect of a stand-in on moving statistics and metrics.
+    The loop itself must undo the effect of a stand-in on moving statistics and metrics.
 
     Args:
-        dataset: Of batches: nested dense, ragged or sparse tensors whose first dimension counts
-            samples. The number of dimensions must be known.
+        dataset: A dataset of batches: nested dense, ragged or sparse tensors whose first dimension
+            counts samples. The number of dimensions must be known.
         cardinality: The number of batches, if the dataset does not know it.
         name: The same on every peer.
 
     Returns:
-        A dataset of pairs: the number of samples, an int64 scalar, and the batch. If one
-        peer's dataset never ends, none does.
+        A dataset of pairs: the number of samples, an int64 scalar, and the batch. If the dataset of
+        one peer never ends, none does.
 
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`, or there is no empty form of a
@@ -82,7 +81,7 @@ def even(
 
 
 def with_counts(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Pairs: how many samples a batch has, and the batch or what stands in for an empty one."""
+    """A dataset of pairs: the number of samples of a batch, and the batch or its stand-in."""
 
     @tf.autograph.experimental.do_not_convert
     def count(batch: Any) -> tuple[Any, Any]:
@@ -93,19 +92,19 @@ def with_counts(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def in_turn(dataset: tf.data.Dataset, function: Callable[[Any], Any]) -> tf.data.Dataset:
-    """Replaces `map`, which tf.data may make parallel: then it would ask ahead."""
+    """Maps elements one after the other. `map` may be made parallel, and would ask ahead then."""
     return dataset.scan(np.int64(0), lambda state, batch: (state, function(batch)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The peers' knowledge of their datasets.
+    """What all peers know of their datasets.
 
     Attributes:
         name: The name of this plan, the same on all peers.
-        batches: How many batches each rank has; or what tf.data says instead,
-            `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`.
-        same_sizes: Whether all batches of a step are known to have one size, on the peers that have
+        batches: The number of batches of each rank, or `INFINITE_CARDINALITY` or
+            `UNKNOWN_CARDINALITY` of tf.data.
+        same_sizes: Whether the batches of a step are known to have one size on all peers that have
             one.
     """
 
@@ -115,17 +114,17 @@ class Plan:
 
     @property
     def is_even(self) -> bool:
-        """Whether the plain mean over peers is right and the datasets can stay as they are."""
+        """Whether the datasets can stay as they are, and the plain mean over peers is right."""
         return self.same_sizes and not self.lacking
 
     @property
     def lacking(self) -> bool:
-        """Whether some peer has, or may have, fewer batches than another."""
+        """Whether a peer has, or may have, fewer batches than another."""
         return UNKNOWN in self.batches or len(set(self.batches)) > 1
 
     @property
     def length(self) -> int:
-        """The number of batches of all prolonged datasets."""
+        """The number of batches of each prolonged dataset."""
         for special in (UNKNOWN, _INFINITE):
             if special in self.batches:
                 return special
@@ -140,17 +139,17 @@ def agree(
     samples: int | None = None,
     name: str = "even",
 ) -> Plan:
-    """Asks all peers for their knowledge of their datasets. Eager; all peers must call it.
+    """Collects what all peers know of their datasets. Eager; all peers call it.
 
     Args:
-        dataset: Of batches, as for `even`.
+        dataset: A dataset of batches, as for `even`.
         cardinality: The number of batches, if the dataset does not know it.
         batch_size: The size of all batches but perhaps the last, if the dataset does not know it.
         samples: The number of samples of all batches, if it is known.
         name: The same on every peer.
 
     Raises:
-        ValueError: On every peer, if `data.shard` deals from an order that not all have.
+        ValueError: On every peer, if `data.shard` deals from different orders.
     """
     if cardinality is None:
         cardinality = batches_of(dataset)
@@ -163,7 +162,7 @@ def agree(
         sizes = [static, static * cardinality]
     mine = [ordinals.plans.next, order.digest_of(dataset), cardinality, *sizes]
     rows = ops.all_gather(np.array(mine, np.int64), name=f"{name}/agree").numpy()
-    # The same on all, also if a peer did not come as far as the others the last time.
+    # The same on all peers, even if one of them came less far than others the last time.
     ordinals.plans.next = int(rows[:, 0].max())
     order.check_same(rows[:, 1].tolist())
     same_sizes = bool((rows[:, 3:] == rows[0, 3:]).all() and rows[0, 3] >= 0)
@@ -178,7 +177,7 @@ def _static_batch_size(element_spec: Any) -> int | None:
 
 
 def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
-    """The dataset with the length that the plan has for all.
+    """The dataset, prolonged to the length of the plan.
 
     Args:
         dataset: The dataset given to `agree`.
@@ -202,10 +201,10 @@ def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
 def _while_anybody_has_one(
     dataset: tf.data.Dataset, empty: tf.data.Dataset, name: str
 ) -> tf.data.Dataset:
-    """The dataset, and then empty batches until all peers are there.
+    """The dataset, followed by empty batches until all peers are done.
 
-    Each iterator asks under a name of its own: a dropped iterator may have asked once more than the
-    iterators of other peers.
+    Each iterator asks under a number of its own, because one that was dropped may have asked once
+    more than those of other peers.
     """
     iterators = itertools.count()
 

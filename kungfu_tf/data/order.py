@@ -1,8 +1,8 @@
-"""Do all peers deal out the same elements in the same order?
+"""Checks that all peers deal out the same elements in the same order.
 
-Nothing is read to see that. The order is that of the sources (tensors, lists of files) and of the
-shuffles behind them, with their seeds: a digest of the first rows and the seeds travels with what
-the peers tell each other about their data anyway.
+It reads no data. The order follows from the sources (tensors, lists of files) and from the seeds of
+the shuffles after them. A digest of the first rows and the seeds travels with what the peers tell
+each other about their data anyway.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CAUSES = (
 
 
 def check_repeats_on_all(dataset: tf.data.Dataset) -> None:
-    """Raises a ValueError if the dataset has another order on each peer, whatever its sources."""
+    """Raises a ValueError if a shuffle without a seed gives each peer an order of its own."""
     for one in _all_of(dataset):
         if [_known(seed) for seed in _seeds(one)] == [0, 0]:
             raise ValueError(
@@ -48,7 +48,7 @@ def remember_order(dealt: tf.data.Dataset, source: tf.data.Dataset) -> tf.data.D
 
 
 def digest_of(dataset: Any) -> int:
-    """That of the order in which the parts of a dataset were dealt out; 0 if they were not."""
+    """The digest of the order in which a dataset was dealt out; 0 if it was not dealt out."""
     digest = 0
     for one in _all_of(dataset):
         if hasattr(one, "_kungfu_order"):
@@ -57,10 +57,10 @@ def digest_of(dataset: Any) -> int:
 
 
 def check_same(digests: Sequence[int]) -> None:
-    """Raises a ValueError if peers deal out other orders.
+    """Raises a ValueError if peers deal out different orders.
 
     Args:
-        digests: By rank; 0 where nobody knows.
+        digests: The digest of each rank; 0 if it is unknown.
     """
     known = {digest for digest in digests if digest}
     if len(known) > 1:
@@ -73,7 +73,7 @@ def check_same(digests: Sequence[int]) -> None:
 
 
 def _all_of(dataset: Any) -> Iterator[Any]:
-    """A dataset and all that it was made of."""
+    """A dataset and all datasets that it was made from."""
     waiting = [dataset] if isinstance(dataset, tf.data.Dataset) else []
     while waiting:
         one = waiting.pop()
@@ -82,7 +82,7 @@ def _all_of(dataset: Any) -> Iterator[Any]:
 
 
 def _seeds(dataset: Any) -> list[Any]:
-    """The two of a shuffle. Both are 0 where each pass has an order that nobody knows."""
+    """The two seeds of a shuffle. Both are 0 if each pass has a random order."""
     is_shuffle = "Shuffle" in type(dataset).__name__
     return [dataset._seed, dataset._seed2] if is_shuffle and hasattr(dataset, "_seed2") else []
 
@@ -93,7 +93,7 @@ def _known(seed: Any) -> int | None:
 
 
 def _first_rows(tensor: Any) -> bytes:
-    """Of files the names alone: each host may have them in a folder of its own."""
+    """The bytes of the first rows. Paths count by the file's name: folders may differ on hosts."""
     if not hasattr(tensor, "numpy") or tensor.dtype in (tf.variant, tf.resource):
         return b""
     rows = (tensor[:_ROWS] if tensor.shape.rank else tensor).numpy()

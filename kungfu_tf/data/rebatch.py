@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# As many are usually read ahead, at most. A peer that reads less waits as well, so that runs can be
-# repeated.
+# Most batches that are usually read ahead. A peer that reads fewer ahead changes no earlier, so
+# that runs are repeatable.
 _AHEAD = 6
 
 
 class Sizes:
-    """How large the batches of a pipeline are. Any thread.
+    """The sizes of the batches of a pipeline. May be used by any thread.
 
     Args:
-        first: The size that they begin with.
+        first: The size of the first batches.
     """
 
     def __init__(self, first: int) -> None:
         self.newest = first
         self._lock = threading.Lock()
-        self._changes = [(0, first)]  # from which batch of the pass on, and how large
+        self._changes = [(0, first)]  # pairs: a batch of the pass, and the size from there on
         self._begun = -1
 
     def begin(self, batch: int) -> int:
-        """The size of a batch that is about to be filled, by its number in a pass."""
+        """Begins to fill a batch. Returns its size. Batches of a pass count from 0."""
         with self._lock:
             if batch == 0:
                 self._changes = [(0, self.newest)]
@@ -36,7 +36,7 @@ class Sizes:
         return self.of(batch)
 
     def begun_samples(self) -> int:
-        """How many samples all batches that have begun in this pass want."""
+        """How many samples the batches that have begun in this pass hold when they are full."""
         with self._lock:
             begun = range(self._begun + 1)
             return sum(next(s for f, s in reversed(self._changes) if f <= batch) for batch in begun)
@@ -47,25 +47,25 @@ class Sizes:
             return next(size for first, size in reversed(self._changes) if first <= batch)
 
     def change(self, size: int, taken: int, newest_of_all: Callable[[int], int]) -> None:
-        """Makes batches that no peer has begun yet this large, however far each reads ahead.
+        """Changes the size of batches that no peer has begun yet, however far each reads ahead.
 
         Args:
             size: The new size.
             taken: How many batches of the pass have been trained on.
-            newest_of_all: The largest of the numbers that all peers give.
+            newest_of_all: Returns the largest of the numbers that the peers give.
         """
-        with self._lock:  # meanwhile nothing is begun here
+        with self._lock:  # so that this peer begins no batch meanwhile
             newest = newest_of_all(max(self._begun, taken + _AHEAD - 1))
             self._changes.append((newest + 1, size))
             self.newest = size
 
 
 def rebatched(dataset: tf.data.Dataset, sizes: Sizes) -> tf.data.Dataset:
-    """The same samples in the same order, in batches as large as `sizes` says.
+    """The same samples in the same order, in batches of other sizes.
 
     Args:
-        dataset: Of batches, of dense tensors of one shape.
-        sizes: Of this dataset alone.
+        dataset: A dataset of batches of dense tensors, whose samples have one shape.
+        sizes: The sizes, for this dataset only.
     """
 
     def begin(batch: Any) -> Any:

@@ -25,56 +25,56 @@ def shard(
     seed: int = 0,
     position: Position | None = None,
 ) -> tf.data.Dataset:
-    """Returns this peer's part of a dataset, as long as every other peer's unless told otherwise.
+    """Returns this peer's part of a dataset. By default all peers' parts are equally long.
 
     Elements are dealt out like cards, in rounds: of `size` peers, rank r gets the elements
-    r, r + size, r + 2·size, ... Only whole rounds are dealt, so that no peer has a batch more than
-    the others; `remainder` says what happens to the rest.
+    r, r + size, r + 2·size, ... Only whole rounds are dealt, so that no peer has more batches than
+    another. `remainder` says what happens to the rest.
 
-    An element is a batch or a sample, as the dataset has it:
+    The elements may be samples or batches:
 
-    - **Samples**: batch afterwards, `shard(samples).batch(b)`. Step s of all peers together trains
-      on the samples that step s of one process with batches of size·b has, the last, smaller batch
-      included: the peers' batches are equally large in every step.
-    - **Batches**: each is dealt out whole, so step s of all peers together trains on `size`
-      successive batches. `fit` and Estimators weigh each by its samples, should the last one be
-      smaller. A loop of your own says how many they are (`data.even`,
-      `DistributedGradientTape(samples=)`): otherwise the batches weigh alike.
+    - **Samples**: batch them afterwards, `shard(samples).batch(b)`. In step s all peers together
+      train on the samples of step s of one process with batches of size·b. That includes the last,
+      smaller batch: the peers' batches are equally large in every step.
+    - **Batches**: each is dealt out whole. In step s all peers together train on `size` successive
+      batches. `fit` and Estimators weigh each batch by its samples, since the last one may be
+      smaller. In a loop of your own give their numbers to the tape (`data.even`,
+      `DistributedGradientTape(samples=)`). Otherwise batches count alike.
 
     All peers must see the same elements in the same order. Shuffle afterwards, or before with a
-    seed that all peers share, as `shuffle` does. (`fit` and `data.even` compare what the order
-    comes from: the first elements of the sources, and seeds.) Every peer reads the whole dataset up
-    to here, so shard early, before costly transformations.
+    seed that all peers share, as `shuffle` does. (`fit` and `data.even` compare the first elements
+    of the sources, and the seeds.) Every peer reads the whole dataset up to here, so shard early,
+    before costly transformations.
 
-    **With a position**, and in a job that changes its size (`kungfu-run -w`), the elements are
-    samples, and all of them are dealt out: each pass through the result begins at the current
-    position, with the current rank and size. The peers' last batches differ in size then, and one
-    peer may have a batch less: `kungfu_tf.elastic.fit` and `data.even` know. Only map, batch and
-    prefetch may come after it, and the dataset before it must be the same in each pass.
+    **With a position**, and in a job of `kungfu-run -w`, the elements are samples, and all of them
+    are dealt out. Each pass through the result begins at the current position, with the current
+    rank and size. The peers' last batches differ in size then, and a peer may have one batch less.
+    `kungfu_tf.elastic.fit` and `data.even` handle that. Only map, batch and prefetch may come after
+    it, and the dataset before it must be the same in each pass.
 
     Args:
         dataset: The same on every peer.
         remainder: The treatment of the last, incomplete round (up to size − 1 elements):
-            "drop": no peer gets it; rank 0 logs its length.
+            "drop": no peer gets it. Rank 0 logs its length.
             "repeat": it is filled up from the dataset's start. Every element is dealt at least
             once, and up to size − 1 of them twice.
             "keep": it is dealt as it is, so some ranks get one element more than others. `fit` and
-            Estimators make up for that; a loop of your own needs `data.even`.
-            A position makes it void.
-        shuffle: The buffer to shuffle with first, as for `tf.data.Dataset.shuffle`: in another
-            order in each pass, with a position in each epoch, and the same on all peers.
-        seed: Of that order.
-        position: Where to begin. Default: with `kungfu-run -w` one of its own, which
-            `kungfu_tf.elastic.fit` finds.
+            Estimators handle that. A loop of your own needs `data.even`.
+            With a position it has no effect.
+        shuffle: The buffer to shuffle with first, as for `tf.data.Dataset.shuffle`. The order is
+            another one in each pass (with a position: in each epoch), and the same on all peers.
+        seed: The seed of that order.
+        position: The position where each pass begins. Default: with `kungfu-run -w` a new one,
+            which `kungfu_tf.elastic.fit` finds.
 
     Returns:
-        The part; of a process that is alone `dataset` itself.
+        The part; in a single process `dataset` itself.
 
     Raises:
         TypeError: If `dataset` is not a `tf.data.Dataset`.
-        ValueError: If there would be nothing for a peer to train on, or `remainder` is none of the
-            three; if the dataset was shuffled without a seed. With a position, if the dataset's
-            length is not known, or another pass through it begins otherwise.
+        ValueError: If a peer would get nothing; if `remainder` is not one of the three; if the
+            dataset was shuffled without a seed. With a position, if the dataset's length is
+            unknown, or another pass through it begins with other elements.
 
     Example:
 
@@ -110,7 +110,7 @@ def deal(dataset: tf.data.Dataset, rank: int, size: int, remainder: str) -> tf.d
     if count == tf.data.INFINITE_CARDINALITY:
         return dataset.shard(size, rank)
     if remainder == "repeat":
-        # An incomplete round becomes a whole one; of a whole one's extra elements none is dealt.
+        # It completes an incomplete round. After a whole one, none of these elements is dealt.
         dataset = dataset.concatenate(dataset.repeat().take(size - 1))
         count = count if count == tf.data.UNKNOWN_CARDINALITY else count + size - 1
     if 0 <= count < size:

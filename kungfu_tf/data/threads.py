@@ -1,4 +1,4 @@
-"""The threads on which the functions of a pipeline run."""
+"""The threads of a pipeline's functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LEAST = 2
 
 
 def one_may_wait(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset; one function that waits, as a generator for a file, holds up no others.
+    """The dataset, with enough threads that one function may wait, such as a generator for a file.
 
-    tf.data has as many threads for functions as the process has cores. A peer that stays on a
-    single core would have one thread. While a generator waits there, a question to the other peers,
-    which needs these threads too, could not be sent. The program's own number is kept.
+    tf.data has as many threads for functions as the process has cores. A peer on a single core has
+    one thread. While a generator waits there, a question to the other peers, which needs such a
+    thread too, could not be sent. A number that the program has set is kept.
     """
     is_set = dataset.options().threading.private_threadpool_size is not None
     if is_set or len(os.sched_getaffinity(0)) >= _LEAST:

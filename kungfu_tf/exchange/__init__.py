@@ -1,1 +1,1 @@
-"""How an optimizer's update is wrapped, of any generation: algorithms, buckets, loss scale."""
+"""Wraps the updates of optimizers of any generation, and exchanges their gradients."""

@@ -1,4 +1,4 @@
-"""The warning for a process that trains alone, though its environment says that there are more."""
+"""Warns a process that trains alone though another launcher has started several."""
 
 from __future__ import annotations
 

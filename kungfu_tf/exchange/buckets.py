@@ -1,4 +1,4 @@
-"""Which gradients travel together."""
+"""Buckets of gradients that travel together."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ DEFAULT_BUCKET_BYTES = 25 << 20
 
 
 def check_bucket_bytes(bucket_bytes: Any) -> None:
-    """
+    """Checks the argument of that name.
+
     Raises:
-        TypeError: it is not an integer.
-        ValueError: it is not positive.
+        TypeError: If it is not an integer.
+        ValueError: If it is not positive.
     """
     if not isinstance(bucket_bytes, int):
         raise TypeError(f"bucket_bytes is a number of bytes, not {bucket_bytes!r}")
@@ -23,12 +24,13 @@ def check_bucket_bytes(bucket_bytes: Any) -> None:
 
 
 def plan(gradients: Sequence[Any], variables: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
-    """Cuts the gradients into buckets: lists of indices.
+    """Cuts the gradients into buckets, lists of indices.
 
-    It starts with the last gradient, because the backward pass does, and follows the order of the
-    variables. A bucket holds gradients of one dtype and at most `bucket_bytes`; a larger gradient,
-    a sparse one, and one of unknown size have a bucket of their own. None is in no bucket. The plan
-    depends on what is equal on all peers only: dtypes, the variables' shapes, and which are None.
+    Buckets are filled from the last gradient to the first, because the backward pass computes them
+    in this order. A bucket holds gradients of one dtype and at most `bucket_bytes`. A larger
+    gradient, a sparse one, and one of unknown size have a bucket of their own. None is in no
+    bucket. The plan depends only on what is equal on all peers: dtypes, the variables' shapes, and
+    which gradients are None.
     """
     buckets: list[list[int]] = []
     filling: dict[Any, tuple[list[int], int]] = {}  # by dtype: the bucket to add to, its bytes

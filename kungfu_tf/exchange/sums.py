@@ -1,7 +1,7 @@
-"""Gradients of a loss that is no scalar: a tape adds up its elements, one for each sample, say.
+"""Refuses gradients of a loss that is no scalar, such as one number for each sample.
 
-A mean over the peers of such sums is not the sum of one process, so it is refused. What a gradient
-is of only the tape knows: it notes it on the gradient.
+A tape adds up the elements of such a loss. The mean over the peers of such sums is not the sum of
+one process. Only the tape knows the loss, so it notes its shape on the gradients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def gradient(
     output_gradients: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """`tf.GradientTape.gradient`, which notes on the gradients that their target is no scalar."""
+    """`tf.GradientTape.gradient`, which notes on the gradients the shape of a non-scalar target."""
     gradients = original(tape, target, sources, output_gradients, **kwargs)
     if output_gradients is None and (shape := _shape_of_vector(target)) is not None:
         for one in tf.nest.flatten(gradients):
@@ -33,7 +33,7 @@ def gradient(
 
 
 def refuse(gradients: Sequence[Any], variables: Sequence[Any]) -> None:
-    """Raises an InvalidArgumentError if one of the gradients is of a target that is no scalar."""
+    """Raises an InvalidArgumentError if a gradient is that of a target that is no scalar."""
     for one, variable in zip(gradients, variables, strict=True):
         if (shape := getattr(one, "_kungfu_target_shape", None)) is not None:
             message = (
@@ -46,7 +46,7 @@ def refuse(gradients: Sequence[Any], variables: Sequence[Any]) -> None:
 
 
 def _shape_of_vector(target: Any) -> Any:
-    """The shape of the first part of a target that is no scalar; None if there is none."""
+    """The shape of the first part of a target that is no scalar; None if all are scalars."""
     for part in tf.nest.flatten(target):
         shape = getattr(part, "shape", tf.TensorShape([]))
         if tf.TensorShape(shape).num_elements() != 1:

@@ -18,18 +18,18 @@ from kungfu_tf.replicas import sample_weights
 class DistributedGradientTape:
     """A `tf.GradientTape` whose `gradient` returns the mean over the peers.
 
-    It is for training loops of one's own, with a plain optimizer. Every peer must call `gradient`
-    in the same steps, with the same sources in the same order. All other methods are the tape's.
+    It is for training loops of your own, with a plain optimizer. Every peer must call `gradient` in
+    the same steps, with the same sources in the same order. All other methods are the tape's.
 
     Args:
         tape: The tape, before, while or after it records.
         bucket_bytes: As for `SynchronousSGDOptimizer`.
-        samples: How many samples this peer's batch has, an integer scalar. Then the gradients are
-            means over the samples of all peers, where each peer's is the mean over its own. A peer
-            without samples counts nothing. Default: peers count alike.
+        samples: How many samples this peer's batch has, an integer scalar. Then the results are
+            means over the samples of all peers, if each peer's loss is the mean over its own. A
+            peer without samples has the weight 0. Default: peers count alike.
 
     Raises:
-        TypeError: If `tape` is no `tf.GradientTape`, or `bucket_bytes` not an integer.
+        TypeError: If `tape` is not a `tf.GradientTape`, or `bucket_bytes` not an integer.
         ValueError: If `bucket_bytes` is not positive.
 
     Example:
@@ -66,20 +66,19 @@ class DistributedGradientTape:
         """Returns the means of the peers' gradients.
 
         Args:
-            target: The tensors to derive, as `tf.GradientTape.gradient` takes them.
+            target: The tensors to differentiate, as for `tf.GradientTape.gradient`.
             sources: Variables or tensors, or any nesting of them.
             *args: `output_gradients` and `unconnected_gradients`.
             **kwargs: The same by name.
 
         Returns:
-            The means in the structure of `sources`; None where no peer has a gradient. One that
-            only some peers have is zero on the others.
+            The means in the structure of `sources`; None where no peer has a gradient. If only some
+            peers have a gradient, it counts as zero on the others.
 
         Raises:
             InvalidArgumentError: If `target` is no scalar, and no `output_gradients` weigh it.
-            tf.errors.InvalidArgumentError: If the peers' sources differ: it names two of them.
-            tf.errors.OpError: As `kungfu_tf.ops.group_all_reduce`: peers differ, one is gone, or
-                does not come.
+            tf.errors.InvalidArgumentError: If the peers' sources differ. It names two of them.
+            tf.errors.OpError: As from `kungfu_tf.ops.group_all_reduce`.
         """
         variables = tf.nest.flatten(sources)
         with self._counting():
@@ -94,12 +93,12 @@ class DistributedGradientTape:
         if context.current().is_private:
             return gradients
         gradients = union.completed(gradients, variables, name="tape")
-        # A tape lives for a step. A name of its own would be a new one in each: the operations'
-        # default names repeat.
+        # A tape lives for one step. If it had a name, each step would have new ones. The default
+        # names of operations repeat.
         return mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
 
     def _counting(self) -> Any:
-        """Within it, what averages over peers counts samples: layers may do so, too, both ways."""
+        """Within it averages over peers count samples, also those of layers in both passes."""
         if self._samples is None or peer.is_single_process():
             return contextlib.nullcontext()
         if self._weight is None:

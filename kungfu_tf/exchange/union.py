@@ -1,16 +1,17 @@
-"""The gradients that any peer has: of those that only others have, this peer has zeros.
+"""Completes this peer's gradients with zeros for those that only other peers have.
 
-A step may leave variables without a gradient, and other ones on each peer, as the heads of several
-tasks. In one process, on the batches of all, a variable would have a gradient if any batch gave it
-one. So the peers tell each other which gradients they have, once for each trace and never in a
-step, and exchange the union. What has a gradient nowhere stays None.
+A step may leave variables without a gradient, and different ones on each peer, such as the heads of
+several tasks. In one process, on the batches of all peers, a variable would have a gradient if any
+batch gave it one. So the peers agree on the union of their gradients. They do so when a step is
+traced, and never while it runs. A variable without a gradient on any peer keeps None.
 
-A trace on one peer alone must not wait for others. So an agreement is kept, and serves again where
+A peer may trace a step again alone, and must not wait for others then. So an agreement is kept, and
+used again if
 
-- this peer has the same gradients as it had then; or
-- it has fewer, and peers differed before.
+- this peer has the same gradients as before; or
+- it has fewer gradients, and peers differed before.
 
-In a TF1 graph nothing can be agreed while it is built. There peers that differ get an error.
+In a TF1 graph the peers cannot agree while it is built. There peers that differ get an error.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from kungfu_tf.ops import members, store, uneven_rows
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
 
-# What a gradient is: 0 if there is none; else its dtype's number, and, if it is sparse, 256 times
-# that of its indices.
+# The kind of each gradient: 0 if there is none, else the number of its dtype. For a sparse one 256
+# times the number of its indices' dtype is added.
 Kinds = tuple[int, ...]
 
 _SPARSE = 256
@@ -39,8 +40,8 @@ def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) 
 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None.
-        variables: What they are the gradients of, the same on all peers, in the same order.
-        name: What the names of the operations begin with.
+        variables: The variables that they belong to, the same on all peers, in the same order.
+        name: The prefix of the names of the operations.
 
     Raises:
         tf.errors.InvalidArgumentError: On every peer, if the variables differ between peers.
@@ -64,29 +65,30 @@ def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) 
 
 
 def kinds_of(gradients: Sequence[Any]) -> Kinds:
-    """What each gradient is."""
+    """The kind of each gradient."""
     return tuple(map(_kind_of, gradients))
 
 
 def has_outdated_traces() -> bool:
-    """Whether a newcomer has traced steps before it was taken in that exchange less than others'.
+    """Whether this newcomer has traced steps that exchange fewer gradients than other peers' steps.
 
-    Then it must trace them again. It answers once.
+    It must trace them again then. Each trace counts in one call only.
     """
     return True in [known.is_outdated() for known in list(_known.values())]
 
 
 class _Known:
-    """What has been agreed for one list of variables.
+    """The agreements for one list of variables.
 
     Args:
-        name: What the names of the operations begin with.
-        identity: Of the variables.
+        name: The prefix of the names of the operations.
+        identity: The identity of the variables (`members.identity`).
         number: How many lists of this identity there were before, under this name.
-        references: They make it forgotten when a variable is.
+        references: Weak references to the variables, which drop this object with a variable.
 
     Attributes:
-        traced_alone: The gradients of steps that were traced before this peer was taken in.
+        traced_alone: The kinds of gradients in steps that were traced before this peer was taken
+            in.
     """
 
     def __init__(self, name: str, identity: int, number: int, references: Sequence[Any]) -> None:
@@ -95,18 +97,18 @@ class _Known:
         self._identity = identity
         self._number = number
         self._references = references
-        self._of_mine: dict[Kinds, Kinds] = {}
-        self._of_different: Kinds | None = None  # where peers had different ones
+        self._union_of: dict[Kinds, Kinds] = {}
+        self._last_of_differing: Kinds | None = None  # the last union of peers that differed
 
     def find(self, mine: Kinds) -> Kinds | None:
-        """The union for this peer's gradients; None: the peers must agree."""
-        found = self._of_mine.get(mine)
-        if found is None and self._of_different is not None:
-            return self._of_different if _is_within(mine, self._of_different) else None
-        return found
+        """The union for this peer's gradients; None if the peers must agree first."""
+        common = self._last_of_differing
+        if mine not in self._union_of and common is not None and _is_within(mine, common):
+            return common
+        return self._union_of.get(mine)
 
     def agree(self, mine: Kinds, variables: Sequence[Any]) -> Kinds:
-        """The union of all peers' gradients. A newcomer gets what the others agreed on before.
+        """The union of all peers' gradients. A newcomer gets the earlier one of the others.
 
         Raises:
             tf.errors.InvalidArgumentError: As from `completed`.
@@ -121,7 +123,7 @@ class _Known:
         return union
 
     def is_outdated(self) -> bool:
-        """Whether others exchange more than what was traced alone."""
+        """Whether others exchange more than a step that was traced alone."""
         alone, self.traced_alone = self.traced_alone, set()
         return any(self._of_others(mine) not in (None, mine) for mine in alone)
 
@@ -140,26 +142,26 @@ class _Known:
         return [tuple(row[1:].tolist()) for row in rows]
 
     def _note(self, table: Sequence[Kinds], union: Kinds) -> None:
-        self._of_mine.update(dict.fromkeys(table, union))
+        self._union_of.update(dict.fromkeys(table, union))
         differed = any(kinds != union for kinds in table)
         if differed:
-            self._of_different = union
+            self._last_of_differing = union
         if peer.elastic():
-            told = tf.constant([peer.membership_version(), *union], tf.int64)
+            saved = tf.constant([peer.membership_version(), *union], tf.int64)
             for kinds in {*table, *([_ANY] if differed else [])}:
-                store.save_group([told], self._tag(kinds), keep=1)
+                store.save_group([saved], self._tag(kinds), keep=1)
 
     def _of_others(self, mine: Kinds) -> Kinds | None:
-        """What others agreed on before this peer was one of them, as rank 0 knows it."""
+        """The union that the others agreed on before this peer came, from rank 0; None: none."""
         if not peer.elastic() or not peer.membership_version() or peer.is_root():
             return None
         spec = tf.TensorSpec([1 + len(mine)], tf.int64)
         for kinds in (mine, _ANY):
             try:
-                [told], _ = store.request_group(0, [spec], self._tag(kinds), wait=False)
+                [saved], _ = store.request_group(0, [spec], self._tag(kinds), wait=False)
             except tf.errors.NotFoundError:
                 continue
-            version, *union = told.numpy().tolist()
+            version, *union = saved.numpy().tolist()
             if version < peer.membership_version() and _is_within(mine, union):
                 return tuple(union)
         return None
@@ -197,13 +199,13 @@ def _kind_of(gradient: Any) -> int:
 
 
 def _is_within(mine: Sequence[int], union: Sequence[int]) -> bool:
-    """Whether `_of_kind` can make the union's kinds of mine."""
+    """Whether gradients of these kinds can be completed to the union."""
     pairs = zip(mine, union, strict=True)
     return all(not kind or common in (kind, kind % _SPARSE) for kind, common in pairs)
 
 
 def _union(table: Sequence[Kinds], variables: Sequence[Any], name: str) -> Kinds:
-    """For each variable one kind. A dense gradient on one peer makes those of all dense."""
+    """The common kind for each variable. If one peer's gradient is dense, all become dense."""
     union = []
     for place, kinds in enumerate(zip(*table, strict=True)):
         found = set(kinds) - {0}

@@ -13,14 +13,14 @@ from kungfu_tf.ops import members
 class V1Optimizer(Wrapped):
     """What `wrap` adds to a `tf.compat.v1.train.Optimizer`.
 
-    Programs of this age clip between `compute_gradients` and `apply_gradients`, so the gradients
-    are exchanged in the first of the two. A program that gets them elsewhere (`tf.gradients`) and
-    calls only the second has them exchanged there. One that calls the first for other ends, as
-    summaries, must apply what it has returned: gradients of the same variables count as exchanged.
+    TF1 programs clip between `compute_gradients` and `apply_gradients`, so the gradients are
+    exchanged in the former. If a program computes them in another way (`tf.gradients`), they are
+    exchanged in the latter. A program that calls `compute_gradients` for something else, such as a
+    summary, must apply its result: gradients of the same variables count as exchanged.
     """
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """TensorFlow's method; the gradients that it returns have been exchanged."""
+        """TensorFlow's method, which returns exchanged gradients."""
         pairs = super().compute_gradients(*args, **kwargs)
         self.kungfu_state.computed.update(v.ref() for _, v in pairs)
         return self._kungfu_exchange_pairs(pairs)
@@ -48,5 +48,5 @@ class V1Optimizer(Wrapped):
 
 
 def _members_of(pairs: list[Any]) -> int:
-    """In a TF1 graph peers may differ in it: then the models that they average do not fit."""
+    """A number for the updated variables, in which peers of a TF1 graph must agree."""
     return members.identity([v for _, v in pairs], union.kinds_of([g for g, _ in pairs]))

@@ -60,6 +60,7 @@ class Wrapped(generations.Base):
             return list(gradients)
         return union.completed(gradients, variables, name=self.kungfu_algorithm.name)
 
+    @tf.autograph.experimental.do_not_convert
     def _kungfu_exchange(
         self, gradients: Sequence[Any], variables: Sequence[Any], step: Any = None
     ) -> list[Any]:

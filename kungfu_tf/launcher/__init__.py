@@ -1,6 +1,6 @@
 """kungfu-run: starts, watches and stops the peers of one host.
 
-No TensorFlow; of the core it only asks what may be set (`native/environment.py`).
+It imports no TensorFlow. It asks the core only for its settings (`native/environment.py`).
 
 A room knows only the rooms below it:
 

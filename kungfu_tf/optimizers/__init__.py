@@ -1,6 +1,6 @@
 """Distributed optimizers: each wraps an optimizer of Keras or `tf.compat.v1.train`.
 
-`Algorithm` and `wrap` are the extension point for methods of one's own.
+Derive from `Algorithm` and call `wrap` to make one of your own.
 """
 
 from kungfu_tf.exchange.algorithm import Algorithm

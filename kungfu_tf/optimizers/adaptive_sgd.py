@@ -22,7 +22,7 @@ Optimizer = TypeVar("Optimizer")
 
 
 class AdaptiveSGD(Algorithm):
-    """SMA before a step, S-SGD from it on. `AdaptiveSGDOptimizer` says all."""
+    """SMA up to a step, S-SGD from it on. See `AdaptiveSGDOptimizer`."""
 
     def __init__(self, change_step: int, alpha: float) -> None:
         self.change_step = change_step
@@ -34,9 +34,9 @@ class AdaptiveSGD(Algorithm):
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
         """Returns this peer's own, or the means."""
-        self._tell_parts()
+        self._set_up_parts()
         given = [i for i, g in enumerate(gradients) if g is not None]
-        if not given:  # `cond` of TF1 must return something
+        if not given:  # TF1's `cond` must return something
             return list(gradients)
         is_averaging = self._averages(_number_of(step))
         of_given = [gradients[i] for i in given]
@@ -55,7 +55,7 @@ class AdaptiveSGD(Algorithm):
         """Averages the models, in the first part."""
         if peer.is_single_process():
             return []
-        self._tell_parts()
+        self._set_up_parts()
         self._step = _number_of(self.optimizer_step())
         return _assign_when(
             self._averages(self._step),
@@ -78,8 +78,8 @@ class AdaptiveSGD(Algorithm):
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)
 
-    def _tell_parts(self) -> None:
-        """They are known by this object's name, and work for its optimizer."""
+    def _set_up_parts(self) -> None:
+        """Gives them this object's ordinal, and thus its name, and the traits of its optimizer."""
         for part in (self._first, self._then):
             vars(part).update(ordinal=self.ordinal, _sums_rows=self.sums_rows)
 
@@ -93,7 +93,7 @@ def _number_of(step: Any) -> Any:
             "global step, with tf.compat.v1.train.get_or_create_global_step(), and give it to "
             "minimize or apply_gradients"
         )
-    # As it is now: the update will raise it.
+    # A copy: the update increments the variable.
     return tf.identity(tf.cast(tf.convert_to_tensor(step), tf.int64)) + 0
 
 
@@ -124,11 +124,12 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     steps change_step ..:         SynchronousSGDOptimizer
     ```
 
-    Averaging models explores with small batches while gradients are large; the mean gradient ends
-    with less noise. The step is the optimizer's own, or, of an optimizer of `tf.compat.v1.train`,
-    the global step of the graph. So a resumed training continues where it was.
+    Averaging models explores with small batches while gradients are large; mean gradients then
+    finish with less noise. The step is the optimizer's own or, for an optimizer of
+    `tf.compat.v1.train`, the global step of the graph. So a resumed training continues where it
+    was.
 
-    In `fit` uneven data are handled as by the two parts.
+    `fit` handles uneven data as each of the two parts does.
 
     Source: KungFu (Mai et al., OSDI 2020).
 
@@ -141,9 +142,9 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or a number none.
-        ValueError: If it is wrapped already, or a number lies outside of its bounds.
-        InvalidArgumentError: When it is used, if there is no step to count.
+        TypeError: If `optimizer` is not an optimizer, or a number is not a number.
+        ValueError: If it is wrapped already, or a number is out of range.
+        InvalidArgumentError: When it is used, if the optimizer counts no steps.
 
     Example:
 

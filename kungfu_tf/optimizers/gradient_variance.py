@@ -34,24 +34,24 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     variance = mean over peers of |g − ḡ|²    # all gradients taken together as one vector
     ```
 
-    Every peer has the same value; the gradients are measured while they are exchanged, in the
-    caches. `MonitorCallback` hands it to Keras' `logs` as "gradient_variance"; anywhere
-    else read the variable `optimizer.kungfu_algorithm.metrics["gradient_variance"]`, which is NaN
-    until something was measured. With one peer nothing is, and a warning says so. Steps in which
+    Every peer has the same value. The gradients are measured while they are exchanged and still in
+    the caches. `MonitorCallback` puts it into Keras' `logs` as "gradient_variance"; elsewhere, read
+    the variable `optimizer.kungfu_algorithm.metrics["gradient_variance"]`, which is NaN until
+    something was measured. With one peer nothing is measured, and a warning says so. Steps in which
     the peers' batches differ in size, or gradients are not finite, are left out.
 
-    In a loop of one's own newcomers get `optimizer.kungfu_algorithm.variables` from rank 0, like
-    all other variables.
+    In a training loop of your own, send newcomers `optimizer.kungfu_algorithm.variables` from rank
+    0, along with all other variables.
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.
-        monitor_interval: Every how many updates it is measured.
+        monitor_interval: How often it is measured, in updates.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or `monitor_interval` not an integer.
+        TypeError: If `optimizer` is not an optimizer, or `monitor_interval` is not an integer.
         ValueError: If it is wrapped already, or `monitor_interval` is not positive.
 
     Example:
@@ -61,5 +61,5 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     ```
     """
     make = functools.partial(GradientVariance, monitor_interval)
-    make()  # whose errors are the caller's
+    make()  # checks the arguments now
     return wrap(optimizer, make)

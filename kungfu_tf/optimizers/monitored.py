@@ -1,4 +1,4 @@
-"""Synchronous SGD that looks at the gradients that it exchanges anyway."""
+"""Synchronous SGD that also measures the gradients it exchanges."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kungfu_tf.replicas import sample_weights
 
 
 class MonitoredSGD(SynchronousSGD):
-    """g ← mean over peers of g; of every `interval`-th step something is published.
+    """g ← mean over peers of g; every `interval`-th step publishes a measurement.
 
     The mean over the peers of |g|², and |mean g|², are measured where the gradients are reduced,
     while they are at hand. A step of a single peer is not measured, nor is one in which the peers'
-    batches differ in size. No peer measures if one does not want it.
+    batches differ in size. No peer measures if one of them does not.
 
     Args:
         what: The name of the metric.
-        interval: How many steps make one measurement.
+        interval: How often to measure, in steps.
     """
 
     def __init__(self, what: str, interval: int) -> None:
@@ -42,12 +42,12 @@ class MonitoredSGD(SynchronousSGD):
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The newest value. It is the same on all peers."""
+        """The newest value, which is the same on all peers."""
         return {self.what: self._published.get()}
 
     @property
     def variables(self) -> Sequence[Any]:
-        """The published value, and the number of steps: all peers measure in the same steps."""
+        """The published value and the step count, by which all peers measure in the same steps."""
         return [self._published.get(), self._steps.get()]
 
     def gradients(
@@ -98,13 +98,13 @@ class MonitoredSGD(SynchronousSGD):
 
 
 def _published(what: str) -> Any:
-    """Programs find it by its name; with several optimizers, the one of the last."""
+    """A variable that programs find by its name; the newest optimizer's if there are several."""
     variable = graph_state.variable(float("nan"), tf.float32, what)
     graph_state.shared_by_key()[what] = variable
     return variable
 
 
 def _after(done: Any, gradients: list[Any]) -> list[Any]:
-    """The same gradients, for a TF1 graph, where only needed operations run."""
+    """The same gradients, tied to `done`: a TF1 graph runs only the operations it needs."""
     with tf.control_dependencies([tf.convert_to_tensor(done)]):
         return [None if g is None else with_values(g, tf.identity(values_of(g))) for g in gradients]

@@ -19,7 +19,7 @@ Optimizer = TypeVar("Optimizer")
 
 
 class GradientNoiseScale(MonitoredSGD):
-    """The small batch is a peer's, the big one all peers'."""
+    """The noise scale, from the gradients of one peer's batch and those of all peers' batches."""
 
     def __init__(self, device_batch_size: int, interval: int, alpha: float) -> None:
         super().__init__("noise_scale", interval)
@@ -29,7 +29,7 @@ class GradientNoiseScale(MonitoredSGD):
 
     @property
     def variables(self) -> Sequence[Any]:
-        """The smoothed values, too."""
+        """Includes the smoothed values."""
         return [*super().variables, self._smoothed.get()]
 
     def measure(self, own: Any, mean: Any) -> Any:
@@ -62,27 +62,27 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     noise scale = S̄ / Ḡ²                     # ∞ as long as no direction stands out of the noise
     ```
 
-    Every peer has the same value; the gradients are measured while they are exchanged, in the
-    caches. `MonitorCallback` hands it to Keras' `logs` as "noise_scale"; anywhere else
-    read the variable `optimizer.kungfu_algorithm.metrics["noise_scale"]`, which is NaN until
-    something was measured. With one peer nothing is, and a warning says so. Steps in which the
-    peers' batches differ in size, or gradients are not finite, are left out.
+    Every peer has the same value. The gradients are measured while they are exchanged and still in
+    the caches. `MonitorCallback` puts it into Keras' `logs` as "noise_scale"; elsewhere, read the
+    variable `optimizer.kungfu_algorithm.metrics["noise_scale"]`, which is NaN until something was
+    measured. With one peer nothing is measured, and a warning says so. Steps in which the peers'
+    batches differ in size, or gradients are not finite, are left out.
 
-    In a loop of one's own newcomers get `optimizer.kungfu_algorithm.variables` from rank 0, like
-    all other variables.
+    In a training loop of your own, send newcomers `optimizer.kungfu_algorithm.variables` from rank
+    0, along with all other variables.
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.
-        device_batch_size: The samples of one update of this peer: its batch, times the steps of an
-            update if gradients are accumulated. If a policy changes it, the initial one.
-        monitor_interval: Every how many updates it is measured.
+        device_batch_size: The samples of one update on this peer: its batch size, times the steps
+            of an update if gradients are accumulated. If a policy changes it, the initial one.
+        monitor_interval: How often it is measured, in updates.
         alpha: The weight of the past, 0 ≤ α < 1.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or an argument not a number.
+        TypeError: If `optimizer` is not an optimizer, or an argument is not a number.
         ValueError: If it is wrapped already, or an argument is out of range.
 
     Example:
@@ -99,5 +99,5 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
         raise ValueError(f"device_batch_size must be positive, not {device_batch_size}")
     check_alpha(alpha, "MonitorGradientNoiseScaleOptimizer")
     make = functools.partial(GradientNoiseScale, device_batch_size, monitor_interval, alpha)
-    make()  # whose errors are the caller's
+    make()  # checks the arguments now
     return wrap(optimizer, make)

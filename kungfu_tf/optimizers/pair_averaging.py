@@ -1,4 +1,4 @@
-"""Pair averaging: each peer trains a model, which it averages with one other peer's at a time."""
+"""Pair averaging: each peer trains a model of its own, averaged with one other at a time."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Optimizer = TypeVar("Optimizer")
 
 
 def random_partner(step: Any) -> Any:
-    """The rank of another peer, each as likely; a function of the step and of this peer's rank."""
+    """The rank of another peer, uniformly random: a function of the step and this peer's rank."""
     rank, size = ops.peer_info()
     seed = tf.stack([tf.cast(step, tf.int64), tf.cast(rank, tf.int64)])
-    most = tf.maximum(size, 2)  # a peer of one, to which others may come, asks itself
+    most = tf.maximum(size, 2)  # one peer alone, which others may join, asks itself
     shift = tf.random.stateless_uniform([], seed, minval=1, maxval=most, dtype=tf.int32)
     return (rank + shift) % size
 
 
 class PairAveraging(Algorithm):
-    """v ← ½·(v + another peer's v), then the local gradient. `PairAveragingOptimizer` says all.
+    """v ← ½·(v + another peer's v), then the local gradient. See `PairAveragingOptimizer`.
 
     Args:
         fuse_requests: Whether all variables of a dtype travel together.
-        partner: Returns, for the number of a step, the rank to ask: whom a peer averages with.
-        lockstep: Each step asks for the partner's model of the same step, and waits for it. The
-            result is then a function of the data, for tests. KUNGFU_STORE_VERSIONS says how many
-            steps a peer may be ahead.
+        partner: Maps the number of a step to the rank of the peer to average with.
+        lockstep: For tests: each step waits for the partner's model of the same step, so that the
+            result depends on the data alone. KUNGFU_STORE_VERSIONS limits how many steps a peer may
+            be ahead.
     """
 
     is_synchronous = False
@@ -46,15 +46,15 @@ class PairAveraging(Algorithm):
         self.fuse_requests = fuse_requests
         self.partner = partner
         self.lockstep = lockstep
-        self._updated: dict[Any, int] = {}  # by the variables of an update, its number
+        self._updated: dict[Any, int] = {}  # the number of each update, by its variables
 
     def before_training(self) -> None:
-        """Forgets the models of an earlier training: this peer's, and its requests."""
+        """Forgets this peer's models and requests of an earlier training."""
         if "ordinal" in vars(self) and not peer.is_single_process():
             store.forget(f"{self.name}/model/")
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Averages with what came while the gradients were computed."""
+        """Averages with the model that arrived while the gradients were computed."""
         if peer.is_single_process():
             return []
         assigned = []
@@ -67,10 +67,10 @@ class PairAveraging(Algorithm):
         return assigned
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Publishes the model, and asks for the next partner's without waiting."""
+        """Publishes the model, and requests the next partner's without waiting for it."""
         if peer.is_single_process():
             return []
-        asked = []
+        requests = []
         partner = None
         for tag, group in self._blobs(variables):
             values = [v.read_value() for v in group]
@@ -79,13 +79,11 @@ class PairAveraging(Algorithm):
             specs = [tf.TensorSpec(v.shape, v.dtype) for v in values]
             version = step if self.lockstep else None
             with tf.control_dependencies([step]):
-                asked.append(
-                    store.prefetch(partner, specs, tag, version, wait=self.lockstep),
-                )
-        return asked
+                requests.append(store.prefetch(partner, specs, tag, version, wait=self.lockstep))
+        return requests
 
     def _blobs(self, variables: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
-        """The variables that are published together, by name."""
+        """The variables that are published together, each group with its name."""
         key = tuple(v.ref() for v in variables)
         name = f"{self.name}/model/{self._updated.setdefault(key, len(self._updated))}"
         if not self.fuse_requests:
@@ -100,39 +98,39 @@ class PairAveraging(Algorithm):
 def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     optimizer: Optimizer, *, fuse_requests: bool = True
 ) -> Optimizer:
-    """Makes an optimizer train a model of each peer's own, averaged with one other peer at a time.
+    """Makes each peer train a model of its own, averaged with one other peer's at a time.
 
     ```
-    u ← model of a random other peer     # its newest; asked for when the step before has ended
+    u ← model of a random other peer     # its newest, requested after the previous step
     v ← (v + u) / 2
-    v ← update(v, g)                     # g: of this peer's batch, at the v of before
+    v ← update(v, g)                     # g: of this peer's batch, at the v before averaging
     publish v
     ```
 
-    No peer waits for a straggler. A published model is served while its owner computes, or is idle,
-    and it travels while this peer computes its gradients. If the other peer has not published yet,
-    or has ended in order, this peer makes that step on its own model. A request to a crashed peer
-    is an error. The cost is one model per peer and step, with any number of peers, and two copies
-    of it in memory.
+    No peer waits for a straggler. A published model is served while its owner computes or is idle,
+    and travels while this peer computes its gradients. If the other peer has not published yet, or
+    has ended normally, this peer makes the step on its own model. A request to a crashed peer is an
+    error. Each peer sends and receives one model per step, whatever the number of peers, and keeps
+    two copies of it in memory.
 
-    Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
-    and ends with the average in the model. In `fit` peers take as many steps as they have batches:
-    they are not evened, and gradients are not weighed. All meet at the epoch's end, where the first
-    waits for KUNGFU_COLLECTIVE_TIMEOUT at most. Callbacks that stop training do so there, and one
-    that saves in the middle of an epoch saves rank 0's own model. Optimizer state is each peer's
-    own.
+    The peers' models differ: evaluate and save their average, which `average_variables` computes.
+    `fit` does so by itself, and leaves the average in the model. In `fit` each peer takes as many
+    steps as it has batches, and gradients are not weighted. The peers meet at the end of each
+    epoch; the first to arrive waits for KUNGFU_COLLECTIVE_TIMEOUT at most. Callbacks that stop
+    training do so there, and a callback that saves in the middle of an epoch saves rank 0's own
+    model. Each peer keeps its own optimizer state.
 
     In `kungfu_tf.elastic.fit` and with a `kungfu_tf.hooks.ElasticHook` peers may come and go. Each
-    changes over between two steps of its own, and all continue from the average of all models.
-    There a peer whose share of an epoch has a batch less makes a step with gradients of zero.
+    changes over between two of its own steps, and all continue from the average of all models. A
+    peer whose share of an epoch has one batch less then makes a step with zero gradients.
 
     Source: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML
-    2018; that the model is pulled ahead of time, KungFu (Mai et al., OSDI 2020).
+    2018; pulling the model ahead of time is from KungFu (Mai et al., OSDI 2020).
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
         fuse_requests: Whether all variables of a dtype travel together. If not, each variable is
-            requested separately, and may be of another step of the other peer.
+            requested separately, and may come from another step of the other peer.
 
     Returns:
         The same object.

@@ -26,7 +26,7 @@ class SynchronousSGD(Algorithm):
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
-        """Returns the means. The last layers' gradients are known first and travel first."""
+        """Returns the means. The last layers' gradients are known, and sent, first."""
         return mean_gradients(
             gradients,
             variables,
@@ -53,46 +53,46 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     v ← update(v, g)        # the optimizer's own, with its clipping and weight decay
     ```
 
-    On every peer all trainable variables and all of the optimizer's are bitwise equal after every
+    All trainable variables and all of the optimizer's are bitwise equal on all peers after every
     step, if they were before the first: see `BroadcastGlobalVariablesCallback`.
 
-    In `fit` the mean is one over samples: a peer's gradient counts as much as its batch has
-    samples. A peer without batches continues with weight 0:
+    In `fit` the mean is over samples: a peer's gradient is weighted by the size of its batch. A
+    peer that has run out of batches continues with weight 0:
 
     ```
     g ← Σ over peers of n·g / Σ over peers of n
     ```
 
-    So losses must be means over the batch, as Keras' are. In loops of one's own peers count alike:
-    let their batches be of one size, or see `DistributedGradientTape(samples=...)`.
+    So losses must be means over the batch, as Keras' are. In a training loop of your own all peers
+    have the same weight: use batches of equal size, or `DistributedGradientTape(samples=...)`.
 
-    The optimizer is changed in place, and keeps its state and its class' name. So models are saved
-    and loaded as with the plain one, also without kungfu_tf. A loaded optimizer is plain: wrap
-    `model.optimizer` again, which keeps its state.
+    The optimizer is changed in place, and keeps its state and its class name. So models are saved
+    and loaded as with the plain optimizer, even without kungfu_tf. A loaded optimizer is plain:
+    wrap `model.optimizer` again, which keeps its state.
 
-    With `gradient_accumulation_steps` the gradients travel once per update; if a loss scale is
-    adapted as well, one byte in each step. (Of a MultiOptimizer that makes optimizers with other
-    steps while it is built, all travel in each step.) The steps of an update count alike, however
-    many samples each has, as in one process. The ranges that a quantised layer records are the
-    largest over the peers.
+    With `gradient_accumulation_steps` the gradients are sent once per update, plus one byte in each
+    step if a loss scale adapts. (If a MultiOptimizer creates optimizers with other numbers of steps
+    while it is built, all its gradients are sent in each step.) The steps of an update have the
+    same weight, whatever their batch sizes, as in one process. The ranges that a quantised layer
+    records are the largest over the peers.
 
-    Sparse rows, the gradients of embeddings, travel as such. If an optimizer adds up the gradients
-    of a row (all but Keras 3's do), each row travels once, or the whole variable does if that is
-    less.
+    Sparse rows, the gradients of embeddings, are sent as such. If an optimizer adds up the
+    gradients of a row (all but Keras 3's do), each row is sent once, or the whole variable if that
+    is less.
 
     Args:
-        optimizer: Of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`. Give the outermost of
-            nested optimizers (LossScaleOptimizer, MultiOptimizer). Or what `compile` takes for one
-            of `tf.keras`, a name or a config.
-        bucket_bytes: Gradients travel in groups of up to so many bytes. Small groups start
-            earlier, large ones cost less each.
-        monitor: Whether the exchange counts for the throughput: see `kungfu_tf.calc_stats`.
+        optimizer: One of Keras 3, Keras 2, tf-keras, or `tf.compat.v1.train`; of nested ones
+            (LossScaleOptimizer, MultiOptimizer), the outermost. A name or a config that
+            `tf.keras`' `compile` accepts will do, too.
+        bucket_bytes: Gradients are sent in groups of up to this many bytes. Small groups start
+            earlier, large ones have less overhead.
+        monitor: Whether the exchange counts towards the throughput: see `kungfu_tf.calc_stats`.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or `bucket_bytes` not an integer.
+        TypeError: If `optimizer` is not an optimizer, or `bucket_bytes` is not an integer.
         ValueError: If it is wrapped already, or `bucket_bytes` is not positive.
 
     Example:

@@ -1,4 +1,4 @@
-"""Synchronous model averaging: each peer trains a model, and is drawn towards the average."""
+"""Synchronous model averaging: each peer's model is drawn towards the average of all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Optimizer = TypeVar("Optimizer")
 
 
 class SynchronousAveraging(Algorithm):
-    """v ← (1−α)·v + α·center, then the local gradient. `SynchronousAveragingOptimizer` says all."""
+    """v ← (1−α)·v + α·center, then the local gradient. See `SynchronousAveragingOptimizer`."""
 
     def __init__(self, alpha: float, momentum: float = 0.0) -> None:
         self.alpha = alpha
@@ -25,7 +25,7 @@ class SynchronousAveraging(Algorithm):
         self._centers: dict[Any, _Center] = {}
 
     def before_training(self) -> None:
-        """The central model starts again as the average of the models."""
+        """Makes the central model start again as the average of the models."""
         for center in self._centers.values():
             center.restart()
 
@@ -77,11 +77,11 @@ class _Center:
             self._before = [_zeros_like(v) for v in variables]
 
     def restart(self) -> None:
-        """In the next step it is the average of the models."""
+        """Makes it the average of the models in the next step."""
         self._started.assign(False)
 
     def of_step(self, means: Sequence[Any]) -> tuple[list[Any], Any]:
-        """The central model, and what moves it on. It starts as the average of the models."""
+        """The central model in this step, and a function that moves it on."""
         started = self._started.read_value()
         now = [tf.where(started, z, m) for z, m in zip(self._now, means, strict=True)]
         last = [tf.where(started, z, m) for z, m in zip(self._before, means, strict=True)]
@@ -101,7 +101,7 @@ class _Center:
 
 
 def assign(variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Assigns when all values are known: a TF1 graph may read the variables for some."""
+    """Assigns once all values are known: in a TF1 graph some may still read the variables."""
     with tf.control_dependencies(list(values)):
         return [v.assign(value) for v, value in zip(variables, values, strict=True)]
 
@@ -122,16 +122,16 @@ def check_factor(name: str, value: float, *, includes_zero: bool) -> None:
 def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     optimizer: Optimizer, *, alpha: float = 0.1, momentum: float = 0.0
 ) -> Optimizer:
-    """Makes an optimizer train a model of each peer's own, drawn towards the average of all (SMA).
+    """Makes each peer train a model of its own, drawn towards the average of all (SMA).
 
     ```
     c ← mean over peers of v
     v ← (1 − alpha)·v + alpha·c
-    v ← update(v, g)                # g: of this peer's batch, at the v of before
+    v ← update(v, g)                # g: of this peer's batch, at the v before averaging
     ```
 
-    Its purpose: small batches and a large learning rate stay as they are with any number of peers.
-    With `momentum` the center is a model of its own, as in the paper:
+    So small batches and a large learning rate work with any number of peers. With `momentum` the
+    center is a model of its own, as in the paper:
 
     ```
     v ← (1 − alpha)·v + alpha·z
@@ -139,29 +139,30 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     ```
 
     It starts as the average of the models; alpha·size should not exceed 1. It is not saved: a
-    resumed training, or another `fit`, starts from the average again. In a loop of one's own all
-    peers call `optimizer.kungfu_algorithm.before_training()` when others take part: newcomers do
-    not know the center of before.
+    resumed training, or another `fit`, starts from the average again. In a training loop of your
+    own, all peers must call `optimizer.kungfu_algorithm.before_training()` when the peers have
+    changed: newcomers do not know the center.
 
-    Peers differ: evaluate and save what `average_variables` makes of them. `fit` does so by itself,
-    and ends with the average in the model. In `fit` peers may have different numbers of batches. A
-    peer without batches continues with the averaging and gradients of zero. Optimizer state is each
-    peer's own.
+    The peers' models differ: evaluate and save their average, which `average_variables` computes.
+    `fit` does so by itself, and leaves the average in the model. In `fit` peers may have different
+    numbers of batches: a peer that has run out continues averaging, with zero gradients. Each peer
+    keeps its own optimizer state.
 
     Source: Koliousis et al., "CROSSBOW: Scaling Deep Learning with Small Batch Sizes on Multi-GPU
     Servers", VLDB 2019; the first form is KungFu's (Mai et al., OSDI 2020).
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
-        alpha: How far each step draws a model to the center, 0 to 1; 1 makes all models equal.
-        momentum: The momentum of the central model, from 0 to 1. 0: the center is the average.
+        alpha: How far each step draws a model towards the center, 0 to 1; 1 makes all equal.
+        momentum: The momentum of the central model, from 0 to 1. At 0 the center is just the
+            average.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or a number none.
-        ValueError: If it is wrapped already, or a number lies outside of its bounds.
+        TypeError: If `optimizer` is not an optimizer, or a number is not a number.
+        ValueError: If it is wrapped already, or a number is out of range.
 
     Example:
 

@@ -6,11 +6,11 @@ from kungfu_tf.policy.training import Training
 
 
 class BasePolicy:
-    """Adapts a training while it runs: looks at measurements, and acts.
+    """Adapts a training while it runs: reads measurements and acts on them.
 
-    Derive from it, override methods, and give objects of it to `kungfu_tf.callbacks.PolicyCallback`
-    or, for sessions, `kungfu_tf.hooks.PolicyHook`. Each method is called on every peer at the same
-    point of the training. Its argument offers:
+    Subclass it, override some methods, and pass instances to `kungfu_tf.callbacks.PolicyCallback`
+    or, for sessions, to `kungfu_tf.hooks.PolicyHook`. Each method is called on every peer at the
+    same point of the training. Its argument has:
 
         training.epoch, step, trained_samples, step_time, size
         training.batch_size, learning_rate, has_made(interval)
@@ -18,9 +18,9 @@ class BasePolicy:
         training.set_batch_size(n), set_learning_rate(rate), stop()
         training.resize(n), set_strategy(name), set_tree(parents)
 
-    The wishes of rank 0's policies are carried out on all peers. The wishes of `before_step` are
-    carried out after the step. A step is one call of the train function: with
-    `steps_per_execution`, several.
+    What rank 0's policies ask for is done on all peers; what they ask for in `before_step` is done
+    after the step. With `steps_per_execution`, the step methods surround several steps: one call of
+    the train function.
 
     Example:
 
@@ -40,7 +40,7 @@ class BasePolicy:
         """Before the first step of each epoch."""
 
     def before_step(self, training: Training) -> None:
-        """Before each step; also before one that then finds no more data in this epoch."""
+        """Before each step, even one that then finds no more data in this epoch."""
 
     def after_step(self, training: Training) -> None:
         """After each step."""

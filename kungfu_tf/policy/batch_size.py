@@ -13,10 +13,10 @@ class BatchSizePolicy(BasePolicy):
 
     Args:
         scale_learning_rate: How the rate follows the batch size: "linear" suits SGD (Goyal et al.,
-            2017), "sqrt" suits Adam and its like; or "none".
+            2017), "sqrt" suits Adam and similar optimizers; "none" leaves the rate alone.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: If `scale_learning_rate` is anything else.
     """
 
     def __init__(self, *, scale_learning_rate: str) -> None:
@@ -27,7 +27,7 @@ class BatchSizePolicy(BasePolicy):
         self.scale_learning_rate = scale_learning_rate
 
     def change(self, training: Training, size: int) -> None:
-        """Makes it `size`."""
+        """Changes the batch size to `size`, and the learning rate accordingly."""
         if size == training.batch_size:
             return
         ratio, exponent = size / training.batch_size, _EXPONENTS[self.scale_learning_rate]

@@ -1,4 +1,4 @@
-"""The strategy changes where something else uses the network."""
+"""Changes the strategy when other traffic slows the network down."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kungfu_tf.policy.training import Training, strategy_named
 
 
 class InterferenceStrategyPolicy(BasePolicy):
-    """Goes over to the next strategy when most peers see the one in use move less than it could.
+    """Switches to the next strategy when most peers see the current one slow down.
 
-    A peer sees that if less than `threshold` times the best throughput that it ever had with these
-    peers and this strategy is left (KungFu: Mai et al., OSDI 2020, section 6.3). Train with an
+    A peer sees that when its throughput falls below `threshold` times the best that it has had with
+    these peers and this strategy (KungFu: Mai et al., OSDI 2020, section 6.3). Train with an
     optimizer that monitors: `SynchronousSGDOptimizer(optimizer, monitor=True)`.
 
     Args:
-        strategies: Their names, tried in turn.
-        interval: After how many steps it looks.
+        strategies: The names of the strategies to try, in turn.
+        interval: How often it checks, in steps.
         threshold: Between 0 and 1.
 
     Raises:
-        ValueError: If there is no strategy of some name, or a number is out of range.
+        ValueError: If a strategy does not exist, or a number is out of range.
 
     Example:
 
@@ -54,7 +54,7 @@ class InterferenceStrategyPolicy(BasePolicy):
         self.threshold = threshold
 
     def after_step(self, training: Training) -> None:
-        """Measures, and asks the others, if it is time."""
+        """Every `interval` steps, measures and lets the peers vote."""
         if not training.has_made(self.interval):
             return
         statistics.calc_stats()

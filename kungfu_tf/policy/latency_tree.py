@@ -1,4 +1,4 @@
-"""All data take the shortest ways between the peers."""
+"""Sends all data along the links with the lowest latency."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kungfu_tf.policy.training import Training
 
 
 class LatencyTreePolicy(BasePolicy):
-    """Measures the latencies between all peers, and sends all data along the tree that has least.
+    """Measures the latencies between all peers, and sends all data along the best tree.
 
-    It pays where some links are far slower than others, and tensors are small: a tree has one root,
-    which all of them pass. The tree is the minimum spanning tree (Prim, 1957).
+    This pays off where some links are far slower than others and tensors are small: all of them
+    pass through the one root of the tree. It is the minimum spanning tree (Prim, 1957).
 
     Args:
-        interval: After how many steps it looks again; None: never. It looks before training, and in
-            the first step after a change of peers, which have no tree yet.
+        interval: How often it measures again, in steps; None: never. It always measures before
+            training, and after the first step with changed peers, which have no tree yet.
 
     Raises:
         ValueError: If `interval` is not positive.
@@ -35,20 +35,20 @@ class LatencyTreePolicy(BasePolicy):
             raise ValueError(f"LatencyTreePolicy: interval is a number of steps, not {interval!r}")
         self.interval = interval
         self._tree: list[int] = []
-        self._peers: int | None = None  # the version of the membership that has it
+        self._peers: int | None = None  # the version of the membership that uses it
 
     def before_train(self, training: Training) -> None:
         """Sets the first tree."""
         self._peers = None
-        self._look(training)
+        self._set_best(training)
 
     def after_step(self, training: Training) -> None:
-        """Sets another if there is a better one, if it is time."""
+        """Measures again when it is time, and sets the tree if it has changed."""
         is_due = self.interval is not None and training.has_made(self.interval)
         if is_due or self._peers != peer.membership_version():
-            self._look(training)
+            self._set_best(training)
 
-    def _look(self, training: Training) -> None:
+    def _set_best(self, training: Training) -> None:
         with context.eager_mode():  # also within a session's hook
             edges = ops.global_minimum_spanning_tree(ops.get_peer_latencies())
             tree = ops.parents(edges).numpy().tolist()

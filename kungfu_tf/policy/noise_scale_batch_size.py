@@ -1,4 +1,4 @@
-"""The batch follows the noise in the gradients."""
+"""Lets the batch size follow the noise in the gradients."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from kungfu_tf.policy.training import Training
 
 
 class NoiseScaleBatchSizePolicy(BatchSizePolicy):
-    """Doubles or halves the batch, towards the gradient noise scale (McCandlish et al., 2018).
+    """Doubles or halves the batch size, towards the gradient noise scale (McCandlish et al., 2018).
 
-    Below the noise scale a batch twice as large makes steps that are nearly twice as good; above it
-    the samples are wasted. It grows while a model learns, and the batch with it:
+    Below the noise scale, doubling the batch makes steps nearly twice as good; above it, the extra
+    samples are wasted. The noise scale grows while a model learns, and the batch size with it:
 
     ```
-    every `interval` steps, with b the batch of each of n peers, s the median noise scale of them:
+    every `interval` steps, with n peers of batch size b, and the median noise scale s:
     if s / n ≥ 2·b: b ← 2·b        # at most max_batch_size
     if s / n ≤ b/2: b ← b/2        # at least min_batch_size
-    learning rate ← learning rate · new b / old b       # or its square root, or not
+    learning rate ← learning rate · new b / old b       # or its square root, or none
     ```
 
     Train with `MonitorGradientNoiseScaleOptimizer`, on at least two peers; otherwise nothing
-    happens. A single measurement says little, the less the smaller the batch. The median leaves out
+    happens. A single measurement says little, and less the smaller the batch. The median ignores
     measurements that are far too large because the gradient was lost in the noise.
 
-    In `fit` batches that were read ahead are trained on first. So within an epoch at least 6 more
-    steps have batches of the previous size. The learning rate changes at once.
+    `fit` first trains on the batches that it has read ahead: within an epoch, at least 6 more steps
+    have the previous size. The learning rate changes at once.
 
     Args:
-        max_batch_size: Of one peer.
-        min_batch_size: The same.
-        interval: How many steps are looked at together.
-        scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and its like) or "none".
+        max_batch_size: The largest batch of one peer.
+        min_batch_size: The smallest.
+        interval: How often it decides, in steps.
+        scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and the like) or "none".
 
     Raises:
         ValueError: If an argument is out of range.
@@ -66,14 +66,14 @@ class NoiseScaleBatchSizePolicy(BatchSizePolicy):
         self.max_batch_size = max_batch_size
         self.min_batch_size = min_batch_size
         self.interval = interval
-        self._measured: list[float] = []  # since it has looked
+        self._measured: list[float] = []  # since the last decision
 
     def before_train(self, training: Training) -> None:
-        """Knows nothing of an earlier training."""
+        """Forgets an earlier training."""
         self._measured.clear()
 
     def after_step(self, training: Training) -> None:
-        """Looks at the noise scale, and acts on it, if it is time."""
+        """Notes the noise scale, and acts on it when it is time."""
         scale = training.noise_scale
         if scale is not None:
             self._measured.append(scale)

@@ -1,4 +1,4 @@
-"""Calls the policies of a training, and carries out their wishes on all peers alike."""
+"""Calls the policies of a training, and does what they ask for on all peers alike."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _log = logging.getLogger(__name__)
 
 
 class Policies:
-    """Some, in an order that is the same on all peers.
+    """The policies of a training, in the same order on all peers.
 
     Args:
-        policies: Of the same kinds on every peer.
-        on_error: The reaction if one raises, or wants more peers than there can be. "stop" ends the
-            training with PolicyError on all peers; "continue" leaves that policy out on all peers
-            from then on, and says so.
+        policies: Must be of the same classes on every peer.
+        on_error: What happens if one raises, or wants more peers than there can be. "stop" ends the
+            training with PolicyError on all peers; "continue" logs the error and stops calling
+            that policy on all peers.
 
     Raises:
         TypeError: If something is not a BasePolicy.
-        ValueError: If `on_error` is something else, or there are too many to be told apart.
+        ValueError: If `on_error` is anything else, or there are too many policies.
     """
 
     def __init__(self, policies: Iterable[BasePolicy], on_error: str) -> None:
@@ -45,16 +45,19 @@ class Policies:
             raise ValueError(f"{len(self._policies)} policies are more than {_MOST}")
         self._kinds = [type(policy).__name__ for policy in self._policies.values()]
         self._on_error = on_error
-        self._failed = 0  # a bit for each
-        self._resizer = 0, ""  # which one has asked for other peers, and where
+        self._failed = 0  # one bit per policy
+        self._resizer = (
+            0,
+            "",
+        )  # the policy that last asked for other peers, and its method
 
     @property
     def kinds(self) -> list[str]:
-        """The names of their classes, also of those that were left out."""
+        """The names of their classes, including those that are no longer called."""
         return self._kinds
 
     def check(self) -> None:
-        """Compares their kinds between the peers. All call it, before they are called.
+        """Compares the classes between the peers. All peers call it before any policy is called.
 
         Raises:
             ValueError: On every peer, if they differ.
@@ -68,7 +71,7 @@ class Policies:
             )
 
     def call(self, method: str, training: Training) -> None:
-        """Calls a method of each.
+        """Calls a method of each policy.
 
         Raises:
             PolicyError: If one raises, and that ends the training.
@@ -85,7 +88,7 @@ class Policies:
                 self._resizer = number, what
 
     def agree(self, training: Training) -> None:
-        """Does what rank 0's policies want. All peers call it after the same call.
+        """Does what rank 0's policies ask for. All peers call it at the same point.
 
         Args:
             training: The training that they have been called with.
@@ -115,7 +118,7 @@ class Policies:
         training.wants_to_stop = False
 
     def _propose(self, training: Training, size: int) -> None:
-        """Rank 0 asks for others, and all learn whether it could."""
+        """Rank 0 asks for another number of peers, and all learn whether that failed."""
         try:
             training.propose_size(size)
         except errors.KungfuError as error:
@@ -140,7 +143,7 @@ _LONGEST_NAME = 64
 
 
 def newest_of_all(number: int) -> int:
-    """The largest that a peer has. All must call it."""
+    """The largest of the peers' numbers. All peers must call it."""
     return int(_of_all([number]).max())
 
 
@@ -154,7 +157,7 @@ def _wishes(training: Training) -> list[float]:
 
 
 def _change(change: Callable[[Any], Any], wanted: _Array, read: Callable[[_Array], Any]) -> None:
-    """Does what rank 0 wants."""
+    """Makes the change that rank 0 wants."""
     if peer.is_single_process():
         return
     with context.eager_mode():
@@ -162,7 +165,7 @@ def _change(change: Callable[[Any], Any], wanted: _Array, read: Callable[[_Array
 
 
 def _of_all(numbers: list[float]) -> _Array:
-    """A row of each peer."""
+    """One row for each peer."""
     mine = np.array(numbers, np.float64)
     if peer.is_single_process():
         return mine[np.newaxis]

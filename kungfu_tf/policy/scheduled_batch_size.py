@@ -1,4 +1,4 @@
-"""The batch follows a schedule."""
+"""Sets the batch size by a schedule."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from kungfu_tf.policy.training import Training
 
 
 class ScheduledBatchSizePolicy(BatchSizePolicy):
-    """Gives the batch of each peer the size that a schedule says.
+    """Sets the batch size of each peer by a schedule.
 
-    In `fit` batches that were read ahead are trained on first. So within an epoch at least 6 more
-    steps have batches of the previous size. The learning rate changes at once.
+    `fit` first trains on the batches that it has read ahead: within an epoch, at least 6 more steps
+    have the previous size. The learning rate changes at once.
 
     Args:
-        schedule: "32:100,64:200": 32 samples for 100 steps, then 64 for 200, and from then on.
-        scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and its like) or "none".
+        schedule: "32:100,64:200": 32 samples for 100 steps, then 64 from there on.
+        scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and the like) or "none".
 
     Raises:
-        ValueError: If the schedule cannot be understood: where, and why.
+        ValueError: If the schedule cannot be parsed; it says where, and why.
 
     Example:
 
@@ -33,9 +33,9 @@ class ScheduledBatchSizePolicy(BatchSizePolicy):
         self._schedule = Schedule(schedule)
 
     def before_train(self, training: Training) -> None:
-        """Gives it the first size."""
+        """Sets the first size."""
         self.change(training, self._schedule.at(training.step))
 
     def after_step(self, training: Training) -> None:
-        """Gives it that of the next step."""
+        """Sets the size of the next step."""
         self.change(training, self._schedule.at(training.step))

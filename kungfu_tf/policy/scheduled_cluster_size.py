@@ -1,4 +1,4 @@
-"""The number of peers follows a schedule."""
+"""Sets the number of peers by a schedule."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kungfu_tf.policy.training import Training
 
 
 class ScheduledClusterSizePolicy(BasePolicy):
-    """Asks for as many peers as a schedule says.
+    """Sets the number of peers by a schedule.
 
-    They come some steps later, when they are ready: see `kungfu_tf.elastic.fit`. In a job whose
-    peers do not change it warns, and asks for none.
+    New peers join some steps later, when they are ready: see `kungfu_tf.elastic.fit`. If the job is
+    not elastic, it only warns.
 
     Args:
-        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on.
+        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 from there on.
 
     Raises:
-        ValueError: If the schedule cannot be understood: where, and why.
+        ValueError: If the schedule cannot be parsed; it says where, and why.
 
     Example:
 
@@ -36,12 +36,12 @@ class ScheduledClusterSizePolicy(BasePolicy):
         if not peer.elastic():
             warn_that_peers_stay("ScheduledClusterSizePolicy")
         self._plan.begin()
-        self._look(training)
+        self._ask_if_due(training)
 
     def after_step(self, training: Training) -> None:
-        """Asks for another one if it is due."""
-        self._look(training)
+        """Asks for the next size when it is due."""
+        self._ask_if_due(training)
 
-    def _look(self, training: Training) -> None:
+    def _ask_if_due(self, training: Training) -> None:
         if peer.elastic() and (size := self._plan.due(training.step)) is not None:
             training.resize(size)

@@ -16,14 +16,14 @@ from kungfu_tf.native import environment
 class Training:
     """A training that is under way.
 
-    The wishes of rank 0's policies are carried out when all policies have been called. So peers may
-    measure different things and still do the same.
+    What rank 0's policies ask for is done when all policies have been called. So peers may measure
+    different things and still do the same.
 
     Attributes:
-        epoch: Which one, from 0.
-        step: How many steps have been made.
-        last_steps: How many of them the last call of the train function has made.
-        trained_samples: Of all peers.
+        epoch: The current epoch, from 0.
+        step: The number of steps so far.
+        last_steps: How many of them the last call of the train function made.
+        trained_samples: The number of samples that all peers have trained on.
         step_time: Seconds that the last step took on this peer.
     """
 
@@ -52,33 +52,33 @@ class Training:
 
     @property
     def batch_size(self) -> int:
-        """How many samples a batch of one peer has."""
+        """The number of samples in a batch of one peer."""
         raise NotImplementedError
 
     @property
     def learning_rate(self) -> float:
-        """That of the optimizer."""
+        """The learning rate of the optimizer."""
         raise NotImplementedError
 
     @property
     def noise_scale(self) -> float | None:
-        """In samples, the same on all peers, if the optimizer is one that measures it.
+        """The gradient noise scale in samples, the same on all peers.
 
-        `MonitorGradientNoiseScaleOptimizer` measures it. None until there is a value.
+        `MonitorGradientNoiseScaleOptimizer` measures it. None as long as there is no value.
         """
         return self._metric("noise_scale")
 
     @property
     def gradient_variance(self) -> float | None:
-        """The same, of `MonitorGradientVarianceOptimizer`."""
+        """The variance that `MonitorGradientVarianceOptimizer` measures, or None."""
         return self._metric("gradient_variance")
 
     @property
     def throughput(self) -> float:
         """The throughput of this peer's monitored operations in the last step.
 
-        In bytes per second of the time in which there were any; 0 if there were none. It is
-        measured from the first call on; that call returns the throughput of all steps until then.
+        In bytes per second of the time in which some were running; 0 if there were none. It is
+        measured from the first call on; that call returns the throughput of all steps so far.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -87,14 +87,14 @@ class Training:
 
     @property
     def egress_rates(self) -> list[float]:
-        """Bytes per second to each peer, by rank."""
+        """The bytes per second sent to each peer, by rank."""
         return [one.egress_rate for one in measurements.traffic()]
 
     def has_made(self, interval: int) -> bool:
         """Whether the last step, or one of those made with it, was a multiple of `interval`.
 
-        All peers find the same, those that have just come and those with `steps_per_execution`
-        too: what is done then may be done together.
+        All peers get the same answer, even those that have just joined, and with
+        `steps_per_execution`. So what they do on it they may do together.
 
         Args:
             interval: A number of steps.
@@ -102,13 +102,13 @@ class Training:
         return self.step % interval < self.last_steps
 
     def set_batch_size(self, size: int) -> None:
-        """Changes the batches of each peer, those that no peer has begun to read yet.
+        """Changes the size of all batches that no peer has begun to read.
 
         Args:
-            size: How many samples each has.
+            size: The number of samples in a batch of one peer.
 
         Raises:
-            ValueError: If that is not a positive integer.
+            ValueError: If `size` is not a positive integer.
         """
         self.wanted_batch_size = _positive(size, "a batch size")
 
@@ -116,8 +116,8 @@ class Training:
         """Changes the learning rate from the next step on.
 
         Raises:
-            ValueError: If it is not a finite number, or negative.
-            Exception: If there is none that could be read.
+            ValueError: If `rate` is not finite, or negative.
+            Exception: If the optimizer's learning rate cannot be read.
         """
         _ = self.learning_rate
         if not math.isfinite(rate) or rate < 0:
@@ -131,18 +131,18 @@ class Training:
             strategy: Its name.
 
         Raises:
-            ValueError: If there is none of that name.
+            ValueError: If there is no such strategy.
         """
         self.wanted_strategy, self.wanted_tree = strategy_named(strategy), None
 
     def set_tree(self, tree: Sequence[int]) -> None:
-        """Changes the way of all data, as `kungfu_tf.ops.set_tree` does.
+        """Sends all data along a tree, as `kungfu_tf.ops.set_tree` does.
 
         Args:
             tree: The parent of each rank.
 
         Raises:
-            ValueError: If it is no tree of all ranks.
+            ValueError: If it is not a tree of all ranks.
         """
         parents = [int(parent) for parent in tree]
         if len(parents) != self.size:
@@ -152,55 +152,54 @@ class Training:
         self.wanted_strategy, self.wanted_tree = None, parents
 
     def resize(self, n: int) -> None:
-        """Asks for another number of peers: they come or leave some steps later.
+        """Asks for another number of peers; they join or leave some steps later.
 
-        The training must change over by itself: `kungfu_tf.elastic.fit`, or a session with a
-        `kungfu_tf.hooks.ElasticHook`. The wish of rank 0 counts, when all policies have been
-        called; the same wish as the last time asks for nothing new. If there cannot be as many, or
-        the training does not change over, it ends with a FailedPreconditionError then.
+        The training must be elastic: `kungfu_tf.elastic.fit`, or a session with a
+        `kungfu_tf.hooks.ElasticHook`. What rank 0 asked for last counts, once all policies have
+        been called; asking for the same number again changes nothing. If there cannot be that many
+        peers, or the training is not elastic, it then ends with a FailedPreconditionError.
 
         Args:
             n: The number of peers, from 1 to the slots of `kungfu-run -H`.
 
         Raises:
-            ValueError: If that is not a positive integer.
+            ValueError: If `n` is not a positive integer.
         """
         self.wanted_size = _positive(n, "a number of peers")
 
     def stop(self) -> None:
-        """Ends the training, on all peers."""
+        """Ends the training on all peers."""
         self.wants_to_stop = True
 
     def begin_step(self) -> None:
-        """A step begins now."""
+        """To be called before each step."""
         if self._is_watched:
             self._moved = measurements.moved()
         self._began = time.perf_counter()
 
     def end_step(self) -> None:
-        """It has ended."""
+        """To be called after each step."""
         self.step_time = time.perf_counter() - self._began
         if self._is_watched:
             self._throughput = measurements.throughput_since(self._moved)
 
     def measured(self) -> dict[str, Any]:
-        """The optimizers' measurements, by name; NaN is no value."""
+        """The optimizers' measurements by name; NaN means no value."""
         raise NotImplementedError
 
     def change_batch_size(self, size: int) -> None:
-        """Sets the size on which all peers have agreed."""
+        """Sets the batch size on which all peers have agreed."""
         raise NotImplementedError
 
     def change_learning_rate(self, rate: float) -> None:
-        """The same."""
+        """Sets the learning rate on which all peers have agreed."""
         raise NotImplementedError
 
     def propose_size(self, size: int) -> None:
-        """The same; rank 0 asks for all.
+        """Asks for the number of peers on which all peers have agreed; only rank 0 does ask.
 
         Raises:
-            FailedPreconditionError: If there cannot be as many, or the training does not change
-                over.
+            FailedPreconditionError: If there cannot be that many, or the training is not elastic.
         """
         before, self._asked = self._asked, size
         stays = size == peer.size() and not peer.elastic()
@@ -208,7 +207,7 @@ class Training:
             peer.propose_new_size(size)
 
     def end(self) -> None:
-        """The same."""
+        """Ends the training, as all peers have agreed."""
         raise NotImplementedError
 
     def _metric(self, name: str) -> float | None:
@@ -217,10 +216,10 @@ class Training:
 
 
 def strategy_named(name: str) -> str:
-    """Its name in capitals.
+    """The name of a strategy, in capitals.
 
     Raises:
-        ValueError: If there is none of that name.
+        ValueError: If there is no such strategy.
     """
     names = environment.strategies()
     if str(name).upper() not in names:
@@ -229,7 +228,7 @@ def strategy_named(name: str) -> str:
 
 
 def _positive(number: int, what: str) -> int:
-    """The number, which may be one of NumPy."""
+    """The number as an int; it may be one of NumPy's."""
     is_integer = hasattr(number, "__index__") and not isinstance(number, bool)
     if not is_integer or operator.index(number) < 1:
         raise ValueError(f"{what} is a positive integer, not {number!r}")

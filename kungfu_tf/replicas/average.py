@@ -1,4 +1,4 @@
-"""Models that differ between peers: their average."""
+"""The average of models that differ between the peers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from kungfu_tf.upstream import generations
 def average_variables(model_or_variables: Any) -> Iterator[None]:
     """Within it the variables are the average over all peers, bitwise the same on all of them.
 
-    For evaluating and saving what `SynchronousAveragingOptimizer` and `PairAveragingOptimizer`
-    train: a model of each peer's own. Afterwards every peer continues from its own values. Values
-    that were assigned in between stay, such as the best weights that a callback restores.
+    It is for evaluating and saving models of `SynchronousAveragingOptimizer` and
+    `PairAveragingOptimizer`, which train a model on each peer. Afterwards every peer continues from
+    its own values. Values that were assigned meanwhile stay, such as the best weights that a
+    callback restores.
 
     ```
     v ← mean over peers of v        # on entering
     v ← v of before                 # on leaving, where v is still the mean
     ```
 
-    Eager; every peer must enter it. `fit` does so by itself around its validation and the callbacks
-    at an epoch's end, and leaves the average in the model when it ends. In a process that is alone
-    it does nothing.
+    It works eagerly, and every peer must enter it. `fit` does so by itself around its validation
+    and the callbacks at an epoch's end, and leaves the average in the model when it ends. In a
+    single process it does nothing.
 
     Args:
-        model_or_variables: A Keras model, of which the trainable variables and moving statistics
-            are averaged; or floating variables, as many of the same shapes on every peer.
+        model_or_variables: A Keras model, whose trainable variables and moving statistics are
+            averaged; or floating variables, as many and of the same shapes on every peer.
 
     Raises:
         UnimplementedError: In a TF1 graph.
@@ -70,7 +71,7 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
 
 
 def averaged_variables(model: Any) -> list[Any]:
-    """The variables that differ between peers in a model that each trains separately."""
+    """The variables of a model that each peer trains separately: trained ones and moving means."""
     trainable = [
         generations.native(v)
         for v in model.trainable_variables
@@ -80,11 +81,10 @@ def averaged_variables(model: Any) -> list[Any]:
 
 
 def assign_means(variables: Sequence[Any], *, name: str) -> None:
-    """Gives all peers the means over peers of their variables, bitwise the same. Eager.
+    """Gives all peers the means of their variables, bitwise the same. Eager; all peers call it.
 
-    Variables that are equal on all peers keep their bits, which a rounded mean might change: the
-    peers compare 8 bytes of each variable first. Every peer must call it; where there are none it
-    does nothing.
+    The peers first compare 8 bytes of each variable. Variables that are equal on all peers keep
+    their bits, which a rounded mean might change.
     """
     if not variables or peer.is_single_process():
         return
@@ -98,7 +98,7 @@ def assign_means(variables: Sequence[Any], *, name: str) -> None:
 
 
 def differ(variables: Sequence[Any], *, name: str) -> list[bool]:
-    """Whether each of the variables differs between peers, by 8 bytes of it. Eager."""
+    """For each variable, whether it differs between peers, judged by 8 bytes of it. Eager."""
     rows = ops.all_gather(digests_of_variables(variables), name=name).numpy()
     return (rows != rows[0]).any(axis=0).tolist()
 

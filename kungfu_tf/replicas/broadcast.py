@@ -1,4 +1,4 @@
-"""One peer's variables for all."""
+"""Gives all peers the variables of one peer."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
-    names may differ in numbers only. A process that is alone does nothing.
+    names may differ only in numbers. In a single process it does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
             travel (see `kungfu_tf.ops`).
-        root: The rank whose values all get, 0 to size − 1.
+        root: The rank whose values all get, from 0 to size − 1.
 
     Returns:
-        In a TF1 graph the operation that does it; else None, when it is done or traced.
+        In a TF1 graph the operation that does it; else None.
 
     Raises:
         UnsupportedTypeError: If a variable has a dtype that cannot travel.
-        tf.errors.InvalidArgumentError: If number, shapes, dtypes, names or `root` differ between
-            peers, or `root` is no rank. On every peer; in a graph when it runs. In eager code it
-            names a variable that differs.
-        tf.errors.OpError: As any operation of `kungfu_tf.ops`: a peer is gone, or does not come.
+        tf.errors.InvalidArgumentError: On every peer, if number, shapes, dtypes, names or `root`
+            differ between peers, or `root` is no rank. In a graph it is raised when the operation
+            runs. In eager code it names a variable that differs.
+        tf.errors.OpError: As any operation of `kungfu_tf.ops`.
 
     Example:
 
@@ -48,7 +48,7 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
 
 
 def values_from_root(variables: Iterable[Any], root: int) -> Any:
-    """`broadcast_variables`, which the program does not do itself."""
+    """`broadcast_variables`, called by kungfu_tf itself and not by the program."""
     assignments = [] if peer.is_single_process() else _assignments(variables, root)
     if tf.compat.v1.executing_eagerly_outside_functions():
         return None
@@ -65,10 +65,10 @@ def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
 
 
 def _identity(variables: list[Any]) -> list[int]:
-    """What the peers' variables must agree in, beside their shapes.
+    """Numbers in which the peers' variables must agree, besides their shapes.
 
-    In eager code they are compared before, where names may differ in a prefix, and an error can say
-    more.
+    In eager code the variables are compared before. There names may differ in a prefix, and an
+    error says which variable differs.
     """
     identity = members.identity(variables)
     if not tf.executing_eagerly() or ops.consensus(identity, name=f"{_NAME}/members"):
@@ -78,7 +78,7 @@ def _identity(variables: list[Any]) -> list[int]:
 
 
 def is_in(graph: Any) -> bool:
-    """Whether the program has put a `broadcast_variables` into a TF1 graph."""
+    """Whether the program has added a `broadcast_variables` to a TF1 graph."""
     return hasattr(graph, "_kungfu_broadcasts")
 
 

@@ -1,7 +1,7 @@
-"""Are the peers' variables still equal? If not: which, and where.
+"""Checks that the peers' variables are equal, and says which differ, and where.
 
-Every peer digests its values (8 bytes per variable) and one consensus compares the digests. Only if
-that says no they are gathered, to say more.
+Every peer makes a digest of each variable, 8 bytes, and one consensus compares them. Only if they
+differ the digests are gathered, to say more.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def check_equal(variables: Sequence[Any], when: str, *, repairs_rounding: bool =
     """Raises, on every peer, unless the variables are bitwise equal on all of them. Eager.
 
     Args:
-        variables: As many on every peer, in the same order.
-        when: Ends the message: "after the first step".
-        repairs_rounding: Whether differences as small as those of rounding are no error: all peers
-            get rank 0's values.
+        variables: The variables, as many on every peer, in the same order.
+        when: The end of the message, such as "after the first step".
+        repairs_rounding: Whether differences as small as those of rounding are no error. All peers
+            get rank 0's values then.
 
     Raises:
-        DivergenceError: Names the variables, the ranks and hosts where they differ from rank 0's,
-            and by how much.
-        tf.errors.OpError: As any collective: a peer is gone, or does not compare.
+        DivergenceError: If variables differ from rank 0's. It names them, the ranks and hosts, and
+            says by how much.
+        tf.errors.OpError: As any collective.
     """
     digests = digests_of_variables(variables)
     if bool(ops.consensus(digests, name="check_equal/consensus")):
@@ -53,12 +53,12 @@ def check_equal(variables: Sequence[Any], when: str, *, repairs_rounding: bool =
 
 
 class _Size(NamedTuple):
-    """How large a difference is, at most.
+    """The size of a difference, on the peer where it is largest.
 
     Attributes:
         off: The largest absolute difference of an element.
-        largest: The largest absolute value of rank 0's.
-        is_rounding: Whether rounding may have done it.
+        largest: The largest absolute value on rank 0.
+        is_rounding: Whether rounding may be the cause.
     """
 
     off: float
@@ -70,14 +70,12 @@ class _Size(NamedTuple):
 
 
 def _size_of(variable: Any) -> _Size:
-    """Of that between a variable and rank 0's, on whatever peer it is largest. All must call it."""
+    """The size of the difference between a variable and rank 0's. All peers call it."""
     mine = np.asarray(tf.convert_to_tensor(variable))
     roots = ops.broadcast(mine, name="check_equal/roots").numpy()
     off, largest = (float(np.abs(a).max(initial=0)) for a in (_wide(mine) - _wide(roots), roots))
-    told = [off, largest, float(not is_rounding(mine, roots))]
-    off, largest, is_more = ops.all_reduce(
-        np.array(told), op="max", name="check_equal/size"
-    ).numpy()
+    size = np.array([off, largest, float(not is_rounding(mine, roots))])
+    off, largest, is_more = ops.all_reduce(size, op="max", name="check_equal/size").numpy()
     return _Size(float(off), float(largest), not is_more)
 
 
@@ -86,7 +84,7 @@ def _wide(values: Any) -> Any:
 
 
 class GraphCheck:
-    """`check_equal` for a TF1 graph: made while it is built, called with a session."""
+    """`check_equal` for a TF1 graph. It is made while the graph is built, and takes a session."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
         self._variables = list(variables)
@@ -104,7 +102,7 @@ class GraphCheck:
 
 
 def digests_of_variables(variables: Iterable[Any]) -> Digests:
-    """8 bytes of each. Eager. Copies none: a model's copy may be what memory has no room for."""
+    """8 bytes of each variable. Eager. Copies no values, since a model may fill the memory."""
     return digests_of(np.asarray(tf.convert_to_tensor(generations.native(v))) for v in variables)
 
 
@@ -115,14 +113,14 @@ def digests_of(values: Iterable[Any]) -> Digests:
 
 
 def _bytes_of(value: Any) -> memoryview:
-    """The bytes of any type: bfloat16 has no buffer of its own, and objects none that tell them."""
+    """The bytes of an array of any dtype, such as bfloat16, which has no buffer, or objects."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         value = np.array(repr(value.tolist()))
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
 
 
 def _different(rows: Sequence[Digests]) -> list[tuple[int, list[int]]]:
-    """Which variables differ, and on which ranks; none, if peers have other numbers of them."""
+    """The variables that differ, with the ranks; none if peers have different numbers of them."""
     if len({len(row) for row in rows}) > 1:
         return []
     where = [
@@ -135,7 +133,7 @@ def _different(rows: Sequence[Digests]) -> list[tuple[int, list[int]]]:
 def _difference(
     rows: Sequence[Digests], variables: Sequence[Any], when: str, sizes: Sequence[_Size] = ()
 ) -> str:
-    """The message. Without `sizes` nobody has measured how large the differences are."""
+    """The message of the error. Without `sizes` the differences have not been measured."""
     lengths = [len(row) for row in rows]
     if len(set(lengths)) > 1:
         shown = [

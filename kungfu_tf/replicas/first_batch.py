@@ -1,4 +1,4 @@
-"""The batches of the first step, looked at before it is made."""
+"""Looks at the first batch before the first step takes it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import tensorflow as tf
 
 
 def look_at(iterator: Any, steps: int) -> tuple[Any, Any]:
-    """The first batch, and an iterator to train on as if nobody had looked.
+    """The first batch, and an iterator that still has it.
 
     Args:
-        iterator: What a train function is called with.
-        steps: How many batches one call of it takes, at most.
+        iterator: The argument of a train function.
+        steps: How many batches one call of the train function takes at most.
 
     Returns:
-        The batch, and an iterator for that call. None and the iterator itself, if it has none or is
-        of `tf.distribute`.
+        The batch, and an iterator for that call. The batch is None if there is none, or if the
+        iterator is one of `tf.distribute`.
     """
     if isinstance(iterator, tf.data.Iterator):
         batches = list(itertools.islice(iterator, steps))
@@ -30,7 +30,7 @@ def look_at(iterator: Any, steps: int) -> tuple[Any, Any]:
 
 
 def _again(batches: list[Any], iterator: Any) -> Any:
-    """An iterator of batches, of which the train function is not traced anew."""
+    """An iterator of batches for which the train function is not traced anew."""
     each = map(tf.data.Dataset.from_tensors, batches)
     dataset = functools.reduce(lambda some, more: some.concatenate(more), each)
     variant = tf.data.experimental.to_variant(dataset)

@@ -1,4 +1,4 @@
-"""Makes a Keras model complete and equal before its first step, with its own random numbers."""
+"""Prepares a Keras model for its first step: complete, equal on all peers, with own randomness."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kungfu_tf.upstream.warn import warn
 
 
 def around(model: Any, step: Callable[[Callable[[Any], Any], Any], Any]) -> None:
-    """Makes the model's next train step `step(train_function, iterator)`, and the others as before.
+    """Replaces the next call of the model's train function by `step(train_function, iterator)`.
 
     Args:
         model: A Keras model whose train function is made.
@@ -34,26 +34,24 @@ def around(model: Any, step: Callable[[Callable[[Any], Any], Any], Any]) -> None
 
 
 def forget(model: Any) -> None:
-    """Takes back what `around` has done, where no step was made."""
+    """Undoes `around` if no step was made."""
     while hasattr(getattr(model, "train_function", None), "kungfu_around"):
         model.train_function = model.train_function.kungfu_around
 
 
 def begin(model: Any, iterator: Any, *, compares: bool = True) -> Any:
-    """Makes all peers' models complete and equal, and checks that they compute the same.
-
-    A step that runs eagerly creates the variables of several optimizers itself.
+    """Completes all peers' models, makes them equal, and checks that they compute the same.
 
     Args:
-        model: A compiled Keras model, of which the train function is called the first time.
-        iterator: Of the batches that it will be trained on.
-        compares: Whether to check that, the same on all peers.
+        model: A compiled Keras model, before the first call of its train function.
+        iterator: The iterator of the batches that it will be trained on.
+        compares: Whether to check what the models compute. It is the same on all peers.
 
     Returns:
-        The data to train on: `iterator`, as if it had not been looked into.
+        An iterator of the same batches.
 
     Raises:
-        tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
+        tf.errors.InvalidArgumentError: On every peer, if a peer has another model.
         DivergenceError: On every peer, if a model computes something else.
     """
     batch, iterator = first_batch.look_at(iterator, generations.steps_per_execution(model))
@@ -65,27 +63,30 @@ def begin(model: Any, iterator: Any, *, compares: bool = True) -> Any:
 
 
 def _build(model: Any, batch: Any, element_spec: Any) -> None:
-    """Creates all variables of the model and its optimizers, without training."""
+    """Creates all variables of the model and its optimizers, without training.
+
+    If steps run eagerly, the first one creates the variables of several optimizers itself.
+    """
     is_built = all(layer.built for layer in model._flatten_layers())
     optimizers = generations.optimizers_of(model)
-    is_of_one = len(optimizers) == 1  # of several, only the step says which trains what
+    has_one_optimizer = len(optimizers) == 1  # with several, only a step shows which trains what
     if not model.run_eagerly and element_spec is not None:
-        if not is_built or not is_of_one:
+        if not is_built or not has_one_optimizer:
             trace(model.train_step, element_spec)
     elif not is_built and batch is not None:
         unpack = generations.package_of(model).module.utils.unpack_x_y_sample_weight
         model(unpack(batch)[0], training=False)
-    if is_of_one:
+    if has_one_optimizer:
         generations.build(optimizers[0], model.trainable_variables)
 
 
 def _make_equal(model: Any) -> None:
-    """Gives all peers rank 0's weights and optimizer state, and each its own random numbers.
+    """Gives all peers the state of rank 0, and each its own random numbers.
 
-    The algorithms' own state is a part of it.
+    The state is that of the model, of its optimizers and of their algorithms.
 
     Raises:
-        tf.errors.InvalidArgumentError: On every peer, if some peer has another model.
+        tf.errors.InvalidArgumentError: On every peer, if a peer has another model.
     """
     optimizers = generations.optimizers_of(model)
     states = [v for optimizer in optimizers for v in generations.variables_of(optimizer)]
@@ -106,7 +107,7 @@ def _make_equal(model: Any) -> None:
 
 
 def equal_variables(model: Any) -> list[Any]:
-    """The variables that a method that keeps peers equal keeps equal."""
+    """The variables that a synchronous method keeps equal on all peers."""
     trainable = [
         v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
     ]
@@ -115,7 +116,7 @@ def equal_variables(model: Any) -> list[Any]:
 
 
 def warn_not_distributed(model: Any) -> None:
-    """Warns that each peer trains separately."""
+    """Warns that each peer trains a model of its own."""
     warn(
         f"the model is compiled with an optimizer ({type(model.optimizer).__name__}) that is not "
         "distributed: every peer trains a model of its own and nothing will be averaged. Compile "
@@ -125,7 +126,7 @@ def warn_not_distributed(model: Any) -> None:
 
 
 def trace(step: Callable[[Any], Any], element_spec: Any) -> None:
-    """Traces a step and throws the trace away: it has created what it needs."""
+    """Traces a step, so that it creates its variables, and drops the trace."""
     # Keras packs what a batch lacks into optionals and unpacks them to None.
     batch = tf.nest.map_structure(
         lambda spec: None if isinstance(spec, tf.OptionalSpec) else spec, element_spec

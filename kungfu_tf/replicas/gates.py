@@ -1,9 +1,9 @@
-"""The gate before an exchange of gradients in a TF1 graph: does every peer have a batch?
+"""Gates in a TF1 graph, where the peers wait until each has its batch.
 
-A peer whose data end does so in the middle of `session.run`, where the others already wait for its
-gradients. So before a graph exchanges any, when its batch is there, the peers wait for each other
-there. A peer without a batch interrupts the others (`session.ending`). Then the step ends on all
-peers before it has changed anything.
+A peer finds the end of its data in the middle of `session.run`, when the others already wait for
+its gradients. So before a graph exchanges gradients, the peers wait for each other at a gate, which
+each reaches with its batch. A peer without a batch interrupts the others (`tf1/session/ending.py`).
+Then the step ends on all peers before it has changed anything.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 
-# Operations that read data, and may find that there are no more.
+# Operations that read data, and may find the end.
 _READERS = re.compile(r"IteratorGetNext|Dequeue|ReaderRead|Unstage|PyFunc")
 
 
 class Gate:
-    """One in the graph that is being built.
+    """A gate in the graph that is being built.
 
     Attributes:
         sources: The operations that read the batch.
-        passed: The operation that is done when all peers have theirs.
+        passed: The operation that ends when all peers have their batches.
     """
 
     def __init__(self, number: int, sources: frozenset[Any]) -> None:
@@ -39,7 +39,7 @@ class Gate:
 def before(gradients: Sequence[Any]) -> Iterator[None]:
     """Within it, operations that are added to a TF1 graph wait until all peers have their batches.
 
-    Elsewhere, in functions and branches, and in a process that is alone, nothing happens.
+    In functions, in branches, and in a single process there is no gate.
 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None: values computed from the batch.
@@ -59,13 +59,13 @@ def before(gradients: Sequence[Any]) -> Iterator[None]:
 
 
 def gates_of(graph: Any) -> list[Gate]:
-    """All of them; a graph that has some is trained by all peers."""
+    """The gates of a graph. A graph that has some is trained by all peers."""
     gates: list[Gate] = getattr(graph, "_kungfu_gates", [])
     return gates
 
 
 def gates_reached(graph: Any, fetches: Any) -> list[Gate]:
-    """Those that a run of `fetches` passes: if there are none it does not train.
+    """The gates that a run of `fetches` passes. Without any it does not train.
 
     Args:
         graph: A TF1 graph.
@@ -83,21 +83,21 @@ def gates_reached(graph: Any, fetches: Any) -> list[Gate]:
 
 
 def is_step(run_context: Any) -> bool:
-    """Whether a run of a session trains, for its hooks.
+    """Whether a run of a session is a step, for its hooks.
 
-    Any may, where no wrapped optimizer tells them apart.
+    In a graph without a wrapped optimizer each run counts as one.
     """
     return not gates_of(run_context.session.graph) or trains(run_context)
 
 
 def trains(run_context: Any) -> bool:
-    """Whether a run passes a gate: then it is a step of all peers."""
+    """Whether a run passes a gate, and so is a step of all peers."""
     fetches = run_context.original_args.fetches
     return bool(gates_reached(run_context.session.graph, fetches))
 
 
 def _at(graph: Any, sources: frozenset[Any]) -> Gate:
-    """The gate of what reads these; one for all optimizers that train on the same batch."""
+    """The gate of a batch. All optimizers that train on one batch share it."""
     gates = gates_of(graph)
     for gate in gates:
         if gate.sources == sources:
@@ -108,7 +108,7 @@ def _at(graph: Any, sources: frozenset[Any]) -> Gate:
 
 
 def _sources_of(operations: Collection[Any]) -> frozenset[Any]:
-    """The operations that read the batch; the given ones if that is in a loop or a branch."""
+    """The operations that read the batch. If one is in a loop or a branch, the given operations."""
     sources = frozenset(op for op in _upstream(operations) if _READERS.search(op.type))
     is_inside = any(op._get_control_flow_context() is not None for op in sources)
     return frozenset(operations) if is_inside else sources

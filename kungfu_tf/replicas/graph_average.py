@@ -1,4 +1,4 @@
-"""Models that differ between peers: a session ends with their average."""
+"""The average of models that differ between the peers, in a TF1 graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kungfu_tf.context import trained_variables
 
 
 def assigned_means() -> Any:
-    """A new operation of the graph that gives all peers the means; None if there is no need."""
+    """A new operation of the graph that gives all peers the means; None if no variables differ."""
     variables = trained_variables.differing_of(tf.compat.v1.get_default_graph())
     if not variables or peer.is_single_process():
         return None
@@ -26,7 +26,7 @@ class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
     """Gives all peers the means when the session ends, before other hooks save the variables.
 
     Args:
-        hooks: Those of the session on this peer.
+        hooks: The hooks of the session on this peer.
     """
 
     def __init__(self, hooks: Sequence[Any]) -> None:
@@ -41,5 +41,5 @@ class AverageAtEnd(tf.compat.v1.train.SessionRunHook):
         if self._means is None or peer.detached():
             return
         session.run(self._means)
-        for saver in self._savers:  # their saves after the last step were of one peer
+        for saver in self._savers:  # which have saved this peer's model after the last step
             saver._timer.reset()

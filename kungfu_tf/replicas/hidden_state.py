@@ -1,7 +1,7 @@
-"""What a model computes with besides its variables: derived constants, tables, untracked variables.
+"""The state of a model besides its variables: derived constants, tables, untracked variables.
 
-Layers that learn a state by `adapt` derive from variables what they use: a `Normalization` layer
-its `mean`. Vocabularies are tables, and Keras 3 does not track a `tf.Variable`.
+Layers with `adapt` derive constants from their variables, such as the `mean` of `Normalization`.
+Vocabularies are tables. Keras 3 does not track a `tf.Variable`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kungfu_tf.upstream import generations
 
 @contextlib.contextmanager
 def derived_anew(model: Any) -> Iterator[None]:
-    """When the variables of layers change within it, these derive from them what they use.
+    """Afterwards layers whose variables have changed within it derive their constants again.
 
-    What was traced for other values is traced again.
+    Functions that were traced with the old constants are traced again.
     """
     layers = [
         (layer, variables)
@@ -40,8 +40,8 @@ class Hidden(NamedTuple):
     """A part of that state.
 
     Attributes:
-        label: What it is, in which layer.
-        digest: 8 bytes of it.
+        label: Its name and its layer, for messages.
+        digest: A digest of 8 bytes.
     """
 
     label: str
@@ -65,7 +65,7 @@ def found_in(model: Any) -> list[Hidden]:
 
 
 def untracked_variables(model: Any) -> Iterator[tuple[str, Any]]:
-    """Those in attributes of layers of Keras 3. Keras 2 tracks all but its own counters."""
+    """The `tf.Variable`s in attributes of Keras 3 layers. Keras 2 tracks all but its own."""
     if generations.package_of(model).generation == 3:
         for where, value in _attributes(model):
             if isinstance(value, tf.Variable) and getattr(value, "_kungfu_combine", "") != "own":
@@ -79,7 +79,7 @@ def _tables(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(model: Any) -> Iterator[tuple[str, Any]]:
-    """What layers have in attributes, in lists and dicts too, each once, and where that is."""
+    """Each object in an attribute of a layer, also in lists and dicts, and where it is; once."""
     seen: set[int] = set()
     for layer in model._flatten_layers():
         waiting = [(f"{name} of layer '{layer.name}'", v) for name, v in vars(layer).items()]
@@ -97,7 +97,7 @@ def _attributes(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _digest_of(table: Any) -> int:
-    """Of its pairs, in no order. One that is not initialised yet has none."""
+    """A digest of a table's pairs, whatever their order; 0 if it is not initialised yet."""
     try:
         keys, values = (np.asarray(part) for part in table.export())
     except tf.errors.FailedPreconditionError:

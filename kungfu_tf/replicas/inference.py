@@ -1,8 +1,9 @@
-"""Do the peers' models compute the same? One sample of rank 0's says it, before the first step.
+"""Checks before the first step that the peers' models compute the same, with a sample of rank 0.
 
-Variables are equal then; what else a model computes with (constants drawn while it was built, code
-that differs) is not seen in them. All peers infer the sample, and compare 8 bytes. Only if these
-differ they look closer: beyond rounding, where first, and whether that layer is random by design.
+The variables are equal then. Models may still differ in constants that were drawn while they were
+built, or in their code. All peers infer the sample, and compare 8 bytes of the result. Only if
+these differ they look closer: whether by more than rounding, in which layer first, and whether that
+layer is random by design.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ _WHEN = "before the first step"
 def check_same(model: Any, batch: Any) -> None:
     """Raises, on every peer, unless all models compute the same. Eager.
 
-    For one model and one list of peers it is done once.
+    It checks a model once for each list of peers.
 
     Args:
-        model: A Keras model, of which all variables are equal.
-        batch: The first that this peer trains on; None if there is none.
+        model: A Keras model, whose variables are equal on all peers.
+        batch: The first batch that this peer trains on; None if there is none.
 
     Raises:
-        DivergenceError: Names the table, the variable or the first layer that differs.
+        DivergenceError: If models differ. It names the table, the variable or the first layer that
+            does.
         tf.errors.OpError: As any collective.
     """
     sample = _sample_of_root(model, batch)
@@ -54,7 +56,7 @@ def check_same(model: Any, batch: Any) -> None:
 
 
 def _sample_of_root(model: Any, batch: Any) -> Any:
-    """Rank 0's x of one sample, in this peer's structure. None: nothing is to be compared."""
+    """x of a sample of rank 0, in the structure of this peer's batches; None: compare nothing."""
     x, mine = _first_sample(model, batch), []
     version = peer.membership_version()
     if peer.is_root() and vars(model).get("_kungfu_compared") != version and x is not None:
@@ -73,14 +75,14 @@ _OTHER: Any = object()  # the sample, where this peer's batches have another str
 
 
 def _first_sample(model: Any, batch: Any) -> Any:
-    """x of the first sample; None if there is none, or it cannot be told."""
+    """x of the first sample; None if there is none, or x is unknown."""
     if batch is None:
         return None
     try:
         x = generations.package_of(model).module.utils.unpack_x_y_sample_weight(batch)[0]
         sample = tf.nest.map_structure(_first_row, x)
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        return None  # the batches are for a train step of the model's own
+        return None  # a train step of the model's own takes such batches
     is_empty = any(int(tf.shape(part)[0]) == 0 for part in tf.nest.flatten(sample))
     return None if is_empty else sample
 
@@ -93,7 +95,7 @@ def _first_row(part: Any) -> Any:
 
 
 def _infer(model: Any, sample: Any) -> list[Any] | None:
-    """The tensors of the model's output; None if it cannot be called like that."""
+    """The tensors of the model's output; None if the model cannot be called with the sample."""
     if sample is _OTHER:
         return None
     try:
@@ -128,7 +130,7 @@ def _check_hidden(hidden: Sequence[hidden_state.Hidden], rows: Sequence[uneven_r
 
 
 def _is_beyond_rounding(mine: Sequence[Any] | None) -> bool:
-    """Whether these arrays differ between peers by more than peers with other processors may."""
+    """Whether these arrays differ between peers by more than rounding on other processors may."""
     of_ranks = gather_any([mine is None, *(mine or [])], name=f"{_NAME}/values")
     root = of_ranks[0]
     return not all(
@@ -137,9 +139,9 @@ def _is_beyond_rounding(mine: Sequence[Any] | None) -> bool:
 
 
 def _name_first_layer(model: Any, sample: Any) -> None:
-    """Raises for the first layer that differs. After one that is random by design nobody can say.
+    """Raises for the first layer that differs, unless one that is random by design comes before.
 
-    All peers decide alike: they look at what all have gathered.
+    All peers decide alike, since they look at what all have gathered.
     """
     outputs, again = (outputs_of_layers(model, lambda: _infer(model, sample)) for _ in range(2))
     digests = [_digest(output) for _, output in [*outputs, *again]]

@@ -1,4 +1,4 @@
-"""Another `call` of a layer, for a while."""
+"""Replaces the `call` of a layer for a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 def replaced(
     layer: Any, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Iterator[None]:
-    """Within it the layer's `call` is what `make` makes of it."""
+    """Within it the layer's `call` is `make(call)`."""
     own = vars(layer).get("call")
     vars(layer)["call"] = make(layer.call)
     try:

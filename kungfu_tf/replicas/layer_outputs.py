@@ -1,4 +1,4 @@
-"""What each layer of a model returns."""
+"""The outputs of each layer of a model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Outputs = list[tuple[str, list[Any] | None]]
 
 
 def outputs_of_layers(model: Any, infer: Callable[[], list[Any] | None]) -> Outputs:
-    """The arrays that each call of a layer returns, in their order, and those of the model.
+    """The arrays that each call of a layer returns, in order, and those of the model.
 
     Args:
         model: A Keras model.
-        infer: Calls it, and returns its arrays, or None.
+        infer: Calls the model, and returns its arrays, or None.
 
     Returns:
-        Pairs: what a layer is called, and its arrays.
+        Pairs: the name of a layer for messages, and its arrays.
     """
     found: Outputs = []
     with contextlib.ExitStack() as stack:
@@ -35,7 +35,7 @@ def outputs_of_layers(model: Any, infer: Callable[[], list[Any] | None]) -> Outp
 
 
 def tensors_in(output: Any) -> list[Any]:
-    """The tensors that have values: not those that a function around a layer is traced with."""
+    """The values of the eager tensors in an output. Tensors of a graph have none."""
     parts = tf.nest.flatten(output, expand_composites=True)
     return [np.asarray(part) for part in parts if tf.is_tensor(part) and hasattr(part, "numpy")]
 

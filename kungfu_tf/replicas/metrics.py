@@ -1,4 +1,4 @@
-"""Metrics of all peers' samples, out of each peer's own."""
+"""Metrics over the samples of all peers, from those of each peer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kungfu_tf.upstream import generations
 
 
 def sum_states(metrics: Iterable[Any]) -> None:
-    """Gives every metric the sum over the peers of its state. Eager.
+    """Gives every metric the sum of its states on all peers. Eager.
 
     States must add up, as those of Keras' metrics do: totals and counts, confusion matrices, sums
-    of squares. Then the result is the one of a single process for all samples: a mean weighted by
+    of squares. Then the result is that of a single process with all samples: a mean weighted by
     samples, a true AUC, precision or F1 score.
     """
     states = [generations.native(v) for metric in metrics for v in metric.variables]
@@ -25,7 +25,7 @@ def sum_states(metrics: Iterable[Any]) -> None:
 
 
 def averaged(logs: Any) -> Any:
-    """The mean over peers of each number of what a train step of the user's own returned."""
+    """The logs of a train step of the user's own, with the mean over peers of each number."""
     if not isinstance(logs, dict):
         return logs
     names = sorted(name for name, value in logs.items() if np.ndim(value) == 0)

@@ -1,7 +1,7 @@
-"""What layers move by themselves, each peer by its own batches: one value of all.
+"""Combines the variables that layers update themselves, such as moving statistics.
 
-What is a mean is averaged. What nobody knows to be anything stays each peer's own, and rank 0 says
-so: it saves its own.
+Each peer's layers update them by its own batches. Means are averaged. A variable of unknown meaning
+stays each peer's own. Rank 0 warns of it, since it saves its own value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = "average_statistics"
 
 
 def average_statistics(model: Any) -> None:
-    """Gives all peers one value of what the model's layers move, bitwise the same. Eager."""
+    """Gives all peers one value of each variable that layers update, bitwise the same. Eager."""
     if peer.is_single_process():
         return
     pairs = [(how, layer, v) for how, layer, v in roles.moved(model) if how != "own"]
@@ -28,16 +28,16 @@ def average_statistics(model: Any) -> None:
     differ = average.differ([v for _, _, v in pairs], name=f"{_NAME}/digests")
     of_kind: dict[str, list[Any]] = {}
     for (how, layer, variable), is_different in zip(pairs, differ, strict=True):
-        if how == "sum" or is_different:  # what all have counted alike is a sum, too
+        if how == "sum" or is_different:  # equal counts must be added up, too
             of_kind.setdefault(how, []).append((layer, variable))
     _average([v for _, v in of_kind.get("mean", [])])
     _add_up([v for _, v in of_kind.get("sum", [])])
     _take_root([v for _, v in of_kind.get("root", [])])
-    _tell_of_own(model, of_kind.get("unknown", []))
+    _warn_of_own(model, of_kind.get("unknown", []))
 
 
 def begin_sums(model: Any) -> None:
-    """All peers' values are equal: what is added from here on is each peer's own."""
+    """Notes the values of sums, which all peers share now: only later additions are added up."""
     for how, _, variable in roles.moved(model):
         if how == "sum":
             variable._kungfu_summed = variable.read_value()
@@ -66,7 +66,7 @@ def _take_root(variables: list[Any]) -> None:
             variable.assign(value)
 
 
-def _tell_of_own(model: Any, pairs: list[tuple[Any, Any]]) -> None:
+def _warn_of_own(model: Any, pairs: list[tuple[Any, Any]]) -> None:
     if not pairs or not peer.is_root() or vars(model).get("_kungfu_has_warned_of_own"):
         return
     vars(model)["_kungfu_has_warned_of_own"] = True

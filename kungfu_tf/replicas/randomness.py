@@ -1,17 +1,18 @@
-"""Each peer its own random numbers, out of a seed that all have in common.
+"""Gives each peer its own random numbers, derived from a seed that all peers have in common.
 
-Programs that repeat call `set_random_seed(seed)` on every peer. Without more all would drop out the
-same units, flip the same images and draw the same noise. So in `fit` random numbers become a
-function of their old seeds and the rank:
+A program that is to be repeatable calls `set_random_seed(seed)` on every peer. Then all would drop
+out the same units, flip the same images and draw the same noise. So in `fit` random numbers depend
+on their seeds and on the rank:
 
-- generators that belong to the model: Keras 3's `SeedGenerator`s, the random layers of Keras 2, and
-  `tf.random.Generator`s that are attributes of layers. Moved once, they stay moved; rank 0 keeps
-  its.
-- what `tf.random.*` and `keras.random.*` draw from without a seed: while `fit` runs. Afterwards all
-  peers go on as if nothing had been drawn, and so draw the same again.
+- Generators that belong to the model: Keras 3's `SeedGenerator`s, those of the random layers of
+  Keras 2, and `tf.random.Generator`s in attributes of layers. Each is moved once, and stays moved.
+  Rank 0 keeps its own.
+- The generators of `tf.random.*` and `keras.random.*` without a seed, while `fit` runs. Afterwards
+  all peers continue as if nothing had been drawn, and draw the same again.
 
-Numbers without a seed differ anyway. NumPy's and Python's generators, and random numbers of a data
-set that was made before `fit`, stay as they are. Programs shard by them, and peers must then agree.
+Numbers without any seed differ anyway. The generators of NumPy and Python stay as they are, and so
+do the random numbers of a dataset that was made before `fit`. Programs shard by them, and peers
+must then draw the same.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _GLOBAL_SEED_GENERATOR = "global_seed_generator"  # what every Keras 3 calls it
 
 
 def separate(model: Any) -> None:
-    """Moves the generators of the model's layers, each once: a second `fit` continues with them."""
+    """Moves the generators of the model's layers, each once. A second `fit` continues with them."""
     if peer.joining():  # its rank is not known yet
         return
     for layer in model._flatten_layers():
@@ -43,9 +44,9 @@ def separate(model: Any) -> None:
 
 @contextlib.contextmanager
 def of_this_peer() -> Iterator[None]:
-    """Within it the process' seeds are this peer's own; afterwards they are restored."""
+    """Within it the seeds of the process are this peer's own. Afterwards they are restored."""
     with contextlib.ExitStack() as stack:
-        if peer.joining():  # its own would belong to a rank that is not known yet
+        if peer.joining():  # its rank is not known yet
             yield
             return
         stack.enter_context(_own_seed())
@@ -57,7 +58,7 @@ def of_this_peer() -> Iterator[None]:
 
 @contextlib.contextmanager
 def put_back(model: Any) -> Iterator[None]:
-    """Afterwards the model's generators, and the process', go on as if nothing had been drawn."""
+    """Afterwards generators of the model and of the process continue as if nothing was drawn."""
     states = [state for layer in model._flatten_layers() for state in _states(layer)]
     for package in generations.packages():
         found = _generator_of_keras_random(package) if package.generation == 3 else None
@@ -80,7 +81,7 @@ def draws(layer: Any) -> bool:
 
 
 def _states(layer: Any) -> Iterator[Any]:
-    """The variables of its generators."""
+    """The variables of a layer's generators."""
     for generator in _generators(layer):
         inner = getattr(generator, "_generator", generator)  # Keras 2's have one of TensorFlow
         if hasattr(inner, "state"):
@@ -88,7 +89,7 @@ def _states(layer: Any) -> Iterator[Any]:
 
 
 def _moved(seed: int, times: int) -> int:
-    # By multiples of an odd number near 2^32 / golden ratio: they lie far apart, and wrap.
+    # Multiples of an odd number near 2^32 / golden ratio lie far apart.
     return (seed + times * 0x9E3779B1) % (1 << 31)
 
 
@@ -118,7 +119,7 @@ def _move(generator: Any) -> None:
 
 @contextlib.contextmanager
 def _own_seed() -> Iterator[None]:
-    """TensorFlow's global seed, and the numbers that eager operations draw from it."""
+    """Gives this peer its own global seed of TensorFlow, from which eager operations draw."""
     context = eager.context()
     seed = context._seed
     if seed is None:
@@ -137,7 +138,7 @@ def _own_seed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_seed_generator(package: generations.Package) -> Iterator[None]:
-    """The generator of `keras.random.*`."""
+    """Gives this peer its own generator of `keras.random.*`."""
     found = _generator_of_keras_random(package)
     if found is None:
         yield
@@ -166,7 +167,7 @@ def _generator_of_keras_random(package: generations.Package) -> tuple[Any, Any, 
 
 
 def _global_seed_generator(package: generations.Package) -> tuple[Any, Any, Any]:
-    """It, and the functions that say and change which one it is."""
+    """The global generator, and the functions that return and replace it."""
     state = package.private("backend.common.global_state")
     theirs = package.private("random.seed_generator").global_seed_generator()
     return theirs, state.get_global_attribute, state.set_global_attribute

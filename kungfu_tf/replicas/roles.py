@@ -1,8 +1,8 @@
-"""What the variables mean that layers move by themselves, each peer by its own batches.
+"""The meaning of variables that layers update themselves, each peer by its own batches.
 
-Means of batches are known: the moving statistics of batch normalization. Of others (a queue of
-samples, a table of counts) nobody knows what the peers' values are together, unless the program
-says it, by `kungfu_tf.variables.combine`.
+Moving statistics of batch normalization are known to be means. How to combine other variables (a
+queue of samples, a table of counts) is unknown, unless the program says it by
+`kungfu_tf.variables.combine`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _MEANS = re.compile(r"(moving|running)_(mean|var|avg|average|std)")  # as layers
 
 
 def moved(model: Any) -> Iterator[tuple[str, Any, Any]]:
-    """What becomes of each variable: "mean", "sum", "root", "own" or "unknown"; its layer; and it.
+    """How to combine each variable ("mean", "sum", "root", "own" or "unknown"), its layer, and it.
 
-    Not what is trained or frozen, nor what is of one peer's samples (metrics, the states of
-    stateful RNNs, seeds), nor those of a synchronised layer, which are the same everywhere; and
-    integers only if the program speaks of them.
+    Left out are trained and frozen variables; those of one peer's samples (metrics, the states of
+    stateful RNNs, seeds); those of a synchronised layer, which are equal on all peers; and integers
+    for which the program has not said it.
     """
     module = generations.package_of(model).module
     for layer, variable in generations.moved_variables(model):
@@ -37,5 +37,5 @@ def moved(model: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def moving_means(model: Any) -> Iterator[Any]:
-    """Those that are averaged."""
+    """The variables that are averaged."""
     return (variable for how, _, variable in moved(model) if how == "mean")

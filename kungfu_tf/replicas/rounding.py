@@ -1,4 +1,4 @@
-"""How far apart are two arrays, and may rounding have done it?"""
+"""The distance of two arrays, and whether rounding may explain it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 
 def distance(one: Any, other: Any) -> float:
-    """‖one − other‖ / ‖other‖ of arrays of numbers; inf, if they are otherwise unequal.
+    """‖one − other‖ / ‖other‖ of arrays of numbers; inf if they are unequal in another way.
 
-    Arrays with the same bits, of whatever dtype, have a distance of 0.
+    Arrays with the same bits have a distance of 0, whatever their dtype.
     """
     if one.shape != other.shape or one.dtype != other.dtype:
         return np.inf
@@ -27,7 +27,7 @@ def distance(one: Any, other: Any) -> float:
 
 
 def is_rounding(one: Any, other: Any) -> bool:
-    """Whether they agree in half of their dtype's digits: so many, rounding may take in a model.
+    """Whether they agree in half of their dtype's digits. A model may lose the others by rounding.
 
     Processors of other kinds, and GPUs, add in another order, or with fewer digits.
     """

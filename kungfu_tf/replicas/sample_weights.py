@@ -1,14 +1,14 @@
-"""How much each peer's gradients count in a step: as much as its batch has samples.
+"""Weighs each peer's gradients by the number of samples in its batch.
 
-With n samples on this peer and N on all `size` of them, the mean over samples is the plain mean
-over peers of `weight · g`:
+With n samples on this peer, and N on all `size` peers, the mean over samples is the plain mean over
+peers of `weight · g`:
 
 ```
 weight = n · size / N               # 0 where nobody has samples
 Σ n·g / N = mean over peers of weight · g
 ```
 
-If all batches have one size every weight is 1. Then gradients are not touched, and the result has
+If all batches have one size, every weight is 1. Then gradients stay as they are, and the result has
 the bits of the plain mean.
 """
 
@@ -26,12 +26,13 @@ from kungfu_tf.ops.gradient_values import values_of, with_values
 
 
 def weight_of(samples: Any) -> Any:
-    """The weight of this peer among all, a float64 scalar.
+    """The weight of this peer, a float64 scalar.
 
-    Costs one all-reduce of 8 bytes. The sum is one of integers: exact, and equal weights are 1.0.
+    It costs one all-reduce of 8 bytes. The sum is one of integers and exact, so equal weights are
+    1.0.
 
     Args:
-        samples: An integer scalar, how many samples the batch of this peer has.
+        samples: How many samples the batch of this peer has, an integer scalar.
     """
     return _weight_among(samples, total_of(samples))
 
@@ -52,16 +53,16 @@ def _weight_among(samples: Any, total: Any) -> Any:
 def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[Any]:
     """Within it gradients are averaged over the samples of all peers' batches.
 
-    Entered around a train step, where it is traced or run eagerly, on all peers. The peers' total
-    is asked for once, however many optimizers the step has. In a process that is alone they
-    stay as they are.
+    All peers enter it around a train step, where that is traced or run eagerly. The peers add up
+    their samples once, however many optimizers the step has. In a single process nothing changes.
 
-    A `tf.function` that is called within must not have been traced outside: its operations are
-    fixed.
+    A `tf.function` that is called within must not have been traced outside, because its operations
+    are fixed then.
 
     Args:
-        count: An integer scalar tensor; 0 if this peer has run out of batches.
-        total_of: Asks for the total.
+        count: How many samples the batch of this peer has, an integer scalar tensor; 0 if it has
+            run out of batches.
+        total_of: Returns the total of all peers.
 
     Yields:
         How many samples the batches of all peers have.
@@ -87,30 +88,30 @@ def within(weight: Any) -> Iterator[None]:
 
 
 def unweighted() -> contextlib.AbstractContextManager[None]:
-    """Within it peers count alike: for what `weighted` has returned already."""
+    """Within it peers count alike. It is for gradients that `weighted` has returned."""
     return context.within(weight=None)
 
 
 def current() -> Any:
-    """The weight of the step that is being traced or run; None: it counts no samples."""
+    """The weight in the step that is traced or run; None if it counts no samples."""
     weight = context.current().weight
     if weight is None or tf.executing_eagerly():
         return weight
     graph = tf.compat.v1.get_default_graph()
     while getattr(graph, "is_control_flow_graph", False):
         graph = graph.outer_graph
-    # A function that the step calls is traced once. It would hold on to the weight of that call.
+    # A function that the step calls is traced once, and would keep the weight of its first call.
     return weight if getattr(weight, "graph", None) is graph else _shared().read_value()
 
 
 def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:
-    """The gradients times the weight; where it is 1, themselves.
+    """The gradients times the weight; with the weight 1, the gradients themselves.
 
-    Times 0 all is 0, also the NaN that the mean over an empty batch is.
+    The weight 0 makes zeros also of NaN, which is the mean over an empty batch.
 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None.
-        weight: Of this peer, from `weight_of` or `current`; None is as 1.
+        weight: This peer's weight, from `weight_of` or `current`; None stands for 1.
     """
     given = [i for i, g in enumerate(gradients) if g is not None]
     result = list(gradients)
@@ -126,9 +127,9 @@ def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:
 
 
 def of_samples(gradients: Sequence[Any]) -> list[Any]:
-    """This peer's own gradients; zeros in a step for which it has no samples and others have.
+    """This peer's own gradients; zeros if it has no samples in this step and others have.
 
-    In a TF1 graph they run where this is called, within its dependencies.
+    In a TF1 graph they depend on what the caller's context depends on.
     """
     weight = current()
     if weight is not None:
@@ -139,7 +140,7 @@ def of_samples(gradients: Sequence[Any]) -> list[Any]:
 
 
 def _times(value: Any, weight: Any) -> Any:
-    # A weight of half precision would be rounded before it is used.
+    # In half precision the weight would be rounded.
     wide = tf.float32 if value.dtype in (tf.float16, tf.bfloat16) else value.dtype
     return tf.cast(
         tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide)), value.dtype
@@ -154,6 +155,6 @@ def _share(weight: Any) -> None:
 
 @functools.cache
 def _shared() -> Any:
-    """Holds the weight of the step that runs, for functions that it calls; 1 between steps."""
+    """The variable with the weight of the running step, for functions that it calls; else 1."""
     with tf.init_scope(), tf.device("CPU:0"):
         return tf.Variable(1.0, trainable=False, dtype=tf.float64, name="kungfu_weight")

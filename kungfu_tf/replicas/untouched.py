@@ -1,4 +1,4 @@
-"""State that is put back after a model was only tried."""
+"""Restores a model's state after it was only tried."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kungfu_tf.upstream import generations
 
 @contextlib.contextmanager
 def untouched(model: Any, also: Iterable[Any] = ()) -> Iterator[None]:
-    """Afterwards what an inference moves is as before, and so are the random numbers to come.
+    """Afterwards the state that an inference changes is as before, and so are later random numbers.
 
     Args:
         model: A Keras model.
-        also: More variables, as those that a train step changes.
+        also: More variables, such as those that a train step changes.
     """
     variables = [variable for _, variable in generations.moved_variables(model)]
     variables += [variable for _, variable in hidden_state.untracked_variables(model)]

@@ -1,1 +1,1 @@
-"""Knowledge of Keras and TensorFlow: the versions that work, and the functions that we patch."""
+"""What we know of Keras and TensorFlow: their versions and generations, and how to patch them."""

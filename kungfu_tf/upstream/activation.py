@@ -1,7 +1,7 @@
-"""Frontends are installed when something uses them: lower rooms say what, and know no frontend.
+"""Installs a frontend when something uses it, although lower rooms know no frontend.
 
 `kungfu_tf/__init__.py` registers the frontends. Code that wraps an optimizer, or makes a callback
-or hook of ours, tells that it is used.
+or hook of ours, calls `use`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _installers: dict[str, Callable[[], None]] = {}
 
 
 def register(frontend: str, install: Callable[[], None]) -> None:
-    """Says how a frontend is installed. `install` may be called often, and works once."""
+    """Registers how a frontend is installed. `install` may be called often, and works once."""
     _installers[frontend] = install
 
 

@@ -1,4 +1,4 @@
-"""What Keras' `fit` makes of arrays: their structure, their dtypes, the weights of outputs."""
+"""Packs arrays as Keras' `fit` does: their structure, their dtypes, the weights of outputs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from kungfu_tf.upstream.generations import Package
 
 
 def as_fit_packs(package: Package, x: Any, y: Any, sample_weight: Any) -> Any:
-    """All samples as one batch, as a train step of `fit` gets its batches.
+    """All samples as one batch, in the form in which a train step of `fit` gets its batches.
 
-    Keras' own adapter packs them: x alone is no tuple, a list becomes one, float64 becomes
+    Keras' own adapter packs them: x alone is no tuple, a list becomes a tuple, and float64 becomes
     `floatx`.
 
     Args:
-        package: Of the model that is trained.
-        x: Arrays or tensors, nested, as for `fit`; their first dimension counts samples.
-        y: The same, or None.
-        sample_weight: The same, or None.
+        package: The package of the model that is trained.
+        x: Arrays or tensors, nested, as for `fit`. Their first dimension counts samples.
+        y: The same for the targets, or None.
+        sample_weight: The same for the weights, or None.
 
     Returns:
         A nest of tensors.
@@ -31,4 +31,4 @@ def as_fit_packs(package: Package, x: Any, y: Any, sample_weight: Any) -> Any:
     return next(iter(dataset))
 
 
-_EVERY = 2**31 - 1  # samples: more than there are
+_EVERY = 2**31 - 1  # a batch size larger than any number of samples

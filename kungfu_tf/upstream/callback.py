@@ -8,12 +8,12 @@ from kungfu_tf.upstream import activation
 
 
 class Callback(tf.keras.callbacks.Callback):
-    """A callback of `tf.keras` that answers what tf-keras asks of its own.
+    """A callback of `tf.keras` that also answers the questions of tf-keras.
 
-    Once there is one, `fit` is ours.
+    Making one patches Keras (`activation`).
     """
 
-    _supports_tf_logs = True  # never read a batch's logs: they may be tensors
+    _supports_tf_logs = True  # a batch's logs may be tensors, which we do not read
 
     def __init__(self) -> None:
         super().__init__()

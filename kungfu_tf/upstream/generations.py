@@ -1,7 +1,7 @@
 """The differences between the generations of Keras, in one place.
 
-A process may hold several: `keras` (2 or 3) and `tf_keras`. An object belongs to a package that has
-been imported already, so nothing here imports one.
+A process may have several packages: `keras` (2 or 3) and `tf_keras`. An object belongs to a package
+that has been imported already, so nothing here imports one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Base = Any
 else:
     Base = object
-"""What is mixed into classes of Keras, whichever these are, derives from it."""
+"""The base of classes that are mixed into classes of any Keras package."""
 
 
 class Package(NamedTuple):
@@ -45,7 +45,7 @@ class Package(NamedTuple):
 
 
 def packages() -> list[Package]:
-    """The Keras packages that are imported; `tf_keras` is of generation 2 whatever its version.
+    """The Keras packages that are imported. `tf_keras` is of generation 2, whatever its version.
 
     Raises:
         UnsupportedVersionError: One of them is too old.
@@ -61,7 +61,7 @@ def packages() -> list[Package]:
 
 
 def registries() -> Iterator[dict[Any, str]]:
-    """The attribute in which Keras looks up the saved name of a class."""
+    """The dicts in which Keras looks up the name under which a class is saved."""
     purpose = "a saved optimizer is opened by its public name"
     for package in packages():
         for module, name in _REGISTRIES[package.generation]:
@@ -85,14 +85,14 @@ def _attribute(package: Package, module: str, name: str) -> Any:
 
 
 def subclass(mixin: type, base: type, **members: Any) -> type:
-    """A subclass of both that Keras saves under the name of `base`.
+    """A subclass of both classes that Keras saves under the name of `base`.
 
     Args:
         mixin: The class that comes before `base`.
-        base: A class of Keras, or derived from one.
-        **members: Of the new class.
+        base: A class of Keras, or one derived from it.
+        **members: Attributes of the new class.
     """
-    # Keras 2 writes a class' public name into its body.
+    # Keras 2 keeps a class' public name in its body.
     names = ("__doc__", "__module__", "_keras_api_names", "_keras_api_names_v1")
     body = {name: base.__dict__[name] for name in names if name in base.__dict__}
     body["__qualname__"] = base.__qualname__
@@ -117,17 +117,17 @@ def native(variable: Any) -> Any:
 
 
 def only_variables(weights: Iterable[Any]) -> Iterator[Any]:
-    """The weights without vocabularies, which Keras 2 counts among them."""
+    """The weights that are variables. Keras 2 counts vocabularies among the weights."""
     return (weight for weight in weights if hasattr(weight, "value"))
 
 
 def name_of(variable: Any) -> str:
-    """A name for messages. It differs between peers and must not name a collective."""
+    """A name for messages. It may differ between peers, so it must not name a collective."""
     return str(getattr(variable, "path", None) or variable.name)
 
 
 def parts_of(optimizer: Any) -> Iterator[Any]:
-    """The optimizer, and the ones inside it if it delegates (loss scale, several optimizers)."""
+    """The optimizer, and those to which it delegates (loss scale, several optimizers)."""
     yield optimizer
     inside = [getattr(optimizer, "inner_optimizer", None)]
     inside += getattr(optimizer, "optimizers", None) or []
@@ -137,21 +137,22 @@ def parts_of(optimizer: Any) -> Iterator[Any]:
 
 
 def algorithms_of(optimizer: Any) -> list[Any]:
-    """The `kungfu_tf.optimizers.Algorithm`s that work in `optimizer` or in a part of it."""
+    """The `kungfu_tf.optimizers.Algorithm`s of an optimizer and of its parts."""
     parts = [part for part in parts_of(optimizer) if hasattr(part, "kungfu_algorithm")]
     return [part.kungfu_algorithm for part in parts]
 
 
 def is_wrapped(optimizer: Any) -> bool:
-    """Whether there are any."""
+    """Whether an optimizer, or a part of it, has an algorithm."""
     return bool(algorithms_of(optimizer))
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The wrapped optimizers that the model holds; else the one it is compiled with.
+    """The optimizers that train a model.
 
-    They may lie in its attributes, in lists and dicts. If it has a train step of its own, also in
-    those of the models inside it.
+    They are the wrapped optimizers in its attributes, also in lists and dicts. If the model has a
+    train step of its own, those of the models inside it count, too. If no optimizer is wrapped, it
+    is the one that the model is compiled with.
     """
     holders = model._flatten_layers() if has_own_train_step(model) else [model]
     held = {id(o): o for holder in holders for o in _optimizers_in(vars(holder))}
@@ -172,20 +173,20 @@ def _optimizers_in(container: Any) -> Iterator[Any]:
 
 
 def steps_of(model: Any) -> int:
-    """How many its first optimizer has made."""
+    """How many steps a model's first optimizer has made."""
     [optimizer, *_] = optimizers_of(model)
     return int(native(optimizer.iterations).numpy())
 
 
 def steps_per_execution(model: Any) -> int:
-    """How many steps the program wants in one call of the train function."""
+    """How many steps one call of the train function makes."""
     steps: Any = getattr(model, "_steps_per_execution", None)  # Keras 2: a variable
     steps = getattr(model, "steps_per_execution", 1) if steps is None else steps
     return int(steps.numpy() if hasattr(steps, "numpy") else steps)
 
 
 def algorithms_of_model(model: Any) -> list[Any]:
-    """Those that work in the optimizers that train `model`."""
+    """The algorithms of the optimizers that train a model."""
     return [a for optimizer in optimizers_of(model) for a in algorithms_of(optimizer)]
 
 
@@ -207,9 +208,9 @@ def variables_of(optimizer: Any) -> list[Any]:
 
 
 def _rates_of(optimizer: Any) -> Iterator[Any]:
-    """The variables that Keras 2 leaves out of an optimizer's.
+    """The variables that Keras 2 does not count among an optimizer's.
 
-    These are the learning rate, and all changeable numbers of legacy optimizers.
+    These are the learning rate, and all numbers of legacy optimizers that can be set.
     """
     for part in parts_of(optimizer):
         hypers = vars(part).get("_hyper", {})
@@ -219,21 +220,21 @@ def _rates_of(optimizer: Any) -> Iterator[Any]:
 
 
 def shared_variables_of(optimizer: Any) -> list[Any]:
-    """Its state without what gathers this peer's own gradients between updates."""
+    """The optimizer's state without accumulators, which hold this peer's own gradients."""
     gathered = [getattr(part, "_accumulated_gradients", None) for part in parts_of(optimizer)]
     own = {id(v) for accumulators in gathered for v in accumulators or []}
     return [v for v in variables_of(optimizer) if id(v) not in own]
 
 
 def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
-    """Each layer's variables that it changes itself, as moving statistics, with the layer.
+    """The variables that layers update themselves, such as moving statistics, with their layers.
 
-    Left out are trained and frozen variables, and those that are the same on all peers: a variable,
-    or all of a layer, with the attribute `_kungfu_equal`.
+    Left out are trained and frozen variables, and those that are the same on all peers. These have
+    the attribute `_kungfu_equal`, or their layer has it.
     """
     is_three = package_of(model).generation == 3
     for layer in model._flatten_layers():
-        # Variables that were made trainable and are frozen now are not among them.
+        # Frozen variables are not among them.
         own = layer._non_trainable_variables if is_three else layer._non_trainable_weights
         for variable in only_variables(own):
             if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
@@ -241,7 +242,7 @@ def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def innermost(optimizer: Any) -> Any:
-    """Of one that scales the loss, the optimizer inside."""
+    """The optimizer inside one that scales the loss; any other optimizer as it is."""
     while getattr(optimizer, "inner_optimizer", None) is not None:
         optimizer = optimizer.inner_optimizer
     return optimizer

@@ -8,15 +8,12 @@ from kungfu_tf.upstream import activation
 
 
 class Hook(tf.compat.v1.train.SessionRunHook):
-    """A hook whose sessions are ours.
-
-    Once there is one, monitored sessions and Estimators are ours.
+    """A hook of kungfu_tf. Making one patches monitored sessions and Estimators (`activation`).
 
     Attributes:
-        changes_peers: Whether others may take part after its `before_run`, which hooks of ours that
-            do not are called after.
-        follows: Whether the peers of its session may change, because of one of the session's hooks.
-            The session says it before `begin`.
+        changes_peers: Whether the peers may change in its `before_run`. Such a hook is called
+            before our other hooks.
+        follows: Whether a hook of the same session may change the peers. It is set before `begin`.
     """
 
     changes_peers = False
@@ -27,4 +24,4 @@ class Hook(tf.compat.v1.train.SessionRunHook):
         activation.use(activation.ESTIMATORS)
 
     def close(self) -> None:
-        """The session has ended, well or by an error, of which TensorFlow tells no hook."""
+        """Called when the session ends, also after an error, of which TensorFlow tells no hook."""

@@ -1,12 +1,12 @@
-"""Assumptions about Keras and TensorFlow, in tables: names that are patched, overridden or called.
+"""Tables of the names of Keras and TensorFlow that we patch, override or call.
 
 The rows of a table are installed together. A name is *needed* if training would be wrong or would
-hang without it, else a *comfort*. A name that a new version of Keras or TensorFlow has changed is
-missing:
+hang without it, else it is a *comfort*. A new version of Keras or TensorFlow may lack a name:
 
-- a comfort: one warning says what is lost, and everything else works;
-- a need: one error names the versions that work, before anything is trained or patched;
-- in a process that trains alone, neither: then nothing is patched, and nothing is lost.
+- Without a comfort there is one warning that says what is lost. Everything else works.
+- Without a need there is one error that names the versions that work, before anything is trained or
+  patched.
+- In a process that trains alone there is neither. Nothing is patched, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Owner:
 
     Attributes:
         label: Its name, for messages and the documentation.
-        find: Returns it, for the package and the name of the function. It may raise AttributeError,
-            ImportError or LookupError.
+        find: Returns the class or module, from the package and the name of the function. It may
+            raise AttributeError, ImportError or LookupError.
     """
 
     label: str
@@ -36,13 +36,13 @@ class Owner:
 
 @dataclasses.dataclass(frozen=True)
 class Patch:
-    """A row of a table: one function that does more once a program uses us.
+    """A row of a table: one function of Keras or TensorFlow.
 
     Attributes:
         owner: The class or module that it belongs to.
         name: Its name there.
-        ours: Is called as `ours(original, ...)` in its place. None: it stays as it is, and we call
-            it, or a subclass of ours overrides it.
+        ours: Called in its place as `ours(original, ...)`. None: it stays as it is, and we call it,
+            or override it in a subclass.
         purpose: The benefit that is lost without it.
         is_needed: Whether training is wrong without it.
     """
@@ -67,13 +67,14 @@ _warned: set[tuple[str, str]] = set()
 def install(
     patches: Iterable[Patch], package: Any, title: str, *, is_single_process: Callable[[], bool]
 ) -> None:
-    """Installs all patches of a table, or none. Done twice it is done once.
+    """Installs all patches of a table, or none. A second call does nothing.
 
     Args:
         patches: The table.
-        package: The module in which their owners are found.
-        title: Of the package, with its version, for messages: "keras 3.15.1".
-        is_single_process: Says whether this process trains alone. Asked only if a name is missing.
+        package: The package in which the owners are found.
+        title: The package with its version, for messages: "keras 3.15.1".
+        is_single_process: Returns whether this process trains alone. Called only if a name is
+            missing.
 
     Raises:
         UnsupportedVersionError: If a needed name is missing, and there are other processes.
@@ -101,13 +102,13 @@ def install(
 
 
 def comfort(title: str, label: str, purpose: str, find: Callable[[], T]) -> T | None:
-    """Returns the result of `find`; without it, None and one warning.
+    """Returns the result of `find`. If that raises, it warns once and returns None.
 
     Args:
-        title: Of the package, as for `install`.
+        title: The package, as for `install`.
         label: The name that is looked for.
         purpose: The benefit that is lost without it.
-        find: May raise AttributeError or ImportError.
+        find: Looks for it. It may raise AttributeError or ImportError.
     """
     try:
         return find()
@@ -117,7 +118,7 @@ def comfort(title: str, label: str, purpose: str, find: Callable[[], T]) -> T | 
 
 
 def _warn_of_lost_comfort(title: str, lost: list[tuple[str, str]]) -> None:
-    """Warns of names and their purposes, once."""
+    """Warns once of missing names, with their purposes."""
     names = ", ".join(f"{label} ({purpose})" for label, purpose in lost)
     if (title, names) not in _warned:
         _warned.add((title, names))
@@ -128,7 +129,7 @@ def _warn_of_lost_comfort(title: str, lost: list[tuple[str, str]]) -> None:
 
 
 def replace(owner: Any, name: str, ours: Callable[..., Any]) -> None:
-    """Makes `owner.name(...)` call `ours(original, ...)`. Done twice it is done once."""
+    """Makes `owner.name(...)` call `ours(original, ...)`. A second call does nothing."""
     original = getattr(owner, name)
     if hasattr(original, "kungfu_replaced"):
         return
@@ -148,10 +149,10 @@ def original(owner: Any, name: str) -> Any:
 
 
 def defining(cls: type, name: str) -> type:
-    """The class that defines a method of `cls`: itself or a base class, of any name.
+    """The class that defines a method of `cls`: itself, or a base class of any name.
 
     Raises:
-        LookupError: None does.
+        LookupError: If no class defines it.
     """
     for base in cls.__mro__:
         if name in vars(base):
@@ -160,10 +161,10 @@ def defining(cls: type, name: str) -> type:
 
 
 def class_used_by(function: Callable[..., Any], method: str) -> type:
-    """The class with a `method` whose instances `function` makes, of any name.
+    """The class with a `method` that the code of `function` names, whatever its name.
 
     Raises:
-        LookupError: It makes none.
+        LookupError: If it names none.
     """
     function = _innermost(function)
     for name in function.__code__.co_names:
@@ -174,7 +175,7 @@ def class_used_by(function: Callable[..., Any], method: str) -> type:
 
 
 def _innermost(function: Any) -> Any:
-    """The function inside of decorators, ours and others' (`functools.wraps`)."""
+    """The function inside decorators (`functools.wraps`), ours and others'."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function

@@ -7,7 +7,7 @@ from kungfu_tf import errors
 OLDEST_TENSORFLOW, NEWEST_TENSORFLOW = (2, 15), (2, 21)
 OLDEST_KERAS_3, NEWEST_KERAS_3 = (3, 3), (3, 15)
 OLDEST_KERAS_2 = (2, 15)
-"""The first and last minor versions that are tried. A newer one is not refused: it may work."""
+"""The first and last minor versions that are tested. A newer one is not refused: it may work."""
 
 SUPPORTED = (
     "TensorFlow {}.{} to {}.{}, with Keras {}.{} to {}.{}, Keras 2.15 or tf-keras 2.16 to {}.{}"
@@ -21,14 +21,14 @@ SUPPORTED = (
 
 
 def check_keras(package: str, version: str) -> None:
-    """Sees whether this Keras is one that can be trained with.
+    """Checks that this version of Keras is supported.
 
     Args:
-        package: Its name, "keras" or "tf_keras".
-        version: The text of the version, such as "3.15.1" or "3.16.0.dev2026102704".
+        package: The name of the package, "keras" or "tf_keras".
+        version: The version, such as "3.15.1" or "3.16.0.dev2026102704".
 
     Raises:
-        UnsupportedVersionError: It is too old.
+        UnsupportedVersionError: If it is too old.
     """
     found = major_and_minor(version)
     oldest = OLDEST_KERAS_3 if found[0] >= 3 else OLDEST_KERAS_2
@@ -37,10 +37,10 @@ def check_keras(package: str, version: str) -> None:
 
 
 def check_tensorflow(version: str) -> None:
-    """Sees whether there can be an op library for this TensorFlow.
+    """Checks that this version of TensorFlow is supported.
 
     Raises:
-        UnsupportedVersionError: It is too old.
+        UnsupportedVersionError: If it is too old.
     """
     oldest = OLDEST_TENSORFLOW
     if major_and_minor(version) < oldest:

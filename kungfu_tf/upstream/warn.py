@@ -1,4 +1,4 @@
-"""Warnings that point at the program's own line, however deep in Keras they arise."""
+"""Warnings that point at a line of the program, even if they arise deep in Keras."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LIBRARIES = ("kungfu_tf", "kungfu", "keras", "tf_keras", "tensorflow", "context
 
 
 def warn(message: str) -> None:
-    """Warns, in the name of the innermost line that is neither ours nor Keras'."""
+    """Warns at the innermost line that is neither ours nor Keras' or TensorFlow's."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_of_a_library(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

@@ -1,7 +1,7 @@
-"""A listening socket and its connections, in an event loop: bounds on those not yet known.
+"""A listening socket and its connections, in an event loop.
 
-A stranger has not proved its identity yet. Its time is limited, and so is the number of strangers:
-one more closes the oldest.
+A stranger is a connection that has not proved its identity yet. Its time is limited, and so is the
+number of strangers: one more closes the oldest.
 """
 
 import dataclasses
@@ -15,9 +15,15 @@ _MOST_UNSENT = 64 << 10
 
 @dataclasses.dataclass(eq=False)
 class Connection:
-    """`known`: the bounds do not apply to it. `unsent`: goes out as the other side takes it.
+    """A connection. Times are those of time.monotonic().
 
-    Times are of time.monotonic().
+    Attributes:
+        socket: The socket.
+        opened: When it was opened.
+        heard: When something was received last.
+        known: Whether it is no stranger any more.
+        received: The bytes after the last complete line.
+        unsent: The bytes that wait until the other side takes them.
     """
 
     socket: socket.socket
@@ -37,17 +43,18 @@ class Connection:
 
 
 class Connections:
-    """Used by the event loop's thread only.
+    """All connections of a listener. Used by the event loop's thread only.
 
     Args:
-        listener: listens already, and is closed with this; None: connections are only added.
-        selector: of the event loop; a key's data is called with the events of its file.
-        most_strangers: connections that are not known.
-        deadline: seconds within which a connection must become known, or end.
-        admit: whether a connection is accepted at all.
-        readable: called when there is something to read.
-        opened: called when one was accepted.
-        closed: called when a connection is no more.
+        listener: A listening socket, which is closed with this; None: connections are only added.
+        selector: The selector of the event loop. A key's data is called with the events of its
+            file.
+        most_strangers: The most strangers at a time.
+        deadline: Seconds within which a stranger must become known, or is closed.
+        readable: Called when there is something to read.
+        opened: Called when a connection was accepted.
+        closed: Called when a connection was closed.
+        admit: Returns whether to accept a connection at all.
     """
 
     def __init__(
@@ -87,7 +94,7 @@ class Connections:
         return connection
 
     def accept(self, _events: int = selectors.EVENT_READ) -> Connection | None:
-        """The next one that waits and may come, if there is one. REQUIRES: a listener."""
+        """Accepts the next connection that waits, if there is one. REQUIRES: a listener."""
         assert self._listener is not None
         try:
             accepted, _ = self._listener.accept()
@@ -104,7 +111,7 @@ class Connections:
         return connection
 
     def receive(self, connection: Connection, size: int) -> bytes | None:
-        """Returns up to `size` bytes that have arrived; None: none so far; empty: the end."""
+        """Returns up to `size` bytes that have arrived; None if none have; empty at the end."""
         try:
             data = connection.socket.recv(size)
             connection.heard = time.monotonic()
@@ -114,10 +121,44 @@ class Connections:
         except OSError:
             return b""
 
+    def read_lines(
+        self,
+        connection: Connection,
+        longest: int,
+        take: Callable[[Connection, str], bool],
+        *,
+        longest_of_strangers: int | None = None,
+    ) -> None:
+        """Reads all that has arrived, line by line.
+
+        It closes the connection at its end, after a line that is too long, and if `take` refuses a
+        line.
+
+        Args:
+            connection: The connection.
+            longest: The most bytes of a line.
+            take: Handles a line. Returns False if it is not of the protocol.
+            longest_of_strangers: The most bytes of a line of a stranger, if that is less.
+        """
+        while connection in self.all:
+            data = self.receive(connection, longest)
+            if data is None:
+                return
+            connection.received += data
+            lines = connection.take_lines(
+                longest if connection.known else longest_of_strangers or longest
+            )
+            # A line may cost the sender its connection. Then the next ones do not count.
+            is_right = lines is not None and all(
+                connection in self.all and take(connection, line) for line in lines
+            )
+            if not data or not is_right:
+                self.close(connection)
+
     def send(self, connection: Connection, data: bytes = b"") -> None:
         """Sends as much as the other side takes now, and the rest later.
 
-        A side that does not read is dropped. On a closed connection nothing happens.
+        It closes the connection if the other side does not read. If it is closed, nothing happens.
         """
         if connection not in self.all:
             return
@@ -128,7 +169,7 @@ class Connections:
         except BlockingIOError:
             pass
         except OSError:
-            connection.unsent = b""  # its end is seen, and handled, when it is read
+            connection.unsent = b""  # the end is handled when it is read
         if len(connection.unsent) > _MOST_UNSENT:
             self.close(connection)
             return
@@ -137,14 +178,14 @@ class Connections:
         self._selector.modify(connection.socket, events, key.data)
 
     def drop_slow(self) -> None:
-        """Closes those that have not become known in time. To be called now and then."""
+        """Closes strangers whose time is over. To be called now and then."""
         latest = time.monotonic() - self._deadline
         for connection in self._strangers():
             if connection.opened < latest:
                 self.close(connection)
 
     def close(self, connection: Connection) -> None:
-        """Again: nothing."""
+        """Closes a connection, unless that was done before."""
         if connection not in self.all:
             return
         self.all.discard(connection)
@@ -153,7 +194,7 @@ class Connections:
         self._closed(connection)
 
     def close_all(self) -> None:
-        """The listener, too. Again: nothing."""
+        """Closes all connections and the listener, unless that was done before."""
         for connection in list(self.all):
             self.close(connection)
         if self._listener is not None:

@@ -22,8 +22,8 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                                                where it replaces none
                    proposed | refused <text>   the answer to the oldest question
 
-Before a correct hello nothing is believed. Any other line costs its sender the connection, and
-harms no other peer.
+Before a correct hello no other line is accepted. The sender of any other line loses its connection,
+and no other peer is affected.
 """
 
 import collections
@@ -43,7 +43,7 @@ LONGEST_LINE = 64 << 10
 HELLO_DEADLINE = 5.0
 MOST_STRANGERS = 64
 MOST_REPORTS = 8
-EARLIER = 30.0  # seconds: what a peer has lived on after for so long is not why it ended
+EARLIER = 30.0  # seconds: an error that a peer has survived so long did not end it
 
 _HELLO = re.compile(r"hello ([^ ]{1,64}) ([0-9]{1,10})")
 _RESIZE = re.compile(r"resize ([0-9]{1,7})")
@@ -54,7 +54,7 @@ Answer = Callable[[str | None], None]
 
 
 class Handler(Protocol):
-    """Decides on the membership. `rank`: the peer's number in the job."""
+    """Decides on the membership. Peers are known by their numbers in the job."""
 
     def ready(self, rank: int) -> None:
         """A newcomer can be taken in."""
@@ -63,9 +63,9 @@ class Handler(Protocol):
         """A peer has gone over to a membership."""
 
     def propose(self, rank: int, size: int | None, answer: Answer) -> None:
-        """A peer asks for a number of peers; None: the number that the config server says.
+        """A peer asks for a number of peers; None: for the number that the config server says.
 
-        `answer` is called once, now or later, with the reason why not, or None.
+        `answer` is called once, now or later, with the reason of a refusal, or None.
         """
 
 
@@ -78,9 +78,14 @@ class Report(NamedTuple):
 
 @dataclasses.dataclass
 class Contact:
-    """The state of a peer, known from its connection. Times are of time.monotonic().
+    """What is known of a peer from its connection. Times are those of time.monotonic().
 
-    `leaving`: it was told last that the others go on without it.
+    Attributes:
+        connected: Whether it is connected.
+        heard: When it was heard last.
+        lost: When its connection ended.
+        leaving: Whether it was told that the others go on without it.
+        reports: The errors that it has reported.
     """
 
     connected: bool = False
@@ -90,7 +95,7 @@ class Contact:
     reports: list[Report] = dataclasses.field(default_factory=list)
 
     def keep(self, report: Report) -> None:
-        """Keeps the first ones of those that may be why the peer ends."""
+        """Keeps a report. Of those that may be the cause of the peer's end it keeps the first."""
         if len(self.reports) == MOST_REPORTS:
             self.reports = [one for one in self.reports if report.at - one.at <= EARLIER]
         if len(self.reports) < MOST_REPORTS:
@@ -99,21 +104,23 @@ class Contact:
 
 @dataclasses.dataclass
 class _Question:
-    """A question of a peer; `answer`: the line it gets."""
+    """A question of a peer, and the line that answers it, once that is known."""
 
     answer: bytes | None = None
 
 
 class ControlServer:
-    """The runner's side. Used by the event loop's thread only.
+    """The runner's side of the control connections. Used by the event loop's thread only.
 
     Args:
-        path: of the socket, in a directory that only this user may enter.
-        peers: their names by their ranks, of this host; a hello of any other is refused.
-        selector: of the event loop; a key's data is called with the events of its file.
-        handler: decides on the membership; None: it does not change.
-        order: takes up what a person asks for, or not, and says what is to be said.
-        hello_deadline: seconds.
+        path: The path of the socket, in a directory that only this user may enter.
+        peers: The names of this host's peers by their ranks. A hello of any other is refused.
+        selector: The selector of the event loop. A key's data is called with the events of its
+            file.
+        handler: Decides on the membership; None: it does not change.
+        order: Takes a person's request for a number of peers. Returns whether it is accepted, and a
+            text for the person.
+        hello_deadline: Seconds within which a connection must say hello.
     """
 
     def __init__(
@@ -157,7 +164,7 @@ class ControlServer:
         self._announce(peer, f"failed {peer} {one_line(text)}")
 
     def announce_finished(self, peer: str) -> None:
-        """Tells them that `peer` has finished: to wait for it is in vain."""
+        """Tells every other peer that `peer` has finished, so that none waits for it."""
         self._announce(peer, f"left {peer}")
 
     def announce_members(
@@ -179,7 +186,7 @@ class ControlServer:
             self._tell(connection, [(peer, line)])
 
     def drain(self, rank: int) -> None:
-        """Reads what a peer that has ended still said, though it may have come only just now."""
+        """Reads the last lines of a peer that has ended, even if it has connected only just now."""
         while (newest := self._connections.accept()) is not None:
             self._read(newest)
         for connection in list(self._connections.all):
@@ -194,23 +201,10 @@ class ControlServer:
         self._connections.close_all()
 
     def _read(self, connection: Connection) -> None:
-        """Handles the lines that have arrived."""
-        while connection in self._connections.all:
-            data = self._connections.receive(connection, LONGEST_LINE)
-            if data is None:
-                return
-            connection.received += data
-            if not data or not self._take_lines(connection):
-                self._connections.close(connection)
-
-    def _take_lines(self, connection: Connection) -> bool:
-        """False if the peer has broken the protocol."""
-        lines = connection.take_lines(LONGEST_LINE)
-        return lines is not None and all(self._handle(connection, line) for line in lines)
+        self._connections.read_lines(connection, LONGEST_LINE, self._handle)
 
     def _handle(self, connection: Connection, line: str) -> bool:
-        if connection not in self._connections.all:
-            return False  # one of the lines before has cost it the connection
+        """Handles a line. Returns False if it breaks the protocol."""
         if connection not in self._ranks:
             order = _RESIZE.fullmatch(line)
             return self._resize(connection, order[1]) if order else self._hello(connection, line)
@@ -226,7 +220,7 @@ class ControlServer:
         return self._handler is not None and self._membership(connection, rank, command, text)
 
     def _membership(self, connection: Connection, rank: int, command: str, text: str) -> bool:
-        """False if it is none of the lines about it."""
+        """Handles a line about the membership. Returns False if it is none."""
         assert self._handler is not None
         if command == "ready" and not text:
             self._handler.ready(rank)
@@ -301,5 +295,5 @@ def _user_of(accepted: socket.socket) -> int:
 
 
 def one_line(text: str) -> str:
-    """Without characters that could end a line or steer a terminal."""
+    """The text without characters that could end a line or control a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -23,7 +23,7 @@ _INSECURE = Secret(
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
-    """Never printed, never on a command line: it reaches the peers in their environment."""
+    """The id and the secret of a job. Peers get them in their environment; they are never shown."""
 
     job_id: str
     secret: str = dataclasses.field(repr=False)
@@ -31,7 +31,7 @@ class Credentials:
 
 
 def one_host() -> Credentials:
-    """Random: nobody outside needs to know."""
+    """Random credentials for a job on one host."""
     return Credentials(secrets.token_hex(16), secrets.token_hex(32))
 
 
@@ -40,11 +40,11 @@ def several_hosts(given: Secret | None, description: str, *, insecure: bool = Fa
 
     Args:
         given: The user's secret.
-        description: Of the job, the same on all hosts.
-        insecure: A secret need not be.
+        description: The description of the job, the same on all hosts.
+        insecure: Whether the job may do without a secret.
 
     Raises:
-        LaunchError: There is none.
+        LaunchError: If there is no secret, and one is needed.
     """
     if given is None and not insecure:
         raise LaunchError(errors.linked("secret-needed", _HOW_TO_MAKE_ONE))
@@ -54,7 +54,7 @@ def several_hosts(given: Secret | None, description: str, *, insecure: bool = Fa
 
 
 def new_token(path: str) -> str:
-    """A random one, which is also written to a file that only this user can read."""
+    """A random token, which is also written to a file that only this user can read."""
     token = secrets.token_hex(16)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(token + "\n")

@@ -1,6 +1,6 @@
-"""-debug-port: the state of this host's peers as JSON over HTTP, for a person with a token.
+"""-debug-port: serves the state of this host's peers as JSON over HTTP, to a person with a token.
 
-Listens on 127.0.0.1 only, and answers `GET /` and nothing else.
+It listens on 127.0.0.1 only, and answers only `GET /`.
 """
 
 import os
@@ -16,15 +16,16 @@ from kungfu_tf.launcher.options.launch_error import LaunchError
 
 
 class DebugServer:
-    """Used by the event loop's thread only.
+    """The server. Used by the event loop's thread only.
 
     Args:
-        port: on 127.0.0.1.
-        token_file: where the token is written, readable by this user only.
-        state: what to show.
+        port: The port on 127.0.0.1.
+        token_file: The file that the token is written to, for this user only.
+        state: Returns what to show.
+        selector: The selector of the event loop.
 
     Raises:
-        LaunchError: the port cannot be had.
+        LaunchError: If the port is not available.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A turn of an event loop: it handles the events of its files, one after another."""
+"""One turn of an event loop, which handles the events of its files one after another."""
 
 import selectors
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 def take(
     selector: selectors.BaseSelector, happened: Iterable[tuple[selectors.SelectorKey, int]]
 ) -> None:
-    """Calls the data of each key that `select` has returned with the events of its file.
+    """Calls the data of each key with its events, as `select` has returned them.
 
-    An earlier handler may have closed a file, or registered another one in its place. Such a file
-    waits for the next turn.
+    A handler may close a file whose turn comes later, or register another one in its place. Such a
+    file waits for the next turn.
     """
     for key, events in happened:
         now = selector.get_map().get(key.fd)

@@ -1,7 +1,7 @@
-"""How two runners of a job prove to each other that they know its secret, without telling it.
+"""Lets two runners of a job prove to each other that they know its secret, without sending it.
 
-Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret. That is over the
-speaker's role, the job's id, both nonces, and the address of the host that wants to be taken in.
+Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret. It covers the
+sender's role, the job's id, both nonces, and the address of the host that wants to be taken in.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ _WELCOME = re.compile("welcome ([0-9a-f]{64})")
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """The side that is asked: greets, and takes the other one in if its hello is right."""
+    """The side that is asked. It greets, and takes the other one in if its hello is right."""
 
     credentials: Credentials
     nonce: str = dataclasses.field(default_factory=lambda: secrets.token_hex(16))
@@ -31,7 +31,7 @@ class Asked:
         return f"{PROTOCOL} {self.nonce}"
 
     def answer(self, line: str) -> tuple[str, str] | None:
-        """The address that a hello proves, and the line that answers it; None: it proves none."""
+        """The address that a hello proves, and the line that answers it; None if it is wrong."""
         match = _HELLO.fullmatch(line)
         if match is None:
             return None
@@ -52,7 +52,7 @@ class Asking:
         self._nonces = ("", secrets.token_hex(16))
 
     def hello(self, greeting: str) -> str | None:
-        """The line that answers a greeting; None: it is no runner's of this version."""
+        """The line that answers a greeting; None if it is not that of a runner of this version."""
         match = _GREETING.fullmatch(greeting)
         if match is None:
             return None

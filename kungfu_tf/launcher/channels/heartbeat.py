@@ -1,4 +1,4 @@
-"""Peers that should say every second that they live, and do not."""
+"""Finds peers that give no sign of life, which they should give every second."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,16 +9,17 @@ SILENT_AFTER = 10.0
 
 
 class Heartbeat:
-    """Tells of them, and gives them up where they are to be. Used by the event loop's thread only.
+    """Reports silent peers, and gives them up after some time. Used by the event loop's thread
+    only.
 
     Attributes:
-        given_up: Which ones were.
+        given_up: The peers that were given up.
 
     Args:
         contacts: The state of each peer, by its number.
-        say: A line for the user.
-        give_up_after: Seconds after which a peer is given up; None or 0: it is not.
-        give_up: Ends one.
+        say: Prints a line for the user.
+        give_up_after: Seconds after which a silent peer is given up; None or 0: never.
+        give_up: Ends a peer.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Heartbeat:
         self.given_up: set[int] = set()
 
     def check(self) -> None:
-        """To be called now and then."""
+        """Looks at all peers. To be called now and then."""
         now = time.monotonic()
         for number, contact in self._contacts.items():
             silent = now - (contact.heard or now) if contact.connected else 0.0

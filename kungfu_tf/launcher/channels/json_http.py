@@ -1,7 +1,8 @@
 """JSON over HTTP for people and programs with a token, in an event loop.
 
-Every request brings `Authorization: Bearer TOKEN`, and has 5 s and a limited size; requests that
-are too slow, too long or too many are dropped. One request to a connection.
+Every request needs the header `Authorization: Bearer TOKEN`. Its time, 5 s, and its size are
+limited. Requests that are too slow, too long or too many are dropped. A connection serves one
+request.
 """
 
 import dataclasses
@@ -21,15 +22,15 @@ from kungfu_tf.launcher.channels.connections import Connection, Connections
 REQUEST_DEADLINE = 5.0
 LONGEST_HEAD = 8 << 10
 LONGEST_BODY = 64 << 10
-MOST_CONNECTIONS = 16  # of which no request has come yet
-MOST_WAITING = 64  # whose answer comes later
+MOST_CONNECTIONS = 16  # without a complete request
+MOST_WAITING = 64  # requests whose answers come later
 
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,10}) (/[!-~]*) HTTP/1\.[01]")
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request; `query`: the first value of each name."""
+    """A request. Its query has the first value of each name."""
 
     method: str
     path: str
@@ -37,10 +38,10 @@ class Request:
     body: bytes
 
     def json(self) -> Any:
-        """The body's value.
+        """The value of the body.
 
         Raises:
-            ValueError: It is no JSON.
+            ValueError: If the body is not JSON.
         """
         try:
             return json.loads(self.body)
@@ -48,18 +49,18 @@ class Request:
             raise ValueError("the body is not JSON") from None
 
 
-# Called once, at once or later, with the status and the content, which becomes JSON.
+# Called once, now or later, with the status and the content, which becomes JSON.
 Reply = Callable[[HTTPStatus, Any], None]
 
 
 class HttpServer:
-    """Used by the event loop's thread only.
+    """The server. Used by the event loop's thread only.
 
     Args:
-        listener: Listens already, and is closed with this.
+        listener: A listening socket, which is closed with this.
         token: The token that each request must carry.
-        selector: Of the event loop.
-        handle: Is given each request, and replies to it.
+        selector: The selector of the event loop.
+        handle: Called with each request, and the function by which it replies.
     """
 
     def __init__(
@@ -142,9 +143,10 @@ class HttpServer:
             reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"{MOST_WAITING} others wait already"})
 
     def _answer(self, connection: Connection, status: HTTPStatus, content: Any) -> None:
-        """A client that has its answer closes the connection, or is dropped like a slow one.
+        """Sends an answer. The client then closes the connection, or is dropped like a slow one.
 
-        Ignores the rest of a request: some clients read no answer before they have sent everything.
+        The rest of the request is ignored, but read: some clients read no answer before they have
+        sent everything.
         """
         self._waiting.discard(connection)
         self._answered.add(connection)

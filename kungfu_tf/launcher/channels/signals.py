@@ -1,16 +1,16 @@
-"""Signals as something the event loop can read."""
+"""Signals that the event loop can read from a pipe."""
 
 import os
 import signal
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# By these batch systems and people tell programs something, such as that their time is nearly over.
+# Batch systems and people send these to programs, for instance when their time is nearly over.
 WARNING = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 
 
 class SignalPipe:
-    """Collects the signals that end a job or are for its peers, and SIGCHLD, in its context.
+    """Within it, collects the signals that end a job, those for its peers, and SIGCHLD.
 
     A signal that was ignored when the launcher started (nohup, a background job of a script) stays
     ignored. For the main thread only.

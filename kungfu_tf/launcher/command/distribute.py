@@ -1,10 +1,10 @@
-"""`kungfu-distribute` and `kungfu-rrun`: a command on many hosts at once, over ssh.
+"""`kungfu-distribute` and `kungfu-rrun`: run a command on many hosts at once, over ssh.
 
-The user can log in there without a password, and has Python and the folder at the same paths. The
-output of the hosts comes line by line, with their addresses before it.
+The user must be able to log in without a password, and needs Python and the folder at the same
+paths on all hosts. The output of the hosts comes line by line, with their addresses before it.
 
-A command there ends when its input from sshd ends: we close it, we are killed, or sshd finds the
-network gone.
+A remote command ends when its input from sshd ends: when we close it, when we are killed, or when
+sshd finds the network gone.
 """
 
 import os
@@ -106,7 +106,7 @@ def _remote_runners(words: Sequence[str], options: Options) -> Plan:
 
 
 def _flags_of_runners(words: Sequence[str]) -> list[str]:
-    """Flags without those that are for this command, and their values."""
+    """The flags, without those for this command, and without their values."""
     left, rest = [], list(words)
     while rest:
         word = rest.pop(0)
@@ -122,9 +122,13 @@ def _flags_of_runners(words: Sequence[str]) -> list[str]:
 def _in_this_folder(command: Sequence[str], then: str = "") -> str:
     """The text for a shell that leads a process group, as sshd's does.
 
-    First it reads variables. Then a process in the background reads names of signals for the group,
-    until our side of the connection has ended. It is in the group, whose number is nobody else's as
-    long as it is. `then`: what it does after SIGTERM.
+    The shell first reads variables. Then a process in the background reads names of signals for the
+    group, until our side of the connection ends. That process belongs to the group, so its number
+    stays in use.
+
+    Args:
+        command: The command to run in this folder.
+        then: What the process in the background does after SIGTERM.
     """
     names = " ".join(signal.Signals(number).name.removeprefix("SIG") for number in WARNING)
     watch = (

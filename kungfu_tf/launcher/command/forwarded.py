@@ -1,6 +1,6 @@
 """The variables that a command on other hosts gets from here.
 
-They go by its standard input: among the processes of a host nobody sees them.
+They travel through its standard input, so that they do not show in the list of processes.
 """
 
 import secrets
@@ -12,14 +12,14 @@ from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.native import environment
 
-# What a shell does first, to read what `lines` has made.
+# The first commands of a shell, which read the result of `lines`.
 READ = 'while IFS= read -r line && [ -n "$line" ]; do export "$line"; done && '
 
 _OF_SECRETS = ("KUNGFU_SECRET", config.CONFIG_TOKEN.name)
 
 
 def lines(variables: Mapping[str, str]) -> bytes:
-    """Raises LaunchError if a value has several lines."""
+    """The variables as lines for a shell. Raises LaunchError if a value has several lines."""
     for name, value in variables.items():
         if "\n" in value:
             raise LaunchError(f"{name} has several lines, and cannot be handed to other hosts")
@@ -35,12 +35,12 @@ def named(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_runner(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
-    """What kungfu-run on another host gets: -x, what a user may set of ours, and the secrets.
+    """The variables for kungfu-run on another host: those of -x, ours that are set, and secrets.
 
-    The secret of several hosts is made if there is none.
+    It makes a secret for the hosts if there is none.
 
     Raises:
-        LaunchError: A secret cannot be used, a variable is not set, or the core is missing.
+        LaunchError: If a secret cannot be used, a variable is not set, or the core is missing.
     """
     given = given_secrets.read(environ)
     ours = {name for name in environ if name.startswith("KUNGFU_")} - _kept_here()
@@ -53,7 +53,7 @@ def of_runner(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _kept_here() -> set[str]:
-    """Ours that are not a user's to set, or secret: those go apart."""
+    """Our variables that are internal or secret, which are not forwarded as they are."""
     try:
         internal = {setting.name for setting in environment.settings() if setting.internal}
     except errors.LibraryError as error:

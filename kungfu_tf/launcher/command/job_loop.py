@@ -1,4 +1,4 @@
-"""The event loop of a runner: sees this host's peers, all of them, to their end."""
+"""The event loop of a runner, which runs until all peers of this host have ended."""
 
 import collections
 import functools
@@ -30,12 +30,16 @@ _TICK = 1.0
 
 
 class JobLoop:
-    """Runs this host's part of one job. Single-threaded: run() does all the work.
+    """Runs this host's part of one job, in one thread: run() does all the work.
 
-    Its Director decides; its OwnHost carries the decisions out on this host.
+    Its Director decides, and its OwnHost carries the decisions out on this host.
 
     Args:
-        environ: the launcher's environment, of which each peer gets a version of its own.
+        job: The job.
+        output: The output of the job.
+        guard: Watches the processes of the job.
+        signals: The signals that this process gets.
+        environ: The launcher's environment. Each peer gets a version of its own.
     """
 
     def __init__(
@@ -95,12 +99,12 @@ class JobLoop:
 
     @property
     def again(self) -> int | None:
-        """As how many peers the job is to be started anew. REQUIRES: run() has returned."""
+        """As how many peers the job starts anew; None: it is over. REQUIRES: run() has ended."""
         return self._director.again if self._forced_code is None else None
 
     @property
     def recovering(self) -> bool:
-        """Whether a failure is the reason for that."""
+        """Whether the job is started anew because of a failure."""
         return self._director.recovering
 
     @property
@@ -148,7 +152,7 @@ class JobLoop:
         self._selector.close()
 
     def _start_source(self) -> Source | None:
-        """Where the job, if it may change, also hears of its size."""
+        """The document that may ask for a number of peers; None if the job does not change."""
         if not (self._job.options.watch and isinstance(self._director, Leader)):
             return None
         self._director.source = config_source.choose(
@@ -178,7 +182,7 @@ class JobLoop:
                 self._warn(number)
 
     def _warn(self, number: int) -> None:
-        """Hands a signal that does not end the job to the peers of all hosts."""
+        """Passes a signal that does not end the job to the peers of all hosts."""
         self._warnings[number] += 1
         self._director.warned(number, self._warnings[number])
 
@@ -208,7 +212,7 @@ class JobLoop:
             self._director.stop_all(signal.SIGTERM, TIMED_OUT)
 
     def _conclude(self) -> int:
-        """Says how the job has ended. Returns its exit code."""
+        """Tells the user how the job has ended. Returns its exit code."""
         outcomes = self.outcomes
         code, reason = verdict.conclude(
             outcomes, forced=self._forced_code, others=self._director.code

@@ -1,4 +1,4 @@
-"""A job from its first start to its end; meanwhile it may be started anew."""
+"""Runs a job from its first start to its end. It may be started anew meanwhile."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ from kungfu_tf.native import environment as core_environment
 
 
 class End(NamedTuple):
-    """How a job ended: the exit code that stands for it, and each of this host's peers."""
+    """The end of a job: its exit code, and how each peer of this host ended."""
 
     code: int
     outcomes: Sequence[Outcome]
@@ -36,8 +36,8 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
 
     Args:
         options: The options of the command line.
-        environ: The environment of which each peer gets a version of its own.
-        inherited: Descriptors that each peer gets.
+        environ: The environment. Each peer gets a version of its own.
+        inherited: Descriptors that each peer inherits.
 
     Raises:
         LaunchError: If it cannot be started. Peers that were started have ended.
@@ -47,7 +47,7 @@ def run(options: Options, environ: Mapping[str, str], *, inherited: Sequence[int
 
 
 class _JobRun:
-    """`_restarts`: how often the job was started anew, `_recoveries` of which after a failure."""
+    """Counts how often the job was started anew, and how often of these after a failure."""
 
     def __init__(
         self, options: Options, environ: Mapping[str, str], inherited: Sequence[int]
@@ -82,7 +82,7 @@ class _JobRun:
         self._options = dataclasses.replace(self._options, np=len(self._workers))
 
     def _run_once(self, signals: SignalPipe) -> tuple[End, int | None]:
-        """Returns, too, as how many peers the job is to be started anew; None: it is over."""
+        """Returns the end, and the number of peers to start the job anew with; None: it is over."""
         cluster = clusters.plan(self._options, self._workers)
         with contextlib.closing(cluster.reservation):
             output = self._output_of({p.rank: cluster.prefix(p) for p in cluster.local_peers})
@@ -102,7 +102,7 @@ class _JobRun:
         return end, loop.again
 
     def _output_of(self, prefixes: Mapping[int, str]) -> Output:
-        """The output of the job, which peers that are started anew share with the previous ones."""
+        """The output of the job, which lives as long as the job, even if its peers start anew."""
         if self._output is None:
             options = self._options
             self._output = Output(
@@ -113,7 +113,7 @@ class _JobRun:
         return self._output
 
     def _prepare(self, cluster: Cluster, output: Output) -> Job:
-        """Makes what the peers of this host have in common."""
+        """Makes the common properties of this host's peers."""
         options, environ = self._options, self._environ
         if cluster.several_hosts:
             # Processes left by the previous peers must not be taken for peers of this run.

@@ -1,4 +1,4 @@
-"""Calls that go to many hosts at once over ssh, and what is shown of them until they end."""
+"""Calls commands on many hosts at once over ssh, and shows their output until they end."""
 
 import contextlib
 import math
@@ -21,39 +21,43 @@ from kungfu_tf.launcher.placing.hosts import Host
 from kungfu_tf.launcher.processes import peer_process
 
 _READ_SIZE = 1 << 16
-_LAST_WAIT = 60.0  # seconds that the hosts have when they were told to end
+_LAST_WAIT = 60.0  # seconds that the hosts have to end
 
 
 class Call(NamedTuple):
-    """What is to be called on a host, by a shell.
+    """A command for the shell of a host.
 
     Attributes:
-        host: Where.
-        command: What the shell is told.
-        said: What it reads first.
-        prefix: What the host's lines begin with.
-        known_by: How those of its lines begin that need no prefix; empty: all need one.
+        host: The host.
+        command: The text for the shell.
+        input: What the shell reads first.
+        prefix: The prefix of the host's lines.
+        known_by: The beginning of lines that need no prefix; empty: all need one.
     """
 
     host: Host
     command: str
-    said: bytes
+    input: bytes
     prefix: str
     known_by: str = ""
 
 
 class Plan(NamedTuple):
-    """The calls, and with which exit codes of one the others are to end."""
+    """The calls, and the exit codes of one call at which all others are ended."""
 
     calls: list[Call]
     ends_all: Callable[[int], bool]
 
 
 def call_all(plan: Plan, options: Options) -> int:
-    """Returns the code of the first that ends all, else the first that is not 0, by their order.
+    """Runs all calls to their end.
 
-    After the timeout that is 124, after signal n 128 + n; the programs are told to end, and what
-    they say is shown until they have. After a second signal it is not waited for.
+    At the timeout, or at a signal, the programs are told to end. Their output is shown until they
+    have ended, or until a second signal.
+
+    Returns:
+        124 after the timeout, 128 + n after signal n. Else the exit code of the call that has ended
+        all others, or the first code in their order that is not 0.
     """
     calls = plan.calls
     output = Output(
@@ -78,7 +82,7 @@ def call_all(plan: Plan, options: Options) -> int:
         processes += [running.enter_context(_start(call, options.user)) for call in calls]
         running.callback(_end, processes)
         for call, process in zip(calls, processes, strict=True):
-            _write(process, call.said)
+            _write(process, call.input)
         failure = FirstFailure([str(call.host.address) for call in calls], plan.ends_all)
         _follow(processes, output, signals, wait, failure)
         codes = [peer_process.exit_code(process.poll() or 0) for process in processes]
@@ -87,11 +91,11 @@ def call_all(plan: Plan, options: Options) -> int:
 
 
 class FirstFailure:
-    """The first call that fails, and when those that still run are told to end because of it.
+    """Notes the first call that fails, and ends the others some time after it.
 
     Args:
-        names: Of the calls.
-        ends_all: Whether a call with this exit code is such a failure.
+        names: The names of the calls.
+        ends_all: Whether a call with this exit code has failed.
     """
 
     def __init__(self, names: Sequence[str], ends_all: Callable[[int], bool]) -> None:
@@ -103,11 +107,11 @@ class FirstFailure:
         self.due = math.inf
 
     def look(self, codes: Sequence[int | None], wait: OutputWait) -> None:
-        """Asks for the end if one has failed, and the others had time to end by themselves.
+        """Asks for the end if a call has failed, and the others had time to end by themselves.
 
         Args:
-            codes: With what each call has ended; None: it runs.
-            wait: Is asked.
+            codes: The exit code of each call; None while it runs.
+            wait: Is asked for the end.
         """
         for name, code in zip(self._names, codes, strict=True):
             if code and not self.code and self._ends_all(peer_process.exit_code(code)):
@@ -127,7 +131,7 @@ def _follow(
     wait: OutputWait,
     failure: FirstFailure,
 ) -> None:
-    """Shows what they say until all have ended, or the wait is over."""
+    """Shows the output of the processes until all have ended, or the wait is over."""
     with selectors.DefaultSelector() as selector:
         selector.register(signals, selectors.EVENT_READ)
         for number, process in enumerate(processes):
@@ -154,16 +158,17 @@ def _follow(
 
 
 def _start(call: Call, user: str | None) -> subprocess.Popen[bytes]:
-    """ssh reads the secret, and no password: nobody would see its question.
+    """Starts ssh, which must not ask for a password, since its input is the call's.
 
-    What the user's shell there is told is the same in all shells, also in those that are no sh.
+    The text for the user's shell on the host means the same in all shells, also in those that are
+    not like sh.
     """
-    told = f"exec sh -c {shlex.quote(call.command)}"
+    command = f"exec sh -c {shlex.quote(call.command)}"
     where = call.host.public or str(call.host.address)
     login = where if user is None else f"{user}@{where}"
     try:
         return subprocess.Popen(
-            ["ssh", "-o", "BatchMode=yes", "--", login, told],
+            ["ssh", "-o", "BatchMode=yes", "--", login, command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -180,7 +185,7 @@ def _pass_on(processes: Sequence[subprocess.Popen[bytes]], number: int) -> None:
 
 
 def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
-    """Not to one that has ended, or was told to."""
+    """Writes to the input of a process, unless it has ended or its input is closed."""
     assert process.stdin is not None
     if not process.stdin.closed:
         with contextlib.suppress(BrokenPipeError):

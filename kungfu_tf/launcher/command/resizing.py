@@ -1,4 +1,4 @@
-"""`kungfu-run -resize N`: asks a job that runs for another number of peers."""
+"""`kungfu-run -resize N`: asks a running job for another number of peers."""
 
 import json
 import os
@@ -35,10 +35,10 @@ class Running(NamedTuple):
 
 
 def run(options: Options, environ: Mapping[str, str]) -> str:
-    """Returns what has happened.
+    """Returns a text for the user.
 
     Raises:
-        LaunchError: It cannot be done, and why.
+        LaunchError: If it is refused.
     """
     assert options.resize is not None
     if options.config_server is not None:
@@ -47,7 +47,7 @@ def run(options: Options, environ: Mapping[str, str]) -> str:
 
 
 def running() -> list[Running]:
-    """The jobs that there are."""
+    """The running jobs of this user that can change their size."""
     return [job for job in map(_look, run_directory.all_here()) if job is not None]
 
 
@@ -60,7 +60,7 @@ def _look(directory: RunDirectory) -> Running | None:
         os.kill(job["pid"], 0)
         return Running(directory, job["pid"], size, " ".join(job["command"])[:100])
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # one that ends just now
+        return None  # it is ending
 
 
 def _find(name: str | None) -> Running:
@@ -117,7 +117,7 @@ def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
 
 
 def _resized(workers: list[Any], size: int) -> list[str]:
-    """The first ones, and as many more on whichever host has room."""
+    """The first workers, and as many more as needed, on any host with room."""
     names = [str(worker) for worker in workers[:size]]
     ports = (f"0.0.0.0:{port}" for port in range(1, 1 << 16))
     more = (name for name in ports if name not in names)

@@ -1,4 +1,4 @@
-"""Which Director a runner reports to."""
+"""Chooses the Director that a runner reports to."""
 
 import functools
 import selectors
@@ -16,10 +16,10 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
     """Chooses the Director. Runners of several hosts connect only if the job may change.
 
     Args:
-        job: With its flags.
+        job: The job.
         own: This host.
         selector: The selector of the event loop.
-        output: Tells the user about decisions.
+        output: The output of the job, for messages about decisions.
 
     Raises:
         LaunchError: If the port for the other runners is not available.

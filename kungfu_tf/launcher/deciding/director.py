@@ -1,10 +1,10 @@
 """The interfaces between decisions about a job and the runners that carry them out.
 
-The runner of the first host leads: its Leader (leader.py) decides for all hosts. A runner reports
-to a Director. On the first host that is the Leader itself, elsewhere a Follower (follower.py),
-which asks the Leader. A Host carries decisions out: this runner itself (own_host.py), or the one of
-another host (far_host.py). Each peer has a number: its rank when the job starts, then one more for
-each newcomer.
+The runner of the first host leads: its Leader (leader.py) decides for all hosts. Each runner
+reports to a Director. On the first host that is the Leader itself. On the others it is a Follower
+(follower.py), which asks the Leader. A Host carries decisions out: this runner (own_host.py), or
+that of another host (far_host.py). Each peer has a number: its rank when the job starts, and the
+next number for each newcomer.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ LOST = 1  # the exit code of a job that has lost a host
 
 
 class Host(Protocol):
-    """The runner of one host, seen from where decisions are made. Nothing happens in the call."""
+    """The runner of one host, as the decisions see it. Calls return before anything happens."""
 
     def start(self, number: int, version: int) -> None:
         """Starts a newcomer. `version` is the job's current membership version."""
@@ -26,10 +26,10 @@ class Host(Protocol):
         """Stops a newcomer that is not needed."""
 
     def forgive(self, number: int) -> None:
-        """From now on the end of this peer is no failure, whatever its code."""
+        """Makes any end of this peer from now on no failure."""
 
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        """Tells some of its peers which peers take part; `since`: see Actions.publish."""
+        """Tells some of its peers which peers take part. For `since` see Actions.publish."""
 
     def failed(self, peer: str, text: str) -> None:
         """Tells all peers of this host that a peer has failed, perhaps one of another host."""
@@ -38,26 +38,28 @@ class Host(Protocol):
         """Tells all peers of this host that a peer has finished."""
 
     def warn(self, signum: int) -> None:
-        """Sends a signal to all of its peers, which may go on."""
+        """Sends a signal that does not end the job to all of its peers."""
 
     def stop_all(self, first: int, code: int) -> None:
-        """Stops all peers of this host with signal `first`; 0: tells them of a failure.
+        """Stops all peers of this host.
 
-        `code`: the exit code of the job.
+        Args:
+            first: The first signal; 0: they get time to end because of a failure.
+            code: The exit code of the job.
         """
 
 
 class Director(Protocol):
-    """A runner reports to it.
+    """Takes the reports of a runner.
 
     Attributes:
         code: The exit code of the job, as far as other hosts determine it.
         again: The number of peers with which the job starts anew after its end; None: it does not.
-        recovering: Whether a failure is the reason for that.
+        recovering: Whether it starts anew because of a failure.
         over: Whether this runner may end.
         size: The number of peers that take part, as far as this host knows.
-        due: The time.monotonic() at which advance() must be called. Apart from that, once a second
-            is enough.
+        due: The time.monotonic() at which advance() must be called. Otherwise once a second is
+            enough.
     """
 
     code: int
@@ -80,29 +82,33 @@ class Director(Protocol):
         """A newcomer can be taken in."""
 
     def entered(self, number: int, version: int) -> None:
-        """A peer has gone over to a membership."""
+        """A peer has changed over to a membership."""
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
-        """A peer asks for a number of peers; None: the number that the config server says."""
+        """A peer asks for a number of peers; None: for the one that the config server says."""
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
-        """A process has ended; `stopped`: after this runner had asked it to."""
+        """A process has ended. `stopped`: this runner had asked it to end."""
 
     def warned(self, signum: int, times: int) -> None:
-        """This runner has got a signal for the peers, so many times by now.
+        """This runner has received a signal for the peers.
 
-        A batch system may send it to one runner or to all. Each peer gets it as many times as the
-        runner that has got it most often.
+        A batch system may send it to one runner or to all. Each peer gets it as often as the runner
+        that has received it most often.
+
+        Args:
+            signum: The signal.
+            times: How often this runner has received it.
         """
 
     def stop_all(self, first: int, code: int) -> None:
-        """This runner stops its peers, and all other runners must do the same."""
+        """Stops the peers of this runner and of all others."""
 
     def advance(self) -> None:
         """Does the work that is due. Called repeatedly."""
 
     def close(self) -> None:
-        """Ends, and sends nothing more."""
+        """Ends. Nothing is sent any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,10 +116,10 @@ class Rules:
     """The rules by which the Leader decides.
 
     Attributes:
-        watch: The membership may change.
-        reload: By starting all peers anew, not by newcomers.
-        keep: The job may be started anew when all peers have finished.
-        recoveries: How often more it is started anew after a failure.
+        watch: Whether the membership may change.
+        reload: Whether it changes by starting all peers anew, and not by newcomers.
+        keep: Whether the job may be started anew when all peers have finished.
+        recoveries: How many more times the job is started anew after a failure.
     """
 
     watch: bool = False

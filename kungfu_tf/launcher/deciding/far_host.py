@@ -1,4 +1,4 @@
-"""Another host's runner, seen from the one that leads."""
+"""The runner of another host, as the leader sees it."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 
 
 class FarHost:
-    """A Host that receives lines. Lines are kept until its runner connects."""
+    """A Host that gets lines. They are kept until its runner connects."""
 
     def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
         self._send = send

@@ -47,13 +47,13 @@ _LINES = {
 
 
 class Follower:
-    """The Director of such a host: forwards reports of its peers, and carries out decisions.
+    """The Director of a host that does not lead: forwards reports, and carries out decisions.
 
     Args:
         cluster: The cluster with which the job starts.
         own: This host's runner.
-        link: How it reaches the one that leads.
-        say: A line for the user.
+        link: How it reaches the leader.
+        say: Prints a line for the user.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Follower:
         self._asking: Asking | None = None  # a handshake is under way
         self._helloed = False
         self._connection: Connection | None = None
-        self._waiting: list[str] = []  # lines, until the leader is there
+        self._waiting: list[str] = []  # lines that wait for the leader
         self._questions: dict[int, collections.deque[Answer]] = {}
         self._connections = Connections(
             None,
@@ -113,8 +113,7 @@ class Follower:
         if not self.over:
             self._own.stop_all(first, code)
             self._tell(f"end {first} {code}")
-            # A leader that has not come yet may never come: it gets this line only if it comes
-            # soon.
+            # A leader that has not come yet may never come. It gets this line if it comes soon.
             self._deadline = min(self._deadline, time.monotonic() + _GOODBYE)
 
     @property
@@ -154,14 +153,7 @@ class Follower:
         self._connections.add(connecting)
 
     def _read(self, connection: Connection) -> None:
-        while connection in self._connections.all:
-            data = self._connections.receive(connection, LONGEST_LINE)
-            if data is None:
-                return
-            connection.received += data
-            lines = connection.take_lines(LONGEST_LINE)
-            if not data or lines is None or not all(self._take(connection, one) for one in lines):
-                self._connections.close(connection)
+        self._connections.read_lines(connection, LONGEST_LINE, self._take)
 
     def _take(self, connection: Connection, line: str) -> bool:
         if self.over:

@@ -1,4 +1,4 @@
-"""Decides for all hosts of a job: which peers start and take part, and when the job is over."""
+"""Decides for all hosts which peers start and take part, and when the job is over."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ class Leader:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of the job lives, nor waits to be started anew."""
+        """Whether no peer lives, and none waits to be started anew."""
         waits = self._rules.keep and not self._ending and self.again is None
         return not self._living and not waits
 
@@ -181,8 +181,8 @@ class Leader:
         awaited = self._membership.awaits(number)
         lost = self._membership.ended(number, finished=finished)
         if not finished and awaited and number in self._membership.members:
-            # Some peers may just have entered its membership, and must hear of its failure. If a
-            # membership without it is published instead, none may hear: it would end these peers.
+            # Peers that have just entered its membership must hear of its failure. If a membership
+            # without it is published instead, no peer may hear of it, since it would end them.
             self._tell_failed(self._names[number], how)
         return lost
 
@@ -203,7 +203,7 @@ class Leader:
         pass
 
     def runs_on(self, number: int, address: IPAddress) -> bool:
-        """Whether a peer of this number runs on that host."""
+        """Whether this peer runs on that host."""
         return number in self._living and self._places[number] == address
 
     def needs(self, address: IPAddress) -> bool:

@@ -29,7 +29,8 @@ from kungfu_tf.launcher.placing.hosts import IPAddress
 
 MOST_STRANGERS = 64
 
-_GOODBYE = 5.0
+_GOODBYE = 5.0  # seconds that the other runners have to learn of the job's end
+_LONGEST_HELLO = 1024
 
 _NUMBER = "([0-9]{1,7})"
 _LINES = {
@@ -127,18 +128,11 @@ class LeaderOfOthers(Leader):
         self._connections.send(connection, asked.greeting.encode() + b"\n")
 
     def _read(self, connection: Connection) -> None:
-        while connection in self._connections.all:
-            data = self._connections.receive(connection, LONGEST_LINE)
-            if data is None:
-                return
-            connection.received += data
-            lines = connection.take_lines(LONGEST_LINE if connection.known else 1024)
-            if not data or lines is None or not all(self._take(connection, one) for one in lines):
-                self._connections.close(connection)
+        self._connections.read_lines(
+            connection, LONGEST_LINE, self._take, longest_of_strangers=_LONGEST_HELLO
+        )
 
     def _take(self, connection: Connection, line: str) -> bool:
-        if connection not in self._connections.all:
-            return False  # one of the lines before has cost it the connection
         if connection not in self._addresses:
             return self._hello(connection, line)
         command, _, rest = line.partition(" ")

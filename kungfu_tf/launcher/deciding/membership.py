@@ -3,13 +3,15 @@
 A change takes three steps.
 
 1. Newcomers are started, and boot while the others train.
-2. When all newcomers are ready, the next membership is published: today's peers in their order,
-   then the newcomers. A smaller one has the first of today's peers, or those that are named.
-   Newcomers hear of it when one of the others has entered it: the others may finish before.
-3. The change is over when all peers have entered it. Until then no other membership is published,
-   with one exception: a newcomer ends before it has heard of this one. Then no peers can have met
-   in it, and the next one, without that newcomer, replaces it. `since` is the version of the first
-   one that is replaced; a peer that has entered one of those enters the next one from there.
+2. When all newcomers are ready, the next membership is published: the present peers in their
+   order, then the newcomers. A smaller one has the first of the present peers, or those that are
+   named. Newcomers hear of it when one of the others has entered it, since the others may finish
+   before.
+3. The change is over when all peers have entered the membership. Until then no other one is
+   published, with one exception: a newcomer ends before it has heard of this one. Then no peers
+   can have met in it. The next membership, without that newcomer, replaces it. `since` is the
+   first version that is replaced. A peer that has entered one of those enters the next one from
+   there.
 
 If some peers leave and others come, they leave first. The last proposal counts.
 """
@@ -28,11 +30,11 @@ class Actions:
     """The actions that follow from decisions. Peers are known by the runner's numbers.
 
     Attributes:
-        start: Starts a newcomer and returns its number. The argument is a wished address, or None.
+        start: Starts a newcomer, and returns its number. The argument is a wished address, or None.
         stop: Stops a newcomer that is not needed.
         publish: Tells some peers (the last argument) which peers take part from a version on. The
-            second argument is the first version that it replaces; its own if it replaces none.
-        say: A line for the user.
+            second argument is the first version that it replaces, or its own if it replaces none.
+        say: Prints a line for the user.
     """
 
     start: Callable[[str | None], int]
@@ -47,33 +49,33 @@ class Membership:
     Attributes:
         version: The version of the newest list of members.
         members: The peers that take part, in rank order.
-        target: How many there are to be.
-        dissolved: All leave.
+        target: The wanted number of members.
+        dissolved: Whether all peers leave.
 
     Args:
         members: The peers that the job starts with, in rank order.
-        slots: The most peers that there can be.
+        slots: The largest number of peers.
         actions: The actions that follow from decisions.
     """
 
     def __init__(self, members: Sequence[int], slots: int, actions: Actions) -> None:
         self.version = 0
-        self._since = 0  # the first version whose place this one takes; its own: of none
+        self._since = 0  # the first version that this one replaces, or its own
         self.members = list(members)
         self._slots = slots
         self._actions = actions
         self.target = len(members)
-        self._staying: set[int] | None = None  # those that may; None: the first ones
-        self._wishes: list[str] = []  # where newcomers are to be that have not been started
+        self._staying: set[int] | None = None  # the peers to keep; None: the first ones
+        self._wishes: list[str] = []  # addresses for newcomers that have not been started
         self._newcomers: dict[int, bool] = {}  # whether they are ready
         self._entering: set[int] = set()  # peers that have not entered the newest membership yet
-        self._untold: list[int] = []  # its newcomers, while no peer has
+        self._untold: list[int] = []  # its newcomers, until a peer has entered it
         self.dissolved = False
         self._ending = False
 
     @property
     def engaged(self) -> list[int]:
-        """All that take part, or are to."""
+        """The members and the newcomers."""
         return [*self.members, *self._newcomers]
 
     @property
@@ -82,25 +84,25 @@ class Membership:
         return len(self.members) == self.target
 
     def propose(self, size: int) -> str | None:
-        """Takes a proposal of so many. Returns why that cannot be, or None."""
+        """Takes a proposal of a number of peers. Returns why it is refused, or None."""
         return self._propose(size, None, [])
 
     def propose_members(self, staying: Sequence[int], wishes: Sequence[str]) -> str | None:
-        """Takes a proposal of some that take part, or are to, and of newcomers.
+        """Takes a proposal of peers that stay, and of newcomers.
 
         Args:
-            staying: Their numbers.
-            wishes: For each newcomer, where.
+            staying: The members and newcomers that stay.
+            wishes: The wished address of each other newcomer.
 
         Returns:
-            Why that cannot be, or None.
+            Why it is refused, or None.
         """
         if not set(staying) & set(self.members):
             return "none of today's peers would stay, and no other peer knows the model"
         return self._propose(len(staying) + len(wishes), set(staying), list(wishes))
 
     def limit(self, slots: int) -> None:
-        """There can be no more than so many from now on."""
+        """Limits the number of peers from now on."""
         self._slots = slots
         self.target = min(self.target, slots)
 
@@ -112,7 +114,7 @@ class Membership:
         return refusal
 
     def dissolve(self, size: int) -> str | None:
-        """As `propose`, where all peers are to leave, and the job to be started anew."""
+        """`propose` for a job that changes by starting all peers anew: all members leave."""
         refusal = self._refusal(size)
         if refusal is None:
             self.target = size
@@ -142,7 +144,7 @@ class Membership:
             self._advance()
 
     def entered(self, rank: int, version: int) -> None:
-        """A peer has gone over to a membership."""
+        """A peer has changed over to a membership."""
         if version == self.version:
             untold, self._untold = self._untold, []
             if untold:
@@ -183,7 +185,7 @@ class Membership:
         return not finished
 
     def _remaining(self) -> list[int]:
-        """The members of today that stay."""
+        """The members that stay."""
         staying = self._staying
         return [m for m in self.members if staying is None or m in staying][: self.target]
 
@@ -205,7 +207,7 @@ class Membership:
             self._publish([*self.members, *self._newcomers])
 
     def _dismiss(self, surplus: int) -> None:
-        """Stops newcomers: those that are not to stay, and of the others the last ones."""
+        """Stops newcomers: those that need not stay, then the last of the others."""
         unwanted = [n for n in self._newcomers if self._staying and n not in self._staying]
         wanted = [n for n in self._newcomers if n not in unwanted][::-1]
         for rank in unwanted + wanted[: max(0, surplus - len(unwanted))]:

@@ -1,4 +1,4 @@
-"""The runner itself as a Host: its peers are child processes, and hear of decisions by a socket."""
+"""This runner as a Host: its peers are child processes, which hear of decisions by a socket."""
 
 import math
 import selectors
@@ -30,22 +30,22 @@ STRAGGLERS_DEADLINE = 4.0
 
 
 class OwnHost:
-    """Starts this host's peers, watches and stops them. Used by the event loop's thread only.
+    """Starts, watches and stops this host's peers. Used by the event loop's thread only.
 
     Attributes:
-        director: It reports to it.
-        start_error: Why one of the first peers could not be started, if so.
+        director: The Director that it reports to.
+        start_error: Why one of the first peers could not be started; None if all could.
 
     Args:
-        job: The job, which all peers have in common.
-        environ: The launcher's environment, of which each peer gets a version of its own.
-        output: Of the job.
+        job: The job.
+        environ: The launcher's environment. Each peer gets a version of its own.
+        output: The output of the job.
         guard: Watches the processes, and all that they leave behind.
-        selector: Of the event loop.
+        selector: The selector of the event loop.
         choose_director: Called once, with this host.
 
     Raises:
-        LaunchError: A port that it needs cannot be had.
+        LaunchError: If a port that it needs is not available.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class OwnHost:
         self._pipes = Pipes(output, selector)
         self._peers = {peer.rank: peer for peer in job.cluster.local_peers}
         self._unstarted = list(self._peers)
-        self._joins: dict[int, int] = {}  # newcomers, and which version of the membership they join
+        self._joins: dict[int, int] = {}  # newcomers, and the membership version that they join
         self._stopped: set[int] = set()
         self._overdue: set[int] = set()  # these had to be killed
         self._shutdown: Shutdown | None = None
@@ -88,7 +88,7 @@ class OwnHost:
 
     @property
     def busy(self) -> bool:
-        """Whether some peers run, or are to be started."""
+        """Whether some peers run, or wait to be started."""
         return bool(self._unstarted or self._children.running)
 
     @property
@@ -98,7 +98,7 @@ class OwnHost:
 
     @property
     def due(self) -> float:
-        """When something is due by the clock; a time of time.monotonic()."""
+        """The time.monotonic() at which something is due."""
         start = self._next_start if self._unstarted else math.inf
         return min(start, self._shutdown.due if self._shutdown else math.inf)
 
@@ -149,14 +149,14 @@ class OwnHost:
         self._pipes.balance()
 
     def reap(self) -> None:
-        """Tells the director of each child that has ended."""
+        """Reports each child that has ended to the director."""
         for entry in self._children.reap():
             number = entry.peer.rank
             self._control.drain(number)
             self.director.ended(number, entry.code or 0, stopped=number in self._stopped)
 
     def advance_shutdown(self) -> None:
-        """Takes the next step, if all are being stopped and it is due."""
+        """Takes the next step of stopping all peers if it is due."""
         if self._shutdown is None:
             return
         self._shutdown.advance()
@@ -168,17 +168,17 @@ class OwnHost:
             self.director.ended(number, -signal.SIGKILL, stopped=True)
 
     def check_contacts(self) -> None:
-        """Looks for peers that are silent, and for strangers. To be called now and then."""
+        """Looks for silent peers, and for strangers. To be called now and then."""
         self._heartbeat.check()
         self._control.drop_strangers()
 
     def kill_all(self) -> None:
-        """Takes the last step of stopping all at once."""
+        """Takes the last step of stopping all peers at once."""
         assert self._shutdown is not None
         self._shutdown.kill()
 
     def begin_shutdown(self, first: int) -> None:
-        """Begins to stop all peers, for the second time, too; `first` as in Host.stop_all."""
+        """Begins to stop all peers, perhaps again. For `first` see Host.stop_all."""
         unstarted, self._unstarted = self._unstarted, []
         self._shutdown = Shutdown(first or None, self._grace, self._signal_all)
         for number in unstarted:

@@ -1,1 +1,1 @@
-"""The cluster document, by which others say how many peers a job is to have."""
+"""The cluster document, by which others ask for a number of peers."""

@@ -2,7 +2,8 @@
 
     {"version": 3, "runners": ["10.0.0.1:9999"], "workers": ["10.0.0.1:10000", "10.0.0.1:10001"]}
 
-A named file keeps it, and is replaced as a whole: a server that starts again continues with it.
+It may be kept in a file, which is replaced as a whole. A server that starts again continues with
+it.
 """
 
 import dataclasses
@@ -20,9 +21,12 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):([0-9]{1
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """One state of the cluster. `version`: of a document to be written, the one it is to replace.
+    """One state of the cluster.
 
-    None there: whichever there is.
+    Attributes:
+        runners: The addresses of the runners.
+        workers: The addresses of the workers.
+        version: Its version. In a document to be written: the version that it replaces; None: any.
     """
 
     runners: tuple[str, ...]
@@ -38,14 +42,14 @@ class Document:
 
 
 class Conflict(Exception):
-    """Somebody else has changed the document meanwhile, or there is none; the message says which"""
+    """Another client has changed the document meanwhile, or there is none."""
 
 
 def parse(content: Any) -> Document:
-    """Reads what a client sent or a file has.
+    """Reads a document from the JSON of a client or a file.
 
     Raises:
-        ValueError: With the fault of the document.
+        ValueError: If it is not a document. It names the fault.
     """
     if not isinstance(content, dict):
         raise ValueError('a document is an object: {"runners": [...], "workers": [...]}')
@@ -79,7 +83,7 @@ class ClusterStore:
 
     Raises:
         ValueError: If the file holds no document.
-        OSError: It cannot be read.
+        OSError: If it cannot be read.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -96,7 +100,7 @@ class ClusterStore:
         """Replaces the document. An equal document changes nothing, and its version stays.
 
         Raises:
-            Conflict: The document is not the one that is to be replaced.
+            Conflict: If the document is not the one to be replaced.
         """
         now = self.document
         if now is None:
@@ -108,12 +112,12 @@ class ClusterStore:
         return self._set(wanted.runners, wanted.workers, self.version + 1)
 
     def reset(self, wanted: Document) -> Document:
-        """Replaces any document by a new one. Its version is higher than any before."""
+        """Replaces any document. The new version is higher than all earlier ones."""
         version = max(self.version + 1, wanted.version or 0)
         return self._set(wanted.runners, wanted.workers, version)
 
     def clear(self) -> None:
-        """From now on there is no document."""
+        """Removes the document."""
         self._change(None, self.version + 1)
 
     def _set(self, runners: Sequence[str], workers: Sequence[str], version: int) -> Document:
@@ -122,7 +126,7 @@ class ClusterStore:
         return document
 
     def _change(self, document: Document | None, version: int) -> None:
-        """A document that cannot be stored is not announced: a restart would lose it."""
+        """Stores a document, then announces it. One that cannot be stored is not announced."""
         if self._file is not None:
             none = {"version": version, "runners": [], "workers": []}
             content = none if document is None else document.to_json()

@@ -1,7 +1,7 @@
-"""Follows a config server for a runner, as a process of its own: a server may be slow, a name too.
+"""Follows a config server for a runner, as a process of its own: a server or a name may be slow.
 
-Knows nothing of kungfu_tf. `config_client.py URL`, the token in KUNGFU_CONFIG_TOKEN. One JSON value
-a line on both sides; ends when its standard input does.
+It stands alone, without kungfu_tf: `config_client.py URL`, with the token in KUNGFU_CONFIG_TOKEN.
+Both sides write one JSON value a line. It ends when its standard input does.
 
   runner -> client   {"ask": true}                        look at once
                      {"members": [...], "seen": 3}        the workers of today; unless the document
@@ -12,8 +12,8 @@ a line on both sides; ends when its standard input does.
                      {"own": 3}                           the same, and it is what the runner wanted
                      {"answer": [...], "version": 3}      to a question
                      {"refused": "..."}                   to a question: why there is no answer
-                     {"trouble": "..."}                   it does not answer, or nonsense; said once
-                     {"well": true}                       that is over
+                     {"trouble": "..."}                   the server gives no document; said once
+                     {"well": true}                       it does again
 """
 
 import json
@@ -36,22 +36,22 @@ class Problem(Exception):
 
 
 class Missing(Problem):
-    """It has none."""
+    """The server has no document."""
 
 
 class Conflict(Problem):
-    """Somebody else has changed it meanwhile."""
+    """Another client has changed the document meanwhile."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token is for this server only."""
+    """Follows no redirect, since the token is for this server only."""
 
     def redirect_request(self, *_arguments: Any) -> None:
         return None
 
 
 class Client:
-    """The server's routes."""
+    """Requests to a config server."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url.rstrip("/").removesuffix("/get")
@@ -123,12 +123,12 @@ def _say(**value: Any) -> None:
     os.write(1, json.dumps(value).encode() + b"\n")
 
 
-class Follower:
-    """The work of two threads: one waits for changes, one obeys the runner.
+class ServerWatch:
+    """Two threads use it: one waits for changes of the document, one obeys the runner.
 
     Args:
-        client: Of the server.
-        first: The document to begin with if there is none.
+        client: The client of the server.
+        first: The document that the server gets if it has none; None: it gets none.
     """
 
     def __init__(self, client: Client, first: Any) -> None:
@@ -140,8 +140,8 @@ class Follower:
         # The runner's document, which the server may not know yet.
         self._members: dict[str, Any] | None = None
 
-    def watch(self) -> None:
-        """Tells of each change, for ever."""
+    def run(self) -> None:
+        """Reports each change to the runner, without end."""
         said: tuple[list[str], int] | None = None
         troubled = False
         unless: int | None = None
@@ -190,7 +190,7 @@ class Follower:
         self._tell_members()
 
     def _tell_members(self) -> None:
-        """Once: now, or when the server answers again. Both threads do."""
+        """Writes the runner's document once, now or when the server answers again. Any thread."""
         command = self._members
         if command is None:
             return
@@ -202,7 +202,7 @@ class Follower:
         except Conflict:
             pass  # somebody was faster
         except Problem:
-            return  # told by the watch
+            return  # `run` reports it
         if self._members is command:
             self._members = None
 
@@ -217,10 +217,10 @@ def main() -> None:
     first = next(commands, None)
     if first is None:
         return
-    follower = Follower(client, json.loads(first)["first"])
-    threading.Thread(target=follower.watch, daemon=True).start()
+    watch = ServerWatch(client, json.loads(first)["first"])
+    threading.Thread(target=watch.run, daemon=True).start()
     for line in commands:
-        follower.obey(json.loads(line))
+        watch.obey(json.loads(line))
     os._exit(0)
 
 

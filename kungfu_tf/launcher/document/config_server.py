@@ -1,4 +1,4 @@
-"""Keeps the cluster document of a job, and tells of its changes.
+"""Serves the cluster document of a job, and its changes.
 
 GET  /get                  the document; 404 if there is none
 GET  /get?unless=3&wait=20 the same as soon as its version is not 3, or after 20 s
@@ -25,13 +25,14 @@ LONGEST_WAIT = 60.0
 
 
 class ConfigServer:
-    """A store over HTTP. Used by the event loop's thread only.
+    """The server. Used by the event loop's thread only.
 
     Args:
-        store: The document that it serves.
-        listener: Listens already, and is closed with this.
+        store: The store with the document.
+        listener: A listening socket, which is closed with this.
         token: The token that each request must carry.
-        stop: Called for /stop; returns why not, or None.
+        selector: The selector of the event loop.
+        stop: Called for /stop. Returns the reason of a refusal, or None.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ def _error(text: str) -> dict[str, Any]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises LaunchError if the port cannot be had."""
+    """Listens on a port. Raises LaunchError if it is not available."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)

@@ -1,7 +1,7 @@
-"""From where, besides its peers, a job hears how large it should be, and where it writes that down.
+"""The source of requests for a number of peers besides the peers themselves: a document.
 
-A config server: its own (-builtin-config-port), or another (-config-server), which config_client.py
-follows. The document in the run directory is there always.
+A document is always in the run directory. It may also be served by this job (-builtin-config-port),
+or come from a config server (-config-server), which config_client.py follows.
 """
 
 import collections
@@ -35,21 +35,21 @@ class Follow(Protocol):
     """Takes the workers of a document as the new target."""
 
     def __call__(self, workers: Sequence[str], *, found: bool = False) -> str | None:
-        """Returns why that cannot be, or None. `found`: it was there before the job."""
+        """Returns why it is refused, or None. `found`: the document was there before the job."""
 
 
 class Source:
-    """No server: only the document. Used by the event loop's thread only, as are the others."""
+    """The document without a server. Like its subclasses for the event loop's thread only."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
 
     def ask(self, answer: Answer) -> None:
-        """Asks the server at once; `answer` gets the reason for a refusal, or None."""
+        """Asks the server at once. `answer` gets the reason of a refusal, or None."""
         answer("there is no config server: kungfu-run -config-server names one")
 
     def tell(self, members: Sequence[str]) -> None:
-        """Writes down the peers that take part, unless another size was asked for meanwhile."""
+        """Writes the peers that take part into the document, unless it asks for another number."""
         document = self._store.document
         if document is not None:
             self._store.put(Document(document.runners, tuple(members), document.version))
@@ -62,16 +62,18 @@ class Source:
 
 
 class OwnServer(Source):
-    """-builtin-config-port: the document is served to others, who may change it.
+    """-builtin-config-port: serves the document to others, who may change it.
 
     Args:
-        store: With a document.
-        port: Of 127.0.0.1.
-        follow: Told of each new document.
-        say: A line for the user.
+        store: The store with the document.
+        port: The port on 127.0.0.1.
+        token: The token that each request must carry.
+        selector: The selector of the event loop.
+        follow: Called with each new document.
+        say: Prints a line for the user.
 
     Raises:
-        LaunchError: The port cannot be had.
+        LaunchError: If the port is not available.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class OwnServer(Source):
         super().__init__(store)
         self._follow = follow
         self._say = say
-        self._own = False  # the change is ours
+        self._is_own_change = False
         listener = config_server.listen("127.0.0.1", port)
         self._server = ConfigServer(store, listener, token, selector, self._refuse_to_stop)
         store.watchers.append(self._changed)
@@ -99,9 +101,9 @@ class OwnServer(Source):
     def tell(self, members: Sequence[str]) -> None:
         document = self._store.document
         if document is not None and len(document.workers) == len(members):
-            self._own = True
+            self._is_own_change = True
             super().tell(members)
-            self._own = False
+            self._is_own_change = False
 
     def advance(self) -> None:
         self._server.advance()
@@ -111,7 +113,7 @@ class OwnServer(Source):
 
     def _changed(self) -> None:
         document = self._store.document
-        if document is not None and not self._own:
+        if document is not None and not self._is_own_change:
             _report(self._follow(document.workers), self._say)
 
     def _refuse_to_stop(self) -> str:
@@ -119,13 +121,15 @@ class OwnServer(Source):
 
 
 class OtherServer(Source):
-    """-config-server: follows it by a process of its own.
+    """-config-server: follows another server, by a process of its own.
 
     Args:
-        store: With the document that the server begins with if it has none; or without.
-        url: Of the server.
-        follow: Told of each new document.
-        say: A line for the user.
+        store: The store. If it has a document, the server gets it if it has none.
+        url: The URL of the server.
+        token: The token for the server.
+        selector: The selector of the event loop.
+        follow: Called with each new document.
+        say: Prints a line for the user.
     """
 
     def __init__(
@@ -142,8 +146,8 @@ class OtherServer(Source):
         self._follow = follow
         self._say = say
         self._selector = selector
-        self._seen: int | None = None  # the version of the document that was last heard of
-        self._found: int | None = None  # and of the one that was there before the job
+        self._seen: int | None = None  # the version of the last document
+        self._found: int | None = None  # the version of the document that was there before the job
         self._answers: collections.deque[Answer] = collections.deque()
         self._received = b""
         self._process = subprocess.Popen(
@@ -164,7 +168,7 @@ class OtherServer(Source):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process that follows it has ended."""
+        """Whether the process that follows the server has ended."""
         return self._output.closed
 
     def ask(self, answer: Answer) -> None:
@@ -244,7 +248,7 @@ def choose(
     """The source that a job's flags ask for.
 
     Raises:
-        LaunchError: There is no token that can be used, or the port cannot be had.
+        LaunchError: If there is no usable token, or the port is not available.
     """
     options, cluster = job.options, job.cluster
     store = ClusterStore(Path(job.directory.cluster))

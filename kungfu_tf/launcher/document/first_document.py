@@ -1,4 +1,4 @@
-"""Waits for the document of a config server, with which a job begins (-init-version -1)."""
+"""Waits for the document of a config server that a job begins with (-init-version -1)."""
 
 import math
 import selectors
@@ -20,17 +20,17 @@ def wait(
     signals: SignalPipe,
     say: Callable[[str], None],
 ) -> Sequence[str]:
-    """Returns the workers that the document has.
+    """Returns the workers of the document.
 
     Args:
         options: The options of the command line, which name a config server.
-        token: Of that.
-        signals: The events that end the wait.
-        say: A line for the user.
+        token: The token for the server.
+        signals: The signals that end the wait.
+        say: Prints a line for the user.
 
     Raises:
-        LaunchError: The process that follows the server has ended; or nobody wants to wait any
-            more, with that exit code.
+        LaunchError: If the process that follows the server has ended; or after a signal or the
+            timeout, with its exit code.
     """
     assert options.config_server is not None, "as command_line.py checks"
     documents: list[Sequence[str]] = []

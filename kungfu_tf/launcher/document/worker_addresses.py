@@ -1,4 +1,4 @@
-"""The workers of a cluster document, as a job sees them: known addresses, or wishes."""
+"""The workers of a cluster document: addresses of peers, or wished ones for newcomers."""
 
 import collections
 import ipaddress
@@ -9,7 +9,7 @@ from kungfu_tf.launcher.placing.hosts import IPAddress
 
 
 def host_of(worker: str) -> IPAddress | None:
-    """Where it is; None: a name, which nobody looks up while a job runs."""
+    """The address of its host; None if it is a name, which is not resolved while a job runs."""
     try:
         return ipaddress.ip_address(worker.rpartition(":")[0].strip("[]"))
     except ValueError:
@@ -17,13 +17,13 @@ def host_of(worker: str) -> IPAddress | None:
 
 
 def is_anywhere(worker: str) -> bool:
-    """Whether it may be on any host: 0.0.0.0."""
+    """Whether a worker may be on any host: 0.0.0.0."""
     host = host_of(worker)
     return host is not None and host.is_unspecified
 
 
 def adopted(workers: Sequence[str], members: Sequence[tuple[str, IPAddress]]) -> list[str]:
-    """Puts the job's peers among the workers of a document that it finds at its start.
+    """Puts the job's peers among the workers of a document that was there before the job.
 
     The author of the document could not know the addresses of the peers.
 
@@ -32,7 +32,8 @@ def adopted(workers: Sequence[str], members: Sequence[tuple[str, IPAddress]]) ->
         members: The job's peers and their hosts.
 
     Returns:
-        The workers, with peers that they do not name in the first places of others on their hosts.
+        The workers. A peer that they do not name takes the place of the first other worker on its
+        host.
     """
     result = list(workers)
     names = {name for name, _ in members}
@@ -47,11 +48,11 @@ def adopted(workers: Sequence[str], members: Sequence[tuple[str, IPAddress]]) ->
 def refusal(
     wishes: Sequence[str], others: Sequence[IPAddress], rooms: Mapping[IPAddress, int]
 ) -> str | None:
-    """Says why newcomers cannot be where they are wished, or None.
+    """Returns why newcomers cannot have their wished addresses, or None.
 
     Args:
-        wishes: Their addresses.
-        others: The hosts of those that stay.
+        wishes: The wished addresses.
+        others: The hosts of the peers that stay.
         rooms: How many peers each host takes.
     """
     wished = [host_of(wish) for wish in wishes]

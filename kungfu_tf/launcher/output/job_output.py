@@ -1,4 +1,4 @@
-"""The output of the peers, line by line, on the terminal and in files."""
+"""Writes the output of the peers, line by line, to the terminal and to files."""
 
 import collections
 import os
@@ -22,7 +22,7 @@ _ASK_AGAIN = 0.25  # seconds
 
 
 class Screen:
-    """One sink as a reader sees it: whole lines, and on a terminal one line that is rewritten."""
+    """Writes lines to a sink. On a terminal it also writes updates of the last line."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -30,7 +30,7 @@ class Screen:
         self._coloured = (
             self._terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         )
-        self._update = ""  # what stands on the line that is rewritten
+        self._update = ""  # the text of the line that updates overwrite
 
     def write(self, prefix: str, colour: int | None, piece: Piece) -> None:
         if not piece.final and not (self._terminal and piece.text.strip()):
@@ -67,15 +67,16 @@ class Screen:
 class Output:
     """All output of a job. Used by the launcher's only thread.
 
-    `sinks` are the descriptors it goes to, some of which may have to wait for their reader.
+    Attributes:
+        sinks: The descriptors that it goes to. Some may have to wait for their readers.
 
     Args:
-        prefixes: rank → what its lines begin with.
-        known_by: rank → how those of its lines begin that need no prefix; not given: all need one.
-        quiet: the peers' lines are not printed; files get them nevertheless.
-        logfile: also gets every line.
-        logdir: gets a file for each rank and stream, with its bytes as they came.
-        descriptors: of standard output and standard error.
+        prefixes: The prefix of each rank's lines.
+        known_by: For a rank, the beginning of lines that need no prefix. Default: all need one.
+        quiet: Whether the peers' lines are not printed. Files get them nevertheless.
+        logfile: A file that gets every line, too.
+        logdir: A folder with a file for each rank and stream, which gets the bytes as they come.
+        descriptors: Standard output and standard error.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Output:
             self.add(rank, prefix)
 
     def add(self, rank: int, prefix: str) -> None:
-        """One more peer, with what its lines begin with; or one that is started anew."""
+        """Adds a peer with the prefix of its lines, or one that is started anew."""
         known = rank in self._prefixes
         self._prefixes[rank] = prefix
         self._last[rank] = collections.deque(maxlen=_LAST_LINES)
@@ -123,7 +124,7 @@ class Output:
         return [self._screens[stream].sink, *logs, *raw]
 
     def feed(self, rank: int, stream: str, data: bytes) -> None:
-        """Bytes that a peer has written; empty: the stream has ended."""
+        """Takes bytes that a peer has written; no bytes at the end of the stream."""
         assembler = self._assemblers[rank, stream]
         if (rank, stream) in self._raw:
             self._raw[rank, stream].put(data)
@@ -134,7 +135,7 @@ class Output:
         self._complain()
 
     def say(self, text: str, *, always: bool = False) -> None:
-        """A message of the launcher itself, on standard error; `always`: also if quiet."""
+        """Writes a message of the launcher to standard error; `always`: even if quiet."""
         for line in text.splitlines():
             piece = Piece(line, final=True)
             if always or not self._quiet:
@@ -146,7 +147,7 @@ class Output:
         return list(self._last[rank])
 
     def finish(self, over: Callable[[], bool] = lambda: False) -> None:
-        """Writes all that is left, as slowly as the readers take it.
+        """Writes the rest, as fast as the readers take it.
 
         Output that they have not taken when `over` returns True is dropped.
         """
@@ -168,7 +169,7 @@ class Output:
             self._screens[stream].write(prefix, _COLOURS[rank % len(_COLOURS)], piece)
 
     def _complain(self) -> None:
-        """Says once of each file that it can no longer be written."""
+        """Reports, once for each file, that it can no longer be written."""
         for sink in self._logs:
             if sink.error is not None and sink.fileno() not in self._broken_logs:
                 self._broken_logs.add(sink.fileno())

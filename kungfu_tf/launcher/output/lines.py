@@ -1,4 +1,4 @@
-"""From the bytes of a pipe to the lines that a person reads."""
+"""Makes lines for a person from the bytes of a pipe."""
 
 import re
 from typing import NamedTuple
@@ -9,17 +9,17 @@ _END = re.compile(rb"\r*\n|\r+(?=[^\r\n])")
 
 
 class Piece(NamedTuple):
-    """A whole line, or (`final` false) a state of a progress bar that the next one overwrites."""
+    """A whole line; or, if it is not final, an update that the next piece overwrites."""
 
     text: str
     final: bool
 
 
 class LineAssembler:
-    """Cuts one stream into pieces. A line longer than LONGEST is cut, so memory is bounded.
+    """Cuts one stream into pieces. It cuts lines longer than LONGEST, so memory is bounded.
 
-    A carriage return followed by more text makes what went before an update. Backspaces, which old
-    progress bars write in front of it, are dropped; bytes that are not UTF-8 become U+FFFD.
+    Text before a carriage return that more text follows is an update. Backspaces, which old
+    progress bars write before it, are dropped. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How the peers ended, and whose failure the others follow from."""
+"""How the peers ended, and which failure is the cause of the others."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,12 +14,21 @@ _CLOSED_ON_PURPOSE = 10.0  # seconds from the end of a connection to that of the
 class Outcome:
     """How one peer ended.
 
-    `gone`: when it was last known to live, by its control connection or its process, whichever
-    went first. `stopped`: it ended after the launcher had asked it to. `given_up`: the launcher
-    killed it, since it gave no sign of life. `overdue`: the launcher killed it, since it had not
-    ended within KUNGFU_GRACE. `leaving`: it had been told that the others go on
-    without it. `reports`: errors that it saw before its end; `earlier`: others, after which it
-    lived on.
+    Attributes:
+        rank: Its rank.
+        host: Its host.
+        pid: Its process.
+        code: Its exit code; negative if a signal has killed it.
+        seconds: How long it ran.
+        gone: When it was last known to live: the end of its control connection or of its process,
+            whichever came first.
+        stopped: Whether the launcher had asked it to end.
+        given_up: Whether the launcher killed it because it gave no sign of life.
+        overdue: Whether the launcher killed it because it had not ended within KUNGFU_GRACE.
+        leaving: Whether it was told that the others go on without it.
+        reports: The errors that it reported shortly before its end.
+        earlier: The errors that it reported long before.
+        last_lines: The last lines of its output.
     """
 
     rank: int
@@ -50,7 +59,7 @@ def outcome_of(
     overdue: bool,
     last_lines: Sequence[str],
 ) -> Outcome:
-    """Describes a process that has ended; the arguments are those of Outcome."""
+    """The outcome of a process that has ended. The arguments are those of Outcome."""
     assert entry.code is not None and entry.ended is not None
     earlier = [r.text for r in contact.reports if entry.ended - r.at > EARLIER]
     return Outcome(
@@ -71,17 +80,17 @@ def outcome_of(
 
 
 def _gone(ended: float, lost: float | None) -> float:
-    """A connection that was closed long before the process ended was closed on purpose."""
+    """When it was last known to live. A connection that ended long before was closed on purpose."""
     long_before = lost is not None and ended - lost > _CLOSED_ON_PURPOSE
     return ended if lost is None or long_before else min(ended, lost)
 
 
 def first_failure(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The peer that the others' failures follow from.
+    """The peer whose failure is the cause of the others'.
 
-    Not always the one whose process ended first: a peer that was told of an error may end before
-    the one that had it. A peer that reported a failed operation was waiting for another one.
-    Otherwise it is the peer whose control connection closed first.
+    Its process need not have ended first: a peer that was told of an error may end before the one
+    that had it. A peer that reported a failed operation was waiting for another one. Among the
+    others it is the peer whose control connection closed first.
     """
     failures = [outcome for outcome in outcomes if outcome.failed]
     if not failures:
@@ -94,11 +103,10 @@ def _precedence(outcome: Outcome) -> tuple[bool, float, bool, int]:
 
 
 def may_be_missed(outcomes: Sequence[Outcome], first: Outcome | None) -> list[Outcome]:
-    """The peers that have finished, and whose end the first failure may follow from.
+    """The peers that have finished, and for which the first failed peer may have waited.
 
-    A peer that reported a failed operation was waiting for another one. If all failed peers have
-    reported an error, they may have waited for a peer that had finished, or had called os._exit(0).
-    A peer that was leaving long before is none of these.
+    If all failed peers have reported an error, they may have waited for a peer that had finished,
+    or had called os._exit(0). A peer that had left long before is none of these.
     """
     if first is None or not first.reports:
         return []

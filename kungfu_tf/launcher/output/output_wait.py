@@ -1,4 +1,4 @@
-"""The time for which the launcher waits for the readers of its output."""
+"""How long the launcher waits for the readers of its output."""
 
 import math
 import signal
@@ -11,16 +11,17 @@ TIMED_OUT = 124
 
 
 class OutputWait:
-    """Without limit, as any filter waits, until the end is asked for: then for a time of grace.
+    """A wait without limit, until the end is asked for. Then it lasts for a time of grace.
 
     Args:
-        code: the exit code of the job as its peers have ended; 0 gives way to what ends the wait.
-        ending: the end has been asked for already.
-        time_limit: when, on the monotonic clock, the job must be over.
-        grace: seconds that the readers have then.
-        say: tells the user.
-        lost: The thing that is dropped when they are over, for messages.
-        warn: takes a signal that ends nothing.
+        code: The exit code of the job. If it is 0, the reason of the end determines it.
+        ending: Whether the end has been asked for already.
+        signals: The signals that this process gets.
+        time_limit: When the job must be over, as time.monotonic().
+        grace: The time of grace in seconds.
+        say: Prints a line for the user.
+        lost: The name of what is dropped after it, for messages.
+        warn: Called with a signal that does not end the job.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class OutputWait:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the clock changes what `over` says; None: it does not."""
+        """Seconds until `over` may change by time; None: it does not."""
         due = self._deadline if self.ending else self._time_limit
         return None if due == math.inf else max(0.0, due - time.monotonic())
 
@@ -67,8 +68,8 @@ class OutputWait:
         return time.monotonic() >= self._deadline
 
     def end(self, why: str, code: int) -> None:
-        """Asks for the end, or, again, does not wait any more."""
-        if self._deadline < math.inf:  # once more: at once
+        """Asks for the end. The second time the wait is over at once."""
+        if self._deadline < math.inf:
             self._deadline = 0.0
             return
         self.code = self.code or code

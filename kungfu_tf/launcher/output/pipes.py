@@ -1,4 +1,4 @@
-"""Reads the pipes of the peers, as fast as the output takes the lines."""
+"""Reads the pipes of the peers, as fast as the output takes their lines."""
 
 import selectors
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Pipes:
                     self._end(pipe)
 
     def balance(self) -> None:
-        """Waits for readers that are behind, and lets the peers wait for them if they must."""
+        """Waits for slow readers, and stops reading peers whose lines would pile up."""
         sinks = self._output.sinks
         registered = self._selector.get_map()
         for sink in sinks:
@@ -48,7 +48,7 @@ class Pipes:
                 self._read_or_wait(pipe)
 
     def _read_or_wait(self, pipe: IO[bytes]) -> None:
-        """A pipe is not read while its lines would have to wait for a reader that is far behind."""
+        """Reads a pipe, unless its lines would have to wait for a reader that is far behind."""
         reads = pipe in self._selector.get_map()
         if any(sink in self._congested for sink in self._output.sinks_of(*self._open[pipe])):
             if reads:
@@ -57,7 +57,7 @@ class Pipes:
             self._selector.register(pipe, selectors.EVENT_READ, lambda _events: self._read(pipe))
 
     def _read(self, pipe: IO[bytes]) -> bool:
-        """False if there is nothing for now."""
+        """Reads once. Returns False if there is nothing for now."""
         data = pipe.read(_READ_SIZE)
         if data is None:
             return False

@@ -1,4 +1,4 @@
-"""A descriptor for output, which is written without ever blocking the event loop."""
+"""Writes to a descriptor without blocking the event loop."""
 
 import os
 import select
@@ -10,10 +10,13 @@ _CONGESTED = 1 << 20
 
 
 class Sink:
-    """A queue in front of a descriptor. Used by the launcher's only thread.
+    """A queue before a descriptor. Used by the launcher's only thread.
 
-    Whole lines go out in one write where they fit into PIPE_BUF bytes, which a pipe or terminal
-    that polls as writable takes at once. A reader that has gone away ends the output, not the job.
+    Whole lines go out in one write if they fit into PIPE_BUF bytes, which a pipe or terminal that
+    is writable takes at once. If the reader goes away the output ends, and not the job.
+
+    Attributes:
+        error: Why nothing can be written any more; None if it can.
     """
 
     def __init__(self, fd: int) -> None:
@@ -39,7 +42,7 @@ class Sink:
 
     @property
     def congested(self) -> bool:
-        """So much is waiting that the peers should not be read any further."""
+        """Whether so much is waiting that the peers should not be read any further."""
         return len(self._queue) > _CONGESTED
 
     def put(self, data: bytes) -> None:
@@ -51,7 +54,7 @@ class Sink:
         self._queue.clear()
 
     def pump(self, timeout: float = 0.0) -> None:
-        """Writes as much as the descriptor takes; waits for it up to `timeout` seconds, once."""
+        """Writes what the descriptor takes, after it was waited for up to `timeout` seconds."""
         while self._queue and self._poll.poll(int(timeout * 1000)):
             timeout = 0.0
             end = min(len(self._queue), self._chunk)

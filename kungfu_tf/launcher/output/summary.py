@@ -8,9 +8,9 @@ from kungfu_tf.launcher.processes import peer_process
 
 
 def describe(outcomes: Sequence[Outcome]) -> str:
-    """The summary: the first failure, its last lines, then the ends of the others and their errors.
+    """The summary: the first failure with its last lines, then the ends of the other peers.
 
-    Before it, the peers that may have been waited for.
+    The peers for which it may have waited come before.
     """
     first = first_failure(outcomes)
     missed = may_be_missed(outcomes, first)
@@ -47,7 +47,7 @@ def saw(outcome: Outcome) -> list[str]:
 
 
 def _told_once(lines: Sequence[str]) -> list[str]:
-    """Without what only marks places, and without frames that a traceback names again."""
+    """The lines, each once, without those that only mark places, as in a traceback."""
     return list(dict.fromkeys(line for line in lines if line.strip(" ^~")))
 
 

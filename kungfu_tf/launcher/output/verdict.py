@@ -11,16 +11,17 @@ from kungfu_tf.launcher.processes import peer_process
 
 
 class Verdict(NamedTuple):
-    """`reason`: a message; None: all peers of this host have finished."""
+    """The exit code, and a message with the reason; None: all peers of this host have finished."""
 
     code: int
     reason: str | None
 
 
 def conclude(outcomes: Sequence[Outcome], *, forced: int | None, others: int) -> Verdict:
-    """
+    """The verdict on a job that has ended.
+
     Args:
-        outcomes: Of this host's peers.
+        outcomes: The outcomes of this host's peers.
         forced: The exit code if a signal or the timeout has ended the job.
         others: The exit code that the other hosts ask for; 0: none.
     """

@@ -1,4 +1,4 @@
-"""This host's peers as processes of the runner, from their start to their end."""
+"""This host's peers as child processes of the runner."""
 
 import os
 import signal
@@ -13,11 +13,15 @@ from kungfu_tf.launcher.processes.peer_process import PeerProcess
 
 
 class Children:
-    """All that were started. Used by the event loop's thread only.
+    """All peers that this runner has started. Used by the event loop's thread only.
+
+    Attributes:
+        by_number: The processes by the numbers of their peers.
 
     Args:
-        environ: the launcher's environment, of which each peer gets a version of its own.
-        guard: watches them, and all that they leave behind.
+        job: The job.
+        environ: The launcher's environment. Each peer gets a version of its own.
+        guard: Watches the processes, and all that they leave behind.
     """
 
     def __init__(self, job: Job, environ: Mapping[str, str], guard: Guard) -> None:
@@ -28,12 +32,14 @@ class Children:
         self.by_number: dict[int, PeerProcess] = {}
 
     def start(self, peer: Peer, version: int | None) -> PeerProcess:
-        """
+        """Starts a peer.
+
         Args:
-            version: of the membership that a newcomer joins.
+            peer: The peer.
+            version: The membership version that a newcomer joins; None for the first peers.
 
         Raises:
-            LaunchError: the program cannot be started.
+            LaunchError: If the program cannot be started.
         """
         job = self._job
         if version is None:
@@ -58,16 +64,16 @@ class Children:
 
     @property
     def over(self) -> set[int]:
-        """The numbers of those that have ended."""
+        """The numbers of the peers that have ended."""
         return {number for number, entry in self.by_number.items() if not entry.running}
 
     def signal(self, number: int, signum: int) -> None:
-        """To one, if it was started and runs."""
+        """Sends a signal to a peer, if it runs."""
         if number in self.by_number:
             self.by_number[number].signal(signum)
 
     def reap(self) -> Iterator[PeerProcess]:
-        """Those that have ended since it was last called. A guard that has is replaced."""
+        """The processes that have ended since the last call. Restarts a guard that has ended."""
         by_pid = {entry.pid: entry for entry in self.running}
         while True:
             try:
@@ -84,7 +90,7 @@ class Children:
                 yield by_pid[pid]
 
     def give_up(self) -> Iterator[PeerProcess]:
-        """On those that even SIGKILL does not end, e.g. waiting for a dead file system."""
+        """Counts as ended what SIGKILL does not end, as it may wait for a dead file system."""
         for entry in self.running:
             entry.record_end(signal.SIGKILL, time.monotonic())
             yield entry

@@ -9,9 +9,9 @@ from kungfu_tf.launcher.processes.run_directory import RunDirectory
 
 
 class Guard:
-    """A sweeper that lives until the launcher leaves this context, or is killed.
+    """A sweeper that runs until the launcher leaves this context, or is killed.
 
-    Leaving it ends the remaining processes of the job and removes its directory.
+    Then it ends the remaining processes of the job and removes its directory.
     """
 
     def __init__(self, directory: RunDirectory) -> None:
@@ -29,17 +29,17 @@ class Guard:
         self._send(f"+{session}\n")
 
     def forget(self, session: int) -> None:
-        """After the session's leader has ended: it is watched further only if others live in it."""
+        """Called when a session's leader has ended. Without other processes it is forgotten."""
         if sweeper.is_empty(session):
             self._sessions.discard(session)
             self._send(f"-{session}\n")
 
     def left_behind(self) -> dict[int, str]:
-        """The living processes of the job: pid → command line."""
+        """The living processes of the job: the command line of each pid."""
         return sweeper.members(self._directory.runner, self._sessions)
 
     def restart(self, code: int) -> None:
-        """Starts the sweeper again, which was killed; `code` is its exit code."""
+        """Starts the sweeper again after it was killed. `code` is its exit code."""
         self._process.returncode = code
         self._process.communicate()
         self._process = self._start()

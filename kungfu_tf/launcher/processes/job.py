@@ -1,4 +1,4 @@
-"""A job as one runner runs it."""
+"""A job, as one runner knows it."""
 
 import dataclasses
 import json
@@ -17,12 +17,21 @@ from kungfu_tf.launcher.processes.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The properties that all peers of this host have in common.
+    """The common properties of all peers of this host.
 
-    `config_token`: the user's token for a config server. `cores`: those that each stays on, by
-    local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`: how often
-    the job was started anew, `recoveries` of them after a failure. `progress`: how far it was then.
-    `began`: the time of the first start.
+    Attributes:
+        cluster: The peers and hosts of the job.
+        credentials: Its id and its secret.
+        directory: The run directory of this runner.
+        placement: The GPU of each peer.
+        options: The options of the command line.
+        config_token: The user's token for a config server.
+        cores: The cores that each peer stays on, by local rank; empty: peers run on any.
+        inherited: Descriptors that each peer inherits.
+        restarts: How often the job was started anew.
+        recoveries: How often of these after a failure.
+        progress: The progress of the peers before the last restart.
+        began: The time of the first start.
     """
 
     cluster: Cluster
@@ -39,6 +48,6 @@ class Job:
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def describe(self) -> None:
-        """Writes down for other commands of this user what runs here, and in which process."""
+        """Writes the process and the command into a file, for other commands of this user."""
         content = {"pid": os.getpid(), "command": self.options.command}
         Path(self.directory.job).write_text(json.dumps(content))

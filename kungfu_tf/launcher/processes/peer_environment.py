@@ -13,14 +13,14 @@ from kungfu_tf.launcher.placing.cluster import Peer
 from kungfu_tf.launcher.processes.job import Job
 from kungfu_tf.native import environment
 
-# Where Python finds a sitecustomize.py, which runs first.
+# The folder of a sitecustomize.py, which Python runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[2] / "compat" / "start")
 _VERIFIED_STEPS = "3"
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 
 def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """As `of_peer`, for one that joins a job of which this is the membership's version."""
+    """`of_peer` for a newcomer, which joins the membership of this version."""
     gpus = gpu_placement.place((peer,), gpu_placement.visible_gpus(environ))
     result = of_peer(peer, dataclasses.replace(job, placement=gpus), environ)
     newcomer = {
@@ -32,14 +32,14 @@ def of_newcomer(peer: Peer, version: int, job: Job, environ: Mapping[str, str]) 
 
 
 def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The launcher's environment and what makes this process a peer.
+    """The launcher's environment, with the variables that make a process a peer.
 
-    Identity is always the launcher's. Variables that only tune stay as the user has set them; a
-    flag goes before the environment.
+    The launcher always sets the identity of a peer. Other variables stay as the user has set them,
+    unless a flag sets them.
     """
     options = job.options
     result = dict(environ)
-    # The secret is in KUNGFU_SECRET; two sources could differ.
+    # The secret is in KUNGFU_SECRET, and a file could differ.
     result.pop("KUNGFU_SECRET_FILE", None)
     result.update(
         KUNGFU_SELF=str(peer),
@@ -74,10 +74,10 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def check(options: Options, environ: Mapping[str, str]) -> None:
-    """Checks the user's settings now: peers would check them only after loading their program.
+    """Checks the user's settings before any peer starts.
 
     Raises:
-        LaunchError: a variable of ours cannot be understood, or the core is missing.
+        LaunchError: If a setting cannot be understood, or the core is missing.
     """
     overridden = "KUNGFU_STRATEGY" if options.strategy else None
     try:

@@ -1,4 +1,4 @@
-"""One peer's process: its start, its pipes, and how it ended."""
+"""The process of a peer: its start, its pipes, and its end."""
 
 import contextlib
 import ctypes
@@ -20,26 +20,29 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def raise_descriptor_limit() -> tuple[int, int]:
-    """Room for the pipes and connections of some hundred peers; returns the limits of before."""
+    """Allows as many open files as possible. Returns the previous limits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return soft, hard
 
 
 def end_with(parent: int) -> None:
-    """Lets the kernel kill this process when `parent`, which started it, ends; it may have."""
+    """Lets the kernel kill this process when `parent`, which started it, ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 class PeerProcess:
-    """A peer that was started, in a session of its own; the kernel kills it with the launcher.
+    """A peer in a session of its own. The kernel kills it with the launcher.
 
     Args:
-        cores: those that it stays on; None: where it may be put is not our concern.
-        descriptors: its limits of open files.
-        inherited: descriptors of the launcher that it gets, too.
+        peer: The peer.
+        command: Its command.
+        env: Its environment.
+        cores: The cores that it stays on; None: it may run on any.
+        descriptors: Its limits of open files.
+        inherited: Descriptors of the launcher that it inherits.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class PeerProcess:
         def prepare() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
             if cores is not None:
-                with contextlib.suppress(OSError):  # some may have been taken away meanwhile
+                with contextlib.suppress(OSError):  # a core may not be available any more
                     os.sched_setaffinity(0, cores)
             end_with(launcher)
 
@@ -110,13 +113,13 @@ class PeerProcess:
         return {"stdout": self._process.stdout, "stderr": self._process.stderr}
 
     def signal(self, number: int) -> None:
-        """To the process and its group, as a terminal does; not to those that we may not signal."""
+        """Sends a signal to the process and its group where that is allowed, as a terminal does."""
         if self.running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     def record_end(self, wait_status: int, now: float) -> None:
-        """`wait_status`: the status that waitpid returned for this process."""
+        """Notes that the process has ended. `wait_status` is the one from waitpid."""
         self.code = os.waitstatus_to_exitcode(wait_status)
         self.ended = now
         self._process.returncode = self.code  # subprocess must not wait for it again
@@ -133,5 +136,5 @@ def describe(code: int) -> str:
 
 
 def exit_code(code: int) -> int:
-    """As shells count: 128 + n for signal n."""
+    """The exit code as shells have it: 128 + n for signal n."""
     return code if code >= 0 else 128 - code

@@ -17,7 +17,7 @@ _PREFIX = "kungfu-"
 
 @dataclasses.dataclass(frozen=True)
 class RunDirectory:
-    """`runner` names this launcher in the environment of all that it starts."""
+    """A run directory. `runner` names the launcher in the environment of its processes."""
 
     path: str
     runner: str
@@ -32,17 +32,17 @@ class RunDirectory:
 
     @property
     def cluster(self) -> str:
-        """The cluster document of a job that may change, on the first of its hosts."""
+        """The cluster document of a job that may change, on its first host."""
         return os.path.join(self.path, "cluster.json")
 
     @property
     def job(self) -> str:
-        """The runner's process and the job's command."""
+        """A file with the runner's process and the job's command."""
         return os.path.join(self.path, "job.json")
 
     @property
     def progress(self) -> int | None:
-        """How far the peers were when they left, if they have told."""
+        """The progress of the peers when they left, if they have written it."""
         try:
             return int(Path(self.path, config.PROGRESS_FILE).read_text())
         except (OSError, ValueError):
@@ -53,7 +53,7 @@ class RunDirectory:
         return os.path.join(self.path, "config-token")
 
     def create(self) -> None:
-        """Raises LaunchError if it cannot be made, also if it exists already."""
+        """Makes the directory. Raises LaunchError if that fails, or if it exists already."""
         try:
             os.mkdir(self.path, 0o700)
         except OSError as error:
@@ -61,7 +61,7 @@ class RunDirectory:
 
 
 def choose() -> RunDirectory:
-    """A random name in the temporary directory, or in /tmp if that path is too long."""
+    """A new run directory in the temporary folder, or in /tmp if that path is too long."""
     return at(os.path.join(folder(), _PREFIX + secrets.token_hex(8)))
 
 
@@ -87,5 +87,5 @@ def folder() -> str:
 
 
 def all_here() -> list[RunDirectory]:
-    """Those that there are, of any user."""
+    """All run directories on this host, of any user."""
     return [at(path) for path in sorted(glob.glob(f"{glob.escape(folder())}/{_PREFIX}*"))]

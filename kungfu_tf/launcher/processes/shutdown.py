@@ -1,4 +1,4 @@
-"""How a job is ended: ever stronger requests, each after a time of grace."""
+"""Stops all peers of a host by stronger and stronger signals, each after a time of grace."""
 
 import signal
 import time
@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 
 class Shutdown:
-    """Signals that are sent to all peers, one after the other, until none is left.
+    """Sends signals to all peers, one after the other, until none is left.
 
     Args:
-        first: the signal that is sent at once; None: the peers have a time of grace before SIGTERM.
-        grace: seconds between two steps.
-        send: sends a signal to every peer that runs.
+        first: The signal to send at once; None: the peers have a time of grace before SIGTERM.
+        grace: Seconds between two steps.
+        send: Sends a signal to every peer that runs.
 
     Attributes:
-        hurried: whether SIGKILL came before its time.
+        due: The time.monotonic() of the next step.
+        hurried: Whether SIGKILL came before its time.
     """
 
     def __init__(self, first: int | None, grace: float, send: Callable[[int], None]) -> None:
@@ -28,7 +29,7 @@ class Shutdown:
 
     @property
     def exhausted(self) -> bool:
-        """SIGKILL was sent, and its time is over: the kernel cannot end the remaining processes."""
+        """Whether SIGKILL was sent, and the kernel has not ended all processes in time."""
         return not self._steps and time.monotonic() >= self.due
 
     def advance(self) -> None:

@@ -1,9 +1,9 @@
-"""Ends every process of a job, also those that a shell left behind or that called setsid.
+"""Ends every process of a job, even one that a shell has left behind or that has called setsid.
 
 Processes are found by KUNGFU_RUNNER in their first environment, by the session that each peer
 leads, and by descent. The session counts because a process may overwrite its environment to set its
-title. The launcher sweeps at the end of a job. It may be killed itself: so it starts this file as a
-program, in a session of its own, with a pipe as standard input. When the pipe ends the launcher has
+title. The launcher sweeps at the end of a job. It may be killed before. So it starts this file as a
+program, in a session of its own, with a pipe as standard input. When the pipe ends, the launcher is
 gone. Then the sweeper does the same, and removes the job's directory.
 
 On the pipe, a line `+123` adds session 123 to the job and `-123` takes it away again.
@@ -20,16 +20,16 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 GRACE = 1.0  # from SIGTERM to SIGKILL
-DEADLINE = 30.0  # a process that the kernel cannot end by then will not be waited for
+DEADLINE = 30.0  # seconds after which it does not wait for the kernel any more
 _INTERVAL = 0.02
 
 
 def members(runner: str, sessions: Collection[int] = ()) -> dict[int, str]:
-    """The living processes of a runner: pid → command line.
+    """The living processes of a runner: the command line of each pid.
 
     Args:
-        runner: value of KUNGFU_RUNNER.
-        sessions: of the job's peers.
+        runner: The value of KUNGFU_RUNNER.
+        sessions: The sessions of the job's peers.
     """
     marker = f"KUNGFU_RUNNER={runner}".encode()
     living = _living()
@@ -54,7 +54,7 @@ def is_empty(session: int) -> bool:
 def sweep(
     find: Callable[[], Iterable[int]], *, grace: float = GRACE, deadline: float = DEADLINE
 ) -> bool:
-    """Ends what `find` finds, and finds again, until there is nothing; False: not in time."""
+    """Ends the processes that `find` returns until it returns none. False: not in time."""
     began = time.monotonic()
     asked: set[int] = set()
     while alive := set(find()):
@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
 
 def _signal(pids: Iterable[int], number: int) -> None:
     for pid in pids:
-        with contextlib.suppress(OSError):  # it ended by itself, or has become another user's
+        with contextlib.suppress(OSError):  # it has ended, or is now another user's
             os.kill(pid, number)
 
 
@@ -99,7 +99,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _living() -> dict[int, tuple[int, int]]:
-    """Every process that is no zombie: pid → its parent and its session."""
+    """Every process that is no zombie: for each pid its parent and its session."""
     result = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         fields = _read(pid, "stat").rpartition(b")")[2].split()

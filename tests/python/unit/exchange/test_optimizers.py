@@ -194,8 +194,22 @@ def test_v1_gradients_from_elsewhere_are_exchanged_when_they_are_applied():
         assert session.run([a, b]) == [-2.0, -20.0]
 
 
+def test_tensorflow_warns_of_nothing_when_a_function_calls_a_v1_optimizer(monkeypatch):
+    warnings = []
+    monkeypatch.setattr(tf.get_logger(), "warning", lambda *message: warnings.append(message))
+    weight = tf.Variable([1.0, 2.0])
+    optimizer = SynchronousSGDOptimizer(v1.train.GradientDescentOptimizer(0.5))
+
+    @tf.function
+    def step():
+        optimizer.apply_gradients([(2 * weight, weight)])
+
+    step()
+    np.testing.assert_array_equal(weight, [0.0, 0.0])
+    assert not warnings
+
+
 def test_adaptive_sgd_in_a_program_without_control_flow_v2():
-    v1 = tf.compat.v1
     v1.disable_control_flow_v2()
     try:
         with tf.Graph().as_default(), v1.Session() as session:
