@@ -7,6 +7,7 @@ imports no TensorFlow.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -15,7 +16,7 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kungfu_tf import __version__, config, errors
 from kungfu_tf.config import Setting
 from kungfu_tf.native import build, environment
 from kungfu_tf.native import libraries as native
+from kungfu_tf.upstream import versions
 
 _TENSORFLOW_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
 _KERAS_DISTRIBUTIONS = ("keras", "keras-nightly")
@@ -51,10 +53,24 @@ def main() -> int:
 def _versions() -> Iterator[tuple[str, str]]:
     yield "kungfu_tf", __version__
     yield "Python", f"{platform.python_version()}, {platform.platform()}"
-    yield "TensorFlow", tensorflow_version() or "not installed"
-    yield "Keras", _keras_version("keras", _KERAS_DISTRIBUTIONS) or "not installed"
-    if legacy := _keras_version("tf_keras", ("tf-keras",)):
+    tensorflow = tensorflow_version()
+    yield "TensorFlow", tensorflow or "not installed"
+    yield from _refusal(versions.check_tensorflow, tensorflow)
+    keras = keras_version("keras", _KERAS_DISTRIBUTIONS)
+    yield "Keras", keras or "not installed"
+    yield from _refusal(functools.partial(versions.check_keras, "keras"), keras)
+    if legacy := keras_version("tf_keras", ("tf-keras",)):
         yield "tf-keras", legacy
+        yield from _refusal(functools.partial(versions.check_keras, "tf_keras"), legacy)
+
+
+def _refusal(check: Callable[[str], None], version: str | None) -> Iterator[tuple[str, str]]:
+    """What a program that uses this version gets for an error; nothing if it can be used."""
+    try:
+        if version:
+            check(version)
+    except errors.UnsupportedVersionError as error:
+        yield "", str(error)
 
 
 def tensorflow_version() -> str | None:
@@ -62,7 +78,7 @@ def tensorflow_version() -> str | None:
     return _version_of(_TENSORFLOW_DISTRIBUTIONS)
 
 
-def _keras_version(package: str, distributions: tuple[str, ...]) -> str | None:
+def keras_version(package: str, distributions: tuple[str, ...]) -> str | None:
     """The version of the package that Python would import, without importing it.
 
     Where two distributions hold one package, the later has replaced the files of the other, and
@@ -98,7 +114,8 @@ def _libraries() -> Iterator[tuple[str, str]]:
         yield "ops", f"for TensorFlow {built_for}: {library}"
     minors = {build.minor_version(built_for) for built_for in libraries.values()}
     version = tensorflow_version()
-    if version and build.minor_version(version) not in minors:
+    is_missing = version and build.minor_version(version) not in minors
+    if is_missing and not list(_refusal(versions.check_tensorflow, version)):
         yield "ops", f"for TensorFlow {version}: compiled at first use, in {_cache()}"
 
 

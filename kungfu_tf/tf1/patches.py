@@ -6,7 +6,6 @@ For graphs that are trained without us, and in a single process, they work as be
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from typing import Any
 
@@ -25,12 +24,13 @@ def install(*, with_estimators: bool) -> None:
 
     Args:
         with_estimators: Also Estimator, where TensorFlow has one: it is imported when it is first
-            used, and that may be now.
+            used, and that may be now. Its package alone says nothing: pip leaves it behind when
+            TensorFlow 2.15 is upgraded.
 
     Raises:
         UnsupportedVersionError: If TensorFlow lacks a needed name.
     """
-    is_there = with_estimators and importlib.util.find_spec(_ESTIMATOR) is not None
+    is_there = with_estimators and hasattr(tf.compat.v1, "estimator")
     table = ESTIMATOR if is_there or _ESTIMATOR in sys.modules else ()
     title = f"TensorFlow {tf.__version__}"
     patches.install([*SESSION, *table], tf, title, is_single_process=peer.is_single_process)

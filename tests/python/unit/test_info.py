@@ -74,6 +74,25 @@ def test_keras_is_the_one_that_is_imported(
     assert f"\nKeras        {version}\n" in output(PYTHONPATH=path)
 
 
+def test_it_says_which_versions_cannot_be_used() -> None:
+    program = """
+from kungfu_tf import info
+info.tensorflow_version = lambda: "2.14.1"
+kerases = {"keras": "3.2.1", "tf_keras": "2.14.2"}
+info.keras_version = lambda package, distributions: kerases[package]
+info.main()
+"""
+    lines = output(sys.executable, "-c", program).splitlines()
+    for title, found, oldest in (
+        ("TensorFlow   2.14.1", "TensorFlow 2.14.1", "2.15"),
+        ("Keras        3.2.1", "keras 3.2.1", "3.3"),
+        ("tf-keras     2.14.2", "tf_keras 2.14.2", "2.15"),
+    ):
+        said = f"{found} cannot be used with kungfu_tf: it is older than {oldest}. Supported are"
+        assert lines[lines.index(title) + 1].startswith(f"{'':13}{said}")
+    assert not any(": compiled at first use" in line for line in lines)
+
+
 def test_the_output_may_be_read_in_part() -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(COMMAND, text=True, **pipes) as process:

@@ -81,3 +81,14 @@ def test_a_process_that_is_alone(lost) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         install(table, "it")
+
+
+@pytest.mark.skipif(hasattr(tf.compat.v1, "estimator"), reason="this TensorFlow has Estimators")
+def test_estimators_that_an_older_tensorflow_has_left_behind(tmp_path, monkeypatch) -> None:
+    """pip upgrades TensorFlow 2.15 to a newer one, and keeps what only the older one needed."""
+    folder = tmp_path / "tensorflow_estimator"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise ImportError('TensorFlow is too new')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(peer, "is_single_process", lambda: False)
+    of_sessions.install(with_estimators=True)
