@@ -1,8 +1,8 @@
 """The settings: environment variables, each declared once, with its meaning, type and default.
 
-Python's are here. Those of the core are rows of ops/peer/config.cc; `native/environment.py` has
-both. The value of a setting is the environment's, else the default. An argument of a function with
-the same meaning goes before.
+Those of Python are here. Those of the core are in ops/peer/config.cc; `native/environment.py` lists
+both. The value of a setting comes from the environment, else it is the default. A function's
+argument of the same meaning takes precedence.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Type(Generic[T]):
     """The type of a setting.
 
     Attributes:
-        words: As an error says it: "a number from 0 to 86400".
-        read: Makes a value of a text; a ValueError: it is not of this type.
-        unit: Of a number: "seconds"; or empty.
+        words: Its description in errors: "a number from 0 to 86400".
+        read: Parses a text; raises ValueError if it is not of this type.
+        unit: The unit of a number, such as "seconds", or empty.
     """
 
     words: str
@@ -43,9 +43,9 @@ class Setting(Generic[T]):
     Attributes:
         name: The variable.
         type: The allowed values.
-        default: The text that holds where the variable is not set; empty: there is none.
+        default: The text that counts if the variable is not set; empty if there is none.
         meaning: One line for the user.
-        internal: The launcher tells its peers; users do not set it.
+        internal: Whether the launcher sets it for its peers, and users do not.
         secret: Whether the value is never printed.
     """
 
@@ -57,13 +57,13 @@ class Setting(Generic[T]):
     secret: bool = False
 
     def get(self, *, environ: Mapping[str, str] | None = None) -> T:
-        """The value that is in force.
+        """The current value.
 
         Args:
-            environ: The environment, if not this process's.
+            environ: The environment, if it is not this process's.
 
         Raises:
-            InvalidArgumentError: The variable cannot be understood.
+            InvalidArgumentError: If the variable cannot be parsed.
         """
         text = (os.environ if environ is None else environ).get(self.name) or self.default
         try:
@@ -94,10 +94,10 @@ COMPAT_NAMES = ("kungfu", "tf1")
 
 
 def compat_names(text: str) -> tuple[str, ...]:
-    """The names for `kungfu_tf.compat` to stand in for: "kungfu,tf1".
+    """Parses the names for which `kungfu_tf.compat` stands in: "kungfu,tf1".
 
     Raises:
-        ValueError: It says something else.
+        ValueError: If there is another name.
     """
     names = tuple(name.strip() for name in text.split(","))
     unknown = [name for name in names if name not in COMPAT_NAMES]
@@ -261,7 +261,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
 
 
 class Identity(NamedTuple):
-    """The identity that the launcher has given to this process. The variables are the core's."""
+    """The identity that the launcher has given to this process, in variables of the core."""
 
     peer: str
     job: str
@@ -269,7 +269,7 @@ class Identity(NamedTuple):
 
 
 def identity() -> Identity:
-    """Reads the environment; variables that are not set give empty texts."""
+    """Reads it from the environment; it is empty where a variable is not set."""
     names = ("KUNGFU_SELF", "KUNGFU_JOB_ID", "KUNGFU_MEMBERSHIP_VERSION")
     return Identity(*(os.environ.get(name, "") for name in names))
 

@@ -1,26 +1,26 @@
 """The errors of kungfu_tf.
 
     KungfuError
-      CancelledError            we closed, or the caller gave up
-      InvalidArgumentError      also a ValueError: what was asked for cannot be done
+      CancelledError            this peer was shut down, or the caller gave up
+      InvalidArgumentError      also a ValueError: the request makes no sense
         UnsupportedTypeError    also a TypeError: ... for a tensor of this type
-      DeadlineExceededError     too slow: a peer did not take part in time
+      DeadlineExceededError     a peer did not take part in time
       PermissionDeniedError     a peer could not prove that it belongs to the job, or the system
                                 forbids it
-      ResourceExhaustedError    a bound was reached
-      FailedPreconditionError   not now, e.g. after shutdown
-      AbortedError              the membership changed: retry in the new session
-      UnimplementedError        not in this version
-      InternalError             a bug of ours
+      ResourceExhaustedError    a limit was reached
+      FailedPreconditionError   not possible now, e.g. after shutdown
+      AbortedError              the peers changed: retry with the new ones
+      UnimplementedError        not supported by this version
+      InternalError             a bug in kungfu_tf
       UnavailableError          a peer is gone
       DivergenceError           the peers' variables are no longer equal
       PolicyError               a policy raised
       PeerFailedError           a process that `launch` has started failed
-      LibraryError              the native library is missing, or does not fit, or cannot be built
+      LibraryError              the native library is missing, does not fit, or cannot be built
       UnsupportedVersionError   this version of Keras or TensorFlow does not work with kungfu_tf
-      VerificationError         `kungfu-run -verify` found that peers do not train as one process
+      VerificationError         `kungfu-run -verify` found that peers train unlike one process
 
-An op that fails while it runs ends in TensorFlow's error of the same code, because the status goes
+An op that fails while it runs raises TensorFlow's error of the same code, because its status goes
 through the graph: `tf.errors.UnavailableError` for `UnavailableError`, and so on.
 """
 
@@ -59,13 +59,13 @@ class KungfuError(Exception):
 
 
 class CancelledError(KungfuError):
-    """We closed, or the caller gave up."""
+    """This peer was shut down, or the caller gave up."""
 
     code = 1
 
 
 class InvalidArgumentError(KungfuError, ValueError):
-    """The request of the caller, or of another peer, cannot be met."""
+    """The request of the caller, or of another peer, makes no sense."""
 
     code = 3
 
@@ -75,7 +75,7 @@ class UnsupportedTypeError(InvalidArgumentError, TypeError):
 
 
 class DeadlineExceededError(KungfuError):
-    """Too slow: the message names the peers that are missing."""
+    """Peers did not take part in time: the message names them."""
 
     code = 4
 
@@ -87,31 +87,31 @@ class PermissionDeniedError(KungfuError):
 
 
 class ResourceExhaustedError(KungfuError):
-    """A bound was reached."""
+    """A limit was reached."""
 
     code = 8
 
 
 class FailedPreconditionError(KungfuError):
-    """Not in this state, e.g. after `shutdown`."""
+    """Not possible in the current state, e.g. after `shutdown`."""
 
     code = 9
 
 
 class AbortedError(KungfuError):
-    """The membership changed: retry in the new session."""
+    """The peers changed: retry with the new ones."""
 
     code = 10
 
 
 class UnimplementedError(KungfuError):
-    """Not in this version."""
+    """Not supported by this version."""
 
     code = 12
 
 
 class InternalError(KungfuError):
-    """A bug of kungfu_tf."""
+    """A bug in kungfu_tf."""
 
     code = 13
 
@@ -123,13 +123,13 @@ class UnavailableError(KungfuError):
 
 
 class DivergenceError(KungfuError):
-    """Variables that all peers should have the same values of differ: which, and on which ranks."""
+    """Variables that should be equal on all peers differ: the message says which, and where."""
 
     code = 15
 
 
 class VerificationError(KungfuError):
-    """A step on several peers is not that of one process: `kungfu-run -verify` has found it."""
+    """`kungfu-run -verify` found that a step on several peers is unlike that of one process."""
 
     code = 15
 
@@ -142,8 +142,8 @@ class PeerFailedError(KungfuError):
     """A process that `launch` has started raised, exited or was killed.
 
     Attributes:
-        rank: Which one.
-        host: Where.
+        rank: The rank of the process.
+        host: The host it ran on.
     """
 
     rank = 0
@@ -180,7 +180,7 @@ _BY_CODE: dict[int, type[KungfuError]] = {
 
 
 def linked(anchor: str, message: str) -> str:
-    """The message of an error, with the place in the documentation that says what to do.
+    """The message of an error, with a link to the documentation that says what to do.
 
     Args:
         anchor: A row of docs/reference/messages.md, such as "slots".
@@ -190,7 +190,7 @@ def linked(anchor: str, message: str) -> str:
 
 
 def from_code(code: int, message: str) -> KungfuError:
-    """The error that a status of the core stands for, with its code also if it has no class."""
+    """The error for a status of the core; it has the code even if there is no class for it."""
     error = _BY_CODE.get(code, KungfuError)(message)
     error.code = code
     return error

@@ -1,7 +1,7 @@
 """`python -m kungfu_tf.info`: versions, libraries, limits, and every variable with its meaning.
 
-It says which value of each is in force, and which cannot be understood. It starts no peer and
-imports no TensorFlow.
+It shows the current value of each, and which cannot be parsed. It starts no peer and does not
+import TensorFlow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VERSION = re.compile(r"""^__version__ = ["'](.+)["']$""", re.MULTILINE)
 
 
 def main() -> int:
-    """Prints it. Returns the exit code: 1 if a variable cannot be understood."""
+    """Prints all of it. Returns the exit code: 1 if a variable cannot be parsed."""
     for name, value in [*_versions(), *_libraries(), *_limits()]:
         print(f"{name:<12} {value}")
     settings = _settings()
@@ -81,8 +81,8 @@ def tensorflow_version() -> str | None:
 def keras_version(package: str, distributions: tuple[str, ...]) -> str | None:
     """The version of the package that Python would import, without importing it.
 
-    Where two distributions hold one package, the later has replaced the files of the other, and
-    both have metadata. So the files decide.
+    If two distributions contain the package, both have metadata, but the later one has replaced the
+    files of the other. So the files decide.
     """
     spec = importlib.util.find_spec(package)
     for folder in (spec and spec.submodule_search_locations) or ():
@@ -146,7 +146,7 @@ def _settings() -> Sequence[Setting[Any]]:
 
 
 def _print(setting: Setting[Any]) -> bool:
-    """Prints its meaning, allowed values and value in force. False: that is not understood."""
+    """Prints a setting's meaning, type and value; returns False if that cannot be parsed."""
     line = f"  {setting.name:<26} {setting.meaning} ({setting.type})"
     try:
         setting.get()
@@ -164,7 +164,7 @@ def _print(setting: Setting[Any]) -> bool:
 
 
 def _others() -> list[str]:
-    """Warnings about other variables whose names begin as ours do."""
+    """Warnings about other variables whose names begin with KUNGFU_."""
     try:
         return environment.unknown(os.environ)
     except errors.LibraryError:

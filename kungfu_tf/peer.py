@@ -1,12 +1,12 @@
-"""This process as a peer: its identity, the other peers, and calls that all make together.
+"""This process as a peer: its identity, the other peers, and calls that all of them make together.
 
-The first exchange starts the peer. Without the launcher the process is one of one. Asking for ranks
-and sizes starts nothing, so a data worker that the peer has started may ask, too.
+The first exchange starts the peer. Without the launcher the process is the only peer. Reading ranks
+and sizes starts nothing, so a data worker that the peer has started may do that, too.
 
 Each function here may raise
 
     LibraryError                the core is missing, or its version is not that of the package
-    InvalidArgumentError        a variable of the environment cannot be understood
+    InvalidArgumentError        an environment variable cannot be parsed
     FailedPreconditionError     after `shutdown`
 
 A function that starts the peer may also raise
@@ -16,8 +16,8 @@ A function that starts the peer may also raise
     KungfuError                 the peer cannot start, for instance because its port is taken; the
                                 message says why
 
-In a job whose peers change (`kungfu-run -w`), a process that a peer has spawned does not hear of
-changes. There ranks and sizes raise FailedPreconditionError.
+In a job whose peers change (`kungfu-run -w`), a process that a peer has spawned does not learn of
+changes; so ranks and sizes raise FailedPreconditionError there.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def init() -> None:
     Does not wait for the others: each is connected when something is sent to it.
 
     Raises:
-        InvalidArgumentError: If a variable of the environment cannot be understood.
+        InvalidArgumentError: If an environment variable cannot be parsed.
         FailedPreconditionError: After `shutdown`, in a process that was started by a peer, or if
             there are several peers and no secret.
         KungfuError: If the peer cannot start for another reason, such as a port that is taken.
@@ -88,8 +88,8 @@ def init() -> None:
 def shutdown() -> None:
     """Ends the peer, which cannot start again. Happens by itself at exit.
 
-    Pending operations fail with CancelledError, later ones with FailedPreconditionError. Waits up
-    to 3 seconds for the other peers to take leave.
+    Pending operations fail with CancelledError, later ones with FailedPreconditionError. It
+    waits up to 3 seconds for the other peers to say goodbye.
     """
     libraries.check(libraries.core().kungfu_shutdown())
 
@@ -102,8 +102,7 @@ def elastic() -> bool:
 def joining() -> bool:
     """Whether this peer is a newcomer that has not been taken in yet.
 
-    Until then its size is 1 and its rank 0. Files and other things of the job belong to the other
-    peers.
+    Until then its size is 1 and its rank 0, but it must leave the job's files to the other peers.
     """
     return bool(calls.number("kungfu_joining"))
 
@@ -124,15 +123,15 @@ def detached() -> bool:
 def propose_new_size(n: int) -> None:
     """Asks the launcher for another number of peers, and returns.
 
-    Newcomers are started, and boot while the others train. When they are ready, all peers change
-    over at their next `resize`. The last proposal counts. To make the job smaller those with the
-    highest ranks leave.
+    Newcomers start while the others train. When they are ready, all peers change over at their next
+    `resize`. The last proposal counts. If the job becomes smaller, the peers with the highest ranks
+    leave.
 
     Args:
         n: The number of peers, from 1 to the slots of `kungfu-run -H`.
 
     Raises:
-        FailedPreconditionError: If there are not as many slots, or the job was not started with
+        FailedPreconditionError: If there are not that many slots, or the job was not started with
             `kungfu-run -w`.
         UnavailableError: If the launcher is gone.
         DeadlineExceededError: If it does not answer.
@@ -145,14 +144,14 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
     All peers call it at the same point of their work, such as the end of a step. Either all of them
     change over, or none does. A newcomer calls it once before it takes part, and waits until the
-    others take it in. Pending operations are over afterwards; ranks and sizes may have changed. A
+    others take it in. Afterwards no operation is pending, and ranks and sizes may have changed. A
     newcomer knows nothing of the training yet: broadcast the variables and the step from rank 0,
     which is never a newcomer.
 
     Args:
-        n: The number of peers that there should be. Rank 0 proposes it (`propose_new_size`), and
-            no peer waits: a later call finds the newcomers ready. The current number withdraws a
-            proposal, unless the previous call had it, too. Default: propose nothing.
+        n: The wanted number of peers. Rank 0 proposes it (`propose_new_size`), and no peer waits: a
+            later call takes the newcomers in when they are ready. The current number withdraws a
+            proposal, unless the previous call asked for it, too. Default: propose nothing.
         progress: How far the training is, the same on all peers, in any unit. With
             `kungfu-run -w -elastic-mode reload` all peers leave, and as many as are wanted start
             anew. `init_progress` returns this number to them.
@@ -162,11 +161,11 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
     Raises:
         ValueError: If `progress` is negative.
-        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all have met. If the
-            peers have changed over to an earlier proposal, `membership_version` is another one.
+        FailedPreconditionError: As from `propose_new_size`, on rank 0, once all peers have met. If
+            they have changed over to an earlier proposal, `membership_version` has changed.
         AbortedError: If this peer is detached.
         UnavailableError: If a peer or the launcher is gone.
-        DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        DeadlineExceededError: If a peer does not call it within KUNGFU_COLLECTIVE_TIMEOUT seconds.
 
     Example:
 
@@ -175,12 +174,12 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
     ```
     """
     if progress is not None and progress < 0:
-        raise ValueError(f"progress is not negative, as {progress}")
+        raise ValueError(f"progress must not be negative, as {progress} is")
     refusal = None
     if n is not None:
         try:
             calls.run(libraries.core().kungfu_want_size, n)
-        except errors.KungfuError as error:  # the others are on their way
+        except errors.KungfuError as error:  # raised below: the others are about to meet
             refusal = error
     before, was_newcomer = membership_version(), joining()
     calls.run(libraries.core().kungfu_advance)
@@ -218,7 +217,7 @@ def host_count() -> int:
 
 
 def membership_version() -> int:
-    """The number of the list of peers, from 0. Each change of the list makes it one higher."""
+    """The version of the list of peers: from 0, one more with each change of the list."""
     return calls.number("kungfu_membership_version")
 
 
@@ -236,7 +235,7 @@ def names_of(ranks: Sequence[int]) -> str:
 
 
 def uid() -> int:
-    """A number of 63 bits that no other peer of the job has. It stays the same for this peer."""
+    """A number of 63 bits that no other peer of the job has, and that stays the same."""
     me = config.identity()
     data = f"{me.job}/{me.membership_version}/{me.peer or f'pid {os.getpid()}'}".encode()
     return libraries.core().kungfu_digest(data, len(data)) >> 1
@@ -286,16 +285,16 @@ def run_on_root(fn: Callable[[], T], *, wait: bool = False) -> T | None:
 
 
 def barrier(*, name: str = "barrier") -> None:
-    """Returns when all peers have called it.
+    """Waits until all peers have called it.
 
     Args:
         name: The same on every peer. Calls of one name are matched in their order.
 
     Raises:
         InvalidArgumentError: If the name is empty, longer than 1024 bytes, or begins with kungfu/.
-        DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        DeadlineExceededError: If a peer does not call it within KUNGFU_COLLECTIVE_TIMEOUT seconds.
         UnavailableError: If a peer is gone.
-        CancelledError: If the peer is shut down in the middle.
+        CancelledError: If the peer is shut down meanwhile.
         FailedPreconditionError: As from `init`.
     """
     options = libraries.Options(name=name.encode())
@@ -303,13 +302,13 @@ def barrier(*, name: str = "barrier") -> None:
 
 
 def all_reduce_int_max(x: int) -> int:
-    """Returns the largest number of all peers. All call it, in the same order.
+    """Returns the largest of all peers' numbers. All peers call it, in the same order.
 
     Args:
         x: A number of 64 bits.
 
     Raises:
-        DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        DeadlineExceededError: If a peer does not call it within KUNGFU_COLLECTIVE_TIMEOUT seconds.
         UnavailableError: If a peer is gone.
         AbortedError: If this peer is detached.
         FailedPreconditionError: As from `init`.
@@ -318,13 +317,13 @@ def all_reduce_int_max(x: int) -> int:
 
 
 def interrupt(code: int, reason: str) -> None:
-    """Tells the other peers that this one leaves their common work in the middle.
+    """Tells the other peers that this one abandons their common work.
 
     Their pending operations fail, and so do those that they start before a new epoch.
 
     Args:
         code: The status code of their errors.
-        reason: The text for the other peers; they learn the rank themselves.
+        reason: The text for the other peers, which add the rank themselves.
     """
     libraries.core().kungfu_interrupt(code, reason.encode())
 
@@ -335,14 +334,14 @@ def interrupted() -> bool:
 
 
 def begin_epoch() -> None:
-    """Begins a new epoch, in which the operations of all peers are in step again.
+    """Begins a new epoch, in which the operations of all peers match again.
 
     All peers call it and wait for each other. If the old epoch was interrupted, or is while they
-    wait, each goes separately. Pending operations fail with CancelledError.
+    wait, each begins the new one by itself. Pending operations fail with CancelledError.
 
     Raises:
         UnavailableError: If a peer is gone.
-        DeadlineExceededError: If one has not come within KUNGFU_COLLECTIVE_TIMEOUT seconds.
+        DeadlineExceededError: If a peer does not call it within KUNGFU_COLLECTIVE_TIMEOUT seconds.
     """
     begin = libraries.core().kungfu_begin_epoch
     try:

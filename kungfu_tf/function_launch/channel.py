@@ -1,13 +1,13 @@
 """The files between the caller, its runner and their children.
 
-They have no name and mode 0600. Only processes that inherit them can use them, and nothing remains
-of them after a kill. One process writes each, once:
+They have no name and mode 0600: only processes that inherit them can use them, and a kill leaves
+nothing behind. Each is written once, by one process:
 
   function       caller → children   a pickled pair, see pickling.py
   results[rank]  child → caller      RETURNED and the pickled value, or RAISED and a pickled Failure
   report         runner → caller     JSON, see report.py
 
-A record begins with the number of the bytes that follow, so that one that was cut off is seen.
+A record begins with the number of bytes that follow, so that a truncated one is recognised.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def opened(np: int) -> Iterator[Channel]:
     """Files for `np` children, open within the context.
 
     Raises:
-        ResourceExhaustedError: There cannot be as many.
+        ResourceExhaustedError: If there cannot be that many.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -70,9 +70,9 @@ def write(descriptor: int, *parts: bytes) -> None:
 
 
 def read(descriptor: int) -> memoryview | None:
-    """The record, as it lies in the file; None if there is none, or not all of it.
+    """The record of a file, without a copy; None if there is none, or it is not complete.
 
-    Several processes share the descriptor's position, which therefore is not used.
+    It does not use the position of the descriptor, which several processes share.
     """
     size = os.fstat(descriptor).st_size
     if size < _LENGTH.size:

@@ -1,4 +1,4 @@
-"""One of the processes that `launch` starts: calls the function and sends back what came of it."""
+"""One of the processes that `launch` starts: calls the function and sends back its result."""
 
 from __future__ import annotations
 

@@ -27,36 +27,36 @@ T = TypeVar("T")
 def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> list[T]:
     """Runs `fn(rank)` in `np` new processes of this machine, which are the peers of a job.
 
-    For notebooks, and scripts that are not started by `kungfu-run`. The processes have what
-    `kungfu-run -np <np>` gives its own: ranks, ports, a secret, one GPU each. Their output appears
-    here, line by line, with the rank before it. They are new interpreters, in which nothing is
+    For notebooks, and scripts that are not started by `kungfu-run`. The processes get what
+    `kungfu-run -np <np>` gives its peers: ranks, ports, a secret, one GPU each. Their output
+    appears here, each line with its rank in front. They are new interpreters, in which nothing is
     imported yet, and end with this process, however it ends.
 
     `fn` may be a lambda or a closure, or be defined in a notebook or in the program itself. The
-    program is not run again: no `if __name__ == "__main__"` is needed. It travels with all that it
-    uses, by cloudpickle. So `fn` itself should import or build large objects, and those that belong
-    to one process. Objects defined in a module are imported from there.
+    program is not run again, and needs no `if __name__ == "__main__"`. `fn` is sent with everything
+    that it uses, by cloudpickle. So it should itself import or build large objects, and those that
+    belong to one process. What a module defines is imported from there.
 
     The first process that fails ends the others. KeyboardInterrupt (in a notebook: interrupt the
-    kernel) ends all: they have KUNGFU_GRACE seconds to clean up; a second one ends them at once.
+    kernel) ends all of them, with KUNGFU_GRACE seconds to clean up; a second one ends them at once.
 
     Args:
         fn: Called with the rank, 0 to np − 1.
         np: The number of processes.
-        timeout: Seconds for the whole; None: as long as it takes.
+        timeout: How many seconds all of it may take; None: any time.
 
     Returns:
         The results of `fn`, by rank.
 
     Raises:
-        PeerFailedError: `fn` raised, or a process exited or was killed. The message names rank and
-            host and has the traceback from there; `__cause__` is the exception of `fn`, if it can
-            be pickled.
-        DeadlineExceededError: The processes did not end within `timeout`.
+        PeerFailedError: If `fn` raised, or a process exited or was killed. The message names rank
+            and host and has the traceback from there; `__cause__` is the exception of `fn`, if it
+            can be pickled.
+        DeadlineExceededError: If the processes did not end within `timeout`.
         InvalidArgumentError: If `fn` cannot be pickled. If its result cannot, this is the cause of
             a PeerFailedError.
-        FailedPreconditionError: This process is a peer itself, or the job cannot be started.
-        ResourceExhaustedError: There are not enough descriptors for so many processes.
+        FailedPreconditionError: If this process is a peer itself, or the job cannot be started.
+        ResourceExhaustedError: If there are too few file descriptors for that many processes.
         TypeError, ValueError: If an argument is invalid.
 
     Example:
@@ -72,7 +72,7 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
     """
     np = _checked(fn, np, timeout)
     seconds = math.inf if timeout is None else float(timeout)
-    # Two stronger requests follow a request to end; processes that were left behind are ended last.
+    # A request to end is followed by two stronger ones; processes left behind are ended last.
     grace = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
     with channel.opened(np) as files:
         channel.write(files.function, pickling.dump_function(fn))
@@ -97,17 +97,17 @@ def _checked(fn: Any, np: Any, timeout: Any) -> int:
         raise ValueError(f"launch: timeout must be positive seconds, or None, not {timeout}")
     if np > 1 and peer.launched():
         raise errors.FailedPreconditionError(
-            "launch: this process is a peer of a job already, and its own would not belong to that "
-            "one. Give the program to kungfu-run, or call launch in it, not both"
+            "launch: this process is already a peer of a job, and new processes would not belong "
+            "to it. Give the program to kungfu-run, or call launch in it, not both"
         )
     return np
 
 
 def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome]:
-    """How each process ended, by rank: all of them well.
+    """How each process ended, by rank, if all of them ended well.
 
     Raises:
-        KungfuError: They did not.
+        KungfuError: If they did not.
     """
     record = channel.read(files.report)
     if record is None:

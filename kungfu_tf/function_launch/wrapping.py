@@ -1,7 +1,7 @@
-"""Wrapped optimizers, and models that train by one, on their way to other processes.
+"""Pickles wrapped optimizers, and models that are trained by one, for other processes.
 
-Keras pickles by saving, and it saves the plain optimizer. A function that `launch` sends means the
-wrapped one: it travels as the plain one, and is wrapped again where it arrives.
+Keras pickles by saving, and it saves the plain optimizer. But a function that `launch` sends means
+the wrapped one. So the plain one is sent, and is wrapped again where it arrives.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from kungfu_tf.upstream import generations
 
 
 def reduced(value: Any) -> Any:
-    """The reduced value for a pickler; NotImplemented: the usual one.
+    """The reduced value for a pickler, or NotImplemented for the usual one.
 
     Raises:
-        TypeError: If wrapping would be lost on the way.
+        TypeError: If the wrapping would be lost.
     """
     if any(isinstance(value, package.module.Model) for package in generations.packages()):
         return _model(value)
@@ -30,7 +30,7 @@ def _model(model: Any) -> Any:
         return NotImplemented
     recipe = model.__reduce__()
     if wrapped != [model.optimizer] or len(recipe) != 2:
-        raise TypeError("a model is sent without what its optimizers are wrapped in")
+        raise TypeError("a model cannot be sent with what its optimizers are wrapped in")
     return _model_again, (_wrap_of(model.optimizer), *recipe)
 
 

@@ -1,1 +1,1 @@
-"""The native libraries: compiled, opened, and their variables of the environment."""
+"""The native libraries: compiling and opening them, and their environment variables."""

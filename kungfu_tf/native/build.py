@@ -1,8 +1,8 @@
 """Compiles the op library, libkungfu_ops-<TensorFlow's major.minor>.so.
 
-setup.py calls `build_op_library`; `libraries.py` calls `cached_op_library` where the package has no
-library for the TensorFlow that is running. This module stands alone: setup.py loads it by its path,
-so it imports neither TensorFlow nor the rest of kungfu_tf.
+setup.py calls `build_op_library`; `libraries.py` calls `cached_op_library` if the package has no
+library for the running TensorFlow. As setup.py loads this module by its path, it imports neither
+TensorFlow nor the rest of kungfu_tf.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class TensorFlow:
 
 @dataclass(frozen=True)
 class Marker:
-    """The description that an op library has of itself."""
+    """The description that an op library contains of itself."""
 
     tensorflow: str
     key: str
 
 
 class Deadline:
-    """So many seconds from now on."""
+    """A time some seconds from now."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -64,7 +64,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds; 0 when it has passed."""
+        """The seconds until then; 0 once it has passed."""
         return max(0.0, self._end - time.monotonic())
 
 
@@ -78,7 +78,7 @@ def library_name(tensorflow_version: str) -> str:
 
 
 def read_marker(library: Path) -> Marker | None:
-    """The TensorFlow that `library` was built for, without loading it; None if it does not say."""
+    """Reads the marker of a library without loading it; None if there is none."""
     try:
         with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             found = MARKER.search(data)
@@ -91,7 +91,7 @@ def query_tensorflow(python: str) -> TensorFlow:
     """Asks the TensorFlow that `python` imports, isolated from the caller's environment.
 
     Raises:
-        BuildError: it imports none.
+        BuildError: If it cannot import one.
     """
     try:
         result = subprocess.run(
@@ -118,14 +118,14 @@ def build_op_library(
     compiler: str = "",
     timeout: float = 600.0,
 ) -> Path:
-    """Makes the op library in `output_dir`, unless one of the same sources and flags is there.
+    """Builds the op library in `output_dir`, unless it is there with the same sources and flags.
 
     Args:
         output_dir: The folder for it.
         python: The interpreter whose TensorFlow it is for.
-        core_dir: The directory of libkungfu.so.1, which it is linked to.
+        core_dir: The directory of libkungfu.so.1, against which it is linked.
         source_dir: The directory of `ops/`.
-        tensorflow: The TensorFlow that it is for, if known; then `python` is not asked.
+        tensorflow: The TensorFlow that it is for. Default: `python` is asked.
         compiler: A command; default CXX, then the first of g++, c++, clang++.
         timeout: Seconds for all of it.
 
@@ -133,7 +133,7 @@ def build_op_library(
         Its path.
 
     Raises:
-        BuildError: there is no compiler, no TensorFlow, or it does not compile, or not in time.
+        BuildError: If there is no compiler or no TensorFlow, or it does not compile in time.
     """
     deadline = Deadline(timeout)
     tensorflow = tensorflow or query_tensorflow(python)
@@ -155,20 +155,20 @@ def cached_op_library(
     compiler: str = "",
     timeout: float = 600.0,
 ) -> Path:
-    """The op library out of the cache, compiled first if it is not there.
+    """The op library from the cache; it is compiled first if it is not there.
 
-    Processes that ask at the same time compile once. Says so on stderr.
+    Of several processes only one compiles it, with a message on stderr.
 
     Args:
-        cache_dir: Made if missing, for its owner only.
-        core_dir: As for `build_op_library`, like the rest.
+        cache_dir: The folder of the cache; it is created if missing, for its owner only.
+        core_dir: As for `build_op_library`.
         source_dir: The directory of `ops/`.
         tensorflow: The TensorFlow that the library is for.
-        compiler: A command, or nothing.
-        timeout: Seconds for all of it, also for waiting while another process compiles.
+        compiler: As for `build_op_library`.
+        timeout: Seconds for all of it, even for waiting while another process compiles.
 
     Raises:
-        BuildError: as `build_op_library`; or if the directory belongs to another user.
+        BuildError: As from `build_op_library`; or if the folder belongs to another user.
     """
     deadline = Deadline(timeout)
     command = find_compiler(compiler)
@@ -203,7 +203,7 @@ def find_compiler(compiler: str = "") -> list[str]:
     """The command of the C++ compiler.
 
     Raises:
-        BuildError: there is none.
+        BuildError: If there is none.
     """
     command = shlex.split(compiler or os.environ.get("CXX", ""))
     if command:
@@ -220,7 +220,7 @@ def find_compiler(compiler: str = "") -> list[str]:
 
 
 def build_key(tensorflow: TensorFlow, compiler: list[str], source_dir: Path) -> str:
-    """A digest of all that the library depends on."""
+    """A digest of everything that the library depends on."""
     version = _run([*compiler, "--version"], Deadline(60.0))
     digest = hashlib.sha256()
     parts = [tensorflow.version, *_flags(tensorflow), *tensorflow.link_flags, *compiler]
@@ -238,7 +238,7 @@ def _sources(source_dir: Path, pattern: str) -> list[Path]:
 
 
 def _flags(tensorflow: TensorFlow) -> list[str]:
-    # -isystem: TensorFlow's headers would print pages of warnings.
+    # -isystem, because TensorFlow's headers cause pages of warnings.
     return [
         *(re.sub("^-I", "-isystem", flag) for flag in tensorflow.compile_flags),
         *("-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter"),
@@ -258,7 +258,7 @@ def _build(
     # In the same directory, so that the result can be renamed into its place.
     with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as directory:
         scratch = Path(directory)
-        # In one piece: TensorFlow's headers take longer to compile than all that includes them.
+        # As one file: TensorFlow's headers take longer to compile than what includes them.
         everything = scratch / "ops.cc"
         sources = _sources(source_dir, "*.cc")
         everything.write_text("".join(f'#include "{source}"\n' for source in sources))
@@ -267,7 +267,7 @@ def _build(
         compile_ = [*_flags(tensorflow), build, f"-I{source_dir}", str(everything)]
         exports = source_dir / "ops" / "tensorflow" / "exports.map"
         link = ["-shared", "-o", str(built), *tensorflow.link_flags]
-        # The core is found by its name among the libraries that are loaded already: no path to it.
+        # No path to the core: it is found by its name among the libraries that are already loaded.
         core = [f"-L{core_dir}", f"-l:{CORE_NAME}", f"-Wl,--version-script={exports}"]
         _run([*compiler, *compile_, *link, *core, "-Wl,-z,defs"], deadline)
         os.replace(built, library)
@@ -308,5 +308,5 @@ def _locked(path: Path, deadline: Deadline) -> Iterator[None]:
                         f"another process has held {path} for {deadline.timeout:g} s: it should be "
                         "compiling"
                     ) from None
-                time.sleep(0.1)  # flock itself knows no deadline
+                time.sleep(0.1)  # flock itself has no timeout
         yield

@@ -1,4 +1,4 @@
-"""Calls of the core's functions: those that end later, and those that answer with a number."""
+"""Calls the functions of the core: those that end later, and those that return a number."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kungfu_tf.native import libraries
 
 
 def run(function: Callable[..., int | None], *arguments: Any, memory: object = None) -> None:
-    """Starts an operation of the core, and waits for its end.
+    """Starts an operation of the core and waits for it.
 
     Args:
         function: A function of the core whose last two parameters are a callback and its argument.
-        *arguments: Those before them.
+        *arguments: The arguments before these.
         memory: The memory that the operation reads and writes. It is kept until the operation has
-            ended, even if the handler of a signal leaves this function before.
+            ended, even if a signal handler leaves this function earlier.
 
     Raises:
         KungfuError: If the operation fails.
@@ -31,7 +31,7 @@ def number(function: str) -> int:
     """The number that a function of the core returns, which is negative if there is no peer.
 
     Raises:
-        KungfuError: If there is no peer: why it cannot start.
+        KungfuError: If there is no peer; it says why it cannot start.
     """
     value: int = getattr(libraries.core(), function)()
     if value < 0:
@@ -40,7 +40,7 @@ def number(function: str) -> int:
 
 
 def largest_of_all(number: int, name: str) -> int:
-    """The largest number of all peers. All call it, in the same order.
+    """The largest of all peers' numbers. All peers call it, in the same order.
 
     Args:
         number: A number of 64 bits.

@@ -1,4 +1,4 @@
-"""Every environment variable that we read, of the core and of Python, as one list.
+"""One list of all environment variables that kungfu_tf reads, in the core or in Python.
 
 Each is declared once, in ops/peer/config.cc or config.py.
 """
@@ -19,10 +19,10 @@ _OURS = "KUNGFU_"
 
 
 def settings() -> list[Setting[Any]]:
-    """All, the core's first.
+    """All settings, those of the core first.
 
     Raises:
-        LibraryError: The core is missing, which alone knows its own.
+        LibraryError: If the core is missing, which alone knows its own.
     """
     rows = map(libraries.core().kungfu_get_setting, itertools.count())
     of_core = [_of_core(row.contents) for row in itertools.takewhile(bool, rows)]
@@ -33,17 +33,17 @@ def strategies() -> tuple[str, ...]:
     """The values of KUNGFU_STRATEGY, AUTO first.
 
     Raises:
-        LibraryError: The core is missing, which alone knows them.
+        LibraryError: If the core is missing, which alone knows them.
     """
     names = map(libraries.core().kungfu_strategy_name, itertools.count())
     return tuple(name.decode() for name in itertools.takewhile(bool, names))
 
 
 def unknown(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that is named like ours, and that no part of ours reads.
+    """A sentence for each variable that is named like ours, but that kungfu_tf does not read.
 
     Raises:
-        LibraryError: The core is missing.
+        LibraryError: If the core is missing.
     """
     known, called = _ours(setting.name for setting in settings()), _ours(environ)
     return [_unknown(name, known) for name in called if name not in known]
@@ -73,7 +73,7 @@ def _ours(names: Iterable[str]) -> list[str]:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    # The common prefix would make all names similar.
+    # Without the common prefix, which would make all names similar.
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {_OURS}{near[0]}?" if near else ""
     return f"there is no variable {_OURS}{name}{hint}"

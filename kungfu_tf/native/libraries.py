@@ -2,10 +2,10 @@
 
 kungfu_tf/lib/libkungfu.so.1          the core: `core()`, without TensorFlow
 kungfu_tf/lib/libkungfu_ops-2.21.so   the kernels, one file for each TensorFlow: `load_ops()`
-kungfu_tf/lib/src/ops/                what is compiled if there is none for the running one
+kungfu_tf/lib/src/ops/                the sources for any other TensorFlow, compiled at first use
 
-The op library refers to the core by its SONAME, so the core must be loaded, once and from its one
-place, before it.
+The op library refers to the core by its SONAME, so the core must be loaded before it, once and from
+one place.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def core() -> ctypes.CDLL:
     """The core, loaded at the first call.
 
     Raises:
-        LibraryError: it is missing, or of another version than this Python code.
+        LibraryError: If it is missing, or its version is not that of this Python code.
     """
     global _core
     with _lock:
@@ -171,7 +171,7 @@ def _load_core() -> ctypes.CDLL:
 
 
 def check(code: int) -> None:
-    """Raises the error of the calling thread's last call, if `code` is one."""
+    """Raises the error of the thread's last call, unless `code` is 0."""
     if code != 0:
         raise errors.from_code(code, last_error())
 
@@ -181,14 +181,14 @@ def last_error() -> str:
 
 
 def statistics() -> dict[str, int]:
-    """The counters of kungfu_statistics. Tests check with them which operations have run."""
+    """The counters of kungfu_statistics, by which tests check which operations have run."""
     result = Statistics()
     core().kungfu_get_statistics(ctypes.byref(result))
     return {field[0]: getattr(result, field[0]) for field in Statistics._fields_}
 
 
 def completed(name: str) -> int:
-    """How many operations have been completed without error under `name`. Tests ask for it."""
+    """How many operations named `name` have succeeded. It is for tests."""
     return core().kungfu_completed(name.encode())
 
 
@@ -204,8 +204,8 @@ def load_ops() -> ModuleType:
     It is loaded at the first call, and compiled first if the package has none that fits.
 
     Raises:
-        LibraryError: none fits and none can be compiled, or it cannot be loaded.
-        UnsupportedVersionError: TensorFlow is too old.
+        LibraryError: If none fits and none can be compiled, or it cannot be loaded.
+        UnsupportedVersionError: If TensorFlow is too old.
     """
     global _ops
     core()
@@ -219,8 +219,8 @@ def _load_ops() -> ModuleType:
     import tensorflow as tf
 
     versions.check_tensorflow(tf.__version__)
-    # The files' descriptions decide the choice: a loaded library cannot be taken back, and a second
-    # one would register the same ops again.
+    # The choice is made by the libraries' markers: a library cannot be unloaded, and a second one
+    # would register the same ops again.
     path = _packaged_library(tf.__version__) or _compiled_library(tf)
     try:
         return tf.load_op_library(str(path))
@@ -231,16 +231,16 @@ def _load_ops() -> ModuleType:
 
 
 def share_tensors() -> int:
-    """Lets TensorFlow's large tensors lie in memory that the host's other peers can reach.
+    """Puts TensorFlow's large tensors into memory that the host's other peers can reach.
 
-    It can be done once, while TensorFlow has not made a tensor. Nothing is compiled for it.
+    It can be done once, before TensorFlow makes its first tensor. It compiles nothing.
 
     Returns:
-        1: they do from now on. 0: there is no such memory, or no op library that could do it. -1:
-        it is too late.
+        1 if that is done from now on; 0 if there is no such memory, or no op library that could do
+        it; -1 if it is too late.
 
     Raises:
-        LibraryError: the op library cannot be loaded.
+        LibraryError: If the op library cannot be loaded.
     """
     import tensorflow as tf
 
@@ -278,7 +278,7 @@ def _compiled_library(tf: ModuleType) -> Path:
 
 
 def source_dir() -> Path:
-    """The directory of `ops/` to compile from: the package's copy, or the checkout around it."""
+    """The directory of `ops/` to compile: the package's copy, or the checkout around it."""
     for directory in (LIBRARY_DIR / "src", LIBRARY_DIR.parents[1]):
         if (directory / "ops" / "tensorflow").is_dir():
             return directory

@@ -1,6 +1,6 @@
-"""Sees to it that TensorFlow's large tensors lie where the host's other peers can reach them.
+"""Puts TensorFlow's large tensors where the host's other peers can reach them.
 
-TensorFlow chooses its allocator at the first tensor. Ours must be offered before, at the end of
+TensorFlow chooses its allocator at the first tensor. So ours is offered before: at the end of
 TensorFlow's import or of ours, whichever comes later.
 """
 
@@ -21,7 +21,7 @@ _TENSORFLOW = "tensorflow"
 def begin() -> None:
     """Shares tensors, now or as soon as TensorFlow is imported.
 
-    Does nothing if there is no peer to share them with.
+    It does nothing if there is no peer to share them with.
     """
     if not config.has_neighbours():
         return
@@ -32,14 +32,14 @@ def begin() -> None:
 
 
 class _WaitForTensorFlow(MetaPathFinder):
-    """Finds TensorFlow as others find it, to be there when its import ends."""
+    """Finds TensorFlow as the other finders do, and shares tensors when its import ends."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != _TENSORFLOW:
             return None
-        # Others may ask whether it can be found, and import it later or never.
+        # A caller may only want to know whether it exists, and import it later or never.
         others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
         found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
@@ -59,7 +59,7 @@ class _WaitForTensorFlow(MetaPathFinder):
 def _share() -> None:
     try:
         is_late = libraries.share_tensors() < 0
-    except errors.LibraryError as error:  # a user of the library gets it later
+    except errors.LibraryError as error:  # whoever uses the library gets the error later
         _warn(str(error))
         return
     if is_late:

@@ -2,13 +2,13 @@
 
 This page describes what all of them have in common.
 
-**Peers.** Every peer calls the same operations. Calls are matched by `name`, which is the same on
-every peer; by default it is made of the place in the program. In eager code a call returns when it
-is done, so all peers must make their calls in the same order. In a graph operations run in any
+**Peers.** Every peer calls the same operations. Calls are matched by `name`, which must be the same
+on every peer; the default is made from the place in the program. In eager code a call returns when
+it is done, so all peers must make their calls in the same order. In a graph, operations run in any
 order and at the same time.
 
-**Tensors.** Whatever `tf.convert_to_tensor` takes, of one dtype and one shape on all peers where
-nothing else is said. Results have the dtype of their inputs. On a GPU the data travel through the
+**Tensors.** Anything that `tf.convert_to_tensor` takes, of the same dtype and shape on all peers
+unless stated otherwise. Results have the dtype of their inputs. On a GPU the data go through the
 host's memory.
 
     dtype                   sum        mean    min, max   prod   moves (broadcast, gather, ...)
@@ -16,30 +16,30 @@ host's memory.
     integer                 wraps      -       yes        yes    yes
     complex                 yes        yes     -          yes    yes
     bool                    -          -       all, any   -      yes
-    string and the like     -          -       -          -      -
+    string, ...             -          -       -          -      -
 
 Sums of float16 and bfloat16 are accumulated in float32. Operands are added in the same order
-everywhere: all peers get the same bits.
+everywhere, so all peers get the same bits.
 
-**Errors.** The call raises errors of the program itself, in eager code and while a graph is built
-or traced:
+**Errors.** The call itself raises what is wrong with the program, in eager code and while a graph
+is built or traced:
 
-    UnsupportedTypeError    the dtype cannot travel, or the table above has no such reduction
-    InvalidArgumentError    there is no such reduction; or the operation stands in a `while_loop`
-                            that may run its iterations in any order
-    UnimplementedError      XLA compiles the function around it
+    UnsupportedTypeError    the dtype cannot be sent, or the table above has no such reduction
+    InvalidArgumentError    there is no such reduction; or the operation is in a `while_loop` that
+                            may run its iterations in any order
+    UnimplementedError      the operation is in a function that XLA compiles
     LibraryError            there is no op library for the running TensorFlow
 
-Those that show when it runs are TensorFlow's, raised by eager calls, functions and `session.run`:
+Eager calls, functions and `session.run` raise TensorFlow's errors for what goes wrong at run time:
 
     tf.errors.InvalidArgumentError      peers differ in dtype, shape, reduction, root, or anything
-                                        else that must be the same; raised on all of them
+                                        else that must be the same; raised on all peers
     tf.errors.DeadlineExceededError     a peer has not called within KUNGFU_COLLECTIVE_TIMEOUT
                                         seconds (600), or cannot be reached
     tf.errors.UnavailableError          a peer is gone
     tf.errors.CancelledError            the step failed elsewhere, here or on another peer, or this
                                         peer was shut down in the middle
-    tf.errors.PermissionDeniedError     a peer does not know the job's secret, or is of another user
+    tf.errors.PermissionDeniedError     a peer does not have the job's secret, or is another user's
     tf.errors.FailedPreconditionError   after `kungfu_tf.shutdown`, and in a forked process
     tf.errors.ResourceExhaustedError    there is no memory for the result
 """

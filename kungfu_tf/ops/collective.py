@@ -16,8 +16,8 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     `y = x₀ + x₁ + ...`. Differentiable for sum and mean.
 
     Args:
-        tensor: A tensor, or sparse rows (`tf.IndexedSlices`). Their result holds those of all
-            peers, `op` is sum or mean, and their number may differ between peers.
+        tensor: A tensor, or sparse rows (`tf.IndexedSlices`), of which the result has those of all
+            peers. Their number may differ between peers, and `op` must be sum or mean.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
         name: The same on every peer; default by the place in the program.
 
@@ -50,18 +50,18 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
 def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
     """Gives every peer the tensor of one of them.
 
-    Differentiable: the sum of all gradients reaches the root, zeros the others.
+    Differentiable: the root gets the sum of all gradients, the others zeros.
 
     Args:
-        tensor: A tensor; except on the root only its shape and dtype count.
-        root: The rank whose tensor it is.
+        tensor: A tensor; only its shape and dtype count, except on the root.
+        root: The rank whose tensor all peers get.
         name: The same on every peer; default by the place in the program.
 
     Returns:
         The root's tensor.
 
     Raises:
-        UnsupportedTypeError: If the dtype cannot travel.
+        UnsupportedTypeError: If the dtype cannot be sent.
         tf.errors.InvalidArgumentError: If dtype, shape or `root` differ between peers, or `root` is
             no rank.
 
@@ -119,8 +119,8 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
 
     Args:
         tensor: A tensor.
-        concat: False stacks tensors of one shape to [size, ...]. True joins them along their first
-            axis, whose length may differ between peers. A scalar counts as an array of one.
+        concat: False stacks tensors of one shape to [size, ...]. True concatenates them along their
+            first axis, whose length may differ between peers. A scalar counts as an array of one.
         name: The same on every peer; default by the place in the program.
 
     Returns:
@@ -128,9 +128,9 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
         in a graph.
 
     Raises:
-        UnsupportedTypeError: If the dtype cannot travel.
-        tf.errors.InvalidArgumentError: If dtype, shape (joined: but for the first axis) or `concat`
-            differ between peers; or the rows that are to be joined have no elements.
+        UnsupportedTypeError: If the dtype cannot be sent.
+        tf.errors.InvalidArgumentError: If dtype, shape (with `concat`, except for the first axis)
+            or `concat` differ between peers; or if rows to be concatenated have no elements.
 
     Example:
 
@@ -159,7 +159,7 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
         On the root the result of `all_gather`; elsewhere a tensor without rows, [0, ...].
 
     Raises:
-        UnsupportedTypeError: If the dtype cannot travel.
+        UnsupportedTypeError: If the dtype cannot be sent.
         tf.errors.InvalidArgumentError: As from `all_gather`; or `root` differs between peers, or is
             no rank.
 
@@ -178,8 +178,8 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
 def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     """Reduces a tensor over all peers; each of them gets its rows of the result.
 
-    The rows are cut as `numpy.array_split` does: into even parts. If the number of peers does not
-    divide them, the first parts have one row more.
+    The rows are cut into even parts, as `numpy.array_split` does. If the number of peers does not
+    divide them, the first parts have one more row.
 
     Differentiable for sum and mean.
 
@@ -189,8 +189,8 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
         name: The same on every peer; default by the place in the program.
 
     Returns:
-        Part `rank` of the result, of the tensor's shape but for the first axis, which is unknown in
-        a graph.
+        Part `rank` of the result, of the tensor's shape except for the first axis, which is unknown
+        in a graph.
 
     Raises:
         InvalidArgumentError: If there is no such `op`.
@@ -212,14 +212,14 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
 
 @kernels.operation
 def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> Any:
-    """Sends a part of the rows to each peer, and returns what came from all of them.
+    """Sends some of its rows to each peer, and returns the rows that came from all peers.
 
-    Differentiable: the gradients travel back.
+    Differentiable: the gradients go back.
 
     Args:
         tensor: A tensor [rows, ...]; the number of rows may differ between peers. A scalar counts
             as an array of one.
-        splits: Integers [size]: how many rows go to each rank; together they must be all rows.
+        splits: Integers [size]: how many rows go to each rank; they must add up to all rows.
             Default: even parts, cut as `reduce_scatter` does.
         name: The same on every peer; default by the place in the program.
 
@@ -228,10 +228,9 @@ def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> A
         unknown in a graph.
 
     Raises:
-        UnsupportedTypeError: If the dtype cannot travel.
+        UnsupportedTypeError: If the dtype cannot be sent.
         tf.errors.InvalidArgumentError: If dtype or the shape of rows differ between peers; if
-            `splits` are not `size` numbers of rows that make up all rows; or if rows have no
-            elements.
+            `splits` are not `size` numbers that add up to all rows; or if rows have no elements.
 
     Example:
 

@@ -13,7 +13,7 @@ from kungfu_tf.ops import kernels
 
 @kernels.operation
 def fuse(values: Sequence[Any], *, name: str | None = None) -> Any:
-    """Joins the elements of tensors into one vector. Differentiable; nothing travels.
+    """Joins the elements of tensors into one vector. Differentiable; nothing is sent.
 
     Args:
         values: At least one tensor, all of one dtype, of any shapes.
@@ -54,9 +54,9 @@ def defuse(tensor: Any, shapes: Sequence[Any], *, name: str | None = None) -> li
         Tensors of these shapes and the vector's dtype.
 
     Raises:
-        ValueError: If a shape is not fully known; or, while a graph is built, the numbers of
-            elements are seen to differ.
-        tf.errors.InvalidArgumentError: If they are seen to differ when it runs.
+        ValueError: If a shape is not fully known; or if the numbers of elements differ, and that
+            is known while the graph is built.
+        tf.errors.InvalidArgumentError: If they differ, and that is only known at run time.
     """
     dims = [_dims(shape) for shape in shapes]
     parts = tf.split(tensor, [tf.reduce_prod(each) for each in dims], name=name)

@@ -47,7 +47,7 @@ def _group_all_reduce(op: Any, *gradients: Any) -> list[Any]:
 
 @tf.RegisterGradient("KungfuGroupAllReduceNorms")
 def _group_all_reduce_norms(op: Any, *gradients: Any) -> list[Any]:
-    # Norms are measurements: as constants.
+    # Norms are measurements, and count as constants.
     means = gradients[:-2]
     return [*group.group_all_reduce(means, op=_linear(op), name=_name(op)), None, None]
 
@@ -88,7 +88,7 @@ def _reduce(op: Any, gradient: Any) -> Any:
 
 @tf.RegisterGradient("KungfuAllGather")
 def _all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
-    # Each peer's gradients go to the peer whose rows they belong to, which adds them up.
+    # Gradients go back to the peer whose rows they are of, which adds them up.
     lengths = op.outputs[1]
     parts, _ = rows.all_to_all(tf.convert_to_tensor(gradient), lengths, tag=_tag(op))
     shape = tf.concat([[tf.size(lengths)], tf.shape(op.inputs[0])], axis=0)

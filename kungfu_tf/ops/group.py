@@ -1,4 +1,4 @@
-"""Collectives on many tensors at once, for the price of one operation.
+"""Collectives on many tensors at once, at the price of one operation.
 
 `kungfu_tf.ops` describes what all operations have in common.
 """
@@ -19,9 +19,9 @@ def group_all_reduce(
 ) -> list[Any]:
     """Reduces each of many tensors over all peers.
 
-    One operation moves all tensors of one dtype, without copying them together. Differentiable as
-    `all_reduce`. If all are None, the peers nevertheless meet. Variables among the values must have
-    the same names on all peers, but for numbers.
+    One operation moves all tensors of a dtype, without copying them together. Differentiable as
+    `all_reduce` is. If all are None, the peers still meet. Variables among the values must have the
+    same names on all peers, except for numbers.
 
     Args:
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
@@ -30,7 +30,7 @@ def group_all_reduce(
         step: An integer scalar that must be the same on all peers, such as the optimizer's step.
 
     Returns:
-        The results, in the order given, each of the shape of its input.
+        The results, in the order of the inputs and of their shapes.
 
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
@@ -60,14 +60,14 @@ def agreed_all_reduce(
     step: Any = None,
     agree: Sequence[int] = (),
 ) -> list[Any]:
-    """`group_all_reduce`, of peers that must have the same numbers.
+    """`group_all_reduce`, which also checks that the peers have the same numbers.
 
     Args:
         values: As for `group_all_reduce`.
         op: As for `group_all_reduce`.
         name: As for `group_all_reduce`.
         step: As for `group_all_reduce`.
-        agree: Integers from 0 to 2³¹ − 1. They do not travel: a digest has them.
+        agree: Integers from 0 to 2³¹ − 1. Only a digest of them is sent.
     """
     what = naming.title("group_all_reduce", name)
     groups, layout = _laid_out(values, what, agree)
@@ -101,7 +101,7 @@ def agreed_all_reduce(
 def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = None) -> list[Any]:
     """Gives every peer the tensors of one of them.
 
-    One operation moves all tensors of one dtype. Differentiable as `broadcast`.
+    One operation moves all tensors of a dtype. Differentiable as `broadcast` is.
 
     Args:
         values: Tensors, and None, which stays None.
@@ -112,7 +112,7 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         The root's tensors, in the order given.
 
     Raises:
-        UnsupportedTypeError: If the dtype of one of them cannot travel.
+        UnsupportedTypeError: If the dtype of one of them cannot be sent.
         tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `root` or the
             names of variables differ between peers, or `root` is no rank.
 
@@ -134,7 +134,7 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
 def agreed_broadcast(
     values: Sequence[Any], *, root: int, name: str | None, agree: Sequence[int] = ()
 ) -> list[Any]:
-    """`group_broadcast`, of peers that must have the same numbers: see `agreed_all_reduce`."""
+    """`group_broadcast`, which also checks numbers as `agreed_all_reduce` does."""
     what = naming.title("group_broadcast", name)
     groups, layout = _laid_out([_dense(value, what) for value in values], what, agree)
     tags = _tags(naming.make_tag("group_broadcast", name), list(map(min, groups)))
@@ -154,7 +154,7 @@ def agreed_broadcast(
 def _of_same_variables(
     values: Sequence[Any], run: Callable[[Sequence[int]], list[Any]], what: str
 ) -> list[Any]:
-    """Runs an operation whose variables, if values are some, must be the same on all peers."""
+    """Runs an operation; the variables among its values must be the same on all peers."""
     variables = [value for value in values if members.is_variable(value)]
     if not variables:
         return run([])
@@ -172,12 +172,10 @@ def _dense(value: Any, what: str) -> Any:
 def _laid_out(
     values: Sequence[Any], what: str, agree: Sequence[int]
 ) -> tuple[list[dict[int, Any]], list[int]]:
-    """Returns the dense tensors by position, grouped by dtype; and what peers must agree in.
+    """Returns the dense tensors by position, grouped by dtype, and what peers must agree on.
 
-    That is a code for each position, and the numbers of `agree`.
-
-    If there is nothing to send, a tensor without elements, behind the last position, meets peers
-    that have something.
+    They must agree on a code for each position, and on the numbers of `agree`. If there is nothing
+    to send, an empty tensor, behind the last position, meets peers that have something.
     """
     groups: dict[Any, dict[int, Any]] = {}
     layout = []
@@ -199,8 +197,8 @@ def _laid_out(
 def _tags(tag: str, positions: Sequence[int]) -> dict[int, str]:
     """The tags of the operations that begin with the values at these positions.
 
-    The first operation always has the tag itself: peers that differ anywhere meet there, because
-    each operation compares the layout of all.
+    The first operation always has the tag itself. So peers that differ anywhere meet there, and
+    each operation compares the whole layout.
     """
     later = {position: f"{tag}[{position}]" for position in positions[1:]}
     return {positions[0]: tag, **later}

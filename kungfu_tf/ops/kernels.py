@@ -21,17 +21,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def operation(function: Function) -> Function:
-    """Marks an operation of the public interface: AutoGraph has nothing to translate in it."""
+    """Decorates an operation of the public interface: AutoGraph must not convert it."""
     return cast(Function, tf.autograph.experimental.do_not_convert(function))
 
 
 def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
-    """Runs a collective, or adds it to the graph, where it may run at the same time as others.
+    """Runs a collective, or adds it to the graph, where it may run in parallel with others.
 
     Args:
         kernel: The function of the op library, e.g. "kungfu_all_reduce".
         *inputs: Its inputs.
-        tag: Its name between peers.
+        tag: The name by which peers match it.
         **attributes: Its other attributes.
 
     Returns:
@@ -51,8 +51,8 @@ def check_graph(what: str) -> None:
         what: The operation, for the message.
 
     Raises:
-        UnimplementedError: XLA compiles this function.
-        InvalidArgumentError: this is a loop whose iterations may change places.
+        UnimplementedError: If XLA compiles this function.
+        InvalidArgumentError: If this is a loop that may run its iterations in any order.
     """
     if tf.executing_eagerly():
         return
@@ -88,14 +88,14 @@ def _check_loops(graph: Any, what: str) -> None:
 
 
 def _run_independently(operation: Any) -> None:
-    # Without this the stateful operations of a function run one after the other. A call completes
-    # them before the next one begins. So two calls of a function in one step have their operations
-    # in the same order on all peers.
+    # Without this the stateful operations of a function run one after the other. They still end
+    # with the call, before the next call begins. So if a step calls a function twice, all peers run
+    # the operations of the two calls in the same order.
     graph = operation.graph
     dependencies = _dependencies(graph)
     if dependencies is not None:
         dependencies.run_independently(operation)
-    elif isinstance(graph, FuncGraph):  # of a gradient: nothing is ordered there
+    elif isinstance(graph, FuncGraph):  # of a gradient, which orders nothing
         graph.control_outputs.append(operation)
 
 

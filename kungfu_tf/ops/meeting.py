@@ -1,4 +1,4 @@
-"""Operations in which peers only meet, or compare.
+"""Operations by which peers wait for each other or compare.
 
 `kungfu_tf.ops` describes what all operations have in common.
 """
@@ -15,8 +15,8 @@ from kungfu_tf.ops import kernels, naming, tensors
 def barrier(*, name: str | None = None) -> Any:
     """Waits until all peers are here.
 
-    In a `tf.function` it runs at its place among the operations that have effects. Collectives have
-    none but their results, so they do not wait for it.
+    In a `tf.function` it runs in program order with all operations that have side effects.
+    Collectives have none, so they do not wait for it.
 
     Args:
         name: The same on every peer; default by the place in the program.
@@ -26,8 +26,8 @@ def barrier(*, name: str | None = None) -> Any:
 
     Raises:
         tf.errors.InvalidArgumentError: If the name is longer than 1024 bytes, or begins with
-            kungfu/.
-        tf.errors.DeadlineExceededError: If a peer has not come within KUNGFU_COLLECTIVE_TIMEOUT
+            "kungfu/".
+        tf.errors.DeadlineExceededError: If a peer does not call it within KUNGFU_COLLECTIVE_TIMEOUT
             seconds.
         tf.errors.UnavailableError: If a peer is gone.
 
@@ -54,7 +54,7 @@ def consensus(tensor: Any, *, name: str | None = None) -> Any:
         A bool scalar, the same on all peers.
 
     Raises:
-        UnsupportedTypeError: If the dtype cannot travel.
+        UnsupportedTypeError: If the dtype cannot be sent.
         tf.errors.InvalidArgumentError: If dtypes differ between peers.
 
     Example:

@@ -1,8 +1,8 @@
-"""The variables that peers exchange: are they the same on all of them, and if not, which differ?
+"""Checks that the variables that peers exchange are the same, and finds the one that differs.
 
-Peers match what they exchange by its ordinal in a list. So the lists must be the same: of each
-variable the shape, the dtype and the name. Names that differ in their numbers are the same, since a
-peer that has built more models counts on.
+Peers match what they exchange by its place in a list. So their lists must have the same shapes,
+dtypes and names. Names that differ only in numbers count as the same: Keras numbers its models, and
+a peer may have built more of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kungfu_tf.upstream import generations
 
 
 class _Member(NamedTuple):
-    """What other peers are told of a variable."""
+    """What peers compare of a variable."""
 
     name: str
     dtype: str
@@ -30,13 +30,13 @@ class _Member(NamedTuple):
 
     @property
     def bare_name(self) -> str:
-        """Its last two parts without numbers: a model that was loaded lacks those before."""
+        """Its last two parts, without numbers. A loaded model lacks the parts before."""
         parts = self.name.split(":")[0].split("/")[-2:]
         return "/".join(re.sub(r"_?\d+", "", part) for part in parts)
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What must be equal to the letter."""
+        """What must be exactly equal."""
         return self.dtype, self.shape
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class _Member(NamedTuple):
 
 
 def is_variable(value: Any) -> bool:
-    """Whether it has a name that tells which variable it is: of TensorFlow or Keras 3."""
+    """Whether it is a variable, of TensorFlow or Keras 3, which has a name."""
     return isinstance(value, tf.Variable) or hasattr(value, "path")
 
 
@@ -59,10 +59,10 @@ def check_same(variables: Sequence[Any], *, name: str) -> None:
 
     Args:
         variables: Variables, or tensors, which have no name.
-        name: What the lists are for: the name of the operations, and in the message.
+        name: What the lists are for. It names the operations, and is in the message.
 
     Raises:
-        tf.errors.InvalidArgumentError: Names the first variable that differs, on two peers.
+        tf.errors.InvalidArgumentError: It names the first variable that differs, on two peers.
     """
     mine = np.array([tuple(map(str.encode, _member(*_parts_of(v)))) for v in variables], object)
     gathered = gather_any([mine.reshape(-1, 3)], name=f"{name}/members")
@@ -80,7 +80,7 @@ def check_same(variables: Sequence[Any], *, name: str) -> None:
 
 
 def _parts_of(variable: Any) -> tuple[str, Any, Any]:
-    """Its name, dtype and shape. A tensor has no name, and its shape may differ: operations see."""
+    """Its name, dtype and shape. Of a tensor, the dtype alone: operations check its shape."""
     if is_variable(variable):
         return generations.name_of(variable), variable.dtype, variable.shape
     return "", variable.dtype, None
@@ -90,7 +90,7 @@ def _member(name: str, dtype: Any, shape: Any) -> _Member:
     return _Member(name, tf.as_dtype(dtype).name, str(tf.TensorShape(shape)))
 
 
-@functools.lru_cache(maxsize=1 << 14)  # for eager code, which asks in each step
+@functools.lru_cache(maxsize=1 << 14)  # for eager code, which checks in each step
 def _line(name: str, dtype: Any, shape: Any) -> str:
     member = _member(name, dtype, shape)
     return f"{member.bare_name} {member.kind}"
@@ -105,9 +105,10 @@ def _first_difference(ours: Sequence[_Member], theirs: Sequence[_Member]) -> int
 
 
 def _same_name(ours: str, theirs: str, our_names: set[str], their_names: set[str]) -> bool:
-    """Also if one has a prefix that the other lacks, as Keras' slots of a model that was loaded.
+    """Whether two names are the same, even if one has a prefix that the other lacks.
 
-    A name that the other list has somewhere is that variable's.
+    Keras' slots of a loaded model lack one. A name that is elsewhere in the other list is not the
+    same.
     """
     if ours == theirs:
         return True

@@ -68,11 +68,11 @@ def _rates(name: str | None) -> tuple[Any, Any]:
 def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
     """Measures how long each peer takes to answer.
 
-    Each is asked several times, over the connections that the collectives use; the shortest time
-    counts. The other peers need not do the same.
+    Each peer is asked several times, over the connections that the collectives use; the shortest
+    time counts. The other peers need not call it.
 
     Args:
-        timeout: Seconds that all have together.
+        timeout: How many seconds all of them may take together.
         name: The name of the graph's operation.
 
     Returns:
@@ -99,14 +99,14 @@ def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
 def monitored_all_reduce(
     tensor: Any, *, tree: Any = None, op: str = "sum", name: str | None = None
 ) -> Any:
-    """Is `all_reduce`, and counts for the throughput of the strategy in use.
+    """`all_reduce` that counts towards the throughput of the current strategy.
 
-    It is for large tensors, whose time depends on the network: `calc_stats` and
-    `check_interference` look at nothing else.
+    Use it for large tensors, whose time depends on the network: `calc_stats` and
+    `check_interference` consider nothing else.
 
     Args:
         tensor: As for `all_reduce`.
-        tree: As for `set_tree`, for this tensor alone; default: along the strategy in use.
+        tree: As for `set_tree`, for this tensor alone. Default: the current strategy.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
 

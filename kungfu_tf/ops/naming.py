@@ -1,15 +1,15 @@
 """The names by which peers match their operations, called tags.
 
-A tag must be the same on every peer, even if one has built or traced more. So it holds no path of a
-variable, no name of a TensorFlow scope, and no count that lives longer than a graph:
+A tag must be the same on every peer, even if one of them has built or traced more. So it contains
+no path of a variable, no TensorFlow scope, and no count that outlives a graph:
 
     eager code     <name>, default <op>; calls are matched in the order of the program
     in a graph     <name>, default <op>/<function>/<place>
 
 `<place>` counts the operations of this kind in the graph of one trace of the function. The body of
-a cond or while is a graph of its own, called `<function>/<which of them>`. The operations of a
-graph run in any order. So a name that is given twice in one graph gets `/1`, `/2`, ... from the
-second time on. A tag that is taken, by another name, is left out.
+a cond or while is a graph of its own, called `<function>/<which of them>`. As the
+operations of a graph run in any order, a name that is given several times in one graph gets `/1`,
+`/2`, ... from the second time on. A tag that another name already has is skipped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _places: weakref.WeakKeyDictionary[Any, _Places] = weakref.WeakKeyDictionary()
 
 
 def make_tag(op: str, name: str | None) -> str:
-    """The tag of a new operation, made at the place in the program where it is called.
+    """The tag of a new operation at the current place in the program.
 
     Args:
         op: The kind, e.g. "all_reduce".
@@ -62,12 +62,12 @@ def make_tag(op: str, name: str | None) -> str:
 
 
 def monitored(tag: str) -> str:
-    """The tag of an operation that counts for the throughput: the core knows it by that."""
+    """The tag of an operation that counts towards the throughput, as the core recognises it."""
     return f"monitored/{tag}"
 
 
 def title(op: str, name: str | None) -> str:
-    """The name of an operation in messages, before it has a tag."""
+    """What messages call an operation that has no tag yet."""
     return f"{op} '{name}'" if name else op
 
 

@@ -1,4 +1,4 @@
-"""The gradient noise scale: how much the samples of a batch disagree on where to go.
+"""The gradient noise scale: how much the samples of a batch disagree on the direction.
 
 Sam McCandlish et al., An Empirical Model of Large-Batch Training, 2018, appendix A.1.
 """
@@ -28,11 +28,11 @@ def global_noise_scale(
     alpha: float = 0.6,
     name: str | None = None,
 ) -> Any:
-    """Estimates the gradient noise scale: from about this batch size on, a larger one hardly helps.
+    """Estimates the gradient noise scale: the batch size beyond which a larger one hardly helps.
 
-    With G the true gradient and Σ the covariance of the gradients of single samples it is
-    tr(Σ) / |G|². Both are estimated without bias from the gradients of a small and of a big batch.
-    They are smoothed before the division, because a mean of quotients would be biased:
+    It is tr(Σ) / |G|², where G is the true gradient and Σ the covariance of the gradients of single
+    samples. Both get unbiased estimates from the gradients of a small and of a big batch. They are
+    smoothed before the division, because a mean of quotients would be biased:
 
     ```
     S  = (|g_small|² − |g_big|²) / (1/b_small − 1/b_big)
@@ -42,22 +42,23 @@ def global_noise_scale(
     return S̄ / Ḡ²                   # ∞ as long as no direction stands out of the noise
     ```
 
-    If the small batch is one peer's and the big one all peers', each peer has an estimate of its
-    own. `MonitorGradientNoiseScaleOptimizer` makes one estimate of all peers' gradients, which is
-    the same on all of them and less noisy. Values that are not finite are left out.
+    If the small batch is one peer's and the big one all peers', each peer has its own estimate.
+    `MonitorGradientNoiseScaleOptimizer` makes one estimate from all peers' gradients, which is the
+    same on all peers and less noisy. Values that are not finite are left out.
 
     Args:
-        batch_small: How many samples `tensor` is the mean gradient of; a number or a scalar.
-        batch_big: The same of `avg_tensor`.
+        batch_small: The number of samples that `tensor` is the mean gradient of; a number or a
+            scalar.
+        batch_big: The same for `avg_tensor`.
         tensor: The gradient of the small batch: a tensor, or a list of tensors.
         avg_tensor: That of the big one.
-        alpha: The weight of the past, 0 ≤ α < 1: the more, the smoother and the slower.
-        name: Calls of one name are one estimate. Without it, in eager code all calls are one, and
-            in a graph each is its own.
+        alpha: The weight of the past, 0 ≤ α < 1. A larger one is smoother and slower.
+        name: Calls of one name are one estimate. Without a name all eager calls are one, and each
+            call in a graph is its own.
 
     Returns:
         A float32 scalar, in samples. It is NaN until a big batch was bigger than the small one.
-        With one peer it stays NaN, and a warning says so.
+        With one peer it stays NaN, and a warning is logged.
 
     Raises:
         ValueError: If `alpha` is out of range.
@@ -80,7 +81,7 @@ def global_noise_scale(
 
 
 def warn_alone(what: str) -> None:
-    """Says, once in a process, that one peer cannot tell noise from signal."""
+    """Warns, once in a process, that one peer alone cannot measure noise."""
     if not _warned:
         _warned.append(what)
         _log.warning("%s: nothing can be measured with one peer, whose batch is all there is", what)
@@ -90,19 +91,19 @@ _warned: list[str] = []
 
 
 def make_state() -> Any:
-    """For `update`: S̄, Ḡ², and the total weight of the measurements in them."""
+    """The state of `update`: S̄, Ḡ², and the total weight of the measurements in them."""
     return graph_state.variable([0.0, 0.0, 0.0], tf.float64, "noise_scale/smoothed")
 
 
 def update(smoothed: Any, small: Any, big: Any, b_small: Any, b_big: Any, *, alpha: float) -> Any:
-    """Adds one measurement, if it is one, and returns the noise scale.
+    """Adds a measurement, if it is finite, and returns the noise scale.
 
     Args:
         smoothed: From `make_state`.
         small: |g_small|², a float64 scalar.
         big: |g_big|².
-        b_small: The small batch, a float64 scalar.
-        b_big: The big one.
+        b_small: The size of the small batch, a float64 scalar.
+        b_big: The size of the big batch.
         alpha: The weight of the past.
     """
     noise = (small - big) / (1 / b_small - 1 / b_big)

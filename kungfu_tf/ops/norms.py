@@ -1,4 +1,4 @@
-"""Sizes of gradients."""
+"""Norms of gradients."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
     """|g|², g being all gradients together: a float64 scalar, of the same bits on all peers.
 
     Args:
-        gradients: Tensors, `tf.IndexedSlices`, or None, which counts nothing.
-        wanted: A bool scalar. If it is false the result is NaN, and hardly costs anything.
+        gradients: Tensors, `tf.IndexedSlices`, or None, which counts as nothing.
+        wanted: A bool scalar. If it is false, the result is NaN and costs hardly anything.
     """
     by_dtype: dict[Any, list[Any]] = {}
     for values in (_values(g) for g in gradients if g is not None):
@@ -35,11 +35,11 @@ def group_mean(
     step: Any = None,
     agree: Sequence[int] = (),
 ) -> tuple[list[Any], Any, Any]:
-    """The means over the peers, as of `group_all_reduce`, and norms that are measured on the way.
+    """The means over the peers, as by `group_all_reduce`, and norms measured on the way.
 
     Args:
         gradients: Dense tensors of one floating or complex dtype, at least one.
-        wanted: A bool scalar. If it is false on any peer the norms are NaN and cost nothing.
+        wanted: A bool scalar. If it is false on any peer, the norms are NaN and cost nothing.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers.
         agree: As for `agreed_all_reduce`.
@@ -51,7 +51,7 @@ def group_mean(
     Raises:
         UnsupportedTypeError: If the mean of the dtype is not defined.
         tf.errors.InvalidArgumentError: If dtypes, shapes, `step` or `agree` differ between peers,
-            or a peer does not ask for norms.
+            or a peer calls `group_all_reduce` instead.
     """
     what = naming.title("group_all_reduce", name)
     given = [tensors.to_tensor(gradient, what) for gradient in gradients]
@@ -70,7 +70,7 @@ def group_mean(
 
 
 def _values(gradient: Any) -> Any:
-    """Elements whose squares add up to the norm: rows of one index count as their sum."""
+    """Elements whose squares add up to the squared norm; rows with the same index are summed."""
     if isinstance(gradient, tf.IndexedSlices):
         gradient = gradient_values.unique_rows(gradient)
     return gradient_values.values_of(gradient)

@@ -39,9 +39,9 @@ class Queue:
             The operation, in a graph; None in eager code.
 
         Raises:
-            UnsupportedTypeError: If the dtype cannot travel.
-            tf.errors.InvalidArgumentError: On another rank than `src`.
-            tf.errors.DeadlineExceededError: If it stayed full. Then the tensor is not in it.
+            UnsupportedTypeError: If the dtype cannot be sent.
+            tf.errors.InvalidArgumentError: On a rank other than `src`.
+            tf.errors.DeadlineExceededError: If the queue stayed full; the tensor is not in it then.
         """
         kernels.check_graph(f"put into queue '{self._tag}'")
         return libraries.load_ops().kungfu_put(
@@ -54,7 +54,7 @@ class Queue:
 
     @kernels.operation
     def get(self, dtype: Any, shape: Any) -> Any:
-        """Takes the next tensor out of the queue, on rank `dst`. Waits for one.
+        """Takes the next tensor out of the queue, on rank `dst`, and waits for it if necessary.
 
         Args:
             dtype: Its type.
@@ -64,10 +64,10 @@ class Queue:
             The tensor.
 
         Raises:
-            InvalidArgumentError: If the shape is not whole.
-            UnsupportedTypeError: If the dtype cannot travel.
-            tf.errors.InvalidArgumentError: On another rank than `dst`; or the next one has another
-                dtype or shape, and stays in the queue.
+            InvalidArgumentError: If the shape is not fully known.
+            UnsupportedTypeError: If the dtype cannot be sent.
+            tf.errors.InvalidArgumentError: On a rank other than `dst`; or if the next tensor has
+                another dtype or shape: it stays in the queue.
             tf.errors.DeadlineExceededError: If none came in time.
             tf.errors.UnavailableError: If rank `src` is gone.
         """
@@ -93,14 +93,14 @@ def new_queue(
 ) -> Queue:
     """Makes a queue from one peer to another.
 
-    All peers that use it make it. Queues between the same two peers are matched by the order in
-    which they are made, or by their name.
+    Both peers must make it. Queues between the same two peers are matched by name or, without one,
+    by the order in which they are made.
 
     Args:
-        src: The rank that puts.
-        dst: The rank that gets.
+        src: The rank that puts tensors in.
+        dst: The rank that gets them.
         capacity: How many tensors may be in it before `put` waits.
-        timeout: Seconds that `put` and `get` wait. Default: KUNGFU_COLLECTIVE_TIMEOUT.
+        timeout: How many seconds `put` and `get` wait. Default: KUNGFU_COLLECTIVE_TIMEOUT.
         name: The same on both peers.
 
     Returns:

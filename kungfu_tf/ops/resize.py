@@ -1,4 +1,4 @@
-"""Changes of the list of peers, as operations of a graph.
+"""Operations that change the list of peers.
 
 `kungfu_tf.ops` describes what all operations have in common.
 """
@@ -20,14 +20,14 @@ def resize(n: Any, *, name: str | None = None) -> Any:
     """Asks for another number of peers, and changes over to the newest list of peers.
 
     As with `kungfu_tf.resize`, all peers call it at the same step, and either all change over or
-    none does. It does not wait for newcomers: a later call finds them ready. In a graph it waits
-    for the operations that were added before it. Later operations must depend on it by
-    `tf.control_dependencies`. Newcomers know nothing of the training: if `changed` is true and
-    `detached` is not, broadcast the variables.
+    none does. It does not wait for newcomers: a later call takes them in when they are ready. In a
+    graph it waits for the operations that were added before it, and later operations must depend on
+    it by `tf.control_dependencies`. Newcomers know nothing of the training: if `changed` is true
+    and `detached` is false, broadcast the variables.
 
     Args:
-        n: The wanted number of peers, an integer scalar; rank 0 asks for all. Today's number takes
-            back an earlier wish, unless the call before had it, too. 0: asks for nothing.
+        n: The wanted number of peers, an integer scalar; rank 0's counts. The current number takes
+            back an earlier request, unless the previous call asked for it, too. 0 asks for nothing.
         name: The name of the graph's operation.
 
     Returns:
@@ -35,11 +35,11 @@ def resize(n: Any, *, name: str | None = None) -> Any:
         this peer has left it.
 
     Raises:
-        tf.errors.FailedPreconditionError: On all peers, if operations of one are pending; nothing
-            has changed then. On rank 0, if there cannot be as many.
+        tf.errors.FailedPreconditionError: On all peers, if operations of one are pending; then
+            nothing has changed. On rank 0, if there cannot be that many peers.
         tf.errors.InvalidArgumentError: If `n` is negative.
         tf.errors.AbortedError: If this peer is detached already.
-        tf.errors.DeadlineExceededError: If a peer has not come in time.
+        tf.errors.DeadlineExceededError: If a peer did not call it in time.
         tf.errors.UnavailableError: If a peer or the launcher is gone.
 
     Example:
@@ -53,27 +53,27 @@ def resize(n: Any, *, name: str | None = None) -> Any:
 
 
 def resize_from_config_server() -> Any:
-    """Changes over as `resize`, to as many peers as the config server has workers.
+    """Changes over as `resize` does, to as many peers as the config server lists workers.
 
-    The launcher follows its config server by itself: this asks it to look at once.
+    The launcher watches the config server anyway; this makes it look at once.
 
     Returns:
-        `changed` and `detached`, as of `resize`.
+        `changed` and `detached`, as `resize` does.
 
     Raises:
         tf.errors.FailedPreconditionError: On rank 0, if the job was started without
-            `kungfu-run -config-server`, or the server does not answer; and as of `resize`.
-        tf.errors.OpError: As `resize`.
+            `kungfu-run -config-server`, or the server does not answer; and as for `resize`.
+        tf.errors.OpError: As for `resize`.
     """
     return _resize(0, "resize_from_config_server", None, from_url=True)
 
 
 @kernels.operation
 def step_based_schedule(schedule: str, step: Any, *, name: str | None = None) -> Any:
-    """Returns what a schedule says for a step.
+    """Returns the number that a schedule has for a step.
 
     Args:
-        schedule: "4:100,8:200": 4 for the first 100 steps, then 8 for 200, and from then on.
+        schedule: "4:100,8:200": 4 for the first 100 steps, then 8 from there on.
         step: An integer scalar, from 0.
         name: The name of the graph's operation.
 
@@ -81,7 +81,7 @@ def step_based_schedule(schedule: str, step: Any, *, name: str | None = None) ->
         An int32 scalar.
 
     Raises:
-        ValueError: If the schedule cannot be understood: where, and why.
+        ValueError: If the schedule cannot be parsed; it says where, and why.
 
     Example:
 

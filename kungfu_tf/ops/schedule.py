@@ -1,19 +1,19 @@
-"""Schedules as text: "32:100,64:200" is 32 for 100 steps, then 64 for 200, and from then on."""
+"""Schedules as text: "32:100,64:200" is 32 for 100 steps, then 64 from there on."""
 
 from __future__ import annotations
 
 
 class Schedule:
-    """Numbers, and for how many steps each.
+    """Numbers, each for some steps; the last one stays.
 
     Args:
-        text: "number:steps", with commas between.
+        text: Pairs "number:steps", separated by commas.
 
     Attributes:
         parts: Pairs of a number and its steps.
 
     Raises:
-        ValueError: If it cannot be understood: where, and why.
+        ValueError: If it cannot be parsed; it says where, and why.
     """
 
     def __init__(self, text: str) -> None:
@@ -31,7 +31,7 @@ class Schedule:
             place += len(part) + 1
 
     def at(self, step: int) -> int:
-        """The number of a step, from 0; after the end the last one."""
+        """The number for a step; steps count from 0."""
         for size, steps in self.parts:
             if step < steps:
                 return size

@@ -1,4 +1,4 @@
-"""Operations that remember: a counter and a moving average. They are this peer's own."""
+"""Operations with a state, which is this peer's own: a counter and a moving average."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def counter(*, init: int = 0, incr: int = 1, name: str | None = None) -> Any:
 
     Args:
         init: The number that it returns the first time.
-        incr: How much more each next time.
-        name: Calls of one name are one counter. Without it, in eager code all calls are one, and
-            in a graph each is its own.
+        incr: How much it grows each time.
+        name: Calls of one name are one counter. Without a name all eager calls are one, and each
+            call in a graph is its own.
 
     Returns:
         An int64 scalar.
@@ -49,16 +49,16 @@ def exponential_moving_average(x: Any, *, alpha: float = 0.9, name: str | None =
     Args:
         x: A tensor of a floating type, of one known shape in all calls.
         alpha: The weight of the past, 0 ≤ α < 1.
-        name: Calls of one name are one average. Without it, in eager code all calls are one, and
-            in a graph each is its own.
+        name: Calls of one name are one average. Without a name all eager calls are one, and each
+            call in a graph is its own.
 
     Returns:
         A tensor of the same shape.
 
     Raises:
         ValueError: If `alpha` is out of range.
-        InvalidArgumentError: If `x` is not of a floating type, its shape is not known, or it is
-            another than before.
+        InvalidArgumentError: If `x` is not of a floating type, or its shape is unknown or not that
+            of the calls before.
 
     Example:
 
@@ -90,10 +90,10 @@ def exponential_moving_average(x: Any, *, alpha: float = 0.9, name: str | None =
 
 
 def check_alpha(alpha: float, what: str) -> None:
-    """Makes sure that `alpha` is the weight of a past.
+    """Checks that `alpha` is a weight of the past.
 
     Raises:
-        ValueError: It is not at least 0 and less than 1.
+        ValueError: If it is not at least 0 and less than 1.
     """
     if not 0 <= alpha < 1:
         raise ValueError(f"{what}: alpha is at least 0 and less than 1, not {alpha}")

@@ -1,4 +1,4 @@
-"""Plans for who talks to whom, out of measurements. All peers that have the same get the same."""
+"""Plans who talks to whom. From the same measurements all peers make the same plan."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from kungfu_tf.ops import collective, kernels, topology
 
 @kernels.operation
 def global_minimum_spanning_tree(weights: Any, *, name: str | None = None) -> Any:
-    """Returns the tree between all peers whose edges weigh least together.
+    """Returns the tree of all peers with the least total weight.
 
-    Prim's algorithm, from rank 0: of the edges that lead out of the tree the lightest is added,
-    among equals that between the lowest ranks. An edge weighs the mean of both directions; a weight
-    that is not finite counts as the largest.
+    Prim's algorithm, from rank 0: of the edges that lead out of the tree it adds the lightest, and
+    among equals the one between the lowest ranks. The weight of an edge is the mean of both
+    directions; a weight that is not finite counts as the largest.
 
     Args:
         weights: The cost of reaching each rank, for instance `get_peer_latencies()`. [size]: this
-            peer's costs; those of all peers are gathered. [size, size]: the costs of all peers, the
-            same on all; nothing is exchanged.
-        name: The name of the exchange, the same on every peer; default by the place in the program.
+            peer's costs, which are gathered from all peers. [size, size]: the costs of all peers,
+            the same on all of them; nothing is exchanged.
+        name: The same on every peer; default by the place in the program.
 
     Returns:
-        int32[size − 1, 2]: the edges as they were added, each a rank of the tree and the new one.
+        int32[size − 1, 2]: the edges in the order they were added, each from a rank in the tree to
+            a new one.
 
     Raises:
         InvalidArgumentError: If `weights` is neither a vector nor a square matrix.
@@ -83,7 +84,7 @@ def get_neighbour_mask(edges: Any, *, name: str | None = None) -> Any:
         name: The name of the graph's operation.
 
     Returns:
-        bool[size], true for the ranks that an edge joins with this one.
+        bool[size], true for the ranks that share an edge with this one.
 
     Example:
 
@@ -104,12 +105,12 @@ def round_robin(mask: Any, *, name: str | None = None) -> Any:
 
     Args:
         mask: bool[n].
-        name: Calls of one name take turns together. Without it, in eager code all calls do, and in
-            a graph each is its own.
+        name: Calls of one name take turns together. Without a name all eager calls do, and each
+            call in a graph is on its own.
 
     Returns:
-        An int32 scalar: the first index after the one before, the lowest after the highest; −1 if
-        the mask selects none.
+        An int32 scalar: the next selected index after the previous one, then the lowest again; −1
+        if the mask selects none.
 
     Example:
 
@@ -122,7 +123,7 @@ def round_robin(mask: Any, *, name: str | None = None) -> Any:
         "round_robin", name, lambda: graph_state.variable(-1, tf.int64, "round_robin")
     )
     indices = tf.range(tf.size(mask, out_type=tf.int64))
-    # Those behind the last one come first; among them, and among the others, the lowest.
+    # The lowest behind the last one; if there is none, the lowest.
     order = tf.where(indices > last, indices, indices + tf.size(mask, out_type=tf.int64))
     least = tf.reduce_min(tf.where(mask, order, tf.int64.max))
     found = tf.reduce_any(mask)

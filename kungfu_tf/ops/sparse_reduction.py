@@ -12,7 +12,7 @@ from kungfu_tf.ops import rows, tensors
 
 
 def check(sparse: Any, op: str, what: str) -> None:
-    """Makes sure that these sparse rows can be reduced.
+    """Checks that sparse rows can be reduced.
 
     Args:
         sparse: The sparse rows of this peer.
@@ -21,7 +21,7 @@ def check(sparse: Any, op: str, what: str) -> None:
 
     Raises:
         InvalidArgumentError: If `op` is neither "sum" nor "mean".
-        UnsupportedTypeError: If `op` is not defined for the dtype, or the dtype cannot travel.
+        UnsupportedTypeError: If `op` is not defined for the dtype, or the dtype cannot be sent.
     """
     if op not in ("sum", "mean"):
         raise errors.InvalidArgumentError(
@@ -35,12 +35,13 @@ def check(sparse: Any, op: str, what: str) -> None:
 def all_reduce_rows(
     sparse: Any, op: str, *, tag: str, agree: Sequence[int] = ()
 ) -> tf.IndexedSlices:
-    """Returns the sparse rows of all peers, in which an index may occur repeatedly.
+    """Returns the sparse rows of all peers; an index may occur several times.
 
     Args:
         sparse: The sparse rows of this peer. Their number may differ between peers, and may be 0.
         op: "sum" or "mean".
-        tag: The name between peers. A peer with a dense tensor shares it, and gets an error.
+        tag: The name by which peers match it. A peer with a dense tensor uses the same one, and
+            gets an error.
         agree: Numbers that must also be the same on all peers.
     """
     agreed = tf.constant(agree, tf.int64)

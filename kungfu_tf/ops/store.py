@@ -1,9 +1,9 @@
 """The store: tensors that one peer keeps and others request. `kungfu_tf.ops` describes what all
 operations have in common.
 
-Unlike collectives these are operations of one peer with another: only the caller's program takes
-part. In a `tf.function` they run in the order of the program; in a TF1 graph, in the order of its
-dependencies.
+Unlike a collective, such an operation is between two peers, and only the program of one of them
+calls it. In a `tf.function` they run in the order of the program; in a TF1 graph, in the order of
+its dependencies.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ _NEXT_OR_NEWEST = -1
 def save_variable(value: Any, *, version: Any = None, name: str | None = None) -> Any:
     """Keeps a copy of a tensor for other peers to request.
 
-    The newest KUNGFU_STORE_VERSIONS (3) versions of each name are kept. It waits for no peer.
+    The newest KUNGFU_STORE_VERSIONS (3) versions of each name are kept. It does not wait for other
+    peers.
 
     Args:
         value: A variable or tensor.
         version: An integer scalar, greater than the last version saved under this name.
             Default: the next one, from 0.
-        name: Under which it is asked for. Default: the variable's own (`v.name`, as "weights:0";
-            Keras 3: `v.path`), which may differ between peers that have built different models; a
-            tensor needs one.
+        name: The name to request it by. Default: the variable's own (`v.name`, as "weights:0";
+            Keras 3: `v.path`), which may differ between peers that have built different models. A
+            tensor needs a name.
 
     Returns:
         The version, an int64 scalar.
 
     Raises:
         InvalidArgumentError: If there is no name, or the version is negative.
-        UnsupportedTypeError: If the dtype cannot travel.
-        tf.errors.InvalidArgumentError: If a version does not ascend.
+        UnsupportedTypeError: If the dtype cannot be sent.
+        tf.errors.InvalidArgumentError: If the version is not greater than the last.
         tf.errors.ResourceExhaustedError: If there is no memory for the copy.
 
     Example:
@@ -58,7 +59,7 @@ def save_variable(value: Any, *, version: Any = None, name: str | None = None) -
 
 @kernels.operation
 def save_variables(variables: Sequence[Any]) -> list[Any]:
-    """`save_variable` for each of them, under their own names.
+    """Calls `save_variable` for each variable, under its own name.
 
     Args:
         variables: `tf.Variable`s or Keras variables.
@@ -67,7 +68,7 @@ def save_variables(variables: Sequence[Any]) -> list[Any]:
         Their versions.
 
     Raises:
-        UnsupportedTypeError: If a dtype cannot travel.
+        UnsupportedTypeError: If a dtype cannot be sent.
         tf.errors.ResourceExhaustedError: If there is no memory for the copies.
 
     Example:
@@ -90,16 +91,16 @@ def request_variable(
     wait: bool = True,
     timeout: float | None = None,
 ) -> Any:
-    """Returns what another peer has saved. That peer's program is not delayed.
+    """Returns what another peer has saved, without delaying that peer.
 
     Args:
         target: The rank of the peer, an integer scalar; may be this one.
-        name: Under which it was saved there.
+        name: The name under which it was saved there.
         shape: Its whole shape.
         dtype: Its type.
         version: The version, an integer scalar. Default: the newest.
         wait: Whether to wait for a tensor that is not there yet.
-        timeout: Seconds until it must have come. Default: KUNGFU_COLLECTIVE_TIMEOUT.
+        timeout: How many seconds to wait. Default: KUNGFU_COLLECTIVE_TIMEOUT.
 
     Returns:
         The tensor.
@@ -107,14 +108,13 @@ def request_variable(
     Raises:
         InvalidArgumentError: If the shape is not whole, the version is negative, or the timeout is
             not positive.
-        UnsupportedTypeError: If the dtype cannot travel.
-        tf.errors.NotFoundError: If `wait` is False, and it is not there or that peer has ended in
-            order.
-        tf.errors.OutOfRangeError: If the version has left the window, or was left out.
-        tf.errors.InvalidArgumentError: If it has another dtype or shape there, or there is no such
-            rank.
+        UnsupportedTypeError: If the dtype cannot be sent.
+        tf.errors.NotFoundError: If `wait` is False, and it is not there or that peer has ended
+            normally.
+        tf.errors.OutOfRangeError: If the version is no longer kept, or was skipped.
+        tf.errors.InvalidArgumentError: If it has another dtype or shape, or there is no such rank.
         tf.errors.DeadlineExceededError: If it did not come in time.
-        tf.errors.UnavailableError: If that peer is gone otherwise.
+        tf.errors.UnavailableError: If that peer is gone for another reason.
         tf.errors.ResourceExhaustedError: If 1024 requests of this peer are waiting there already.
 
     Example:
@@ -141,7 +141,7 @@ def request_variable_with_template(
     wait: bool = True,
     timeout: float | None = None,
 ) -> Any:
-    """`request_variable` for what looks like a variable of this peer.
+    """`request_variable` with the shape and dtype of a variable of this peer.
 
     Args:
         target: The rank of the peer.
@@ -177,7 +177,14 @@ def request_variable_with_template(
 
 
 def save_group(values: Sequence[Any], tag: str, version: Any = None, *, keep: int = 0) -> Any:
-    """Saves tensors of one dtype together, and keeps so many versions; returns the version."""
+    """Saves tensors of one dtype together, keeping `keep` versions; returns the version.
+
+    Args:
+        values: The tensors.
+        tag: Their name.
+        version: As for `save_variable`.
+        keep: The number of versions to keep; 0 for KUNGFU_STORE_VERSIONS.
+    """
     kernels.check_graph(f"save '{tag}'")
     return libraries.load_ops().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
 
@@ -206,7 +213,7 @@ def request_group(
 def prefetch(
     target: Any, specs: Sequence[tf.TensorSpec], tag: str, version: Any = None, *, wait: bool
 ) -> Any:
-    """Begins a request of tensors that were saved together. A tag has one at a time."""
+    """Begins to request tensors that were saved together; one request per tag at a time."""
     kernels.check_graph(f"prefetch '{tag}'")
     return libraries.load_ops().kungfu_prefetch(
         tf.cast(target, tf.int32), _version(version), **_expected(specs, tag, None), wait=wait
@@ -214,11 +221,11 @@ def prefetch(
 
 
 def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
-    """Returns the tensors of a `prefetch`, and their version; waits if they are still on their way.
+    """Returns the tensors of a `prefetch`, and their version; waits until they are here.
 
     Args:
-        otherwise: The result, with version −1, if there was no `prefetch`, or it has found nothing.
-        tag: Of the `prefetch`.
+        otherwise: The result, with version −1, if there was no `prefetch`, or it found nothing.
+        tag: The tag of the `prefetch`.
     """
     kernels.check_graph(f"prefetched '{tag}'")
     outputs, saved = libraries.load_ops().kungfu_prefetched(list(otherwise), tag=tag)
@@ -226,15 +233,15 @@ def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
 
 
 def forget(prefix: str) -> None:
-    """Drops this peer's tensors, and each `prefetch`, under names that begin with `prefix`.
+    """Drops this peer's tensors and prefetches whose names begin with `prefix`.
 
-    Eager. Versions begin at 0 again.
+    Eager. Their versions begin at 0 again.
     """
     libraries.load_ops().kungfu_forget(prefix=prefix)
 
 
 def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:
-    """Returns the spec of a tensor that is requested, after checks of its shape and dtype."""
+    """Returns the spec of a requested tensor, after checking its shape and dtype."""
     spec = tf.TensorSpec(shape, dtype)
     tensors.check_dtype(spec.dtype, "what is asked for", what)
     if not spec.shape.is_fully_defined():
@@ -245,7 +252,7 @@ def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:
 
 
 def check_timeout(timeout: float | None, what: str) -> None:
-    """Raises InvalidArgumentError unless one can wait so many seconds."""
+    """Raises InvalidArgumentError unless `timeout` is None or positive."""
     if timeout is not None and not timeout > 0:
         raise errors.InvalidArgumentError(
             f"{what}: timeout must be positive seconds, or None, not {timeout}"
@@ -253,7 +260,7 @@ def check_timeout(timeout: float | None, what: str) -> None:
 
 
 def _check_version(version: Any, what: str) -> None:
-    """Raises InvalidArgumentError if it is known that there is no such version."""
+    """Raises InvalidArgumentError if the version is known to be negative."""
     number = None if version is None else tf.get_static_value(tf.convert_to_tensor(version))
     if number is not None and number < 0:
         raise errors.InvalidArgumentError(f"{what}: version must not be negative, as {number} is")

@@ -1,4 +1,4 @@
-"""Along which graphs data travel: for all that follows, or for one reduction.
+"""The graphs along which data travel: for all that follows, or for one reduction.
 
 `kungfu_tf.ops` describes what all operations have in common.
 """
@@ -15,23 +15,23 @@ from kungfu_tf.ops import kernels, naming, tensors
 
 @kernels.operation
 def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
-    """Goes over to another strategy: all peers at the same step, or none of them.
+    """Switches to another strategy: all peers at the same step, or none of them.
 
-    All peers call it, and wait for each other. Pending operations then fail, so in a graph the
-    change waits for the operations that were added before it. Later operations must depend on it by
-    `tf.control_dependencies`. Queues begin empty.
+    All peers call it, and wait for each other. The change makes pending operations fail, so in a
+    graph it waits for the operations that were added before it, and later operations must depend on
+    it by `tf.control_dependencies`. It empties all queues.
 
     Args:
         strategy: Its name, as `kungfu-run -help` lists them; a Python string or a string scalar.
         name: The name of the graph's operation.
 
     Returns:
-        In a graph the operation that does it; else None, when it is done.
+        The operation, in a graph; None in eager code.
 
     Raises:
         tf.errors.InvalidArgumentError: If there is no such strategy, or the peers want different
-            ones. Nothing has changed then.
-        tf.errors.DeadlineExceededError: If a peer has not come in time.
+            ones. Then nothing has changed.
+        tf.errors.DeadlineExceededError: If a peer did not call it in time.
         tf.errors.UnavailableError: If a peer is gone.
 
     Example:
@@ -48,22 +48,23 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
 
 @kernels.operation
 def set_tree(tree: Any, *, name: str | None = None) -> Any:
-    """Goes over to one tree between all peers, as `set_strategy` does to a strategy.
+    """Switches to one tree of all peers, as `set_strategy` does to a strategy.
 
-    It holds until another is set, or other peers take part.
+    It holds until another tree or strategy is set, or the peers change.
 
     Args:
-        tree: int32[size]: the parent of each rank, which is its own at the root. All data go up
-            along it, and down again.
+        tree: int32[size], the parent of each rank; the root is its own parent. All data go up the
+            tree and down again.
         name: The name of the graph's operation.
 
     Returns:
-        In a graph the operation that does it; else None, when it is done.
+        The operation, in a graph; None in eager code.
 
     Raises:
-        tf.errors.InvalidArgumentError: If it is no tree of all ranks, or the peers want different
-            ones. Nothing has changed then.
-        tf.errors.DeadlineExceededError: If a peer has not come in time.
+        tf.errors.InvalidArgumentError: If it is not a tree of all ranks, or the peers want
+        different
+            ones. Then nothing has changed.
+        tf.errors.DeadlineExceededError: If a peer did not call it in time.
         tf.errors.UnavailableError: If a peer is gone.
 
     Example:
@@ -79,7 +80,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
 
 @kernels.operation
 def parents(edges: Any, *, name: str | None = None) -> Any:
-    """Returns the parent of each rank in a tree that is given by its edges.
+    """Returns the parent of each rank in a tree, given its edges.
 
     Args:
         edges: int32[size − 1, 2], as `global_minimum_spanning_tree` returns them: the end nearer to
@@ -110,8 +111,8 @@ def subset_all_reduce(
 
     Args:
         tensor: A tensor, of the same dtype and shape on all peers.
-        topology: int32[size], the same on all peers: the parent of each rank, which is its own at
-            the root of a tree. Each tree reduces separately, and a mean is the mean of its peers.
+        topology: int32[size], the same on all peers: the parent of each rank; the root of a tree is
+            its own parent. Each tree reduces separately; a mean is over the peers of the tree.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
 
@@ -121,7 +122,7 @@ def subset_all_reduce(
     Raises:
         InvalidArgumentError: If there is no such `op`.
         UnsupportedTypeError: If `op` is not defined for the dtype.
-        tf.errors.InvalidArgumentError: If `topology` is no forest of all ranks; or if it, dtype,
+        tf.errors.InvalidArgumentError: If `topology` is not a forest of all ranks; or if it, dtype,
             shape or `op` differ between the peers of a tree.
 
     Example:
@@ -139,7 +140,7 @@ def subset_all_reduce(
 
 
 def after_what_is_pending(what: str) -> Any:
-    """The operations that a graph has so far, of those that may still travel."""
+    """Makes what follows wait for the operations of the graph so far that may still be running."""
     kernels.check_graph(what)
     if tf.executing_eagerly():
         return tf.control_dependencies(None)

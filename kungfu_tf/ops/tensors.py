@@ -18,14 +18,14 @@ _MOVABLE = (*_FLOATING, *_SIGNED, *_UNSIGNED, *_COMPLEX, tf.bool)
 
 
 def to_tensor(value: Any, what: str) -> Any:
-    """`value` as a dense tensor that can travel.
+    """`value` as a dense tensor that can be sent.
 
     Args:
         value: A tensor, a variable, a NumPy array, a number or nested lists of numbers.
         what: The operation, for the message.
 
     Raises:
-        UnsupportedTypeError: it is not dense, or its elements cannot travel.
+        UnsupportedTypeError: If it is not dense, or its elements cannot be sent.
     """
     if isinstance(value, (tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)):
         raise errors.UnsupportedTypeError(
@@ -37,7 +37,7 @@ def to_tensor(value: Any, what: str) -> Any:
 
 
 def check_dtype(dtype: tf.DType, whose: str, what: str) -> None:
-    """Raises UnsupportedTypeError unless elements of this type can travel."""
+    """Raises UnsupportedTypeError unless elements of this type can be sent."""
     if dtype.base_dtype not in _MOVABLE:
         raise errors.UnsupportedTypeError(
             f"{what}: {whose} has dtype {dtype.name}, which cannot travel between peers"
@@ -45,17 +45,17 @@ def check_dtype(dtype: tf.DType, whose: str, what: str) -> None:
 
 
 def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
-    """Makes sure that `op` is defined for the elements of `tensor`.
+    """Checks that `op` is defined for the elements of `tensor`.
 
     Args:
         tensor: A tensor.
         op: "sum", "mean", "min", "max" or "prod".
         what: The operation, for the message.
-        value: The caller's value, if `tensor` was made of it.
+        value: The caller's value that `tensor` was made from, if it is another.
 
     Raises:
-        InvalidArgumentError: there is no such `op`.
-        UnsupportedTypeError: it is not defined for this type.
+        InvalidArgumentError: If there is no such `op`.
+        UnsupportedTypeError: If it is not defined for this type.
     """
     if op not in REDUCTIONS:
         raise errors.InvalidArgumentError(f"{what}: op '{op}' is none of {', '.join(REDUCTIONS)}")
@@ -75,7 +75,7 @@ def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
 
 
 def label(value: Any) -> str:
-    """A tensor in a message: its name if it has one, else its shape."""
+    """What messages call a tensor: its name if it has one, else its shape."""
     if isinstance(value, tf.IndexedSlices):
         return label(value.values)
     try:

@@ -1,4 +1,4 @@
-"""Ranks and sizes, read when the program runs: right also after the cluster has changed."""
+"""Ranks and sizes, read at run time: they are right even after the peers have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of integers, of another length on each peer, which an all-gather puts together."""
+"""Gathers rows of integers whose length differs between peers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def gather(mine: Sequence[int] | Row, *, name: str) -> list[Row]:
 
 
 def with_length(row: Sequence[int] | Row) -> Row:
-    """What a peer gives to the all-gather: the length of its row goes before it."""
+    """A peer's row as the all-gather takes it: with its length in front."""
     return np.array([len(row), *row], np.int64)
 
 
 def cut(gathered: Any) -> list[Row]:
-    """What the all-gather gives, a row for each rank."""
+    """The rows of all ranks, out of what the all-gather returns."""
     rows: list[Row] = []
     while len(gathered):
         length = int(gathered[0])

@@ -29,7 +29,7 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
         In a TF1 graph the operation that does it; else None.
 
     Raises:
-        UnsupportedTypeError: If a variable has a dtype that cannot travel.
+        UnsupportedTypeError: If a variable has a dtype that cannot be sent.
         tf.errors.InvalidArgumentError: On every peer, if number, shapes, dtypes, names or `root`
             differ between peers, or `root` is no rank. In a graph it is raised when the operation
             runs. In eager code it names a variable that differs.

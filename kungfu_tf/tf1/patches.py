@@ -1,6 +1,6 @@
 """The patches of TensorFlow, installed once an optimizer is wrapped or a hook of ours is made.
 
-For graphs that are trained without us, and in a single process, they work as before.
+Graphs that are trained without us, and single processes, run as before.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ESTIMATOR = "tensorflow_estimator"
 
 
 def install(*, with_estimators: bool) -> None:
-    """Patches them, once.
+    """Installs the patches, once.
 
     Args:
-        with_estimators: Also Estimator, where TensorFlow has one: it is imported when it is first
-            used, and that may be now. Its package alone says nothing: pip leaves it behind when
-            TensorFlow 2.15 is upgraded.
+        with_estimators: Whether to patch Estimator, too, if TensorFlow has one; this imports it.
+            That its package is installed says nothing: pip leaves it behind when TensorFlow 2.15
+            is upgraded.
 
     Raises:
         UnsupportedVersionError: If TensorFlow lacks a needed name.
@@ -37,8 +37,7 @@ def install(*, with_estimators: bool) -> None:
 
 
 def _in(module: str, label: str) -> Owner:
-    """A class of a module of TensorFlow's or Estimator's; the module itself for the label "": its
-    functions."""
+    """A class of a module of TensorFlow or Estimator; for the label "", the module itself."""
 
     def find(package: Any, name: str) -> Any:
         found = importlib.import_module(module)

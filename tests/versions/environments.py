@@ -1,7 +1,7 @@
-"""Virtual environments for rows: one for each Python and TensorFlow, which serves all its Keras.
+"""Virtual environments: one for each Python and TensorFlow, for all versions of Keras.
 
-Each version of Keras 3, and an old NumPy, lies in a folder of its own, which the interpreter looks
-into before the environment's.
+Each version of Keras 3, and the old NumPy, is in a folder of its own, in which the interpreter
+looks before it looks in the environment.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ EVERYWHERE = ("cloudpickle", "dm-tree", "packaging", "prometheus-client", "setup
 
 
 class Unavailable(Exception):
-    """A row that cannot be tried on this machine, and why."""
+    """A row cannot be run on this machine; the message says why."""
 
 
 def prepare(row: Row) -> tuple[Path, dict[str, str]]:
     """Installs what `row` needs, unless it is there.
 
     Returns:
-        The interpreter, and variables of the environment to run it with.
+        The interpreter, and environment variables to run it with.
 
     Raises:
-        Unavailable: No interpreter of that version is on the PATH.
+        Unavailable: If no interpreter of that version is on the PATH.
     """
     python = _interpreter(row)
     path = [str(ROOT)]
@@ -53,7 +53,7 @@ def prepare(row: Row) -> tuple[Path, dict[str, str]]:
 
 
 def _interpreter(row: Row) -> Path:
-    """That of the environment of Python and TensorFlow."""
+    """The interpreter of the environment for the row's Python and TensorFlow."""
     name = f"tf-{row.tensorflow}-python-{row.python}"
     known = {NEWEST_TENSORFLOW: "tf-2.21", OWN_KERAS_2: "tf-2.15"}.get(row.tensorflow)
     ready = VENVS / (known or "") / ".ready"
@@ -68,21 +68,25 @@ def _interpreter(row: Row) -> Path:
         raise Unavailable(f"no python{row.python} is on the PATH")
     _run(base, "-m", "venv", "--clear", environment)
     _run(python, "-m", "pip", "install", *_requirements(row))
-    if row.tensorflow not in (NIGHTLY, OWN_KERAS_2):  # it asks for another build of TensorFlow
+    if row.tensorflow not in (
+        NIGHTLY,
+        OWN_KERAS_2,
+    ):
+        # It depends on another build of TensorFlow.
         _run(python, "-m", "pip", "install", "--no-deps", f"tf_keras=={_minor(row.tensorflow)}.*")
     (environment / ".ready").touch()
     return python
 
 
 def _requirements(row: Row) -> list[str]:
-    """Of pip, for the environment."""
+    """The packages of the environment, for pip."""
     if row.tensorflow == NIGHTLY:
         return ["--pre", "tf-nightly-cpu", *EVERYWHERE]
     return [f"tensorflow-cpu=={row.tensorflow}", *EVERYWHERE]
 
 
 def _folder(python: Path, name: str, version: str, *package: str) -> Path:
-    """The folder of one version of a package, without what that needs."""
+    """The folder of one version of a package, without its dependencies."""
     folder = VENVS / name / version
     if not folder.is_dir():
         _run(python, "-m", "pip", "install", "--no-deps", "--target", folder, *package)
@@ -90,7 +94,7 @@ def _folder(python: Path, name: str, version: str, *package: str) -> Path:
 
 
 def _works(python: str) -> bool:
-    """Whether it starts: a shim of a version manager may stand for nothing."""
+    """Whether it starts: it may be the shim of a version that is not installed."""
     return subprocess.run([python, "-c", ""], capture_output=True, timeout=60).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""The versions that are tried: what README promises, in rows of (Python, TensorFlow, Keras)."""
+"""The tested versions, which README promises, in rows of (Python, TensorFlow, Keras)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Row:
         keras: A version of Keras 3, NIGHTLY, or LEGACY.
         tensorflow: A version, or NIGHTLY.
         python: Major and minor version.
-        numpy: Its version; "": whatever TensorFlow brings.
+        numpy: Its version; "" for the one that pip installs with TensorFlow.
     """
 
     keras: str
@@ -32,25 +32,25 @@ class Row:
 
     @property
     def may_fail(self) -> bool:
-        """Whether it is told but no failure of the run: what is not released may be broken."""
+        """Whether a failure is only reported: what is not released may be broken."""
         return NIGHTLY in (self.keras, self.tensorflow)
 
     def matches(self, keras: str, tensorflow: str, python: str) -> bool:
-        """Whether it is among what is asked for; "" asks for all."""
-        asked = ((keras, self.keras), (tensorflow, self.tensorflow), (python, self.python))
-        return all(_is_of(version, wanted) for wanted, version in asked)
+        """Whether the row has these versions; "" stands for any version."""
+        pairs = ((keras, self.keras), (tensorflow, self.tensorflow), (python, self.python))
+        return all(_is_of(version, wanted) for wanted, version in pairs)
 
 
 def _is_of(version: str, wanted: str) -> bool:
     return not wanted or version == wanted or version.startswith(f"{wanted}.")
 
 
-# The last of each minor version.
+# The last patch of each minor version.
 KERAS = (
     *("3.3.3", "3.4.1", "3.5.0", "3.6.0", "3.7.0", "3.8.0", "3.9.2"),
     *("3.10.0", "3.11.3", "3.12.4", "3.13.2", "3.14.1", NEWEST_KERAS),
 )
-# With the Keras that pip took when it was released; before the oldest that is supported, with that.
+# With the Keras that was the newest at its release, but at least the oldest that is supported.
 TENSORFLOW = {
     "2.16.2": "3.3.3",
     "2.17.1": "3.4.1",
@@ -59,7 +59,7 @@ TENSORFLOW = {
     "2.20.0": "3.11.3",
 }
 
-# Keras before 3.5 has names of NumPy's that NumPy 2 has not.
+# Keras before 3.5 uses names that NumPy 2 does not have.
 OLD_NUMPY = "1.26.4"
 
 
@@ -85,8 +85,9 @@ MATRIX = (
     Row(NIGHTLY, NIGHTLY),
 )
 
-# Is refused, in one sentence, before anything is trained.
+# It must be refused, in one sentence, before anything is trained.
 TOO_OLD = Row("3.2.1", numpy=OLD_NUMPY)
 
-# What is run with each change: the oldest, a middle one, Python 3.10's newest, and the newest.
+# The rows that each change is tested with: the oldest, a middle one, Python 3.10's newest, and the
+# newest.
 SLICE = tuple(map(with_newest_tensorflow, ("3.3.3", "3.8.0", "3.12.4", NEWEST_KERAS)))

@@ -1,8 +1,8 @@
-"""Tries the programs beside this file on the versions that README promises, and prints a table.
+"""Runs the programs in `programs/` with the versions that README promises, and prints a table.
 
     make test-versions                                 the whole matrix, an hour
-    make test-versions KERAS=3.8 TF=2.18 PYTHON=3.12   the rows of it that fit
-    make test-versions-slice                           what is run with each change
+    make test-versions KERAS=3.8 TF=2.18 PYTHON=3.12   the rows that match
+    make test-versions-slice                           the rows that each change is tested with
 
 Exit code 1 if a released version fails.
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +32,7 @@ TOGETHER = (
 )
 ALL = (*TOGETHER, "elastic", "info")
 TIMEOUT = 300.0  # seconds for one job
-# `tf.keras` may be a module that loads another one later: a class of it says which.
+# `tf.keras` may be a module that loads the real one lazily: one of its classes tells which.
 ASK_VERSIONS = (
     "import importlib, platform, numpy, tensorflow as tf;"
     "keras = importlib.import_module(tf.keras.Model.__module__.split('.')[0]);"
@@ -40,11 +42,11 @@ ASK_VERSIONS = (
 
 
 class Versions(NamedTuple):
-    """What a row's packages say of themselves.
+    """The versions of a row's packages, as these report them.
 
     Attributes:
         package: The name of the Keras that `tf.keras` is: "keras" or "tf_keras".
-        keras: The version of that.
+        keras: The version of that package.
     """
 
     python: str = "?"
@@ -55,20 +57,20 @@ class Versions(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Keras, for the table."""
+        """What the table says of Keras."""
         return self.keras if self.package == "keras" else f"tf-keras {self.keras}"
 
 
 @dataclasses.dataclass
 class Result:
-    """What came of one row.
+    """The result of one row.
 
     Attributes:
-        row: Which.
-        versions: As the interpreter of the row tells them.
-        failed: For each program that failed, or was not tried, why.
-        digests: Of the weights that each program has trained, and of plain Keras'.
-        seconds: How long it took, without what was installed.
+        row: The row.
+        versions: The versions that its interpreter reports.
+        failed: The reason for each program that failed or could not be run.
+        digests: For each program, that of the weights it trained, and that of plain Keras'.
+        seconds: How long it took, without installing.
     """
 
     row: rows.Row
@@ -80,11 +82,15 @@ class Result:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keras", default="", help="of Keras: 3.8, nightly or legacy")
+    parser.add_argument("--keras", default="", help="the version of Keras: 3.8, nightly or legacy")
     parser.add_argument("--tensorflow", default="")
     parser.add_argument("--python", default="")
-    parser.add_argument("--slice", action="store_true", help="what is run with each change")
-    parser.add_argument("--page", type=Path, help="where the table goes as well, as a page")
+    parser.add_argument(
+        "--slice", action="store_true", help="the rows that each change is tested with"
+    )
+    parser.add_argument(
+        "--page", type=Path, help="a file for the table, as a page of the documentation"
+    )
     options = parser.parse_args()
     wanted = [
         row
@@ -92,7 +98,7 @@ def main() -> int:
         if row.matches(options.keras, options.tensorflow, options.python)
     ]
     if not wanted:
-        parser.error("no row of the matrix fits")
+        parser.error("no row of the matrix matches")
     results = []
     for row in wanted:
         results.append(attempt(row))
@@ -113,11 +119,11 @@ def main() -> int:
 
 
 def attempt_the_unsupported() -> str | None:
-    """What the README's program says with a Keras that is too old; None if it trains."""
+    """The message that refuses a Keras that is too old; None if the README's program trains."""
     python, variables = environments.prepare(rows.TOO_OLD)
     code, output = Job(python, variables).launch("-np", "2", program="readme")
-    said = re.search(r"UnsupportedVersionError: (keras 3\.2\.1 cannot be used with .*)", output)
-    return said[1] if said and code != 0 and "Epoch 1" not in output else None
+    refusal = re.search(r"UnsupportedVersionError: (keras 3\.2\.1 cannot be used with .*)", output)
+    return refusal[1] if refusal and code != 0 and "Epoch 1" not in output else None
 
 
 def attempt(row: rows.Row) -> Result:
@@ -131,35 +137,48 @@ def attempt(row: rows.Row) -> Result:
     job = Job(python, variables)
     result.versions = Versions(*job.run("-c", ASK_VERSIONS)[1].split()[-5:])
     begin = time.monotonic()
-    waiting = list(TOGETHER)
-    while waiting:
-        code, output = job.launch("-np", "2", program="all", arguments=waiting)
-        passed = re.findall(r"passed (\w+)", output)
-        waiting = waiting[len(passed) :]
-        for name, ours, plain in re.findall(r"digest (\w+) (\w+) (\w+)", output):
-            result.digests[name] = ours, plain
-        if waiting and code != 0:
-            result.failed[waiting.pop(0)] = cause(output)
-    code, output = job.launch("-w", "-np", "1", "-H", "127.0.0.1:2", program="elastic")
-    if code != 0 or "passed elastic" not in output:
-        result.failed["elastic"] = cause(output)
-    code, output = job.run("-m", "kungfu_tf.info")
-    if code != 0 or result.versions.keras not in output:
-        result.failed["info"] = cause(output)
+    _run_together(job, result)
+    _run_elastic(job, result)
+    _run_info(job, result)
     result.seconds = time.monotonic() - begin
     return result
 
 
+def _run_together(job: Job, result: Result) -> None:
+    """Runs programs in one job; if one fails, those after it run in a new job."""
+    waiting = list(TOGETHER)
+    while waiting:
+        _, output = job.launch("-np", "2", program="all", arguments=waiting)
+        passed = re.findall(r"passed (\w+)", output)
+        waiting = waiting[len(passed) :]
+        for name, ours, plain in re.findall(r"digest (\w+) (\w+) (\w+)", output):
+            result.digests[name] = ours, plain
+        if waiting:
+            result.failed[waiting.pop(0)] = cause(output)
+
+
+def _run_elastic(job: Job, result: Result) -> None:
+    code, output = job.launch("-w", "-np", "1", "-H", "127.0.0.1:2", program="elastic")
+    if code != 0 or "passed elastic" not in output:
+        result.failed["elastic"] = cause(output)
+
+
+def _run_info(job: Job, result: Result) -> None:
+    code, output = job.run("-m", "kungfu_tf.info")
+    if code != 0 or result.versions.keras not in output:
+        result.failed["info"] = cause(output)
+
+
 @dataclasses.dataclass
 class Job:
-    """How programs are run on one row."""
+    """Runs programs with the versions of one row."""
 
     python: Path
     variables: dict[str, str]
 
     def run(self, *arguments: str | Path) -> tuple[int, str]:
-        """The exit code and the output of the interpreter."""
-        environ = {**environments.os.environ, **self.variables}
+        """Runs the interpreter; returns its exit code and output."""
+        environ = {**os.environ, **self.variables}
         with tempfile.TemporaryDirectory() as here:
             try:
                 done = subprocess.run(
@@ -175,29 +194,36 @@ class Job:
                 return 124, f"{(error.stdout or b'').decode()}\nTimeoutError: after {TIMEOUT:g} s"
         return done.returncode, done.stdout
 
-    def launch(self, *flags: str, program: str, arguments: list[str] = []) -> tuple[int, str]:  # noqa: B006
-        """The same of a job of peers."""
+    def launch(self, *flags: str, program: str, arguments: Sequence[str] = ()) -> tuple[int, str]:
+        """Runs a program as a job of peers."""
         file = PROGRAMS / f"{program}.py"
         return self.run("-m", "kungfu_tf.launcher", *flags, self.python, file, *arguments)
 
 
 def cause(output: str) -> str:
-    """The line that says it: of the first error that somebody raised."""
+    """The line of the first error in an output, else its last line."""
     errors = re.findall(r"^.*?((?:\w+\.)*\w*(?:Error|Exception)\b.*)$", output, re.MULTILINE)
     return (errors or output.strip().splitlines()[-1:] or ["no output"])[0][:300]
 
 
 def line(result: Result, results: list[Result]) -> str:
     """A row of the table of `results`."""
-    told = result.versions
+    versions = result.versions
     marks = ["no" if program in result.failed else "yes" for program in ALL]
-    cells = [told.title, told.tensorflow, told.python, told.numpy, *marks, bits(result, results)]
+    cells = [
+        versions.title,
+        versions.tensorflow,
+        versions.python,
+        versions.numpy,
+        *marks,
+        bits(result, results),
+    ]
     return f"| {' | '.join(cells)} |"
 
 
 def bits(result: Result, results: list[Result]) -> str:
-    """Of the programs whose weights are compared: how many have, bit by bit, those of all rows with
-    which plain Keras has the same."""
+    """How many programs have the same weights, bit by bit, as in all rows in which plain Keras has
+    the same weights, of those that compare them."""
     equal = 0
     for name, (ours, plain) in result.digests.items():
         others = [other.digests[name] for other in results if name in other.digests]

@@ -72,7 +72,7 @@ def _agree(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> bool:
     """The first meeting of the peers. Returns whether one of them may stop after any batch."""
     if fit.elastic_run is None and peer.joining():
         raise errors.FailedPreconditionError(
-            "fit: this peer has come to a job that trains already, and was not taken in. "
+            "fit: this peer has joined a job that is already training, and was not taken in. "
             "Train with kungfu_tf.elastic.fit(model, ...), or call kungfu_tf.resize() before"
         )
     for algorithm in generations.algorithms_of_model(fit.model):

@@ -1,7 +1,7 @@
-"""The command line, read by the table of flags.
+"""Parses the command line by the table of flags.
 
-Flags are KungFu's: one dash or two, `-flag value` or `-flag=value`. They end at the first word that
-is not a flag, or at `--`. The program follows; flags after it are the program's.
+Flags are as in KungFu: one dash or two, `-flag value` or `-flag=value`. They end at the first word
+that is not a flag, or at `--`. The program follows; flags after it are its own.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class VersionRequested(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of the command line; None: not given."""
+    """The options of the command line. None means that an option was not given."""
 
     command: tuple[str, ...]
     np: int | None = None
@@ -65,17 +65,17 @@ class Options:
 
     @property
     def runner_port(self) -> int:
-        """Where the runner that leads listens to others; 0: there is no such port."""
+        """The port where the leading runner listens to the others; 0 if there is none."""
         return self.port_range[0] - 1 if self.port is None else self.port
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Reads a command line without the launcher's own name.
+    """Parses a command line, without the launcher's own name.
 
     Raises:
-        LaunchError: With the fault, and the flag or word that has it.
-        HelpRequested: help was asked for.
-        VersionRequested: the version was asked for.
+        LaunchError: If it is wrong; it names the flag or word, and what is wrong with it.
+        HelpRequested: If it asks for help.
+        VersionRequested: If it asks for the version.
     """
     values: dict[str, Any] = {}
     position = 0

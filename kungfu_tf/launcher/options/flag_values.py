@@ -1,4 +1,4 @@
-"""The kinds of values that flags have. Each function reads one; a ValueError names the fault."""
+"""Parses the values of flags. Each function parses one kind; its ValueError says what is wrong."""
 
 import re
 import urllib.parse
@@ -68,7 +68,7 @@ def duration(value: str) -> float:
 def variables(value: str) -> tuple[str, ...]:
     names = tuple(value.split(","))
     if wrong := [name for name in names if not (name.isidentifier() and name.isascii())]:
-        raise ValueError(f"names '{wrong[0]}', which is no variable")
+        raise ValueError(f"names '{wrong[0]}', which is not a variable")
     return names
 
 

@@ -1,4 +1,4 @@
-"""The flags of kungfu-run, as a table; command_line.py reads them."""
+"""The table of kungfu-run's flags, by which command_line.py parses a command line."""
 
 import dataclasses
 import textwrap
@@ -19,7 +19,7 @@ def _strategy(value: str) -> str:
     except errors.LibraryError as error:
         raise LaunchError(str(error)) from error
     if value.upper() not in names:
-        raise ValueError(f"is no strategy: expected one of {', '.join(names)}")
+        raise ValueError(f"is not a strategy: expected one of {', '.join(names)}")
     return value.upper()
 
 
@@ -29,11 +29,11 @@ class Flag:
 
     Attributes:
         name: Without dashes.
-        field: Of `Options`.
-        argument: How the help names its value; empty: a switch that needs none.
-        parse: Makes a value of the text; a ValueError names the fault.
-        help: The meaning of the flag.
-        adds: Given again, it adds to the values of before.
+        field: The field of `Options` that it sets.
+        argument: What the help calls its value; empty for a switch, which needs none.
+        parse: Parses the text of a value; its ValueError says what is wrong.
+        help: What the flag does.
+        adds: Whether it adds to the earlier values when it is given again.
     """
 
     name: str
@@ -51,9 +51,10 @@ FLAGS = (
         "hosts",
         "ip:slots[:public],...",
         flag_values.text,
-        "the hosts, each with the number of peers it can take; IPv6 in brackets, [::1]:2; names are"
-        " resolved (default 127.0.0.1 with a slot per core, or as many as -np asks for); the"
-        " third part, a host's address outside, is for kungfu-rrun and kungfu-distribute",
+        "the hosts, each with the number of peers it can take, its slots (default: 127.0.0.1 with a"
+        " slot per core, or as many as -np asks for); IPv6 goes in brackets, [::1]:2; names are"
+        " resolved; the third part, a host's public address, is for kungfu-rrun and"
+        " kungfu-distribute",
     ),
     Flag(
         "hostfile",
@@ -67,7 +68,7 @@ FLAGS = (
         "peers",
         "ip:port[:slot],...",
         flag_values.text,
-        "the peers themselves, in rank order, instead of -H; slot: which of its host's GPUs",
+        "the peers themselves, in rank order, instead of -H; slot: the number of the peer's GPU",
     ),
     Flag("self", "self_address", "IP", flag_values.text, "this host's address in the list"),
     Flag(
@@ -75,161 +76,165 @@ FLAGS = (
         "nic",
         "NAME",
         flag_values.text,
-        "this host's address is that of this network interface",
+        "the network interface that has this host's address in the list",
     ),
     Flag(
         "port-range",
         "port_range",
         "FIRST-LAST",
         flag_values.port_range,
-        "ports for the peers (default 10000-11000, below those the system gives to clients); on one"
-        " host the first free ones, on several the first ones of the range on each",
+        "the ports of the peers (default 10000-11000): on one host the first free ones, on several"
+        " hosts the first ones of the range on each",
     ),
     Flag(
         "strategy",
         "strategy",
         "NAME",
         _strategy,
-        "how collectives travel: the name of a strategy (default $KUNGFU_STRATEGY, or AUTO)",
+        "the graph along which collectives send data (default: $KUNGFU_STRATEGY, or AUTO)",
     ),
     Flag(
         "w",
         "watch",
         "",
         flag_values.switch,
-        "the job may change its size while it runs: peers are started and leave as the program asks"
-        " for it, up to the slots of -H. On several hosts the runner of the first one leads, and"
-        " all stay until the job has ended",
+        "the job may change its size while it runs: peers start and leave as the program asks, up"
+        " to the slots of -H. On several hosts the kungfu-run of the first host leads, and all of"
+        " them stay until the job has ended",
     ),
     Flag(
         "config-server",
         "config_server",
         "URL",
         flag_values.url,
-        "with -w: the job's peers are the workers of this server's document (kungfu-config-server),"
-        " and change when it changes; the token is in KUNGFU_CONFIG_TOKEN, or in the"
-        " file that KUNGFU_CONFIG_TOKEN_FILE names. Without the server the job goes on as it is",
+        "with -w: the peers are the workers in the document of this kungfu-config-server, and"
+        " change with it; the token is in KUNGFU_CONFIG_TOKEN, or in the file that"
+        " KUNGFU_CONFIG_TOKEN_FILE names. If the server goes away, the job goes on as it is",
     ),
     Flag(
         "builtin-config-port",
         "builtin_config_port",
         "PORT",
         flag_values.port,
-        "with -w: serve such a document on 127.0.0.1:PORT",
+        "with -w: serve the document of such a server on 127.0.0.1:PORT",
     ),
     Flag(
         "init-version",
         "init_version",
         "N",
         flag_values.version,
-        "version of the document that the job begins with where there is none (default 0); -1: the"
-        " job waits for the document of -config-server, and begins with the workers that it has,"
-        " instead of -np; if all are started anew, it is at the same addresses",
+        "the version of the document that the job creates if there is none (default 0); -1: wait"
+        " for the document of -config-server and begin with its workers instead of -np; peers that"
+        " start again keep their addresses",
     ),
     Flag(
         "elastic-mode",
         "elastic_mode",
         "delta|reload",
         flag_values.elastic_mode,
-        "with -w, how the job changes: delta (default): peers come and go, the others stay; reload:"
-        " all leave, and as many as are to be start anew, from a checkpoint",
+        "with -w, how the job changes its size: delta (default): some peers join or leave, the"
+        " others stay; reload: all peers end, and the new number starts from a checkpoint",
     ),
     Flag(
         "k",
         "keep",
         "",
         flag_values.switch,
-        "with -w: when all peers have finished, stay, and start the program anew when somebody"
-        " asks for another number of peers",
+        "with -w: stay when all peers have finished, and start the program again when somebody asks"
+        " for another number of peers",
     ),
     Flag(
         "auto-recover",
         "auto_recover",
         "T",
         flag_values.duration,
-        "when a peer fails, or gives no sign of life for T (10s; 0: however long), start all anew;"
-        " the program goes on from its last checkpoint: KUNGFU_RESTARTS is how often that was",
+        "when a peer fails, or gives no sign of life for T (such as 10s; 0: no limit), start all"
+        " peers again; the program continues from its last checkpoint, and KUNGFU_RESTARTS is the"
+        " number of restarts so far",
     ),
     Flag(
         "restarts",
         "restarts",
         "N",
         flag_values.count,
-        "how often -auto-recover does so, at most (default 10)",
+        "how many restarts -auto-recover makes at most (default 10)",
     ),
     Flag(
         "resize",
         "resize",
         "N",
         flag_values.count,
-        "starts nothing: asks a running job, this user's on this host or that of -config-server, to"
-        " have N peers",
+        "starts nothing: asks a running job for N peers, a job of this user on this host or that of"
+        " -config-server",
     ),
-    Flag("job", "job", "NAME", flag_values.text, "which one -resize means, where several run"),
+    Flag(
+        "job", "job", "NAME", flag_values.text, "the job that -resize means, if several are running"
+    ),
     Flag(
         "timeout",
         "timeout",
         "T",
         flag_values.duration,
-        "stop the whole job after 90, 1.5s, 1h30m; code 124",
+        "stop the whole job after this time, such as 90, 1.5s or 1h30m; the exit code is 124",
     ),
     Flag(
         "delay",
         "delay",
         "T",
         flag_values.duration,
-        "time between the starts of two peers (default 0)",
+        "the time between the starts of two peers (default 0)",
     ),
     Flag(
         "verify",
         "verify",
         "",
         flag_values.switch,
-        "compare the first 3 steps of each fit, or $KUNGFU_VERIFY, with those of a single process"
-        " that has the samples of all peers, and end with an error that says what differs",
+        "compare the first 3 steps of each fit, or $KUNGFU_VERIFY steps, with those of a single"
+        " process that has the samples of all peers; an error says what differs",
     ),
     Flag(
         "v",
         "verbose",
         "",
         flag_values.switch,
-        "say what is done, and let the peers log at level INFO",
+        "log what kungfu-run does, and let the peers log at level INFO",
     ),
     Flag(
         "q",
         "quiet",
         "",
         flag_values.switch,
-        "print errors and the summary of a failure, nothing else",
+        "print only errors and the summary of a failure",
     ),
-    Flag("logfile", "logfile", "FILE", flag_values.text, "write all output to this file, too"),
+    Flag("logfile", "logfile", "FILE", flag_values.text, "also write all output to this file"),
     Flag(
         "logdir",
         "logdir",
         "DIR",
         flag_values.text,
-        "write each peer's output as it is to files of its own, rank-0.stdout.log and so on",
+        "also write the output of each peer, unchanged, to its own files: rank-0.stdout.log, ...",
     ),
     Flag(
         "allow-nvlink",
         "allow_nvlink",
         "",
         flag_values.switch,
-        "sets NCCL_P2P_LEVEL=NVL for programs that use NCCL themselves; kungfu_tf does not",
+        "set NCCL_P2P_LEVEL=NVL, for programs that use NCCL themselves; kungfu_tf does not",
     ),
     Flag(
         "insecure",
         "insecure",
         "",
         flag_values.switch,
-        "several hosts without a secret: any process that reaches a port can change the training",
+        "allow several hosts without a secret: any process that reaches a port can then change the"
+        " training",
     ),
     Flag(
         "compat",
         "compat",
         "NAME,...",
         config.compat_names,
-        "run old programs without an edit. kungfu: its modules are those of kungfu_tf.compat; tf1:"
+        "run old programs unchanged. kungfu: KungFu's modules are those of kungfu_tf.compat; tf1:"
         " import tensorflow means tensorflow.compat.v1, without the behaviour of TensorFlow 2",
     ),
     Flag(
@@ -237,47 +242,48 @@ FLAGS = (
         "debug_port",
         "PORT",
         flag_values.port,
-        "serve the state of this host's peers as JSON on 127.0.0.1:PORT; asks for a bearer token",
+        "serve the state of this host's peers as JSON on 127.0.0.1:PORT, to requests with a bearer"
+        " token",
     ),
     Flag(
         "port",
         "port",
         "PORT",
         flag_values.port,
-        "with -w or -auto-recover on several hosts: where the first host's runner listens to the"
-        " others (default: the port before -port-range)",
+        "with -w or -auto-recover on several hosts: where the first host's kungfu-run listens to"
+        " the others (default: the port before -port-range)",
     ),
     Flag(
         "u",
         "user",
         "NAME",
         flag_values.text,
-        "of kungfu-rrun and kungfu-distribute: the user of the hosts; without effect here",
+        "for kungfu-rrun and kungfu-distribute: the user on the hosts; has no effect here",
     ),
     Flag(
         "x",
         "forwarded",
         "NAME,...",
         flag_values.variables,
-        "of kungfu-rrun and kungfu-distribute: variables of here that the hosts get, too;"
-        " kungfu-rrun forwards KUNGFU_* by itself; here without effect",
+        "for kungfu-rrun and kungfu-distribute: environment variables to pass on to the hosts;"
+        " kungfu-rrun passes on KUNGFU_* by itself; has no effect here",
         adds=True,
     ),
 )
 
 _EPILOG = """\
-Several hosts: call the same command on each; each starts its own part of the peers. They share a
+Several hosts: run the same command on each; each starts its own part of the peers. They share a
 secret, in the file named by KUNGFU_SECRET_FILE or in KUNGFU_SECRET.
 
-Exit code: 0 if all peers ended with 0; that of the first peer that failed (128 + the number of the
-signal that killed it), of this host's if one of them did; 124 after -timeout; 130 and 143 after
+Exit code: 0 if all peers ended with 0; else that of the first peer that failed (128 + the number of
+the signal that killed it), preferably one of this host; 124 after -timeout; 130 and 143 after
 SIGINT and SIGTERM; 126 if the program cannot be run, 127 if it is not found; 2 if the job could not
 be started for another reason.
 
-Environment: KUNGFU_GRACE is the number of seconds (default 5) that peers have after each step of
-being stopped: told of a failure, SIGTERM, SIGKILL. KUNGFU_BIND_TO=none lets peers run on all cores
-of a host, not on their part of them. Peers have no standard input. SIGUSR1, SIGUSR2 and SIGQUIT are
-handed to all peers.
+Environment: peers are stopped in steps: they learn of the failure, get SIGTERM, then SIGKILL.
+KUNGFU_GRACE is the number of seconds between the steps (default 5). KUNGFU_BIND_TO=none lets peers
+run on all cores of a host, not only on their share. Peers have no standard input. SIGUSR1, SIGUSR2
+and SIGQUIT are passed on to all peers.
 
   kungfu-run -np 4 python train.py
   kungfu-run -np 4 -H 10.0.0.1:2,10.0.0.2:2 -nic eth0 python train.py
@@ -298,7 +304,7 @@ def help_text() -> str:
 
 
 def _strategies() -> str:
-    """The core knows them: without it the rest of the help is still true."""
+    """Lists the strategies, or says why it cannot: only the core knows them."""
     try:
         return f"Strategies: {', '.join(environment.strategies())}."
     except errors.LibraryError as error:

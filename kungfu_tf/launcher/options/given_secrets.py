@@ -1,6 +1,6 @@
-"""The secrets that a user gives: each in a variable, or in a file that another variable names.
+"""The secrets from the user: each is in a variable, or in a file that another variable names.
 
-A command reads them once, when it begins: a pipe cannot be read twice.
+A command reads them only once, at its start: a pipe cannot be read twice.
 """
 
 import dataclasses
@@ -35,17 +35,17 @@ class Secret:
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """Those of a job. None: there is none."""
+    """The secrets of a job; None for one that was not given."""
 
     secret: Secret | None
     config_token: Secret | None
 
 
 def read(environ: Mapping[str, str]) -> Given:
-    """All that a job may need, whether or not this one does.
+    """All secrets that a job may need, whether or not this one does.
 
     Raises:
-        LaunchError: A file cannot be read, or its secret cannot be used.
+        LaunchError: If a file cannot be read, or a secret cannot be used.
     """
     return Given(secret(environ), config_token(environ))
 
@@ -64,7 +64,7 @@ def usable(token: Secret | None) -> str | None:
     """The token, if there is one.
 
     Raises:
-        LaunchError: Its file is open to other users.
+        LaunchError: If its file is open to other users.
     """
     if token is not None and token.doubt is not None:
         raise LaunchError(token.doubt)
@@ -72,7 +72,7 @@ def usable(token: Secret | None) -> str | None:
 
 
 def needed(token: Secret | None) -> str:
-    """The token. Raises LaunchError, too, if there is none, and says how to make one."""
+    """The token, as from `usable`. If there is none, the LaunchError says how to make one."""
     text = usable(token)
     if text is None:
         raise LaunchError(_HOW_TO_MAKE_A_TOKEN)
@@ -80,9 +80,9 @@ def needed(token: Secret | None) -> str:
 
 
 def _read(environ: Mapping[str, str], name: str) -> Secret | None:
-    """As peers read it that no launcher has started (ops/peer/peer.cc).
+    """The variable, else the first line of the file, both unchanged.
 
-    The variable as it is, else the first line of the file as it is.
+    A peer that no launcher has started reads it in the same way (ops/peer/peer.cc).
     """
     if text := environ.get(name):
         return Secret(_checked(text, name))
@@ -101,7 +101,7 @@ def _read(environ: Mapping[str, str], name: str) -> Secret | None:
 
 
 def _first_line(path: str) -> tuple[bytes, int]:
-    """And the file's mode. A pipe has until the deadline to say it."""
+    """The first line of a file, and the file's mode. It waits for a pipe until the deadline."""
     deadline = time.monotonic() + DEADLINE
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     with open(descriptor, "rb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""How many there are of something, in words."""
+"""Phrases with numbers."""
 
 
 def plural(number: int, noun: str) -> str:

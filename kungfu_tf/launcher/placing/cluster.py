@@ -17,14 +17,14 @@ from kungfu_tf.launcher.placing.hosts import Host, IPAddress, Place
 
 
 def socket_address(address: IPAddress, port: int) -> str:
-    """As KUNGFU_PEERS has it."""
+    """The address as in KUNGFU_PEERS."""
     v6 = isinstance(address, ipaddress.IPv6Address)
     return f"[{address}]:{port}" if v6 else f"{address}:{port}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """One peer of the job. `slot`: which of its host's GPUs it gets."""
+    """One peer of the job. `slot` is the number of its GPU on its host."""
 
     rank: int
     address: IPAddress
@@ -38,9 +38,9 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """All peers in rank order, and this host. The same on every host but for `here`.
+    """All peers in rank order, and this host. It is the same on every host except for `here`.
 
-    `hosts`: those that have peers, and with -w all that may come to have some; the first one leads.
+    `hosts` are the hosts that have peers, and with -w all that may get some; the first one leads.
     """
 
     peers: tuple[Peer, ...]
@@ -67,17 +67,17 @@ class Cluster:
 
     @property
     def slots(self) -> int:
-        """The most peers that there can be."""
+        """The largest possible number of peers."""
         return sum(host.slots for host in self.hosts)
 
     @property
     def peer_list(self) -> str:
-        """As in KUNGFU_PEERS."""
+        """The value of KUNGFU_PEERS."""
         return ",".join(str(peer) for peer in self.peers)
 
     @property
     def description(self) -> str:
-        """Describes the job in a text that is the same on every host."""
+        """The job as a text that is the same on every host."""
         hosts = ",".join(f"{host.address}={host.slots}" for host in self.hosts)
         return f"{self.peer_list} {hosts}"
 
@@ -86,11 +86,13 @@ def one_more(cluster: Cluster, options: Options, rank: int, slots: Set[int]) -> 
     """A newcomer on this host, at a port that no peer of the job had before.
 
     Args:
-        rank: Its number.
-        slots: Those of this host that are taken.
+        cluster: The cluster that it joins.
+        options: The options of the command line.
+        rank: Its rank.
+        slots: The slots of this host that are taken.
 
     Raises:
-        LaunchError: there is no port left.
+        LaunchError: If there is no port left.
     """
     port = cluster.reservation.take_another(options.port_range)
     slot = next(slot for slot in itertools.count() if slot not in slots)
@@ -102,11 +104,11 @@ def plan(options: Options, workers: Sequence[str] | None = None) -> Cluster:
 
     Args:
         options: The options of the command line.
-        workers: The peers of a document, if there is one. If -np is another number: the first ones
-            of these, or more on hosts with room.
+        workers: The peers of a document, if there is one. If -np is fewer, only the first of them
+            are used; if it is more, others are added on hosts with free slots.
 
     Raises:
-        LaunchError: slots, hosts or ports do not suffice or do not fit.
+        LaunchError: If there are too few slots or ports, or the hosts do not fit.
     """
     if workers is not None:
         return _plan_workers(options, hosts_module.parse_places(",".join(workers), "workers"))
@@ -120,10 +122,10 @@ def plan(options: Options, workers: Sequence[str] | None = None) -> Cluster:
 
 
 def hosts_of(options: Options) -> list[Host]:
-    """Those that a command line names.
+    """The hosts that a command line names.
 
     Raises:
-        LaunchError: They cannot be understood.
+        LaunchError: If they cannot be parsed.
     """
     if options.peers is not None:
         places = hosts_module.parse_places(options.peers)
@@ -160,7 +162,7 @@ def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster
     if alone and used[0][0].address == here:
         numbers = reservation.take_free(np, options.port_range)
     else:
-        # Every runner must come to the same list without asking the others.
+        # Every runner must arrive at the same list without asking the others.
         numbers = list(range(first, first + most))
         reservation.take(numbers[: next((n for host, n in used if host.address == here), 0)])
     places = [Place(host.address, numbers[i], None) for host, count in used for i in range(count)]
@@ -213,7 +215,7 @@ def _plan_workers(options: Options, places: list[Place]) -> Cluster:
 def _more_places(
     hosts: list[Host], places: list[Place], count: int, port_range: tuple[int, int]
 ) -> list[Place]:
-    """So many besides these: the same on every host."""
+    """`count` places besides `places`, which are the same on every host."""
     more: list[Place] = []
     for host in hosts:
         taken = [place.port for place in places if place.address == host.address]

@@ -1,8 +1,8 @@
-"""The peers of a host share its cores: each computes on its own, with as many threads.
+"""Divides the cores of a host among its peers: each computes on its own, with as many threads.
 
-Left alone, every peer would start as many threads as the host has cores, and they would take turns.
-The system may also put a waiting thread on the core of another peer. Both then wait for that turn
-to end, and so do all peers in step, though a core is free.
+Otherwise every peer would start as many threads as the host has cores, and they would take turns.
+The system might also put a thread on the core of another peer. Both peers would then wait for each
+other, and so would all peers, although a core is free.
 """
 
 import os
@@ -14,18 +14,18 @@ from kungfu_tf import config
 from kungfu_tf.launcher.options.plural import plural
 from kungfu_tf.launcher.placing import quota
 
-_COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # of one operation
-_SCHEDULING = "TF_NUM_INTEROP_THREADS"  # operations at the same time
-# A user who sets one of these places the threads himself.
+_COMPUTING = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS")  # the threads of one operation
+_SCHEDULING = "TF_NUM_INTEROP_THREADS"  # the operations that run at the same time
+# Users who set one of these place the threads themselves.
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 class Cores(NamedTuple):
-    """The cores that the launcher may use, and so its peers.
+    """The cores that the launcher and its peers may use.
 
     Attributes:
-        ids: On which they may run; neighbours share most.
-        number: How many of these they can keep busy: fewer where a container has a quota.
+        ids: Their numbers; neighbours share caches.
+        number: How many of them can be busy at once: fewer where a container has a quota.
     """
 
     ids: Sequence[int]
@@ -33,13 +33,13 @@ class Cores(NamedTuple):
 
 
 def cores() -> Cores:
-    """The cores of this machine, as far as this process may use them."""
+    """The cores of this machine that this process may use."""
     ids = sorted(os.sched_getaffinity(0), key=_place)
     return Cores(ids, min(len(ids), quota.cores() or len(ids)))
 
 
 def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that give each of `peers` its share; none where it is alone, or set already."""
+    """The variables that give each peer its share: none for a single peer, none that are set."""
     if peers < 2:
         return {}
     wanted = _threads(max(1, cores().number // peers))
@@ -47,11 +47,11 @@ def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Binding(NamedTuple):
-    """The cores that each peer stays on, or why there are none.
+    """The cores that each peer is bound to.
 
     Attributes:
-        cores: By local rank; empty: peers run where there is room.
-        why_not: The reason if there are none, for the user.
+        cores: By local rank; empty if the peers are not bound.
+        why_not: For the user, the reason if they are not.
     """
 
     cores: Sequence[frozenset[int]]
@@ -59,14 +59,14 @@ class Binding(NamedTuple):
 
 
 def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -> Binding:
-    """Cores for each of `peers`, where there are enough and it is wanted.
+    """Binds each peer to cores, if there are enough and the user has not objected.
 
-    All peers may use the remaining ones.
+    All peers may also use the cores that remain.
 
     Args:
-        peers: How many there are on this host.
+        peers: The number of peers on this host.
         environ: The user's environment.
-        may_change: There may be more or fewer later.
+        may_change: Whether that number may change later.
     """
     available = cores()
     if why_not := _why_unbound(peers, environ, available, may_change):
@@ -84,14 +84,14 @@ def _why_unbound(peers: int, environ: Mapping[str, str], available: Cores, may_c
         return "there is no other peer"
     if config.BIND_TO.get(environ=environ) == "none":
         return "KUNGFU_BIND_TO is none"
-    if number < len(mine):  # a core stands still for all that is used elsewhere
+    if number < len(mine):  # what is used on one core stops another
         return f"a quota leaves {number} of {len(mine)}"
     if peers > number:
         return f"there are {peers} peers"
     for name in BINDING:
         if name in environ:
             return f"you have set {name}"
-    # More threads than a peer would have cores are meant to run on other cores, too.
+    # A peer with more threads than cores is meant to run on other cores, too.
     for name, most in _threads(number // peers).items():
         if name in environ and not 1 <= _number(environ[name]) <= most:
             least = "" if most == 1 else "1 to "
@@ -100,30 +100,30 @@ def _why_unbound(peers: int, environ: Mapping[str, str], available: Cores, may_c
 
 
 def describe(variables: Mapping[str, str], binding: Binding) -> str:
-    """A message about the shares, for the user."""
+    """The message that tells the user about the shares."""
     number = cores().number
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
-    told = [f"each gets {listed}, unless you set these variables"] if variables else []
+    parts = [f"each gets {listed}, unless you set these variables"] if variables else []
     if binding.cores:
-        told.append("each stays on its own, unless KUNGFU_BIND_TO is none")
+        parts.append("each stays on its own cores, unless KUNGFU_BIND_TO is none")
     else:
-        told.append(f"none has its own, for {binding.why_not}")
-    return f"the peers share {plural(number, 'core')}: {'; '.join(told)}"
+        parts.append(f"they are bound to no cores: {binding.why_not}")
+    return f"the peers share {plural(number, 'core')}: {'; '.join(parts)}"
 
 
 def _threads(share: int) -> dict[str, int]:
     """The threads of a peer that has `share` cores."""
-    # One that waits, as for a file, must not hold up all others.
+    # An operation that waits, say for a file, must not hold up all others.
     return {**dict.fromkeys(_COMPUTING, share), _SCHEDULING: max(2, share)}
 
 
 def _number(text: str) -> int:
-    """0 if it is none: TensorFlow takes that for all cores."""
+    """The number, or 0 if the text is none: TensorFlow takes 0 for all cores."""
     return int(text) if text.isdecimal() else 0
 
 
 def _place(core: int) -> tuple[int, ...]:
-    """In which package, and in which physical core of it, it is."""
+    """The package and the physical core that it belongs to."""
     topology = Path(f"/sys/devices/system/cpu/cpu{core}/topology")
     try:
         package, physical = (

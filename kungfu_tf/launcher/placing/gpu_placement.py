@@ -11,14 +11,14 @@ from kungfu_tf.launcher.placing.cluster import Peer
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Rank → its value of CUDA_VISIBLE_DEVICES; empty: nothing is set."""
+    """The value of CUDA_VISIBLE_DEVICES for each rank; if it is empty, nothing is set."""
 
     devices: Mapping[int, str]
     warning: str | None = None
 
 
 def place(peers: Sequence[Peer], gpus: Sequence[str]) -> Placement:
-    """One GPU per peer, by its slot; round robin, with a warning, where there are too few."""
+    """Gives each peer the GPU of its slot, in turn and with a warning if there are too few."""
     if not gpus:
         return Placement({})
     devices = {peer.rank: gpus[peer.slot % len(gpus)] for peer in peers}
@@ -33,9 +33,9 @@ def place(peers: Sequence[Peer], gpus: Sequence[str]) -> Placement:
 
 
 def visible_gpus(environ: Mapping[str, str], *, dev: Path = Path("/dev")) -> list[str]:
-    """The GPUs for the job: the ones in CUDA_VISIBLE_DEVICES, else all of the machine.
+    """The GPUs for the job: those in CUDA_VISIBLE_DEVICES, else all of the machine.
 
-    As in CUDA, a list ends at its first -1, and one that is empty gives none.
+    As in CUDA, the list ends at its first -1, and an empty list means none.
     """
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:

@@ -1,4 +1,4 @@
-"""The hosts of a job: -H, -hostfile and -P, and which of them this machine is."""
+"""The hosts of a job, from -H, -hostfile or -P, and which of them is this machine."""
 
 import dataclasses
 import ipaddress
@@ -29,7 +29,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """An item of -P: one peer, and which of its host's GPUs it gets (None: by local rank)."""
+    """An item of -P: one peer. `slot` is the number of its GPU; None: its local rank."""
 
     address: IPAddress
     port: int
@@ -40,7 +40,7 @@ def parse_hosts(text: str) -> list[Host]:
     """Reads `ip:slots[:public],...`.
 
     Raises:
-        LaunchError: which item is wrong, and why.
+        LaunchError: If an item is wrong; it says which, and why.
     """
     hosts = []
     for number, item in enumerate(text.split(","), start=1):
@@ -55,7 +55,7 @@ def read_hostfile(path: str) -> list[Host]:
     """Reads a line `ip slots=N [public_addr=ADDRESS]` or `ip:slots[:public]` per host.
 
     Raises:
-        LaunchError: which line is wrong, and why; or why the file cannot be read.
+        LaunchError: If the file cannot be read, or a line is wrong; it says which, and why.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -83,7 +83,7 @@ def parse_places(text: str, source: str = "-P") -> list[Place]:
         source: The origin of the text, for errors.
 
     Raises:
-        LaunchError: which item is wrong, and why.
+        LaunchError: If an item is wrong; it says which, and why.
     """
     places: list[Place] = []
     for number, item in enumerate(text.split(","), start=1):
@@ -105,10 +105,10 @@ def parse_places(text: str, source: str = "-P") -> list[Place]:
 
 
 def resolve(name: str) -> IPAddress:
-    """The address that a name, or an address in brackets or not, stands for.
+    """The address of a name, or of an address with or without brackets.
 
     Raises:
-        ValueError: there is none.
+        ValueError: If there is none.
     """
     bare = name[1:-1] if name.startswith("[") else name
     try:
@@ -130,10 +130,10 @@ def resolve(name: str) -> IPAddress:
 def find_self(
     addresses: Sequence[IPAddress], *, self_address: str | None = None, nic: str | None = None
 ) -> IPAddress:
-    """Which of the job's addresses is this machine's: by -self, by -nic, or by looking.
+    """Which of the job's addresses is this machine's: by -self, by -nic, or by its interfaces.
 
     Raises:
-        LaunchError: none is, more than one is, or the interface does not exist.
+        LaunchError: If none is, more than one is, or the interface does not exist.
     """
     listed = ", ".join(str(address) for address in addresses)
     if self_address is not None:
@@ -206,7 +206,7 @@ def _number(text: str, what: str, low: int, high: int) -> int:
 
 
 def _look_up(name: str) -> IPAddress:
-    """IPv4 first, so that hosts whose resolvers differ in order agree."""
+    """Prefers IPv4, so that all hosts agree even if their resolvers order addresses differently."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""The addresses of this machine's network interfaces, asked of the kernel over rtnetlink."""
+"""The addresses of this machine's network interfaces, from the kernel by rtnetlink."""
 
 import ipaddress
 import socket
@@ -19,7 +19,7 @@ _ATTRIBUTE = struct.Struct("=HH")  # length, type
 
 
 def addresses() -> dict[str, list[ipaddress.IPv4Address | ipaddress.IPv6Address]]:
-    """Interface name → its addresses, IPv4 first; only interfaces that have one."""
+    """The addresses of each interface that has some, by its name, IPv4 first."""
     names = dict(socket.if_nameindex())
     result: dict[str, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {}
     for index, address in _dump():
@@ -65,7 +65,7 @@ def _address(body: bytes) -> Iterator[tuple[int, ipaddress.IPv4Address | ipaddre
             break
         found[kind] = body[_ATTRIBUTE.size : length]
         body = body[_aligned(length) :]
-    # On a point-to-point link IFA_ADDRESS is the other end; IFA_LOCAL, where there is one, is ours.
+    # On a point-to-point link IFA_ADDRESS is the other end. IFA_LOCAL is ours, if it is there.
     packed = found.get(_IFA_LOCAL, found.get(_IFA_ADDRESS))
     if packed and family in (socket.AF_INET, socket.AF_INET6):
         yield index, ipaddress.ip_address(packed)

@@ -1,8 +1,8 @@
-"""Ports for the peers of this host, reserved against other launchers and checked against the rest.
+"""Reserves ports for the peers of this host.
 
-A peer binds its port itself, a while after the launcher has chosen it. For each port the launcher
-holds an abstract Unix socket of a fixed name until it ends. Other launchers of the same network
-namespace see it and choose another port. The kernel removes it with the launcher.
+A peer binds its port itself, some time after the launcher has chosen it. So for each port the
+launcher holds an abstract Unix socket with a fixed name until it ends: other launchers in the same
+network namespace see it and choose another port. Ports that other programs use are skipped, too.
 """
 
 import errno
@@ -23,7 +23,7 @@ class Reservation:
         """Reserves the first `count` free ports of a range.
 
         Raises:
-            LaunchError: the range does not have as many.
+            LaunchError: If the range does not have that many.
         """
         taken: list[int] = []
         for port in range(port_range[0], port_range[1] + 1):
@@ -43,7 +43,7 @@ class Reservation:
         """Reserves one more port of a range, which this launcher has not had before.
 
         Raises:
-            LaunchError: there is none.
+            LaunchError: If there is none.
         """
         first, last = port_range
         for port in range(first, last + 1):
@@ -55,7 +55,7 @@ class Reservation:
         """Reserves exactly these ports.
 
         Raises:
-            LaunchError: one of them cannot be had, and why.
+            LaunchError: If one of them is not free; it says why.
         """
         for port in ports:
             reason = self._try(port)
@@ -71,7 +71,7 @@ class Reservation:
         self._held.clear()
 
     def _try(self, port: int) -> str | None:
-        """None if the port is now ours, else why not."""
+        """Takes a port; returns None if it is ours now, else why not."""
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             lock.bind(f"\0kungfu-run/{self._address}/{port}")

@@ -1,6 +1,6 @@
-"""How much of the host's cores a container may use: the quota of its cgroup, of either version.
+"""How many cores a container may use: the quota of its cgroup, version 1 or 2.
 
-The core has the same in `ops/base/cores.cc`, for a peer that no launcher has started.
+The core does the same in `ops/base/cores.cc`, for a peer that no launcher has started.
 """
 
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from pathlib import Path
 def cores(
     own: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")
 ) -> int | None:
-    """Rounded up; None where there is no quota.
+    """The quota in cores, rounded up; None if there is no quota.
 
     Args:
-        own: Says in which cgroups this process is.
+        own: The file that lists the cgroups of this process.
         mounted: The folder of the cgroups.
     """
     return min(_quotas(own, mounted), default=None)
 
 
 def _quotas(own: Path, mounted: Path) -> Iterator[int]:
-    """The quota of the process: the least of its cgroups and of those around them."""
+    """The quotas of the cgroups of the process, and of all that contain them."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -31,7 +31,7 @@ def _quotas(own: Path, mounted: Path) -> Iterator[int]:
             continue
         top = mounted / "cpu" if controllers else mounted
         cgroup = top / path.lstrip("/")
-        # A container may see only its own cgroup, at the top, whatever path the system tells.
+        # A container may see only its own cgroup, at the top, whatever the path says.
         for within in (cgroup, *cgroup.parents):
             if (quota := _quota(within)) is not None:
                 yield quota

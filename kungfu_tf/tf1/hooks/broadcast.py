@@ -1,4 +1,4 @@
-"""Session and Estimator: equal before the first step, and seen to be equal afterwards."""
+"""Makes the peers of a session or Estimator equal at first, and checks that they stay equal."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from kungfu_tf.upstream.hook import Hook
 class BroadcastGlobalVariablesHook(Hook):
     """Starts all peers from rank 0's variables, and stops them if they drift apart.
 
-    When the session is there, initialised or restored, all peers get rank 0's global variables, the
-    optimizer's included. After the first step, every `check_every` steps, and at the end they
-    compare a digest of the trainable variables, which `SynchronousSGDOptimizer` keeps equal.
+    Once the session is initialised or restored, all peers get rank 0's global variables, including
+    the optimizer's. After the first step, every `check_every` steps, and at the end, they compare a
+    digest of the trainable variables, which `SynchronousSGDOptimizer` keeps equal.
 
-    For `tf.compat.v1.train.MonitoredTrainingSession`, which adds this hook itself if its graph
-    exchanges gradients. Give one to set how often weights are compared. And for Estimators (TF ≤
-    2.15): one that is given it evens the peers' data, and weighs their gradients by samples. In a
-    process that is alone it does nothing.
+    `tf.compat.v1.train.MonitoredTrainingSession` adds this hook itself if its graph exchanges
+    gradients; pass one to set `check_every`. To an Estimator (TF ≤ 2.15) you must pass it; then the
+    Estimator also makes the peers' data equally long and weights their gradients by samples. In a
+    single process it does nothing.
 
     Args:
-        check_every: Steps (calls of `session.run` that train) between two comparisons; None: never
-            compare.
+        check_every: Steps (calls of `session.run` that train) between two comparisons; None: never.
 
     Raises:
         ValueError: If `check_every` is less than 1.
-        DivergenceError: On every peer, from `session.run`, if they differ. It names variables,
-            ranks and hosts.
-        tf.errors.OpError: From `session.run` and when the session is created, as any operation of
-            `kungfu_tf.ops`.
+        DivergenceError: From `session.run` on every peer, if the variables differ. It names
+            variables, ranks and hosts.
+        tf.errors.OpError: From `session.run` and when the session is created, as from any
+            operation of `kungfu_tf.ops`.
 
     Example:
 
@@ -54,10 +53,10 @@ class BroadcastGlobalVariablesHook(Hook):
         self._check_every = check_every or 0
         self._check: GraphCheck | None = None
         self._steps = 0
-        self._membership: int | None = None  # its version, when they were made
+        self._membership: int | None = None  # the version in which the steps were made
 
     def begin(self) -> None:
-        """Adds to the graph, which is finished but for the hooks."""
+        """Adds operations to the graph, which is complete except for the hooks."""
         self._steps = 0
         self._check = None
         self._broadcast = BroadcastGlobalVariablesOp()
@@ -71,13 +70,11 @@ class BroadcastGlobalVariablesHook(Hook):
         session.run(self._broadcast)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Compares after the first step and every `check_every`."""
+        """Compares after the first step and after every `check_every` steps."""
         del run_values
         if not gates.is_step(run_context):
             return
-        if (
-            self._membership != peer.membership_version()
-        ):  # those that have come compare with the others
+        if self._membership != peer.membership_version():  # newcomers compare, too
             self._membership, self._steps = peer.membership_version(), 0
         self._steps += 1
         if self._check and (self._steps - 1) % self._check_every == 0:

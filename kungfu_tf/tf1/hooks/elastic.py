@@ -1,4 +1,4 @@
-"""Sessions and Estimators that go on while peers come and go."""
+"""Sessions and Estimators that continue while peers come and go."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ v1 = tf.compat.v1
 
 
 class ElasticHook(Hook):
-    """Lets other peers take part between two steps of a session, and ends it after some step.
+    """Lets peers join and leave between two steps of a session, and ends it after some step.
 
     For `tf.compat.v1.train.MonitoredTrainingSession`, and for Estimators (TF ≤ 2.15), in a job of
     `kungfu-run -w`. Newcomers build their graph and session while the others train. They get all
-    global variables from rank 0, the global step among them. If each peer trains a model of its own
+    global variables from rank 0, including the global step. If each peer trains a model of its own
     (`SynchronousAveragingOptimizer`), all continue from the average of the previous models. Peers
-    that leave end their session as if their data had ended; `kungfu_tf.detached()` is True then.
-    Other requests are followed as well: the last one counts.
+    that leave end their session as if their data had ended; then `kungfu_tf.detached()` is True. It
+    also follows requests from elsewhere: the last one counts.
 
-    If rank 0 leaves, the next one saves a checkpoint at once, and writes on in its place. So give
-    all peers the same hooks, and the same `checkpoint_dir`, which all can reach. Checkpoints there
-    are taken for those of this training, of which the oldest are removed.
+    If rank 0 leaves, the next one saves a checkpoint at once and takes over its files. So give all
+    peers the same hooks and the same `checkpoint_dir`, which all must be able to reach. Checkpoints
+    there count as those of this training, of which the oldest are removed.
 
-    If peers do not meet in each step (`PairAveragingOptimizer`) each changes over between two steps
-    of its own, and waits there for the slowest one. All go on at rank 0's step, also one that was
-    at `max_step`, where it waits for the others. Nothing else may end the training of one peer.
+    If peers do not meet in each step (`PairAveragingOptimizer`), each changes over between two of
+    its own steps, and waits there for the slowest one. All continue at rank 0's step, even a peer
+    that is waiting for the others at `max_step`. Nothing else may end the training of one peer.
 
-    Otherwise it costs one small exchange in each step. The program itself handles the data: it is
-    unknown which samples a newcomer has read. Let each peer draw its own, without an end: shuffled
-    by `seed=kungfu_tf.uid()`, and repeated.
+    With other optimizers it costs one small exchange in each step. The program itself must handle
+    the data, as nobody knows which samples a newcomer has read. Let each peer draw its own
+    endlessly: shuffled by `seed=kungfu_tf.uid()`, and repeated.
 
     In a job that does not change its size it only ends the training.
 
     Args:
-        schedule: "1:100,4:200": 1 peer for 100 steps, then 4 for 200, and from then on, by the
-            global step. None: it asks for no number itself.
-        max_step: The global step that the training ends after.
+        schedule: "1:100,4:200": 1 peer for 100 global steps, then 4 from there on. With None it
+            makes no requests itself.
+        max_step: The global step after which the training ends.
 
     Raises:
-        ValueError: If the schedule cannot be understood: where, and why; if `max_step` is not
+        ValueError: If the schedule cannot be parsed (it says where, and why), or `max_step` is not
             positive.
-        FailedPreconditionError: In a run on rank 0, if there cannot be as many.
+        FailedPreconditionError: In a run on rank 0, if there cannot be that many peers.
 
     Example:
 
@@ -72,7 +72,7 @@ class ElasticHook(Hook):
         self._is_trained = False
 
     def begin(self) -> None:
-        """Adds to the graph, which is finished but for the hooks."""
+        """Adds operations to the graph, which is complete except for the hooks."""
         algorithms = trained_variables.algorithms_of(v1.get_default_graph())
         self._is_synchronous = not algorithms or any(a.is_synchronous for a in algorithms)
         if self._plan is not None:
@@ -82,55 +82,55 @@ class ElasticHook(Hook):
         self._broadcast = broadcast.values_from_root(v1.global_variables(), root=0)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """A session that was restored continues."""
+        """Continues at the step of a restored session."""
         del coord
         self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context: Any) -> None:
-        """Goes over to others, all peers before the same step or each before one of its own."""
+        """Changes over: all peers before the same step, or each before one of its own."""
         self._is_trained = gates.is_step(run_context)
         if not self._is_trained or not self._may_change():
             return
         if self._plan is not None:
             self._plan.ask(self._step)
         if self._is_time():
-            self._go_over(run_context.session)
+            self._change_over(run_context.session)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends the training when it is time."""
+        """Ends the training at the last step."""
         del run_values
-        # Within the run it may be read before it is raised.
+        # If the run fetched it, it might be read before it is incremented.
         self._step = int(run_context.session.run(self._global_step))
         while self._is_trained and self._step >= self._max_step:
-            if self._is_synchronous or not self._may_change() or not _some_go_on(False):
+            if self._is_synchronous or not self._may_change() or not _some_continue(False):
                 run_context.request_stop()
                 return
-            self._go_over(run_context.session)
+            self._change_over(run_context.session)
 
     @staticmethod
     def _may_change() -> bool:
         return peer.launched() and peer.elastic()
 
     def _is_time(self) -> bool:
-        """Whether all peers are about to go over, or to ask each other whether they do."""
+        """Whether all peers change over now, or meet to find out whether they do."""
         if peer.joining():
             return True
         if not self._is_synchronous:
-            return peer.outdated() and _some_go_on(True)
+            return peer.outdated() and _some_continue(True)
         return self._means is None or bool(peer.all_reduce_int_max(peer.outdated()))
 
-    def _go_over(self, session: Any) -> None:
+    def _change_over(self, session: Any) -> None:
         if self._means is not None and not peer.joining():
-            session.run(self._means)  # while those that leave are there
+            session.run(self._means)  # while the peers that leave are still there
         if not peer.resize():
             return
         if peer.detached():
             session._kungfu_ended = True
-            raise tf.errors.OutOfRangeError(None, None, "this peer takes no part any more")
+            raise tf.errors.OutOfRangeError(None, None, "this peer has left the training")
         session.run(self._broadcast)
         self._step = int(session.run(self._global_step))
 
 
-def _some_go_on(mine: bool) -> bool:
-    """Whether some peer does. All meet here that are at their end, or have heard of others."""
+def _some_continue(mine: bool) -> bool:
+    """Whether some peer continues. A peer comes here at its end, or when there are new peers."""
     return bool(peer.all_reduce_int_max(mine))

@@ -18,20 +18,20 @@ v1 = tf.compat.v1
 class MonitorHook(Hook):
     """Shows measurements while a session or an Estimator trains.
 
-    The values of steps that `kungfu_tf.Monitor` measures, `noise_scale` and `gradient_variance`,
-    are written after each step. Its values of an interval, such as `step_time` and `egress_rate`,
-    are written every `every_steps` steps. It describes the values, and their names for Prometheus,
-    from the first step to the end of the session.
+    It writes the values of `kungfu_tf.Monitor`: those of a step, `noise_scale` and
+    `gradient_variance`, after each step, and those of an interval, such as `step_time` and
+    `egress_rate`, every `every_steps` steps. `Monitor` describes the values and their names for
+    Prometheus, which can read them from the first step to the end of the session.
 
-    An optimizer's values cost reading a number after each step.
+    The optimizer's values cost reading a number after each step.
 
     Args:
-        every_steps: How many steps an interval has.
-        log_dir: As for `kungfu_tf.Monitor`, like the rest.
+        every_steps: The number of steps of an interval.
+        log_dir: As for `kungfu_tf.Monitor`, like all that follow.
         port: The port at which the first peer of this host answers Prometheus.
         address: The address to listen on.
         token: The token that requests must carry.
-        latencies: Whether the other peers are asked how long they take to answer.
+        latencies: Whether to measure how long the other peers take to answer.
 
     Raises:
         ValueError: If `every_steps` is less than 1.
@@ -70,11 +70,11 @@ class MonitorHook(Hook):
 
     @property
     def port(self) -> int | None:
-        """The address for Prometheus, from the first step to the end of the session."""
+        """The port for Prometheus, from the first step to the end of the session."""
         return self._monitor.port
 
     def begin(self) -> None:
-        """Adds to the graph, which is finished but for the hooks."""
+        """Adds operations to the graph, which is complete except for the hooks."""
         self._is_open = False
         self._made = 0
         self._step = v1.train.get_global_step()
@@ -105,7 +105,7 @@ class MonitorHook(Hook):
         self._monitor.close()
 
     def _open(self, session: Any) -> None:
-        """Before the first step: a newcomer has got its rank, and rank 0's global step."""
+        """Opens the monitor. By now a newcomer has its rank, and rank 0's global step."""
         self._monitor.open()
         self._is_open = True
         if self._step is not None:

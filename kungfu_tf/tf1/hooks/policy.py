@@ -21,31 +21,31 @@ _TRAINED_STEPS = "trained_steps"  # a variable, so that checkpoints keep it
 
 
 class PolicyHook(Hook):
-    """Calls policies while a session trains, and carries out their wishes.
+    """Calls policies while a session trains, and does what they ask for.
 
-    The program reads its batches as large as the variable of the batch size says, which it gets by
-    `kungfu_tf.variables.get_or_create_batch_size` before it makes the hook. If policies shall
-    change the learning rate, the optimizer must be made with the variable
-    `kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)`. The hook counts in
-    samples of all peers: an epoch begins and ends where their number says so, and training stops
-    after the last. A session that is restored from a checkpoint continues in its epoch and at its
-    step. With an `ElasticHook`, newcomers go on where the others are: their policies are called
-    from the next step on.
+    The program reads the size of its batches from a variable, which it gets by
+    `kungfu_tf.variables.get_or_create_batch_size` before it makes the hook. If policies are to
+    change the learning rate, make the optimizer with the variable
+    `kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)`. The hook counts the
+    samples of all peers: their number decides where an epoch begins and ends, and training stops
+    after the last epoch. A session that is restored from a checkpoint continues in its epoch and at
+    its step. With an `ElasticHook`, newcomers continue where the others are: their policies are
+    called from the next step on.
 
     Args:
         policies: As for `kungfu_tf.callbacks.PolicyCallback`.
-        epoch_size: How many samples an epoch has, of all peers together.
-        epoch_num: How many epochs there are.
-        init_batch_size: The batch of one peer, at first.
+        epoch_size: The number of samples in an epoch, of all peers together.
+        epoch_num: The number of epochs.
+        init_batch_size: The initial batch size of one peer.
         on_error: As for `kungfu_tf.callbacks.PolicyCallback`.
 
     Raises:
-        TypeError: If a policy is none.
-        ValueError: If a number is not positive, or `on_error` something else. On every peer, when
-            the session is created and when others come, if the policies are not of the same kinds
-            on all of them.
+        TypeError: If a policy is not a policy.
+        ValueError: If a number is not positive, or `on_error` is unknown. On every peer, when the
+            session is created and when peers join, if the policies are not of the same classes on
+            all peers.
         FailedPreconditionError: When the session is created, if the job may change its size and the
-            peers do not meet in each step, as those of `PairAveragingOptimizer`.
+            peers do not meet in each step, as with `PairAveragingOptimizer`.
         PolicyError: In a run, if a policy raises and that ends the training.
 
     Example:
@@ -80,7 +80,7 @@ class PolicyHook(Hook):
         self._first = init_batch_size
         self._training: Any = None
         self._is_trained = False
-        self._peers: int | None = None  # the version of the membership that has trained
+        self._peers: int | None = None  # the membership version of the last step
 
     def begin(self) -> None:
         algorithms = trained_variables.algorithms_of(tf.compat.v1.get_default_graph())
@@ -88,27 +88,27 @@ class PolicyHook(Hook):
         if apart and peer.launched() and peer.elastic():
             raise errors.FailedPreconditionError(
                 "PolicyHook: the policies of all peers agree in each step, and the peers of "
-                f"{apart[0]} go over to others each after a step of its own. Take an optimizer "
+                f"{apart[0]} change over each after a step of its own. Use an optimizer "
                 "whose peers meet in each step, or a job that does not change its size"
             )
         self._training = _SessionTraining(self._first, self.follows)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """A session that was restored continues in its epoch, and at its step."""
+        """Continues in the epoch and at the step of a restored session."""
         del coord
         self._training.session = session
         if peer.joining():
             return
         self._peers = peer.membership_version()
         self._policies.check()
-        self._look()
+        self._read_progress()
         self._call("before_train")
         self._call("before_epoch")
 
     def before_run(self, run_context: Any) -> None:
         self._is_trained = gates.is_step(run_context)
         if self._is_trained:
-            self._follow()
+            self._meet_newcomers()
             self._policies.call("before_step", self._training)
             self._training.begin_step()
 
@@ -128,7 +128,7 @@ class PolicyHook(Hook):
                 break
             training.epoch += 1
             self._call("before_epoch")
-        training.tell()
+        training.write()
         if training.has_ended:
             run_context.request_stop()
 
@@ -137,19 +137,19 @@ class PolicyHook(Hook):
         if self._peers is not None and not peer.detached():
             self._call("after_train")
 
-    def _follow(self) -> None:
-        """With others, newcomers learn how far the training is."""
+    def _meet_newcomers(self) -> None:
+        """After a change of peers, newcomers learn how far the training is."""
         before, self._peers = self._peers, peer.membership_version()
         if before == self._peers:
             return
         self._policies.check()
-        self._look()
-        self._policies.agree(self._training)  # on those that have failed
+        self._read_progress()
+        self._policies.agree(self._training)  # on the policies that have failed
 
-    def _look(self) -> None:
-        """Learns where rank 0's session is."""
+    def _read_progress(self) -> None:
+        """Continues where rank 0's session is."""
         training = self._training
-        training.be_as_root()
+        training.copy_root()
         training.epoch = min(training.trained_samples // self._epoch_size, self._epoch_num - 1)
 
     def _call(self, method: str) -> None:
@@ -158,11 +158,11 @@ class PolicyHook(Hook):
 
 
 class _SessionTraining(Training):
-    """A session; made while its graph is.
+    """The training of a session. It must be made while the graph is built.
 
     Args:
-        batch_size: Of one peer, at first.
-        follows: Whether others may take part in it.
+        batch_size: The initial batch size of one peer.
+        follows: Whether its peers may change.
     """
 
     def __init__(self, batch_size: int, follows: bool) -> None:
@@ -189,22 +189,22 @@ class _SessionTraining(Training):
         # Other hooks may have looked for variables before these were made.
         self._share = values_from_root([*self._variables.values(), factor], root=0)
 
-    def be_as_root(self) -> None:
-        """Gets what rank 0's session has, which may have been restored."""
+    def copy_root(self) -> None:
+        """Takes over the variables of rank 0's session, which may have been restored."""
         self.session.run(self._share)
-        self.know()
+        self.read()
 
-    def know(self) -> None:
+    def read(self) -> None:
         """Reads the session's variables."""
         self._values = self.session.run(self._variables)
         self.trained_samples = int(self._values[GraphKeys.TRAINED_SAMPLES])
         self.step = int(self._values[_TRAINED_STEPS])
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Writes the progress, and reads the measurements."""
         self._set[GraphKeys.TRAINED_SAMPLES](self.trained_samples, session=self.session)
         self._set[_TRAINED_STEPS](self.step, session=self.session)
-        self.know()
+        self.read()
 
     @property
     def batch_size(self) -> int:
@@ -229,8 +229,8 @@ class _SessionTraining(Training):
     def resize(self, n: int) -> None:
         if not self._follows:
             raise errors.FailedPreconditionError(
-                "PolicyHook: a policy wants another number of peers, and this session does not "
-                "follow. Give it a kungfu_tf.hooks.ElasticHook, too"
+                "PolicyHook: a policy wants another number of peers, and this session cannot "
+                "change it. Give it a kungfu_tf.hooks.ElasticHook, too"
             )
         super().resize(n)
 
@@ -240,7 +240,7 @@ class _SessionTraining(Training):
     def _rate(self) -> str:
         if GraphKeys.LEARNING_RATE not in self._variables:
             raise errors.FailedPreconditionError(
-                "PolicyHook: the learning rate is no variable of kungfu_tf. Make one with "
+                "PolicyHook: the learning rate is not a variable of kungfu_tf. Make one with "
                 "kungfu_tf.variables.create_global_variable(GraphKeys.LEARNING_RATE, ...)"
             )
         return GraphKeys.LEARNING_RATE

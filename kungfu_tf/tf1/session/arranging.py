@@ -1,4 +1,4 @@
-"""Which hooks of a training session run on this peer, and ours among them."""
+"""Chooses the hooks of a training session that run on this peer, and adds ours."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ v1 = tf.compat.v1
 
 
 class NanLossError(tf.compat.v1.train.NanLossDuringTrainingError):
-    """TensorFlow's error, which says on which peers."""
+    """TensorFlow's error, with the peers that have the NaN."""
 
     def __str__(self) -> str:
         return f"NaN loss during training: {self.args[0]}"
 
 
 class Stop:
-    """How the training of a session has ended, on this peer."""
+    """How the training of a session has ended on this peer."""
 
     def __init__(self) -> None:
         self.is_agreed = False
 
 
 def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
-    """The hooks that run on this peer: ours and the program's, writers only on rank 0.
+    """The hooks that run on this peer, ours and the program's. Writers run only on rank 0.
 
     Args:
-        hooks: The hooks of the program, or of Estimator.
-        stop: Is told when the peers have agreed to stop.
+        hooks: The hooks of the program or of Estimator.
+        stop: Learns when the peers have agreed to stop.
     """
     ours = [hook for hook in hooks if isinstance(hook, Hook)]
     others = [hook for hook in hooks if not isinstance(hook, Hook)]
@@ -60,12 +60,12 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
 
 
 def watch_instead(loss: Any, local: Any) -> None:
-    """A NaN is looked for in `local` where a hook is given `loss`, the mean over all peers."""
+    """Makes a hook that is given `loss`, the mean over all peers, look for NaN in `local`."""
     loss.graph._kungfu_losses = {**getattr(loss.graph, "_kungfu_losses", {}), loss.ref(): local}
 
 
 def _as_here(hook: Any) -> Any:
-    """The program's hook as this peer has it."""
+    """The form in which this peer runs a hook of the program."""
     prints = config.VERBOSE.get() == "all"
     if isinstance(hook, v1.train.NanTensorHook):
         return _Nan(hook)
@@ -86,7 +86,7 @@ def _without_files(counter: Any) -> Any:
 
 
 def _by_files_of_rank_0(hook: Any) -> Any:
-    """One that stops where the files are."""
+    """A hook that only rank 0, which has the files, lets stop the training."""
     hook, should_stop = copy.copy(hook), hook._should_stop_fn
     hook._should_stop_fn = lambda: peer.is_root() and should_stop()
     return hook
@@ -97,7 +97,7 @@ def _is_plain_saver(hook: Any) -> bool:
 
 
 class _First(tf.compat.v1.train.SessionRunHook):
-    """Before the program's hooks."""
+    """Runs before the program's hooks."""
 
     def __init__(self, last: _Last) -> None:
         self._last = last
@@ -121,10 +121,10 @@ class _First(tf.compat.v1.train.SessionRunHook):
 
 
 class _Last(tf.compat.v1.train.SessionRunHook):
-    """Runs after the program's hooks: a step is done when the hooks of all peers are.
+    """Runs after the program's hooks: a step is over when the hooks of all peers are done.
 
-    If no peer's hooks need an agreement the gate is enough: there the others wait for one that
-    stops, until it closes the session.
+    If the hooks of no peer need an agreement, the gate is enough: the others wait there for a peer
+    that stops, until it closes its session.
     """
 
     def __init__(self, nans: list[_Nan], stop: Stop, needs_no_agreement: bool) -> None:
@@ -141,7 +141,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
             self._agree()
 
     def meets_before(self, run_context: Any) -> bool:
-        """Whether others take part than when the peers last agreed: all do so before this step."""
+        """Whether the peers have changed since they agreed: then all agree before this step."""
         return self._peers != peer.membership_version() and gates.trains(run_context)
 
     def meets_after(self, run_context: Any) -> bool:
@@ -149,7 +149,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
         return not self._needs_no_agreement and gates.trains(run_context)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Stops all peers if a hook of one has asked for it."""
+        """Stops all peers if a hook on one of them has asked for it."""
         del run_values
         if not self.meets_after(run_context):
             return
@@ -166,13 +166,13 @@ class _Last(tf.compat.v1.train.SessionRunHook):
             _log.warning("all peers stop after this step: %s", ending_agreement.explained(reasons))
 
     def _agree(self) -> None:
-        """Whether they meet after each step."""
+        """Agrees on whether the peers meet after each step."""
         self._peers = None if peer.joining() else peer.membership_version()
         reason = Reason.NONE if self._needs_none_here else Reason.STOP
         self._needs_no_agreement = ending_agreement.all_go_on(reason)
 
     def end(self, session: Any) -> None:
-        """Rank 0's last files are there when the others continue."""
+        """Waits, so that rank 0's last files are there when the others continue."""
         del session
         if not peer.detached():
             ending_agreement.all_go_on(Reason.NONE)

@@ -1,7 +1,7 @@
-"""The trained variables of a peer that has no checkpoint of its own.
+"""The trained variables of peers without a checkpoint.
 
-An Estimator evaluates and predicts from the checkpoint in its directory. On peers other than rank 0
-there is none, or a foreign one: they keep their trained variables in memory.
+An Estimator evaluates and predicts from the checkpoint in its directory. Only rank 0 has that, so
+the other peers keep their trained variables in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def variables(directory: str) -> dict[str, Any] | None:
 
 
 def restoring(hooks: list[Any]) -> list[Any]:
-    """The hooks of a session that is to start now."""
+    """The hooks of a session that is about to start."""
     values = context.current().restored
     return hooks if values is None else [_Restore(values), *hooks]
 

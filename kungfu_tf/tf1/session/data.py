@@ -1,4 +1,4 @@
-"""An Estimator's data: as many batches on every peer, each counted by its samples."""
+"""Gives all peers of an Estimator the same number of batches, and counts their samples."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kungfu_tf.data.even import agree, prolong, with_counts
 
 
 def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
-    """The dataset, in the TF1 graph that is being built, with the length that all peers have.
+    """The dataset, in the TF1 graph that is being built, with the same length on all peers.
 
     All peers must call it.
 
     Returns:
-        The dataset, and whether its batches are counted: then its elements are pairs, of a number
-        of samples and a batch. One that stands in for a missing batch has 0.
+        The dataset, and whether its batches are counted: then its elements are pairs of a number of
+        samples and a batch, and stand-ins for missing batches have 0 samples.
     """
     cardinality = _cardinality(dataset)
     with eager.eager_mode():
@@ -26,7 +26,7 @@ def evened(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, bool]:
 
 
 def _cardinality(dataset: tf.data.Dataset) -> int:
-    """The number of batches, where the graph so far is enough to know it."""
+    """The number of batches, if the graph so far tells it."""
     count = dataset.cardinality()
     with tf.compat.v1.Session(graph=count.graph) as session:
         try:

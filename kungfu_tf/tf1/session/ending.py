@@ -1,8 +1,8 @@
-"""How a step, and with it the session, ends on all peers at once.
+"""Ends a step, and with it the session, on all peers at once.
 
-A peer that cannot continue interrupts the epoch. Operations that others wait for without it fail,
-also the gate of the next step: so that step changes nothing on any peer. Operations that it has
-begun are completed. Then all are in a new epoch, and in step.
+A peer that cannot continue interrupts the epoch. Then all operations fail in which the others would
+wait for it, also the gate of the next step, so that step changes nothing on any peer. Operations
+that it has begun are completed. Then all peers begin a new epoch together.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 
 
 def end(session: Any, reason: Reason) -> str:
-    """Ends the step that comes next, or one that has failed, on all peers.
+    """Ends the next step, or one that has failed, on all peers.
 
-    All peers call it: those that have a reason to stop by themselves, the others when they find
-    their step interrupted.
+    All peers call it: those that have a reason to stop, and the others when their step is
+    interrupted.
 
     Args:
         session: The session of the step.
-        reason: The reason of this peer.
+        reason: This peer's reason to stop.
 
     Returns:
         Which peers stop, and why.
@@ -45,14 +45,14 @@ def end(session: Any, reason: Reason) -> str:
 
 
 def error_of_all(session: Any, error: Any) -> Any:
-    """Tells all peers of a step that has failed on this one.
+    """Tells all peers that a step has failed on this one.
 
     Args:
         session: The session of the step.
         error: An error of TensorFlow.
 
     Returns:
-        The error to raise: an OutOfRangeError if the data of some peer have ended.
+        The error to raise. It is an OutOfRangeError if the data of some peer have ended.
     """
     why = ending_agreement.cause(error) if _is_of_peers(error) else error
     if isinstance(why, tf.errors.OutOfRangeError):
@@ -61,12 +61,12 @@ def error_of_all(session: Any, error: Any) -> Any:
             return error
         message = end(session, Reason.NONE)
         return tf.errors.OutOfRangeError(None, None, f"all peers stop: {message}")
-    tell(session, why)
+    announce(session, why)
     return why
 
 
-def tell(session: Any, error: BaseException) -> None:
-    """Ends the step, or the session, on all peers because of an error of this one; says it once."""
+def announce(session: Any, error: BaseException) -> None:
+    """Ends the step or session on all peers because of an error of this one, which it logs once."""
     if getattr(session, "_kungfu_told", None) is not error:
         session._kungfu_told = error
         failing_together.announce_failure("the session", error)

@@ -1,7 +1,7 @@
-"""The agreement of a training session's peers, after each step, to continue.
+"""Lets the peers of a training session agree after each step to continue.
 
-While the hooks of a peer are at work (rank 0 writes a checkpoint, or evaluates) the others wait for
-it here. That may take any time: a thread tells the others that the peer is busy.
+While the hooks of a peer are at work (rank 0 writes a checkpoint, or evaluates), the others wait
+for it here. That may take any time, so a thread tells the others that the peer is busy.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Work:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """From now on this peer is busy."""
+        """This peer is busy from now on."""
         self._since = time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, name="kungfu-busy", daemon=True)
             self._thread.start()
 
     def end(self) -> None:
-        """It no longer is."""
+        """This peer is no longer busy."""
         with self._lock:
             self._since = None
 
@@ -70,7 +70,7 @@ class Work:
                 if self._since is not None and time.monotonic() - self._since >= PULSE:
                     try:
                         _meet(_BUSY)
-                    except Exception:  # the peers are told so when they meet themselves
+                    except Exception:  # the peers get the error when they meet next
                         self._since = None
 
 
@@ -86,7 +86,7 @@ def all_go_on(reason: Reason) -> bool:
 
 
 def reasons(mine: Reason) -> list[Reason]:
-    """Those of all peers, by rank. All must call it."""
+    """The reasons of all peers, by rank. All peers must call it."""
     with eager.eager_mode():
         gathered = ops.all_gather(np.uint8(mine), name="session/reasons").numpy()
     return [Reason(reason) for reason in gathered]
@@ -100,9 +100,9 @@ def from_root(values: Iterable[int]) -> list[int]:
 
 
 def cause(error: Any) -> Any:
-    """Why a collective has failed, of which it is only known that some peer gave it up.
+    """The cause of an error, which may only say that another peer has given up a collective.
 
-    The other peer's own step has failed, so it will interrupt the epoch: this one waits for that.
+    Then the step of that peer has failed, so it will interrupt the epoch: this one waits for that.
     """
     if not isinstance(error, tf.errors.CancelledError):
         return error

@@ -21,10 +21,11 @@ from kungfu_tf.upstream.warn import warn
 
 @dataclasses.dataclass
 class _Training:
-    """A call of `train` in which the peers' data are made equally long.
+    """A call of `train` that makes the peers' data equally long.
 
     Attributes:
-        samples: How many the batch has; None while unknown, or if that is the same on all peers.
+        samples: The number of samples in the batch; None as long as it is unknown, or if it is the
+            same on all peers.
     """
 
     samples: Any = None
@@ -34,10 +35,10 @@ _TRAIN = "train"  # tf.estimator.ModeKeys.TRAIN
 
 
 def first_step(original: Callable[..., Any], directory: Any) -> int:
-    """The step at which training begins, perhaps its last: the one of rank 0's checkpoint.
+    """The step at which training begins (it may be the last): that of rank 0's checkpoint.
 
-    The hooks are looked for in the frame of `train` itself. A function in its place would be too
-    late where the first hook is made in the arguments of the call.
+    It finds the hooks in the frame of `train`. Wrapping `train` itself would be too late if the
+    first hook is made in the arguments of the call.
     """
     step: int = original(directory)
     call = sys._getframe(2).f_locals
@@ -53,7 +54,7 @@ def train(
     if sharing.is_private() or not sharing.has_ours(hooks):
         return original(estimator, input_fn, hooks, listeners)
     warm_start = estimator._warm_start_settings
-    if not peer.is_root():  # from a file that rank 0 may have alone
+    if not peer.is_root():  # they are from a file that perhaps only rank 0 has
         estimator._warm_start_settings = None
     try:
         with context.within(estimator_run=_Training()):
@@ -63,7 +64,7 @@ def train(
 
 
 def make_input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode: str) -> Any:
-    """Features, labels and hooks."""
+    """Makes features, labels and hooks."""
     training = _current_training()
     if training is None or mode != _TRAIN:
         return original(estimator, input_fn, mode)
@@ -82,7 +83,7 @@ def make_input(original: Callable[..., Any], estimator: Any, input_fn: Any, mode
 def call_model(
     original: Callable[..., Any], estimator: Any, features: Any, labels: Any, mode: str, config: Any
 ) -> Any:
-    """Gradients, and the loss that is reported, are means over the samples of all peers."""
+    """Makes gradients, and the reported loss, means over the samples of all peers."""
     training = _current_training()
     if training is None or training.samples is None or mode != _TRAIN:
         spec = original(estimator, features, labels, mode, config)
@@ -100,7 +101,7 @@ def call_model(
 
 
 def _warn_of_missing_hook() -> None:
-    """Gradients are averaged, and nothing else."""
+    """Warns that only gradients are averaged."""
     if peer.is_root() and gates.gates_of(tf.compat.v1.get_default_graph()):
         warn(
             "an Estimator trains with a distributed optimizer and without "
@@ -117,7 +118,7 @@ def evaluate(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs:
 def predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
     predictions = original(estimator, *args, **kwargs)
     while True:
-        with _alone(original, estimator, args, kwargs):  # not where the caller works
+        with _alone(original, estimator, args, kwargs):  # but not while the caller works
             try:
                 prediction = next(predictions)
             except StopIteration:
@@ -127,7 +128,7 @@ def predict(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: 
 
 @contextlib.contextmanager
 def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[None]:
-    """Within it this peer works with the trained variables."""
+    """Lets this peer work on its own with the trained variables."""
     call = inspect.signature(original).bind(estimator, *args, **kwargs)
     values = checkpoint.variables(estimator.model_dir)
     if values is not None and call.arguments.get("checkpoint_path") is not None:
@@ -137,13 +138,13 @@ def _alone(original: Any, estimator: Any, args: Any, kwargs: Any) -> Iterator[No
 
 
 def privately(original: Callable[..., Any], *args: Any) -> None:
-    """In a graph of its own, which may have the operation that trains."""
+    """Works on its own, in a graph that may contain the operation that trains."""
     with context.within(is_private=True):
         original(*args)
 
 
 def export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Rank 0 alone; the others get None."""
+    """Exports on rank 0 alone; the others get None."""
     if checkpoint.variables(estimator.model_dir) is not None:
         return None
     with context.within(is_private=True):
@@ -151,7 +152,7 @@ def export(original: Callable[..., Any], estimator: Any, *args: Any, **kwargs: A
 
 
 def write(original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """The event files of an evaluation."""
+    """Writes the event files of an evaluation, on rank 0 alone."""
     if context.current().restored is None:
         original(*args, **kwargs)
 
@@ -167,7 +168,7 @@ def variable_value(original: Callable[..., Any], estimator: Any, name: str) -> A
 
 
 def train_and_evaluate(original: Callable[..., Any], executor: Any) -> Any:
-    """The results of rank 0's last evaluation, on all peers."""
+    """Returns the results of rank 0's last evaluation on all peers."""
     metrics, exports = original(executor)
     if not sharing.is_private() and checkpoint.is_trained(executor.estimator.model_dir):
         metrics = results.from_root(metrics)

@@ -1,4 +1,4 @@
-"""A plain session: equal variables before the first step that trains."""
+"""Makes the variables of a plain session equal before the first step that trains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kungfu_tf.tf1.session.graph import extended
 def make_equal(session: Any, fetches: Any) -> None:
     """Gives all peers rank 0's global variables if this run is the first that trains.
 
-    A program whose graph has a `broadcast_variables` does it itself.
+    A program whose graph has a `broadcast_variables` must do it itself.
 
     Args:
         session: A session whose graph has gates.

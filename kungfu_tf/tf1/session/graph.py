@@ -1,4 +1,4 @@
-"""A TF1 graph that is finished."""
+"""Extends a TF1 graph that is finalized."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def extended(graph: Any) -> Iterator[None]:
-    """Within it the graph can grow, also if the program has finalized it."""
+    """Lets operations be added to the graph, even if the program has finalized it."""
     was_finalized = graph.finalized
     graph._unsafe_unfinalize()
     try:

@@ -1,4 +1,4 @@
-"""Kinds of hooks that a program, or an Estimator, gives to a training session."""
+"""The kinds of hooks that a program or an Estimator gives to a training session."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WRITERS = (
     v1.train.StepCounterHook,
     v1.train.SummarySaverHook,
 )
-# The work of these needs no agreement in each step. (If one of several StopAtSteps stops first,
-# peers that continue learn it before their next step.)
+# These need no agreement in each step. (If one of several StopAtSteps stops first, the other peers
+# learn that before their next step.)
 _NEED_NO_AGREEMENT = (
     *_WRITERS,
     v1.train.FeedFnHook,
@@ -42,7 +42,7 @@ def is_evaluator(hook: Any) -> bool:
 
 
 def stops_by_files(hook: Any) -> bool:
-    """Whether it ends the training because of files of evaluations."""
+    """Whether it ends the training depending on the files of evaluations."""
     return _is_estimators(hook, "_StopOnPredicateHook")
 
 

@@ -1,4 +1,4 @@
-"""The results of an evaluation, told to all peers."""
+"""Gives all peers the results of an evaluation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kungfu_tf.tf1.session import ending_agreement
 
 def from_root(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
     """Rank 0's metrics, numbers or arrays of them, on every peer. All must call it."""
-    mine, is_root = b"", peer.rank() == 0  # a newcomer is alone with its own
+    mine, is_root = b"", peer.rank() == 0  # as long as a newcomer is alone, its own count
     if is_root and metrics is not None:
         file = io.BytesIO()
         arrays: dict[str, Any] = {name: np.asarray(value) for name, value in metrics.items()}

@@ -19,7 +19,7 @@ from kungfu_tf.upstream.hook import Hook
 
 
 def run(original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
-    """A step that some peer has no data for ends on all peers before it has changed anything."""
+    """Ends a step for which some peer has no data on all peers, before it changes anything."""
     if not gates.gates_of(session.graph) or sharing.is_private():
         return original(session, fetches, *args, **kwargs)
     first_run.make_equal(session, fetches)
@@ -54,8 +54,8 @@ def create(
         return
     if peer.joining() and not follows:
         raise errors.FailedPreconditionError(
-            "MonitoredSession: this peer has come to a job that trains already, and nobody has "
-            "taken it in. Give the session, or the Estimator, a kungfu_tf.hooks.ElasticHook, or "
+            "MonitoredSession: this peer has joined a job that is already training, and nothing "
+            "takes it in. Give the session, or the Estimator, a kungfu_tf.hooks.ElasticHook, or "
             "call kungfu_tf.resize() before"
         )
     session._kungfu_stop = Stop()
@@ -66,15 +66,15 @@ def create(
     if not peer.is_root():
         session_creator = _without_checkpoint(session_creator)
     try:
-        # A peer that is gone is no reason to begin anew, alone.
+        # When another peer is gone, this one must not begin anew on its own.
         original(session, session_creator, hooks, should_recover=False, **kwargs)
     finally:
         ending_agreement.work.end()
 
 
 def _without_checkpoint(creator: Any) -> Any:
-    """One that initialises: the state is rank 0's."""
-    if isinstance(creator, monitored.WorkerSessionCreator):  # would wait for a chief
+    """A creator that initialises instead of restoring: the state comes from rank 0."""
+    if isinstance(creator, monitored.WorkerSessionCreator):  # it would wait for a chief
         return monitored.ChiefSessionCreator(
             scaffold=creator._scaffold, master=creator._master, config=creator._config
         )
@@ -109,7 +109,7 @@ def _end(original: Callable[..., Any], session: Any, exception_type: Any) -> Non
         return
     raw = session._tf_sess()
     if (error := sys.exc_info()[1]) is not None and exception_type is not None:
-        ending.tell(raw, error)
+        ending.announce(raw, error)
     is_agreed = stop.is_agreed or hasattr(raw, "_kungfu_ended")
     if exception_type is None and not is_agreed and gates.gates_of(raw.graph):
         ending.end(raw, Reason.LEFT)

@@ -1,4 +1,4 @@
-"""Models that differ between peers: rank 0's checkpoints hold their average, at any step."""
+"""Lets rank 0's checkpoints hold the average of models that differ between peers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ v1 = tf.compat.v1
 
 
 def can_average() -> bool:
-    """Whether the models of the current graph differ, and their peers meet."""
+    """Whether the peers' models of the current graph differ, and the peers meet in each step."""
     graph = v1.get_default_graph()
     is_met = all(algorithm.is_synchronous for algorithm in trained_variables.algorithms_of(graph))
     return is_met and bool(gates.gates_of(graph) and trained_variables.differing_of(graph))
 
 
 class SaveAverage(tf.compat.v1.train.SessionRunHook):
-    """Lets rank 0's savers save while all peers have the average; then each continues from its own.
+    """Lets rank 0's savers save while all peers have the average; then each gets its own back.
 
-    When that is, rank 0's clock may say: so after each step it tells the others.
+    Only rank 0 may know when it saves, by its clock: so it tells the others after each step.
 
     Args:
-        savers: `RunsOnRank0`s around `CheckpointSaverHook`s, which it calls in their place.
+        savers: `RunsOnRank0`s around `CheckpointSaverHook`s, which this hook calls.
     """
 
     def __init__(self, savers: Sequence[RunsOnRank0]) -> None:

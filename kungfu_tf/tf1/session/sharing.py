@@ -1,4 +1,4 @@
-"""Which sessions all peers take part in."""
+"""Tells in which sessions all peers take part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kungfu_tf.upstream.hook import Hook
 
 
 def is_private() -> bool:
-    """Whether this peer trains without others."""
+    """Whether this peer works without the others."""
     return peer.is_single_process() or context.current().is_private
 
 
@@ -20,5 +20,5 @@ def is_shared(graph: Any, hooks: list[Any]) -> bool:
 
 
 def has_ours(hooks: Any) -> bool:
-    """Whether one of ours is among the hooks."""
+    """Whether one of our hooks is among them."""
     return any(isinstance(hook, Hook) for hook in hooks or [])

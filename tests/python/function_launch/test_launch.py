@@ -264,7 +264,7 @@ def test_a_peer_may_launch_one_process_but_not_several():
 
     error = failure(several, 1)
     assert isinstance(error.__cause__, kf.errors.FailedPreconditionError)
-    assert "is a peer of a job already" in str(error)
+    assert "is already a peer of a job" in str(error)
     assert kf.launch(one, 2) == [[(0, 0, 1)], [(1, 0, 1)]]
 
 

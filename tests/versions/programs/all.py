@@ -1,6 +1,6 @@
 """Runs the named programs one after the other, on each peer of a job: `all.py readme tape`.
 
-Rank 0 prints "passed NAME" when all peers have come to the end of a program.
+Rank 0 prints "passed NAME" when all peers have reached the end of a program.
 """
 
 from __future__ import annotations

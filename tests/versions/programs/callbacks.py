@@ -1,4 +1,4 @@
-"""Keras' everyday callbacks: they act alike on all peers, and rank 0 alone writes."""
+"""Keras' everyday callbacks do the same on all peers, but only rank 0 writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What the programs have in common: samples, a model, and what must be true of every result.
+"""Common to all programs: samples, a model, and a check of the result.
 
-What a program trains is compared with plain Keras, which trains a model of equal weights in one
-process, on the batches of all peers together. That is what a distributed step is defined to be.
+A program's result is compared with that of plain Keras, which trains a model with the same initial
+weights in one process, on the batches of all peers together. That is how a distributed step is
+defined.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def samples(steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
 def build(
     images: np.ndarray, model_class: Callable[..., Any] | None = None, outputs: int = 10
 ) -> Any:
-    """A model for `images`, of a class that is made of inputs and outputs.
+    """A model for `images`, of a class whose constructor takes inputs and outputs.
 
-    It begins with the same weights wherever it is built: what peers draw by themselves differs.
+    Its initial weights are the same wherever it is built; weights that peers draw would differ.
     """
     inputs = keras.Input(images.shape[1:])
     hidden = keras.layers.Dense(32, activation="relu")(keras.layers.Flatten()(inputs))
@@ -61,7 +62,7 @@ def wrapped() -> Any:
 
 
 def sharded(images: np.ndarray, labels: np.ndarray) -> tf.data.Dataset:
-    """This peer's batches: together those of `joint`."""
+    """This peer's batches; those of all peers together are those of `joint`."""
     return kf.data.shard(tf.data.Dataset.from_tensor_slices((images, labels))).batch(BATCH)
 
 
@@ -79,9 +80,9 @@ def plain(images: np.ndarray, labels: np.ndarray, **options: Any) -> Any:
 
 
 def check(name: str, model: Any, expected: Any) -> None:
-    """All peers hold the same bits, which are those of one process up to rounding.
+    """Checks that all peers have the same bits, which are those of one process up to rounding.
 
-    Prints digests of both: where those of plain Keras are the same with two versions, ours are.
+    It prints digests of both. Where plain Keras' digests are equal for two versions, ours must be.
     """
     weights, right = _trained(model), _trained(expected)
     for mine, theirs in zip(weights, right, strict=True):
@@ -98,7 +99,7 @@ def check(name: str, model: Any, expected: Any) -> None:
 
 
 def _trained(model: Any) -> list[np.ndarray]:
-    """What an optimizer changes: in Keras 2 the weights have those of the metrics, too."""
+    """The variables that an optimizer changes: in Keras 2 the weights include those of metrics."""
     return [np.asarray(variable) for variable in model.trainable_variables]
 
 

@@ -14,7 +14,7 @@ sizes = []
 
 
 def wanted(step: int) -> int:
-    """Two peers, until they have made some steps together."""
+    """Two peers until they have made some steps together, then one."""
     return 2 if sizes.count(2) < 10 else 1
 
 

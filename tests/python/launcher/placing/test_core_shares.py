@@ -39,12 +39,14 @@ def test_threads_are_told_of(words: list[str]) -> None:
 
 def test_what_is_told() -> None:
     bound, unbound = Binding([frozenset({0})]), Binding((), "there are 8 peers")
-    own = "each stays on its own, unless KUNGFU_BIND_TO is none"
+    own = "each stays on its own cores, unless KUNGFU_BIND_TO is none"
     assert core_shares.describe({"A": "1"}, bound).endswith(
         f": each gets A=1, unless you set these variables; {own}"
     )
     assert core_shares.describe({}, bound).endswith(f": {own}")
-    assert core_shares.describe({}, unbound).endswith(": none has its own, for there are 8 peers")
+    assert core_shares.describe({}, unbound).endswith(
+        ": they are bound to no cores: there are 8 peers"
+    )
 
 
 @pytest.mark.parametrize(("number", "computing"), [(1, "1"), (2, "1"), (8, "4"), (16, "8")])
@@ -55,7 +57,7 @@ def test_a_quota_is_shared_and_nobody_is_bound(
     assert core_shares.shared_by(2, {})["OMP_NUM_THREADS"] == computing
     binding = core_shares.bound(2, {})
     assert bool(binding.cores) == (number == 16)
-    said = f"none has its own, for a quota leaves {number} of 16" in core_shares.describe(
+    said = f"they are bound to no cores: a quota leaves {number} of 16" in core_shares.describe(
         {"A": "1"}, binding
     )
     assert said == (number < 16)

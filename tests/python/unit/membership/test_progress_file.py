@@ -26,5 +26,5 @@ def test_a_newcomer_does_not_know_how_far_the_others_are(
 
 
 def test_progress_is_not_negative() -> None:
-    with pytest.raises(ValueError, match="progress is not negative, as -1"):
+    with pytest.raises(ValueError, match="progress must not be negative, as -1 is"):
         peer.resize(progress=-1)
