@@ -36,6 +36,8 @@ A whole grid belongs to `make test-all`, and what finds its faults to `make test
 
     @exhaustive(dtype=["float16", "int32"])  # all but these; @exhaustive(): all
 
+If there are several such lines, `make test` has what one of them leaves to it.
+
 A case that finds nothing to test in this configuration does not just return: it raises Skip("why"),
 on all peers, and is counted as skipped.
 """
