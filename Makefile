@@ -194,6 +194,8 @@ LEGACY_KERAS := $(addprefix tests/python/unit/,exchange/test_optimizers.py excha
     replicas/test_initializer.py test_public.py upstream) \
   $(addprefix $(CLUSTER)/cases_,everyday.py fit.py fit_callbacks.py initializer.py learning_rate.py matrix.py \
     optimizers.py)
+# Nothing of these is this TensorFlow's own: where the other one runs them, too, it is enough.
+OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,initializer.py learning_rate.py matrix.py)
 # What Keras 2 has besides: sessions and Estimators, and ops that are compiled for this TensorFlow.
 TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
   $(addprefix tests/python/unit/ops/test_,kernels.py naming.py tensors.py) \
@@ -202,7 +204,8 @@ TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
 
 test-legacy-keras: build
 	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python \
-	  $(call pytest,$(if $(ALL),$(call ignore,$(NO_KERAS)),$(LEGACY_KERAS)))
+	  $(call pytest,$(if $(ALL),$(call ignore,$(NO_KERAS)), \
+	    $(filter-out $(if $(PYTHON_TF_2_15),$(OF_ONE_KERAS_2)),$(LEGACY_KERAS))))
 
 test-tf-2.15: build
 ifneq ($(PYTHON_TF_2_15),)

@@ -18,7 +18,7 @@ from kungfu_tf.optimizers import Algorithm, SynchronousSGDOptimizer
 JOBS = [
     {"np": 4},
     {
-        "np": 4,
+        "np": 2,
         "env": {"KUNGFU_DIRECT_BYTES": "0"},
         "id": "direct",
         "cases": ["keras_fit", "gradient_tape"],

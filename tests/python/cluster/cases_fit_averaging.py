@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 from support import raised_by
 
 import kungfu_tf as kf
@@ -111,6 +111,7 @@ def case_who_has_no_more_data_only_follows_the_average(method):
 
 
 @each(method=NAMES)
+@exhaustive(method=["sma", "pair"])
 def case_validation_is_of_the_average(method):
     held_out = training.samples(17)
     _, watch, history = fit(method, epochs=2, validation_data=held_out, shuffle=False)
@@ -127,6 +128,7 @@ def case_validation_is_of_the_average(method):
 
 
 @each(method=NAMES)
+@exhaustive(method=["pair", "adaptive"])
 def case_what_is_saved_is_the_average(method):
     path = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}-{method}.keras")
     saver = keras.callbacks.ModelCheckpoint(path)
@@ -195,6 +197,7 @@ def case_an_error_of_one_ends_all_that_do_not_wait_for_it():
 
 
 @each(method=NAMES)
+@exhaustive(method=["sma"])
 def case_the_best_weights_that_a_callback_restores_stay(method):
     stop = keras.callbacks.EarlyStopping(
         "loss", patience=1, mode="max", min_delta=1e9, restore_best_weights=True

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 from support import raised_by
 
 import kungfu_tf as kf
@@ -83,6 +83,7 @@ def batches_that_end_in_an_error(x, y):
 
 
 @each(when=["begin", "batch", "epoch", "end", "step", "data", "generator"])
+@exhaustive(when=["begin", "end", "step", "generator"])
 def case_of_one_peer(when):
     """All leave `fit` with an error that tells what happened where; then all train on."""
     loss = LossThatFails() if when == "step" else "mse"
@@ -125,6 +126,7 @@ def case_of_one_peer(when):
 
 
 @each(turn=[0, 1, 2])
+@exhaustive(turn=[0])
 def case_of_all_peers(turn):
     """Each gets its own error, also if others were faster."""
     del turn

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 from support import operations_done
 
 import kungfu_tf as kf
@@ -126,6 +126,7 @@ def check(run, run_alone):
 
 
 @each(kind=["arrays", "tf.data", "unknown length", "PyDataset"])
+@exhaustive(kind=["unknown length", "PyDataset"])
 def case_uneven(kind):
     """10, 7 and 1 batches, the last one ragged. Metrics, too, are those of the union."""
     peers = parts(UNEVEN)
@@ -148,6 +149,7 @@ def case_generators():
 
 
 @each(kind=["arrays", "tf.data", "unknown length"])
+@exhaustive(kind=["arrays"])
 def case_two_have_none(kind):
     peers = parts(NONE)
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.1))

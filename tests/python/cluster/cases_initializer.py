@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 
 import kungfu_tf as kf
 from kungfu_tf import peer
@@ -178,6 +178,9 @@ def make_unbuilt(kind):
     kind=["sequential", "subclassed", "own train_step"],
     how=["function", "run_eagerly", "steps_per_execution"],
 )
+@exhaustive(kind=["sequential"], how=["steps_per_execution"])
+@exhaustive(kind=["subclassed"], how=["run_eagerly"])
+@exhaustive(kind=["own train_step"], how=["function"])
 def case_unbuilt_models_start_equal_and_lose_no_batch(kind, how):
     """Every peer would build another one; what they train is rank 0's, from the first batch on."""
     options = {

@@ -65,7 +65,8 @@ def model_without_input():
     model=["functional_model", "model_without_input", "Subclassed"],
     batches=["fixed", "of unknown size", "of unknown size, eager"],
 )
-@exhaustive(batches=["fixed", "of unknown size"])
+@exhaustive(model=["functional_model"], batches=["fixed"])
+@exhaustive(model=["model_without_input", "Subclassed"], batches=["of unknown size"])
 def case_model(model, batches):
     options = {"is_fixed": batches == "fixed", "run_eagerly": "eager" in batches}
     for make in makers("Adam")[:1]:

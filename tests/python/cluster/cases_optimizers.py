@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 
 import kungfu_tf as kf
 from kungfu_tf import errors
@@ -70,6 +70,7 @@ def case_accumulated_gradients_travel_once_per_update():
 
 
 @each(name=["sgd", "momentum", "adam"])
+@exhaustive(name=["adam"])
 def case_sparse_gradients(name):
     for make in training.keras_optimizers(name):
         assert_equal_to_single(training.embedding_model, make)

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 
 import kungfu_tf as kf
 from kungfu_tf.callbacks import PolicyCallback
@@ -75,6 +75,7 @@ def case_all_do_what_rank_0_wants(where):
 
 
 @each(where=["fit", "session"])
+@exhaustive(where=["session"])
 def case_the_shortest_ways(where):
     asks = Asks({})
     try:
@@ -85,6 +86,7 @@ def case_the_shortest_ways(where):
 
 
 @each(where=["fit", "session"])
+@exhaustive(where=["fit"])
 def case_the_strategy_changes_where_most_see_interference(where):
     """They vote, and change at the same step; only what each has measured is told here."""
     slow = {2: (1, 2), 4: (0, 1, 2), 6: (3,), 8: (1, 2, 3)}  # which ranks, after so many steps

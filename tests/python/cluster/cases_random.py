@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
@@ -81,6 +81,10 @@ def seen(kind, eager):
 
 
 @each(kind=KINDS, eager=[False, True])
+@exhaustive(
+    kind=["dropout", "flip with a seed", "tf.random", "generator", "keras.random"], eager=[False]
+)
+@exhaustive(kind=["dropout with a seed", "gaussian", "flip", "tf.random"], eager=[True])
 def case_each_peer_draws_its_own(kind, eager):
     """In all steps, of a second `fit` too; and the same when all is done again."""
     if kind == "keras.random" and not training.is_keras_3():

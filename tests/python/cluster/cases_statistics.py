@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 from support import logged, operations_done, raised_by
 
 import kungfu_tf as kf
@@ -154,6 +154,8 @@ def keras_checkpoint(folder, freq):
 
 
 @each(who=["root", "all"], steps=[1, 2])
+@exhaustive(who=["root"], steps=[2])
+@exhaustive(who=["all"], steps=[1])
 def case_a_save_in_the_middle_of_an_epoch_has_those_of_all(who, steps):
     model = keras.Sequential([layers.Input((6,)), layers.Dense(2), layers.BatchNormalization()])
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.01))
@@ -205,6 +207,8 @@ class SeesSaves(SeesStatistics):
 
 
 @each(saver=["checkpoint", "backup"], steps=[1, 2])
+@exhaustive(saver=["checkpoint"], steps=[2])
+@exhaustive(saver=["backup"], steps=[1])
 def case_whoever_saves_and_whenever_it_has_those_of_all(saver, steps):
     """In two calls of `fit`, too: Keras' callbacks count on from one to the next."""
     model = keras.Sequential([layers.Input((6,)), layers.Dense(2), layers.BatchNormalization()])

@@ -6,7 +6,7 @@ import numpy as np
 import sessions
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
@@ -145,6 +145,8 @@ def questions(length):
 
 
 @each(model=["dense", "embedding"], length=["known", "generator"])
+@exhaustive(model=["dense"], length=["generator"])
+@exhaustive(model=["embedding"], length=["known"])
 def case_tape(model, length):
     make_model = MODELS[model]
     expected = single(make_model, lambda: optimizers.SGD(0.05))

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from harness.launch import environment
+from harness import programs
 
 from kungfu_tf.info import tensorflow_version
 from tests import ports
 
 FOLDER = Path(__file__).parent
-LAUNCHER = [sys.executable, "-m", "kungfu_tf.launcher"]
 
 # What each process prints when it ends; those that have come last are there when others have left.
 ENDS = {
@@ -55,15 +52,9 @@ def ran(
     """What its peers print."""
     hosts = ["-w", "-np", str(peers), "-H", f"127.0.0.1:{slots}"]
     hosts += ["-config-server", server] if server else []
-    done = subprocess.run(
-        [*LAUNCHER, *hosts, sys.executable, str(program), *arguments],
-        env=environment({"KUNGFU_CONFIG_TOKEN": "t" * 32}),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return programs.run(
+        program, *arguments, flags=hosts, env={"KUNGFU_CONFIG_TOKEN": "t" * 32}
+    ).stdout
 
 
 @pytest.mark.parametrize(

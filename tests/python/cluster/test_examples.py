@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import programs
 
 from kungfu_tf.info import tensorflow_version
 
@@ -87,19 +87,11 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher"]
-    program = [str(EXAMPLES / example), "--batch", "64", *ARGUMENTS[example]]
+    program = [EXAMPLES / example, "--batch", "64", *ARGUMENTS[example]]
     size = ["-np", "2"]
     if example in ELASTIC:
-        size, program = ["-w", "-np", "1", "-H", "127.0.0.1:2"], [str(PATIENT), *program]
-    job = subprocess.run(
-        [*launcher, *size, sys.executable, *program],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FASHION_MNIST_DIR": str(data_directory)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert job.returncode == 0, job.stdout + job.stderr
+        size, program = ["-w", "-np", "1", "-H", "127.0.0.1:2"], [PATIENT, *program]
+    job = programs.run(*program, flags=size, env={"FASHION_MNIST_DIR": str(data_directory)})
     results = re.findall(r"^\[(\d)\] test: .*accuracy (\d\.\d+)$", job.stdout, re.MULTILINE)
     assert [rank for rank, _ in results] == ["0"], job.stdout
     assert float(results[0][1]) > 0.2  # a guess is right once in ten times

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-from harness.launch import environment
+from harness import programs
 
 FOLDER = Path(__file__).parent
 
 
 def ran(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kungfu_tf.launcher", *options, sys.executable]
-    done = subprocess.run(
-        [*command, str(FOLDER / program), str(folder / "backup")],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    return programs.run(FOLDER / program, folder / "backup", flags=options)
 
 
 def test_trainings_go_on_where_their_backups_are(tmp_path: Path) -> None:

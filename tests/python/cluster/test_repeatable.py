@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
-from harness.launch import environment
+from harness import programs
 
 PROGRAM = Path(__file__).with_name("repeatable.py")
 PEERS = 3
@@ -16,10 +14,7 @@ def run(directory: Path) -> list[str]:
     """What each rank has written."""
     directory.mkdir()
     flags = ["-np", str(PEERS), "-strategy", "BINARY_TREE"]
-    command = [sys.executable, "-m", "kungfu_tf.launcher", *flags]
-    command += [sys.executable, str(PROGRAM), str(directory)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    programs.run(PROGRAM, directory, flags=flags)
     return [(directory / str(rank)).read_text() for rank in range(PEERS)]
 
 

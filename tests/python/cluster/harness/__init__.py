@@ -27,14 +27,16 @@ NEEDS     the name of a package, where there are configurations without it: not 
 
 Modules that ask for the same np, env and flags share one job, one after the other: it starts with
 the interpreter and the environment of pytest at the first case, and must end with code 0 after the
-last. Each module finds Keras as if it were the first, with float32 and no names taken; one that
-changes what cannot be changed back says `"alone": True`. A case that fails ends its job, so that
-it cannot spoil others; the next one has a fresh job (three times, then the rest of the module
-fails).
+last. Its peers find TensorFlow imported (`warm/`). Each module finds Keras as if it were the first,
+with float32 and no names taken; one that changes what cannot be changed back, or wants peers that
+have imported nothing, says `"alone": True`. A case that fails ends its job, so that it cannot spoil
+others; the next one has a fresh job (three times, then the rest of the module fails).
 
 A whole grid belongs to `make test-all`, and what finds its faults to `make test`, too:
 
     @exhaustive(dtype=["float16", "int32"])  # all but these; @exhaustive(): all
+
+If there are several such lines, `make test` has what one of them leaves to it.
 
 A case that finds nothing to test in this configuration does not just return: it raises Skip("why"),
 on all peers, and is counted as skipped.

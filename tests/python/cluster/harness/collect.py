@@ -106,7 +106,9 @@ def _job(
 
 def _calls_of(node: ast.FunctionDef, literals: dict[str, Any]) -> list[dict[str, Any]]:
     """The arguments of each case that a function makes."""
-    parameters = _decorated(node, "each", literals) or {}
+    parameters: dict[str, Any] = {}
+    for given in _decorated(node, "each", literals):
+        parameters |= given
     return [
         dict(zip(parameters, values, strict=True))
         for values in itertools.product(*parameters.values())
@@ -117,26 +119,28 @@ def _is_exhaustive(
     node: ast.FunctionDef, arguments: dict[str, Any], literals: dict[str, Any]
 ) -> bool:
     """Whether only `make test-all` runs the case that a function makes with these arguments."""
-    unless = _decorated(node, "exhaustive", literals)
-    if unless is None:
-        return False
-    return not unless or any(arguments[name] not in values for name, values in unless.items())
+    marks = _decorated(node, "exhaustive", literals)
+    return bool(marks) and not any(
+        unless and all(arguments[name] in values for name, values in unless.items())
+        for unless in marks
+    )
 
 
 def _decorated(
     node: ast.FunctionDef, decorator: str, literals: dict[str, Any]
-) -> dict[str, Any] | None:
-    """What a function's decorators of this name were given; None if it has none."""
-    calls = [
-        call
-        for call in node.decorator_list
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == decorator
-    ]
-    given: dict[str, Any] = {}
-    for keyword in (keyword for call in calls for keyword in call.keywords):
-        assert keyword.arg is not None, f"line {node.lineno}: {decorator}(**…) is no literal"
-        given[keyword.arg] = _evaluate(keyword.value, literals)
-    return given if calls else None
+) -> list[dict[str, Any]]:
+    """What each of a function's decorators of this name was given."""
+    found = []
+    for call in node.decorator_list:
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == decorator:
+            given: dict[str, Any] = {}
+            for keyword in call.keywords:
+                assert keyword.arg is not None, (
+                    f"line {node.lineno}: {decorator}(**…) is no literal"
+                )
+                given[keyword.arg] = _evaluate(keyword.value, literals)
+            found.append(given)
+    return found
 
 
 def _evaluate(node: ast.expr, literals: dict[str, Any]) -> Any:

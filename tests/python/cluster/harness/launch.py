@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import kungfu_tf
+from harness import warm
 from harness.channel import Channel, Closed
 from harness.collect import Case, Launch
 
@@ -64,16 +65,18 @@ class RunningJob:
         self._output = (self._directory / "output").open("w+b")
         self._channels: dict[int, Channel] = {}
         self._pids: list[int] = []
+        env = environment(launch.env)
+        python = [sys.executable] if launch.alone else warm.python(env)
         command = [
             *[sys.executable, "-m", "kungfu_tf.launcher", "-np", str(launch.np), *launch.flags],
-            *[sys.executable, str(RUNNER), str(self._hub)],
+            *[*python, str(RUNNER), str(self._hub)],
         ]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(str(self._hub))
             listener.listen(launch.np)
             self._process = subprocess.Popen(
                 command,
-                env=environment(launch.env),
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,

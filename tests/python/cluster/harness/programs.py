@@ -1,0 +1,36 @@
+"""Runs programs that are more than cases: each is a job of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness import warm
+from harness.launch import environment
+
+
+def run(
+    program: Path,
+    *arguments: object,
+    flags: Sequence[str],
+    env: Mapping[str, str | None] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """What its peers have printed. It must end with code 0.
+
+    Args:
+        flags: of the launcher.
+        env: changes of `environment()`.
+    """
+    changed = environment(env)
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *flags, *warm.python(changed)]
+    done = subprocess.run(
+        [*command, str(program), *map(str, arguments)],
+        env=changed,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
