@@ -29,7 +29,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf import config, errors
+from kungfu_tf import config, context, errors
 from kungfu_tf.native import libraries
 
 __all__ = [
@@ -70,7 +70,7 @@ def launched() -> bool:
 
 def is_single_process() -> bool:
     """Whether this process is the only peer for ever, so that no exchange is needed."""
-    return not launched() or (size() == 1 and not elastic())
+    return context.current().is_alone or not launched() or (size() == 1 and not elastic())
 
 
 def init() -> None:
@@ -197,12 +197,18 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
 def rank() -> int:
     """This peer's position among all peers, from 0."""
-    return _number("kungfu_rank")
+    return 0 if pretends_alone() else _number("kungfu_rank")
 
 
 def size() -> int:
     """The number of peers."""
-    return _number("kungfu_size")
+    return 1 if pretends_alone() else _number("kungfu_size")
+
+
+def pretends_alone() -> bool:
+    """Whether rank and size are for a while those of a process that is alone."""
+    here = context.current()
+    return here.is_alone and not here.counts_peers
 
 
 def local_rank() -> int:
@@ -301,6 +307,8 @@ def barrier(*, name: str = "barrier") -> None:
         CancelledError: If the peer is shut down in the middle.
         FailedPreconditionError: As from `init`.
     """
+    if context.current().is_alone:
+        return
     options = libraries.Options(name=name.encode())
     start = libraries.core().kungfu_barrier
     _Call().run(lambda done, number: start(ctypes.byref(options), done, number))
@@ -322,6 +330,8 @@ def all_reduce_int_max(x: int) -> int:
 
 
 def _largest(x: int, name: str) -> int:
+    if context.current().is_alone:
+        return x
     value = ctypes.c_int64(x)
     here = ctypes.addressof(value)
     spans = libraries.Span(here, here, 1)

@@ -46,6 +46,7 @@ PYTHON_LAYERS: Layers = (
     {"keras/verify"},
     {"keras/callbacks", "keras/layers", "tf1/hooks"},
     {"exchange", "policy"},
+    {"verification"},
     {"data", "membership", "monitor", "replicas", "variables"},
     {"function_launch"},
     {"launcher"},

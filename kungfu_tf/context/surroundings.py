@@ -23,10 +23,15 @@ class Surroundings:
         scale: How many times as large as they should be the gradients are, a scalar.
         is_private: Whether this peer works by itself, as in an evaluation: no graph is trained by
             all peers.
+        is_alone: Whether this peer does for a while what a process does that has no others: its
+            operations return what they do there, and exchange nothing.
+        counts_peers: Whether, where it is alone, rank and size are nevertheless those of the job.
         is_rehearsal: Whether a step is traced and thrown away: nothing of it will run.
         members: A number for what an update trains, which is the same on all peers; 0: no update.
-        note_gradients: Is told the variables of each update, and the gradients that the optimizer
-            gets; None: nobody asks.
+        note_gradients: Is told the variables of each update, the gradients that the optimizer gets,
+            and whether peers that do so stay equal. Returns the gradients to go on with. None:
+            nobody asks.
+        is_verified: Whether somebody else compares what is exchanged here (`verification`).
         restored: By name, the values that sessions start from in place of a checkpoint; None:
             sessions start as they do.
         estimator_run: The call of an Estimator's `train` in which data are made equally long.
@@ -37,9 +42,12 @@ class Surroundings:
     weight: Any = None
     scale: Any = 1.0
     is_private: bool = False
+    is_alone: bool = False
+    counts_peers: bool = False
     is_rehearsal: bool = False
     members: int = 0
-    note_gradients: Callable[[Sequence[Any], Sequence[Any]], None] | None = None
+    note_gradients: Callable[[Sequence[Any], Sequence[Any], bool], Sequence[Any]] | None = None
+    is_verified: bool = False
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None
 

@@ -16,6 +16,7 @@ from kungfu_tf.exchange.state import State, state_of
 from kungfu_tf.replicas import gates, sample_weights
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn
+from kungfu_tf.verification import unverified
 
 
 class Wrapped(generations.Base):
@@ -70,7 +71,8 @@ class Wrapped(generations.Base):
         refuse_replicas()
         exchanged = self._kungfu_exchanged(gradients, variables, step)
         if (note := context.current().note_gradients) is not None:
-            note(variables, exchanged)
+            return list(note(variables, exchanged, self.kungfu_algorithm.keeps_equal))
+        unverified.note(variables, self.kungfu_algorithm.keeps_equal)
         return exchanged
 
     def _kungfu_exchanged(
