@@ -43,7 +43,7 @@ PYTHON_LAYERS: Layers = (
     {"keras/elastic"},
     {"keras", "optimizers", "tf1"},
     {"keras/fit", "tf1/session"},
-    {"keras/verify"},
+    {"keras/verify", "tf1/verify"},
     {"keras/callbacks", "keras/layers", "tf1/hooks"},
     {"exchange", "policy"},
     {"verification"},

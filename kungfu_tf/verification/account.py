@@ -56,11 +56,16 @@ class Account:
             f"process with their samples{self._without()}{notes}"
         )
 
-    def cannot(self, why: str) -> None:
-        """Says that nothing more is verified."""
+    def cannot(self, why: str, *, but: str = ": ") -> None:
+        """Says that nothing more is verified.
+
+        Args:
+            why: The reason.
+            but: What comes before it: what is known nevertheless.
+        """
         self.has_ended = True
         steps = f"after {self.done} steps that are right, nothing more" if self.done else "nothing"
-        say(f"{steps} is verified of {self.subject}: {why}")
+        say(f"{steps} is verified of {self.subject}{but}{why}")
 
     def fail(self, text: str) -> NoReturn:
         """Raises a VerificationError for the step that is looked at."""

@@ -15,7 +15,8 @@ _MUCH = 0.02
 
 _SUM = (
     "It is {times:.3g} times as large in one process, as that of a sum over samples: a loss of "
-    "tf.reduce_sum or with reduction='sum', add_loss of a sum"
+    "tf.reduce_sum or with reduction='sum', add_loss of a sum. It may also be divided by what "
+    "a mask leaves"
 )
 _TOO_LARGE = (
     "It is {times:.3g} times as large as in one process, as that of a sum over the peers where "
@@ -26,6 +27,14 @@ _LIKELY = (
     "divided by something else than the number of samples, as by what a mask leaves; one that "
     "compares the samples of a batch with each other; code that depends on the rank; gradients "
     "that are changed before the optimizer gets them"
+)
+_AFTER = (
+    "Likely causes: an update that is applied twice; code that depends on the rank or on the "
+    "number of peers; gradients that are changed after they were exchanged"
+)
+_BY_HAND = (
+    "Likely causes: gradients that are added up over the peers, by kungfu_tf.ops, where their mean "
+    "is meant; gradients that are not exchanged; a loss that is no mean over samples"
 )
 _SIZES = (
     "; batches of different sizes ({sizes}), of which kungfu_tf.DistributedGradientTape is not "
@@ -99,16 +108,32 @@ def moved_otherwise(
     return [key for key, one, other in _both(expected, found) if not _is_same(one, other, allowed)]
 
 
-def worded(expected: Moved | None, found: Moved | None) -> str:
-    """Says how these values of a variable differ."""
+def counted_otherwise(expected: Mapping[Any, Moved], found: Mapping[Any, Moved]) -> list[Any]:
+    """The keys of the counters, as an optimizer's of its steps, that have another value."""
+    return [
+        key
+        for key, one, other in _both(expected, found)
+        if not one.after.ndim and np.issubdtype(one.after.dtype, np.integer)
+        if one.after != other.after
+    ]
+
+
+def worded(expected: Moved | None, found: Moved | None, *, knows_gradients: bool) -> str:
+    """Says how these values of a variable differ.
+
+    Args:
+        expected: That of one process.
+        found: That of all peers.
+        knows_gradients: Whether the gradients were compared, and are right.
+    """
     known = expected or found
     assert known is not None
     one, other = _after(expected, known), _after(found, known)
+    causes = _AFTER if knows_gradients else _BY_HAND
     return (
-        f"'{known.name}' has another value after the step than in one process, from the same "
-        f"gradients: off by {_largest(_wide(other) - _wide(one)):.3g}, where it moved by "
-        f"{_largest(_wide(one) - _wide(known.before)):.3g}. Likely causes: a step that is applied "
-        "twice; code that depends on the rank or on the number of peers"
+        f"'{known.name}' has another value after the step than in one process: off by "
+        f"{_largest(_wide(other) - _wide(one)):.3g}, where it moved by "
+        f"{_largest(_wide(one) - _wide(known.before)):.3g}. {causes}"
     )
 
 
@@ -131,24 +156,26 @@ def strays(
     return bool(np.linalg.norm(off) > _MUCH * np.linalg.norm(way))
 
 
-def is_part(total: Any, parts: Sequence[Any], shares: Sequence[float], digits_of: Any) -> bool:
-    """Whether numbers of the peers make up that of one process: their mean, sum, or the number of
-    any one of them.
+def is_made_of(total: Any, parts: Sequence[Any], shares: Sequence[float], digits_of: Any) -> bool:
+    """Whether numbers of the peers make up that of one process: their mean or their sum.
 
     Args:
         total: Of one process.
-        parts: Of each peer.
+        parts: Of each peer; without elements where it has none.
         shares: Which part of the samples each has.
         digits_of: The floating dtype that is computed in.
     """
-    wide = [_wide(part) for part in parts]
+    wide = [_wide(part) if np.size(part) else np.zeros(np.shape(total)) for part in parts]
     if any(part.shape != np.shape(total) for part in wide):
         return False
     weighed = sum(share * part for share, part in zip(shares, wide, strict=True))
-    candidates = [weighed, sum(wide), np.mean(wide, axis=0), *wide]
-    allowed = _allowed(digits_of)
-    size = _largest(_wide(total))
-    return any(_largest(one - _wide(total)) <= allowed * size for one in candidates)
+    return is_one_of(total, [weighed, sum(wide), np.mean(wide, axis=0)], digits_of)
+
+
+def is_one_of(total: Any, candidates: Sequence[Any], digits_of: Any) -> bool:
+    """Whether it is one of these arrays of its shape, but for rounding."""
+    allowed = _allowed(digits_of) * _largest(total)
+    return any(_largest(_wide(one) - _wide(total)) <= allowed for one in candidates)
 
 
 def _both(

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kungfu_tf import config, context, peer
 from kungfu_tf.replicas import randomness
 from kungfu_tf.replicas.equality import check_equal
+from kungfu_tf.upstream import generations
 from kungfu_tf.verification import batches, comparison, unverified
 from kungfu_tf.verification.account import Account
 from kungfu_tf.verification.process_state import Process
@@ -155,8 +156,11 @@ class _Trials:
         """As `verification.step.Trials`."""
         del samples
         noting = Noting()
+        # Moving statistics are each peer's own.
+        self._process.from_root(v for _, v in generations.moved_variables_in(self.layers))
         trial = self._tried(self._batch, noting)
         self.trained = noting.trained
+        check_equal(self.trained, "before the step")
         return trial
 
     def digits(self, trial: Trial) -> Any:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops as variable_ops
 
+from kungfu_tf import peer
+from kungfu_tf.ops.any_tensors import gather_any
 from kungfu_tf.replicas import randomness
 from kungfu_tf.verification.trial import Moved
 
@@ -53,6 +55,16 @@ class Process:
         """All have the values of before; new ones those that they were created with."""
         for variable, value in self._before:
             variable.assign(value)
+
+    def from_root(self, variables: Iterable[Any]) -> None:
+        """Those of these variables that rank 0 has, too, get its values. Every peer calls it."""
+        mine = {v._unique_id: v for v in variables}
+        told = [part for label, v in mine.items() for part in (label, v)] if peer.is_root() else []
+        [rows, *_] = gather_any(told, name="verify/moved")
+        for label, value in zip(rows[::2], rows[1::2], strict=True):
+            variable = mine.get(label.item().decode())
+            if variable is not None and variable.shape == value.shape:
+                variable.assign(value)
 
     def label_of(self, key: Any) -> str:
         """What the variable of this identity is called on all peers that create the same."""

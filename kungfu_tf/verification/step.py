@@ -119,6 +119,9 @@ def _variables(trials: Trials, joint: Joint, one: Trial | None, ours: Trial) -> 
         expected = updated.variables
         exactness = trials.digits(one) if one.names else None
         others = comparison.moved_otherwise(expected, ours.variables, exactness)
+        counters = comparison.counted_otherwise(one.variables, ours.variables)
+        expected = {**expected, **{k: m for k, m in one.variables.items() if k in counters}}
+        others += [key for key in counters if key not in others]
     labels = {key: label for key in others if (label := trials.label_of(key))}
     told = of_root("\n".join(labels.values()))
     ways = _ways(trials, ours, told.split("\n") if told else [])
@@ -127,21 +130,24 @@ def _variables(trials: Trials, joint: Joint, one: Trial | None, ours: Trial) -> 
 
     def is_counted(key: Any) -> bool:
         """Whether the peers have counted it apart, and together as much as one process."""
-        mine, parts = expected.get(key), ways.get(labels.get(key, ""))
+        mine, parts = one.variables.get(key), ways.get(labels.get(key, ""))
         if mine is None or parts is None:
             return False
         way = mine.after - mine.before
-        return comparison.is_part(way, parts, _shares(joint), trials.digits(one))
+        return comparison.is_made_of(way, parts, _shares(joint), trials.digits(one))
 
     wrong = [key for key in others if not is_counted(key)]
     right = {*expected, *ours.variables} - set(others)
     if not one.names and not comparison.strays(expected, ours.variables, wrong, right):
         return ""
-    return comparison.worded(expected.get(wrong[0]), ours.variables.get(wrong[0])) if wrong else ""
+    if not wrong:
+        return ""
+    mine, theirs = expected.get(wrong[0]), ours.variables.get(wrong[0])
+    return comparison.worded(mine, theirs, knows_gradients=bool(one.names))
 
 
 def _ways(trials: Trials, ours: Trial, labels: Sequence[str]) -> dict[str, list[Any]]:
-    """How each peer has moved these variables, where all have done so."""
+    """How each peer has moved these variables; without elements where it has not."""
     ways: list[Any] = []
     for label in labels:
         moved = ours.variables.get(trials.key_of(label))
@@ -159,7 +165,8 @@ def _results(trials: Trials, joint: Joint, one: Trial | None, ours: Trial) -> st
     odd = [
         i
         for i, (total, *parts) in enumerate(zip(one.results, *rows, strict=True))
-        if not comparison.is_part(total, parts, _shares(joint), trials.digits(one))
+        if not comparison.is_made_of(total, parts, _shares(joint), trials.digits(one))
+        and not comparison.is_one_of(total, parts, trials.digits(one))
     ]
     if not odd:
         return ""

@@ -26,7 +26,7 @@ _of_own: set[int] = set()
 _at_end: list[Callable[[], None]] = []
 
 
-def note(variables: Sequence[Any], keeps_equal: bool) -> None:
+def note(variables: Sequence[Any], *, keeps_equal: bool) -> None:
     """Notes that peers exchange gradients of these.
 
     Args:

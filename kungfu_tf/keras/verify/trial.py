@@ -107,8 +107,9 @@ class Trials:
 
         variables = [*self._model.trainable_variables, *self._optimizer_variables()]
         before = {id(v): (v, np.asarray(tf.convert_to_tensor(v))) for v in variables}
-        is_eager = self._model.run_eagerly
-        noting.trial.given, logs = take() if is_eager else tf.function(take, autograph=False)()
+        if not self._model.run_eagerly:
+            take = tf.function(take, autograph=False).get_concrete_function()
+        noting.trial.given, logs = take()
         for key, (variable, value) in before.items():
             after = np.asarray(tf.convert_to_tensor(variable))
             if not np.array_equal(value, after):
