@@ -85,7 +85,7 @@ def redrawn(layers: Iterable[Any]) -> Iterator[None]:
     for state in _all_states(layers):
         state.assign_add(tf.ones_like(state))
     here = eager.context()
-    seed, rng = here._seed, here._rng
+    seed, rng = here._seed, getattr(here, "_rng", None)  # there is none without a seed
     if seed is not None:
         here._seed, here._rng = _moved(seed, 1), random.Random(_moved(seed, 1))
     random.random()

@@ -20,7 +20,7 @@ class Joint(NamedTuple):
         batch: Of one process, in rank order; None on other ranks than 0.
         samples: How many samples each peer has.
         is_known: Whether all peers have samples, and rank 0 a batch of them.
-        twins: Two ranks that have the same samples; None if there are none.
+        twins: Two ranks that have many samples in common; None if there are none.
     """
 
     batch: Any
@@ -70,11 +70,20 @@ def _all(mine: bool) -> bool:
 
 
 def _twins(rows: list[list[Any]]) -> tuple[int, int] | None:
-    seen: dict[bytes, int] = {}
-    for rank, row in enumerate(rows):
-        if row and len(row[0]):
-            digest = digests_of(row).tobytes()
-            if digest in seen:
-                return seen[digest], rank
-            seen[digest] = rank
+    """Two ranks of which one has at least half of its samples in common with the other.
+
+    Within a batch all samples must differ. Else samples that are equal may be different ones.
+    """
+    known = [_digests_of_samples(row) for row in rows]
+    for second, samples in enumerate(known):
+        for first, others in enumerate(known[:second]):
+            if samples and others and 2 * len(samples & others) >= min(len(samples), len(others)):
+                return first, second
     return None
+
+
+def _digests_of_samples(row: list[Any]) -> set[bytes]:
+    """One for each sample; none, if some are equal."""
+    count = len(row[0]) if row else 0
+    found = {digests_of([part[i] for part in row]).tobytes() for i in range(count)}
+    return found if len(found) == count else set()
