@@ -70,7 +70,7 @@ def launched() -> bool:
 
 def is_single_process() -> bool:
     """Whether this process is the only peer for ever, so that no exchange is needed."""
-    return context.current().is_alone or not launched() or (size() == 1 and not elastic())
+    return pretends_alone() or not launched() or (size() == 1 and not elastic())
 
 
 def init() -> None:

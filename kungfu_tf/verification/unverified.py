@@ -19,11 +19,22 @@ from kungfu_tf.replicas.equality import check_equal
 from kungfu_tf.upstream import generations
 from kungfu_tf.verification.account import say
 
+OWN_MODELS = "each peer trains a model of its own, by design"
 _HOW = "give the loop's step, a function of a batch, to kungfu_tf.verify(step)"
 
 _trained: dict[int, Any] = {}
 _of_own: set[int] = set()
 _at_end: list[Callable[[], None]] = []
+
+
+def note_graph(*, keeps_equal: bool) -> None:
+    """Notes that peers exchange gradients in a TF1 graph. Its sessions tell what they verify.
+
+    Args:
+        keeps_equal: Whether what is trained stays equal on all peers. Else no session knows of it.
+    """
+    if not keeps_equal and _say_of_graphs not in _at_end:
+        at_end(_say_of_graphs)
 
 
 def note(variables: Sequence[Any], *, keeps_equal: bool) -> None:
@@ -70,9 +81,13 @@ def _end() -> None:
         say(f"the variables could not be compared at the end: {error.message}")
 
 
+def _say_of_graphs() -> None:
+    say(f"nothing is verified of sessions: {OWN_MODELS}")
+
+
 def _say() -> None:
     if _of_own:
-        say(f"nothing is verified of a loop: each peer trains a model of its own. {_HOW}")
+        say(f"nothing is verified of a loop: {OWN_MODELS}")
         return
     check_equal(list(_trained.values()), "at the end")
     say(

@@ -9,7 +9,7 @@ from kungfu_tf.keras.verify.trial import Trials
 from kungfu_tf.replicas import first_batch, first_step
 from kungfu_tf.replicas.inference import check_predictions
 from kungfu_tf.upstream import generations
-from kungfu_tf.verification import batches
+from kungfu_tf.verification import batches, unverified
 from kungfu_tf.verification.account import Account
 from kungfu_tf.verification.quiet import quiet
 from kungfu_tf.verification.step import verify
@@ -45,7 +45,7 @@ class Verification:
             return iterator
         algorithms = generations.algorithms_of_model(self._model)
         if not all(a.is_synchronous and a.keeps_equal for a in algorithms):
-            self._account.cannot("each peer trains a model of its own, by design")
+            self._account.cannot(unverified.OWN_MODELS)
             return iterator
         steps = generations.steps_per_execution(self._model)
         self._batch, iterator = first_batch.look_at(iterator, steps)

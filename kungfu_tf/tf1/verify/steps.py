@@ -70,7 +70,7 @@ class Verification:
     ) -> Any:
         joint = None
         if not all(exchange.keeps_equal for exchange in found):
-            self._why = "each peer trains a model of its own, by design"
+            self._why = unverified.OWN_MODELS
         elif any(gate.sources for gate in reached) or not feed:
             self._why = _NOT_FED
         else:

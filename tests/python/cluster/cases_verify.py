@@ -123,8 +123,10 @@ def case_a_model_that_cannot_be_verified(what):
 
 
 def case_a_rate_that_grows_with_the_peers():
-    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(0.01 * kf.size()))
-    assert_verified(fit(model_of(optimizer=optimizer)))
+    schedule = keras.optimizers.schedules.CosineDecay(0.01, 10)
+    for rate in (0.01 * kf.size(), kf.callbacks.scale_learning_rate(schedule)):
+        optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(rate))
+        assert_verified(fit(model_of(optimizer=optimizer)))
 
 
 class Remembers(keras.layers.Layer):
