@@ -6,6 +6,7 @@ creates, and the random numbers to come.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import random
@@ -58,7 +59,8 @@ class Process:
 
     def from_root(self, variables: Iterable[Any]) -> None:
         """Those of these variables that rank 0 has, too, get its values. Every peer calls it."""
-        mine = {v._unique_id: v for v in variables}
+        wanted = {id(v) for v in variables}
+        mine = {label: v for label, v in self._labels().items() if id(v) in wanted}
         told = [part for label, v in mine.items() for part in (label, v)] if peer.is_root() else []
         [rows, *_] = gather_any(told, name="verify/moved")
         for label, value in zip(rows[::2], rows[1::2], strict=True):
@@ -68,11 +70,21 @@ class Process:
 
     def label_of(self, key: Any) -> str:
         """What the variable of this identity is called on all peers that create the same."""
-        return next((v._unique_id for v, _ in self._before if id(v) == key), "")
+        return next((label for label, v in self._labels().items() if id(v) == key), "")
 
     def key_of(self, label: str) -> Any:
         """The other way round; None: there is none."""
-        return next((id(v) for v, _ in self._before if v._unique_id == label), None)
+        variable = self._labels().get(label)
+        return None if variable is None else id(variable)
+
+    def _labels(self) -> dict[str, Any]:
+        """The variables by name, and which of that name it is, in the order of their creation."""
+        labels: dict[str, Any] = {}
+        count: collections.Counter[str] = collections.Counter()
+        for variable in sorted((v for v, _ in self._before), key=_ordinal):
+            labels[f"{variable.name} {count[variable.name]}"] = variable
+            count[variable.name] += 1
+        return labels
 
     def _creating(self, create: Callable[..., Any], **options: Any) -> Any:
         variable = create(**options)
@@ -81,8 +93,14 @@ class Process:
         return variable
 
 
+def _ordinal(variable: Any) -> int:
+    """How many things with a number TensorFlow had made before it, in this process."""
+    return int(variable._unique_id.rpartition("_")[2])
+
+
 def _variables() -> list[Any]:
     """Those of eager code that are alive."""
+    gc.collect()
     found: dict[int, Any] = {}
     for one in gc.get_objects():
         is_variable = issubclass(type(one), variable_ops.BaseResourceVariable)
