@@ -40,6 +40,7 @@ def main() -> None:
     optimizer = keras.optimizers.Adam(1e-3)
     optimizer.build(model.trainable_variables)
 
+    @kf.verify  # what `kungfu-run -verify` compares with one process
     @tf.function
     def train_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with kf.DistributedGradientTape(tf.GradientTape()) as tape:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         print_strategy_stats,
     )
     from kungfu_tf.replicas.average import average_variables
+    from kungfu_tf.verification.loop import verify
 
 __all__ = [
     "DistributedGradientTape",
@@ -108,6 +109,7 @@ __all__ = [
     "size",
     "uid",
     "variables",
+    "verify",
 ]
 
 # Loaded at first use: modules, and these names of modules.
@@ -120,6 +122,7 @@ _MODULE_OF = {
     "launch": "function_launch",
     "log_stats": "monitor.statistics",
     "print_strategy_stats": "monitor.statistics",
+    "verify": "verification.loop",
 }
 
 

@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kungfu_tf import config, errors
+from kungfu_tf import config, context, errors
 from kungfu_tf.native import calls, libraries
 
 __all__ = [
@@ -68,7 +68,7 @@ def launched() -> bool:
 
 def is_single_process() -> bool:
     """Whether this process is and stays the only peer, so that no exchange is needed."""
-    return not launched() or (size() == 1 and not elastic())
+    return pretends_alone() or not launched() or (size() == 1 and not elastic())
 
 
 def init() -> None:
@@ -193,12 +193,18 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
 def rank() -> int:
     """This peer's position among all peers, from 0."""
-    return calls.number("kungfu_rank")
+    return 0 if pretends_alone() else calls.number("kungfu_rank")
 
 
 def size() -> int:
     """The number of peers."""
-    return calls.number("kungfu_size")
+    return 1 if pretends_alone() else calls.number("kungfu_size")
+
+
+def pretends_alone() -> bool:
+    """Whether rank and size are, for a while, those of a process without others."""
+    here = context.current()
+    return here.is_alone and not here.counts_peers
 
 
 def local_rank() -> int:
@@ -297,6 +303,8 @@ def barrier(*, name: str = "barrier") -> None:
         CancelledError: If the peer is shut down meanwhile.
         FailedPreconditionError: As from `init`.
     """
+    if context.current().is_alone:
+        return
     options = libraries.Options(name=name.encode())
     calls.run(libraries.core().kungfu_barrier, ctypes.byref(options))
 
@@ -313,7 +321,7 @@ def all_reduce_int_max(x: int) -> int:
         AbortedError: If this peer is detached.
         FailedPreconditionError: As from `init`.
     """
-    return calls.largest_of_all(x, "all_reduce_int_max")
+    return x if context.current().is_alone else calls.largest_of_all(x, "all_reduce_int_max")
 
 
 def interrupt(code: int, reason: str) -> None:

@@ -22,11 +22,16 @@ class Surroundings:
             step counts no samples, and peers count alike.
         scale: The loss scale in the gradients, a scalar.
         is_private: Whether this peer works without the others, as in an evaluation.
+        is_alone: Whether this peer works for a while as a process without others: operations
+            return what they would return there, and exchange nothing.
+        counts_peers: Whether rank and size are those of the job even while `is_alone`.
         is_rehearsal: Whether a step is only traced, to create its variables.
         members: A number for the variables of an update, which must be the same on all peers; 0
             outside of an update.
-        note_gradients: Called in each update with its variables, and the gradients that the
-            optimizer gets; None: not called.
+        note_gradients: Called in each update with its variables, the gradients that the optimizer
+            gets, and whether peers stay equal with them. Returns the gradients to use. None: not
+            called.
+        is_verified: Whether somebody else compares what is exchanged here (`verification`).
         restored: Values by name that sessions start from in place of a checkpoint; None: sessions
             start as usual.
         estimator_run: The call of an Estimator's `train` whose data get one length on all peers.
@@ -37,9 +42,12 @@ class Surroundings:
     weight: Any = None
     scale: Any = 1.0
     is_private: bool = False
+    is_alone: bool = False
+    counts_peers: bool = False
     is_rehearsal: bool = False
     members: int = 0
-    note_gradients: Callable[[Sequence[Any], Sequence[Any]], None] | None = None
+    note_gradients: Callable[[Sequence[Any], Sequence[Any], bool], Sequence[Any]] | None = None
+    is_verified: bool = False
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None
 

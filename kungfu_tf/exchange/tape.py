@@ -13,6 +13,7 @@ from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.replicas import sample_weights
+from kungfu_tf.verification import unverified
 
 
 class DistributedGradientTape:
@@ -86,7 +87,9 @@ class DistributedGradientTape:
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
             means = self._means(gradients, variables)
         if (note := context.current().note_gradients) is not None:
-            note(variables, means)
+            means = list(note(variables, means, True))
+        else:
+            unverified.note(variables, keeps_equal=True)
         return tf.nest.pack_sequence_as(sources, means)
 
     def _means(self, gradients: list[Any], variables: list[Any]) -> list[Any]:

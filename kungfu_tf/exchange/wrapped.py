@@ -16,6 +16,7 @@ from kungfu_tf.exchange.state import State, state_of
 from kungfu_tf.replicas import gates, sample_weights
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn
+from kungfu_tf.verification import exchanges, unverified
 
 
 class Wrapped(generations.Base):
@@ -72,7 +73,10 @@ class Wrapped(generations.Base):
         refuse_replicas()
         exchanged = self._kungfu_ask_algorithm(gradients, variables, step)
         if (note := context.current().note_gradients) is not None:
-            note(variables, exchanged)
+            return list(note(variables, exchanged, self.kungfu_algorithm.keeps_equal))
+        keeps_equal = self.kungfu_algorithm.keeps_equal
+        unverified.note(variables, keeps_equal=keeps_equal)
+        exchanges.note(variables, gradients, exchanged, keeps_equal=keeps_equal)
         return exchanged
 
     def _kungfu_ask_algorithm(

@@ -9,8 +9,9 @@ import tensorflow as tf
 from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
-from kungfu_tf import errors
+from kungfu_tf import context, errors
 from kungfu_tf.native import libraries
+from kungfu_tf.ops import alone
 
 _LOOPS = (
     control_flow_v2_func_graphs.WhileBodyFuncGraph,
@@ -38,6 +39,8 @@ def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
         Its outputs: a tensor, or a tuple of several.
     """
     check_graph(f"{kernel.removeprefix('kungfu_')} '{tag}'")
+    if context.current().is_alone:
+        return alone.outputs(kernel, inputs, attributes)
     outputs = getattr(libraries.load_ops(), kernel)(*inputs, tag=tag, **attributes)
     if not tf.executing_eagerly():
         _run_independently(tf.nest.flatten(outputs)[0].op)

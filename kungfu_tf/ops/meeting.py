@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
+from kungfu_tf import context
 from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
 
@@ -39,6 +42,8 @@ def barrier(*, name: str | None = None) -> Any:
     ```
     """
     kernels.check_graph(naming.title("barrier", name))
+    if context.current().is_alone:
+        return None if tf.executing_eagerly() else tf.no_op()
     return libraries.load_ops().kungfu_barrier(tag=naming.make_tag("barrier", name))
 
 

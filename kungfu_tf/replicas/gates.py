@@ -82,6 +82,11 @@ def gates_reached(graph: Any, fetches: Any) -> list[Gate]:
     return known[targets]
 
 
+def upstream_of(graph: Any, fetches: Any) -> set[Any]:
+    """The operations that a run of these fetches needs, if nothing is fed."""
+    return set(_upstream(frozenset(_operations_of(graph, fetches))))
+
+
 def is_step(run_context: Any) -> bool:
     """Whether a run of a session is a step, for its hooks.
 

@@ -1,4 +1,4 @@
-"""Checks before the first step that the peers' models compute the same, with a sample of rank 0.
+"""Checks that all models compute the same, with samples of rank 0: one before the first step.
 
 The variables are equal then. Models may still differ in constants that were drawn while they were
 built, or in their code. All peers infer the sample, and compare 8 bytes of the result. Only if
@@ -8,7 +8,7 @@ layer is random by design.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,6 +17,7 @@ from kungfu_tf import errors, peer
 from kungfu_tf.ops import uneven_rows
 from kungfu_tf.ops.any_tensors import gather_any
 from kungfu_tf.replicas import hidden_state
+from kungfu_tf.replicas.broadcast import values_from_root
 from kungfu_tf.replicas.equality import digests_of
 from kungfu_tf.replicas.layer_outputs import outputs_of_layers, tensors_in
 from kungfu_tf.replicas.rounding import is_rounding
@@ -25,7 +26,6 @@ from kungfu_tf.upstream import generations
 
 _NAME = "check_inference"
 _DIGESTS = f"{_NAME}/digests"
-_WHEN = "before the first step"
 
 
 def check_same(model: Any, batch: Any) -> None:
@@ -42,27 +42,52 @@ def check_same(model: Any, batch: Any) -> None:
             does.
         tf.errors.OpError: As any collective.
     """
-    sample = _sample_of_root(model, batch)
-    if sample is None:
-        return
-    with untouched(model):
-        output = _infer(model, sample)
-        hidden = hidden_state.found_in(model)
-        digests = [_digest(output), *(part.digest for part in hidden)]
-        rows = uneven_rows.gather(digests, name=_DIGESTS)
-        _check_hidden(hidden, [row[1:] for row in rows])
-        if len({row[0] for row in rows}) > 1 and _is_beyond_rounding(output):
-            _name_first_layer(model, sample)
-
-
-def _sample_of_root(model: Any, batch: Any) -> Any:
-    """x of a sample of rank 0, in the structure of this peer's batches; None: compare nothing."""
-    x, mine = _first_sample(model, batch), []
     version = peer.membership_version()
-    if peer.is_root() and vars(model).get("_kungfu_compared") != version and x is not None:
-        mine = tf.nest.flatten(x, expand_composites=True)
-    [parts, *_] = gather_any(mine, name=f"{_NAME}/sample")
+    is_done = vars(model).get("_kungfu_compared") == version
+    sample = _of_root(None if is_done else _inputs(model, batch, _first_row))
     vars(model)["_kungfu_compared"] = version
+    if sample is not None:
+        with untouched(model):
+            _check(model, sample, "before the first step")
+
+
+def check_predictions(model: Any, batch: Any, when: str) -> bool:
+    """`check_same` on all samples of rank 0's batch, with its moving statistics.
+
+    Args:
+        model: A Keras model.
+        batch: One that this peer trains on; None if there is none.
+        when: Ends the message: "after the first step".
+
+    Returns:
+        Whether there was a batch.
+
+    Raises:
+        DivergenceError: As from `check_same`.
+    """
+    samples = _of_root(_inputs(model, batch, lambda part: part))
+    if samples is None:
+        return False
+    with untouched(model):
+        values_from_root([variable for _, variable in generations.moved_variables(model)], root=0)
+        _check(model, samples, when)
+    return True
+
+
+def _check(model: Any, sample: Any, when: str) -> None:
+    output = _infer(model, sample)
+    hidden = hidden_state.found_in(model)
+    digests = [_digest(output), *(part.digest for part in hidden)]
+    rows = uneven_rows.gather(digests, name=_DIGESTS)
+    _check_hidden(hidden, [row[1:] for row in rows], when)
+    if len({row[0] for row in rows}) > 1 and _is_beyond_rounding(output):
+        _name_first_layer(model, sample, when)
+
+
+def _of_root(x: Any) -> Any:
+    """Rank 0's x, in this peer's structure. None: it has none."""
+    mine = tf.nest.flatten(x, expand_composites=True) if peer.is_root() and x is not None else []
+    [parts, *_] = gather_any(mine, name=f"{_NAME}/sample")
     if not parts:
         return None
     try:
@@ -74,13 +99,13 @@ def _sample_of_root(model: Any, batch: Any) -> Any:
 _OTHER: Any = object()  # the sample, where this peer's batches have another structure
 
 
-def _first_sample(model: Any, batch: Any) -> Any:
-    """x of the first sample; None if there is none, or x is unknown."""
+def _inputs(model: Any, batch: Any, part_of: Callable[[Any], Any]) -> Any:
+    """This part of x of a batch; None if there is no batch, or x is unknown."""
     if batch is None:
         return None
     try:
         x = generations.package_of(model).module.utils.unpack_x_y_sample_weight(batch)[0]
-        sample = tf.nest.map_structure(_first_row, x)
+        sample = tf.nest.map_structure(part_of, x)
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
         return None  # a train step of the model's own takes such batches
     is_empty = any(int(tf.shape(part)[0]) == 0 for part in tf.nest.flatten(sample))
@@ -111,18 +136,20 @@ def _digest(arrays: Sequence[Any] | None) -> int:
     return hash(tuple(digests_of(arrays).tolist()))
 
 
-def _check_hidden(hidden: Sequence[hidden_state.Hidden], rows: Sequence[uneven_rows.Row]) -> None:
+def _check_hidden(
+    hidden: Sequence[hidden_state.Hidden], rows: Sequence[uneven_rows.Row], when: str
+) -> None:
     if len({len(row) for row in rows}) > 1:
         numbers = ", ".join(f"{len(row)} on rank {rank}" for rank, row in enumerate(rows))
         raise errors.DivergenceError(
-            f"the peers' models have different numbers of tables and untracked variables {_WHEN}: "
+            f"the peers' models have different numbers of tables and untracked variables {when}: "
             f"{numbers}"
         )
     for part, *digests in zip(hidden, *rows, strict=True):
         ranks = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
         if ranks:
             raise errors.DivergenceError(
-                f"{part.label} differs from rank 0's on {peer.names_of(ranks)} {_WHEN}. It is no "
+                f"{part.label} differs from rank 0's on {peer.names_of(ranks)} {when}. It is no "
                 "weight of the model, so nothing has made it equal. Adapt a layer to the data of "
                 "all, by kungfu_tf.data.adapt(layer, dataset) or before kungfu_tf.data.shard; give "
                 "all peers the same vocabulary; make a variable by add_weight"
@@ -138,7 +165,7 @@ def _is_beyond_rounding(mine: Sequence[Any] | None) -> bool:
     )
 
 
-def _name_first_layer(model: Any, sample: Any) -> None:
+def _name_first_layer(model: Any, sample: Any, when: str) -> None:
     """Raises for the first layer that differs, unless one that is random by design comes before.
 
     All peers decide alike, since they look at what all have gathered.
@@ -147,19 +174,19 @@ def _name_first_layer(model: Any, sample: Any) -> None:
     digests = [_digest(output) for _, output in [*outputs, *again]]
     rows = uneven_rows.gather([len(outputs), *digests], name=_DIGESTS)
     if len({(row[0], len(row)) for row in rows}) > 1 or len(again) != len(outputs):
-        _raise_for(f"model '{model.name}'", rows, 0)
+        _raise_for(f"model '{model.name}'", rows, 0, when)
     for i, (name, output) in enumerate(outputs, start=1):
         if any(row[i] != row[i + len(outputs)] for row in rows):
             return
         if len({row[i] for row in rows}) > 1 and _is_beyond_rounding(output):
-            _raise_for(name, rows, i)
+            _raise_for(name, rows, i, when)
 
 
-def _raise_for(name: str, rows: Sequence[uneven_rows.Row], place: int) -> None:
+def _raise_for(name: str, rows: Sequence[uneven_rows.Row], place: int, when: str) -> None:
     ranks = [rank for rank, row in enumerate(rows) if row[place] != rows[0][place]]
     raise errors.DivergenceError(
-        f"the output of {name} differs from rank 0's on {peer.names_of(ranks)} {_WHEN}, for one "
-        "sample of rank 0's and with equal variables. Each peer seems to have drawn or computed a "
+        f"the output of {name} differs from rank 0's on {peer.names_of(ranks)} {when}, for "
+        "samples of rank 0's and with equal variables. Each peer seems to have drawn or computed a "
         "constant for itself when the layer was built. Call keras.utils.set_random_seed with one "
         "seed on all peers before, compute it from the same data, or make it a weight by "
         "add_weight(trainable=False), which all get from rank 0. A model that depends on the rank "

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
@@ -59,25 +60,57 @@ def of_this_peer() -> Iterator[None]:
 @contextlib.contextmanager
 def put_back(model: Any) -> Iterator[None]:
     """Afterwards generators of the model and of the process continue as if nothing was drawn."""
-    states = [state for layer in model._flatten_layers() for state in _states(layer)]
-    for package in generations.packages():
-        found = _generator_of_keras_random(package) if package.generation == 3 else None
-        if found is not None:
-            states.append(generations.native(found[0].state))
-    before = [(state, state.read_value()) for state in states]
+    before = [(state, state.read_value()) for state in _all_states(model._flatten_layers())]
+    with seeds_put_back():
+        try:
+            yield
+        finally:
+            for state, value in before:
+                state.assign(value)
+
+
+@contextlib.contextmanager
+def seeds_put_back() -> Iterator[None]:
+    """Afterwards what is drawn without a generator continues as if nothing was drawn."""
     drawn = eager.context()._rng.getstate() if eager.context()._seed is not None else None
     try:
         yield
     finally:
-        for state, value in before:
-            state.assign(value)
         if drawn is not None:
             eager.context()._rng.setstate(drawn)
+
+
+@contextlib.contextmanager
+def redrawn(layers: Iterable[Any]) -> Iterator[None]:
+    """Within it other random numbers are drawn than without it. Generators stay moved."""
+    for state in _all_states(layers):
+        state.assign_add(tf.ones_like(state))
+    here = eager.context()
+    seed, rng = here._seed, getattr(here, "_rng", None)  # there is none without a seed
+    if seed is not None:
+        here._seed, here._rng = _moved(seed, 1), random.Random(_moved(seed, 1))
+    random.random()
+    np.random.random()
+    try:
+        yield
+    finally:
+        if seed is not None:
+            here._seed, here._rng = seed, rng
 
 
 def draws(layer: Any) -> bool:
     """Whether a layer has a generator of random numbers."""
     return bool(_generators(layer))
+
+
+def _all_states(layers: Iterable[Any]) -> list[Any]:
+    """The variables of their generators, and of the process' own."""
+    states = [state for layer in layers for state in _states(layer)]
+    for package in generations.packages():
+        found = _generator_of_keras_random(package) if package.generation == 3 else None
+        if found is not None:
+            states.append(generations.native(found[0].state))
+    return list({id(state): state for state in states}.values())
 
 
 def _states(layer: Any) -> Iterator[Any]:

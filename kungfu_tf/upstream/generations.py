@@ -232,10 +232,15 @@ def moved_variables(model: Any) -> Iterator[tuple[Any, Any]]:
     Left out are trained and frozen variables, and those that are the same on all peers. These have
     the attribute `_kungfu_equal`, or their layer has it.
     """
-    is_three = package_of(model).generation == 3
-    for layer in model._flatten_layers():
+    yield from moved_variables_in(model._flatten_layers())
+
+
+def moved_variables_in(layers: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """`moved_variables` of these layers alone."""
+    for layer in layers:
         # Frozen variables are not among them.
-        own = layer._non_trainable_variables if is_three else layer._non_trainable_weights
+        of_keras_3 = getattr(layer, "_non_trainable_variables", None)
+        own = layer._non_trainable_weights if of_keras_3 is None else of_keras_3
         for variable in only_variables(own):
             if not getattr(layer, "_kungfu_equal", getattr(variable, "_kungfu_equal", False)):
                 yield layer, native(variable)

@@ -15,6 +15,7 @@ from kungfu_tf.replicas import gates
 from kungfu_tf.tf1.session import checkpoint, ending, ending_agreement, first_run, sharing
 from kungfu_tf.tf1.session.arranging import Stop, arranged
 from kungfu_tf.tf1.session.ending_agreement import Reason
+from kungfu_tf.tf1.verify.steps import Verification
 from kungfu_tf.upstream.hook import Hook
 
 
@@ -24,7 +25,7 @@ def run(original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **
         return original(session, fetches, *args, **kwargs)
     first_run.make_equal(session, fetches)
     try:
-        return original(session, fetches, *args, **kwargs)
+        return _verified(original, session, fetches, *args, **kwargs)
     except tf.errors.OpError as error:
         if not gates.gates_reached(session.graph, fetches):
             raise
@@ -32,6 +33,23 @@ def run(original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **
         if of_all is error:
             raise
     raise of_all
+
+
+def _verified(
+    original: Callable[..., Any],
+    session: Any,
+    fetches: Any,
+    feed_dict: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    if not hasattr(session, "_kungfu_verification"):
+        session._kungfu_verification = Verification(session)
+
+    def run(fetches: Any, feed_dict: Any = None) -> Any:
+        return original(session, fetches, feed_dict, *args, **kwargs)
+
+    return session._kungfu_verification.run(run, fetches, feed_dict)
 
 
 def create(

@@ -60,6 +60,7 @@ PUBLIC = {
     "size": "()",
     "uid": "()",
     "variables": None,
+    "verify": "(step)",
     "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1, repairs_rounding=False)",
     "callbacks.ElasticCallback": "(schedule)",
     "callbacks.LearningRateScheduleCallback": (
