@@ -154,7 +154,13 @@ def _evaluate(node: ast.expr, literals: dict[str, Any]) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _evaluate(node.left, literals) + _evaluate(node.right, literals)
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [_evaluate(element, literals) for element in node.elts]
+        values: list[Any] = []
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                values += _evaluate(element.value, literals)
+            else:
+                values.append(_evaluate(element, literals))
+        return values
     if isinstance(node, ast.Dict) and None not in node.keys:
         keys = [ast.literal_eval(key) for key in node.keys]
         return dict(zip(keys, (_evaluate(value, literals) for value in node.values), strict=True))
