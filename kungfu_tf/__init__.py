@@ -8,10 +8,10 @@ model.compile(optimizer=kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.S
 model.fit(dataset.batch(128 // kf.size()))
 ```
 
-Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as one process of one.
+Run it with `kungfu-run -np 4 python train.py`. Without `kungfu-run` it runs as a single process.
 
-Importing opens no socket and starts no thread: the peer starts, and TensorFlow is imported, when
-something needs it. If `kungfu-run` has started several peers on a host, it also places TensorFlow's
+Importing it opens no socket and starts no thread: the peer starts, and TensorFlow is imported, when
+they are needed. If `kungfu-run` has started several peers on a host, it also places TensorFlow's
 large tensors where the peers can reduce them without copies. Import it before TensorFlow makes its
 first tensor.
 """

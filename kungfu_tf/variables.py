@@ -1,4 +1,4 @@
-"""Training state that policies, hooks and programs share: variables that are found by a key.
+"""Training state that policies, hooks and programs share: variables with keys.
 
 In a TF1 graph they belong to the graph, and are initialised, saved and restored with its other
 global variables. In eager code they belong to the process.
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class GraphKeys:
-    """The keys by which the variables are found."""
+    """The keys of the variables that kungfu_tf knows."""
 
     BATCH_SIZE = "batch_size"
     LEARNING_RATE = "learning_rate"
@@ -39,21 +39,22 @@ class GraphKeys:
 
 
 def combine(variable: Any, how: str) -> None:
-    """Says what the peers' values of a variable are together that a layer changes by itself.
+    """Sets how `fit` combines the peers' values of a variable that a layer updates itself.
 
-    `fit` gives all peers that value at the end of each epoch, and before a save. All peers begin
-    with rank 0's. Without a word the moving statistics of `BatchNormalization`, and what is called
-    as they are (`moving_mean`, `running_var`), are means. Others stay each peer's own.
+    `fit` gives all peers the combined value at the end of each epoch, and before a save. All peers
+    begin with rank 0's value. By default the moving statistics of `BatchNormalization`, and
+    variables with such names (`moving_mean`, `running_var`), are averaged, and others are not
+    combined.
 
     ```
     "mean"    mean over peers of v
-    "sum"     v of the last time + Σ over peers of what each has added since
+    "sum"     the last combined v + Σ over peers of what each has added since
     "root"    v of rank 0
-    "own"     each peer's own; rank 0's is saved
+    "own"     each peer keeps its own; rank 0's is saved
     ```
 
     Args:
-        variable: Of a layer, not trainable: a Keras variable or a `tf.Variable`.
+        variable: A variable of a layer, not trainable: of Keras or a `tf.Variable`.
         how: One of the four.
 
     Raises:
@@ -79,18 +80,18 @@ _HOW = ("mean", "sum", "root", "own")
 
 
 def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -> Any:
-    """Creates the variable that is found by a key.
+    """Creates the variable of a key.
 
     Args:
         key: One of `GraphKeys`, or a name of your own.
         value: The initial value.
-        dtype: Of its elements.
+        dtype: The type of its elements.
 
     Returns:
         A variable that is not trained.
 
     Raises:
-        ValueError: If there is one already.
+        ValueError: If there already is one.
 
     Example:
 
@@ -100,14 +101,14 @@ def create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -
     """
     known = _known()
     if key in known:
-        raise ValueError(f"there is a global variable '{key}' already")
+        raise ValueError(f"there already is a global variable '{key}'")
     with tf.init_scope():
         known[key] = graph_state.variable(value, tf.as_dtype(dtype), key)
     return known[key]
 
 
 def get_global_variable(key: str) -> Any:
-    """Returns the variable that is found by a key.
+    """Returns the variable of a key.
 
     Raises:
         KeyError: If there is none.
@@ -125,12 +126,12 @@ def get_global_variable(key: str) -> Any:
 
 
 def get_or_create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.int64) -> Any:
-    """Returns the variable that is found by a key, and creates it if there is none.
+    """Returns the variable of a key, and creates it if there is none.
 
     Args:
-        key: As for `create_global_variable`, like the rest.
-        value: If it is created.
-        dtype: If it is created.
+        key: As for `create_global_variable`.
+        value: The initial value, if it is created.
+        dtype: The type, if it is created.
 
     Example:
 
@@ -143,10 +144,10 @@ def get_or_create_global_variable(key: str, *, value: Any = 0, dtype: Any = tf.i
 
 
 def eval_global_variable(key: str, *, session: Any = None) -> Any:
-    """Returns the value that the variable has now.
+    """Returns the current value of the variable of a key.
 
     Args:
-        key: Of the variable.
+        key: The key.
         session: In a TF1 graph, the session that has the value.
 
     Raises:
@@ -166,7 +167,7 @@ def get_or_create_batch_size(value: int) -> Any:
     """Returns the variable of the batch size of one peer, and creates it if there is none.
 
     Args:
-        value: The initial value of a training.
+        value: The initial value.
 
     Example:
 
@@ -217,8 +218,8 @@ def eval_gradient_noise_scale(*, session: Any = None) -> float:
         session: As for `eval_global_variable`.
 
     Raises:
-        KeyError: If no optimizer measures it. (It is there when the training operation, or the
-            train function, has been made.)
+        KeyError: If no optimizer measures it, or the training operation or train function has not
+            been made yet.
 
     Example:
 
@@ -230,13 +231,13 @@ def eval_gradient_noise_scale(*, session: Any = None) -> float:
 
 
 def create_setter(variable: Any) -> Callable[..., None]:
-    """Makes a function that gives a variable a value, also when its TF1 graph is finalized.
+    """Makes a function that sets a variable, even if its TF1 graph is finalized.
 
     Args:
-        variable: Of any kind.
+        variable: Any variable.
 
     Returns:
-        To be called with the value, and in a TF1 graph with `session=`.
+        A function of the value, and in a TF1 graph also of `session=`.
 
     Example:
 

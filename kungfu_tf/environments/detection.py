@@ -1,4 +1,4 @@
-"""Recognises processes that another launcher has started to train together."""
+"""Recognises that another launcher has started several processes to train together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Launcher(NamedTuple):
-    """One that says in the environment how many processes there are.
+    """A launcher that tells the number of processes in the environment.
 
     Attributes:
-        name: What the user knows it by.
-        variable: Where it says so.
-        read: Makes the number of the variable's text; None: several, but not how many.
-        beside: Variables that it sets, too: without them the first has another meaning.
-        without: Variables that say more: with one of them this row does not count.
+        name: The name by which users know it.
+        variable: The variable that tells the number.
+        read: Parses the number; None if there are several processes, but their number is unknown.
+        beside: Other variables that it sets: without them the first has another meaning.
+        without: Better variables: if one of them is set, this row does not count.
     """
 
     name: str
@@ -26,13 +26,13 @@ class Launcher(NamedTuple):
 
 
 class Several(NamedTuple):
-    """Several processes are meant.
+    """A variable that stands for several processes.
 
     Attributes:
-        launcher: Whose variable says so.
+        launcher: The name of the launcher that sets it.
         variable: Its name.
-        text: What it says.
-        number: How many processes; None: it does not say.
+        text: Its value.
+        number: The number of processes, or None if it is unknown.
     """
 
     launcher: str
@@ -42,7 +42,7 @@ class Several(NamedTuple):
 
 
 def detect(environ: Mapping[str, str]) -> Several | None:
-    """What the first launcher says that means several processes; None: none does.
+    """The first variable that stands for several processes; None if there is none.
 
     Args:
         environ: The environment of this process.
@@ -53,7 +53,7 @@ def detect(environ: Mapping[str, str]) -> Several | None:
             continue
         try:
             number = launcher.read(text)
-        except (ValueError, TypeError, AttributeError):  # of somebody else's, with another meaning
+        except (ValueError, TypeError, AttributeError):  # something else uses the variable
             continue
         if number is None or number > 1:
             return Several(launcher.name, launcher.variable, text, number)
@@ -61,7 +61,7 @@ def detect(environ: Mapping[str, str]) -> Several | None:
 
 
 def _tasks_of_tf_config(text: str) -> int:
-    """The tasks that train: evaluators and parameter servers do not."""
+    """The number of tasks that train: evaluators and parameter servers do not."""
     tasks = json.loads(text).get("cluster", {})
     return sum(len(tasks.get(kind, ())) for kind in ("chief", "master", "worker"))
 
@@ -71,7 +71,7 @@ def _addresses(text: str) -> int:
 
 
 def _unsaid(_text: str) -> None:
-    """The index of a process tells nothing of their number."""
+    """The index of a process does not tell the number of processes."""
 
 
 _LAUNCHERS = (

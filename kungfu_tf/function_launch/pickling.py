@@ -19,7 +19,7 @@ def dump_function(fn: Callable[[int], Any]) -> bytes:
 
     Raises:
         InvalidArgumentError: If it cannot be pickled; the message names the reason.
-        ModuleNotFoundError: There is no cloudpickle.
+        ModuleNotFoundError: If cloudpickle is not installed.
     """
     importlib.import_module("cloudpickle")
     typed = {name: entry for name, entry in linecache.cache.items() if _has_no_file(entry)}
@@ -33,7 +33,7 @@ def dump_function(fn: Callable[[int], Any]) -> bytes:
 
 
 def load_function(record: memoryview) -> Callable[[int], Any]:
-    """The result of `dump_function`."""
+    """Loads what `dump_function` has made."""
     typed, fn = pickle.loads(record)
     linecache.cache.update(typed)
     function: Callable[[int], Any] = fn
@@ -41,10 +41,10 @@ def load_function(record: memoryview) -> Callable[[int], Any]:
 
 
 def dump_result(value: Any, fn: Callable[[int], Any]) -> bytes:
-    """The result of `fn`.
+    """Pickles the result of `fn`.
 
     Raises:
-        InvalidArgumentError: It cannot be pickled.
+        InvalidArgumentError: If it cannot be pickled.
     """
     try:
         return _dumps(value)
@@ -55,7 +55,7 @@ def dump_result(value: Any, fn: Callable[[int], Any]) -> bytes:
 
 
 def dump_exception(error: BaseException) -> bytes | None:
-    """None if it cannot be pickled."""
+    """Pickles an exception; returns None if it cannot be pickled."""
     try:
         return _dumps(error)
     except Exception:
@@ -63,7 +63,7 @@ def dump_exception(error: BaseException) -> bytes | None:
 
 
 def load_exception(pickled: bytes | None) -> BaseException | None:
-    """None if there is none that this process can make."""
+    """Loads what `dump_exception` has made; returns None if this process cannot."""
     try:
         error = None if pickled is None else pickle.loads(pickled)
     except Exception:
@@ -72,7 +72,7 @@ def load_exception(pickled: bytes | None) -> BaseException | None:
 
 
 def _dumps(value: Any) -> bytes:
-    # Imported with the first launch, not by who only looks at the names of kungfu_tf.
+    # Imported by the first launch, not by everybody who imports this module.
     import cloudpickle
 
     class Pickler(cloudpickle.CloudPickler):
@@ -90,7 +90,7 @@ def name_of(fn: Any) -> str:
 
 
 def _has_no_file(entry: Any) -> bool:
-    """Of a full entry of linecache: it has no time of modification."""
+    """Whether an entry of linecache is source without a file: it has no modification time."""
     return len(entry) == 4 and entry[1] is None
 
 

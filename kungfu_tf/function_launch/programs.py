@@ -1,4 +1,4 @@
-"""How the programs of this package are started."""
+"""Starts the programs of this package."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from kungfu_tf import errors
 
-# The interpreter takes over its starter's path before it imports anything, ours included. The
-# starter may have extended it, and modules of one name must be the same in both.
+# The interpreter takes over the path of its starter before it imports anything, even kungfu_tf: the
+# starter may have extended the path, and a module must be the same in both.
 _START = """\
 import sys
 arguments, sys.path[:] = sys.argv[1].split(), sys.argv[2:]
@@ -22,7 +22,7 @@ def command(program: str, arguments: Sequence[object]) -> list[str]:
     """The command line of a new interpreter that runs `main` of a program of this package.
 
     Raises:
-        FailedPreconditionError: This process does not know its interpreter.
+        FailedPreconditionError: If this process does not know its interpreter.
     """
     if not sys.executable:
         raise errors.FailedPreconditionError("launch: sys.executable does not name an interpreter")

@@ -1,4 +1,4 @@
-"""The caller's handle on its runner, whose output it hands on to the streams of this program."""
+"""The caller's handle on its runner, whose output it passes on to this program's streams."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from collections.abc import Sequence
 from typing import IO
 
 _READ_SIZE = 1 << 16
-_LONGEST_WAIT = 3600.0  # that the system's call can count
+_LONGEST_WAIT = 3600.0  # that the system call can express
 
 
 class Relay:
-    """A runner that has been started. Used by the caller's thread only.
+    """A running runner. Only the caller's thread may use it.
 
     The children's output goes to the current `sys.stdout` and `sys.stderr`. In a notebook these are
-    no files, but objects of the cell that runs in this thread.
+    not files, but objects of the cell that runs in this thread.
 
     Args:
-        command: The runner's.
+        command: The command of the runner.
         descriptors: The descriptors that it inherits.
-        grace: Seconds within which it ends its children when it is asked to.
+        grace: How many seconds it takes at most to end its children when asked to.
     """
 
     def __init__(self, command: Sequence[str], descriptors: Sequence[int], *, grace: float) -> None:
         self._grace = grace
         self._discards = False
-        # A session of its own: signals of a terminal or a notebook to a group reach it only once,
-        # from us.
+        # In its own session, so that it gets signals from a terminal or notebook only once: from
+        # us.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -46,9 +46,9 @@ class Relay:
         self._begun = dict.fromkeys(self._streams, b"")  # the incomplete last line
 
     def run(self, deadline: float) -> bool:
-        """Hands on output until the runner has ended; False: it had to be killed at `deadline`.
+        """Passes on output until the runner has ended; False if it had to be killed at `deadline`.
 
-        If this is interrupted the job is ended, within `grace` seconds; once more, at once.
+        An interrupt ends the job within `grace` seconds; another one ends it at once.
         """
         try:
             return self._until_the_end(deadline)
@@ -60,13 +60,13 @@ class Relay:
             self._end(signal.SIGTERM)
             raise
         finally:
-            self._process.kill()  # if it still runs: the kernel and the sweeper end the job then
+            self._process.kill()  # if it still runs; then the kernel and the sweeper end the job
             self._process.wait()
             for pipe in self._streams:
                 pipe.close()
 
     def _end(self, number: int) -> None:
-        """Asks the runner to end the job, and waits for that."""
+        """Asks the runner to end the job, and waits until it has."""
         deadline = time.monotonic() + self._grace
         while True:
             try:
@@ -79,7 +79,7 @@ class Relay:
                 self._discards = True
 
     def _until_the_end(self, deadline: float) -> bool:
-        """Hands on output until the runner has ended; False: it has not by `deadline`."""
+        """Passes on output until the runner has ended; False if it has not ended by `deadline`."""
         with selectors.DefaultSelector() as selector:
             for pipe in self._begun:
                 selector.register(pipe, selectors.EVENT_READ, pipe)
@@ -95,7 +95,7 @@ class Relay:
         return True
 
     def _read(self, pipe: IO[bytes]) -> bool:
-        """Relays whole lines, so that the two streams do not mix; False: there are no more."""
+        """Relays whole lines, so that the streams do not mix; False if there are no more."""
         data = os.read(pipe.fileno(), _READ_SIZE)
         lines, newline, self._begun[pipe] = (self._begun[pipe] + data).rpartition(b"\n")
         if not data:

@@ -12,8 +12,11 @@ from kungfu_tf.launcher.output.outcome import Outcome
 class Report:
     """How a job ended.
 
-    `error`: why it could not be started. `code`: the launcher's exit code. `outcomes`: by rank.
-    `first`: the rank that failed first, if one has.
+    Attributes:
+        error: Why it could not be started, if so.
+        code: The launcher's exit code.
+        outcomes: How each process ended, by rank.
+        first: The rank that failed first, if one did.
     """
 
     error: str | None = None

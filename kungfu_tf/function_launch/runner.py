@@ -1,6 +1,6 @@
-"""The process between the caller and its children: `kungfu-run`, started by a program.
+"""The process between the caller and its children: a `kungfu-run` that a program starts.
 
-It ends with its caller, and with it all that it has started.
+It ends with its caller, and so do all processes that it has started.
 """
 
 from __future__ import annotations
