@@ -185,8 +185,9 @@ FLAGS = (
         "verify",
         "",
         flag_values.switch,
-        "compare the first 3 steps of each fit, or $KUNGFU_VERIFY, with those of a single process"
-        " that has the samples of all peers, and end with an error that says what differs",
+        "compare the first 3 steps of each training, or $KUNGFU_VERIFY, with those of a single"
+        " process that has the samples of all peers, and end with an error that says what differs;"
+        " what cannot be compared is said",
     ),
     Flag(
         "v",
