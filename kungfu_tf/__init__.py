@@ -45,6 +45,7 @@ from kungfu_tf.peer import (
     uid,
 )
 from kungfu_tf.upstream import activation
+from kungfu_tf.verification import silence
 
 if TYPE_CHECKING:
     from kungfu_tf import (
@@ -155,3 +156,4 @@ activation.register(activation.KERAS, _use_keras)
 activation.register(activation.SESSIONS, lambda: _use_sessions(with_estimators=False))
 activation.register(activation.ESTIMATORS, lambda: _use_sessions(with_estimators=True))
 sharing.begin()
+silence.begin()

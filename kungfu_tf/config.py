@@ -237,7 +237,7 @@ VERIFY = Setting(
     "KUNGFU_VERIFY",
     _COUNT,
     "0",
-    "number of first steps of each fit that are compared with those of a single process "
+    "number of first steps of each training that are compared with those of a single process "
     "(kungfu-run -verify: 3)",
 )
 

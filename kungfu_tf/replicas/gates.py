@@ -131,14 +131,22 @@ def _upstream(operations: Collection[Any]) -> Iterator[Any]:
                 waiting.append(other)
 
 
-def _operations_of(graph: Any, fetches: Any) -> Iterator[Any]:
+def parts_of(fetches: Any) -> Iterator[Any]:
+    """What fetches of a session consist of: tensors, operations, variables and names."""
     if isinstance(fetches, dict):  # its keys need no order, as those of `tf.nest` do
         fetches = list(fetches.values())
     if isinstance(fetches, (list, tuple)):
         for part in fetches:
-            yield from _operations_of(graph, part)
+            yield from parts_of(part)
         return
-    for part in tf.nest.flatten(fetches, expand_composites=True):
-        if part is not None:
-            element = graph.as_graph_element(part)
-            yield element if isinstance(element, tf.Operation) else element.op
+    yield from (p for p in tf.nest.flatten(fetches, expand_composites=True) if p is not None)
+
+
+def operation_of(graph: Any, part: Any) -> Any:
+    """The operation that a part of fetches needs."""
+    element = graph.as_graph_element(part)
+    return element if isinstance(element, tf.Operation) else element.op
+
+
+def _operations_of(graph: Any, fetches: Any) -> Iterator[Any]:
+    return (operation_of(graph, part) for part in parts_of(fetches))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import NoReturn
 
 from kungfu_tf import config, errors, peer
 from kungfu_tf.ops.any_tensors import gather_any
+from kungfu_tf.verification import silence
 
 
 def say(text: str) -> None:
     """Says a line of -verify, once for all peers."""
     if peer.is_root():
-        print(f"kungfu_tf: -verify: {text}", file=sys.stderr, flush=True)
+        silence.speak(text)
 
 
 class Account:

@@ -121,7 +121,7 @@ class _Loop:
         return [] if ours is None else trials.trained
 
     def _end(self) -> None:
-        if self._account is not None:
+        if self._account is not None and self._account.tried:
             self._account.end()
 
 

@@ -67,7 +67,7 @@ def at_end(say_so: Callable[[], None]) -> None:
 
 
 def _end() -> None:
-    if getattr(sys, "last_value", None) is not None:
+    if getattr(sys, "last_value", None) is not None:  # the program has failed
         return
     try:
         for say_so in _at_end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kungfu_tf import peer
 from kungfu_tf.keras.verify.trial import Trials
 from kungfu_tf.replicas import first_batch, first_step
 from kungfu_tf.replicas.inference import check_predictions
@@ -41,7 +42,7 @@ class Verification:
         Raises:
             VerificationError: On every peer, if it is not the step of a single process.
         """
-        if self._account.has_ended:
+        if self._account.has_ended or peer.size() == 1:
             return iterator
         algorithms = generations.algorithms_of_model(self._model)
         if not all(a.is_synchronous and a.keeps_equal for a in algorithms):
@@ -56,6 +57,8 @@ class Verification:
 
     def end(self) -> None:
         """Says what was verified, once: after the last step that is, or the last of the `fit`."""
+        if not self._account.tried:
+            return
         if not self._account.has_ended and self._account.done:
             when = f"after {self._account.tried} steps"
             if check_predictions(self._model, self._batch, when):

@@ -189,8 +189,9 @@ FLAGS = (
         "verify",
         "",
         flag_values.switch,
-        "compare the first 3 steps of each fit, or $KUNGFU_VERIFY steps, with those of a single"
-        " process that has the samples of all peers; an error says what differs",
+        "compare the first 3 steps of each training, or $KUNGFU_VERIFY steps, with those of a"
+        " single process that has the samples of all peers; an error says what differs, and a line"
+        " at the end what could not be compared",
     ),
     Flag(
         "v",

@@ -43,13 +43,10 @@ def _verified(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    if not hasattr(session, "_kungfu_verification"):
-        session._kungfu_verification = Verification(session)
-
     def run(fetches: Any, feed_dict: Any = None) -> Any:
         return original(session, fetches, feed_dict, *args, **kwargs)
 
-    return session._kungfu_verification.run(run, fetches, feed_dict)
+    return Verification.of(session).run(run, fetches, feed_dict)
 
 
 def create(

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
+from kungfu_tf import peer
 from kungfu_tf.replicas import gates
 from kungfu_tf.replicas.equality import check_equal
 from kungfu_tf.tf1.verify.trial import Run, Trials
@@ -23,7 +24,7 @@ _NOT_FED = (
 
 
 class Verification:
-    """Of one session.
+    """Of one session, and one list of peers.
 
     Args:
         session: A session whose graph has gates.
@@ -32,10 +33,19 @@ class Verification:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._account = Account("the session")
+        self._version = peer.membership_version()
         self._why = ""
         self._compared = 0
         if not self._account.has_ended:
             unverified.at_end(self._end)
+
+    @classmethod
+    def of(cls, session: Any) -> Verification:
+        """That of this session, with the peers of now: all begin it at the same step."""
+        known = getattr(session, "_kungfu_verification", None)
+        if known is None or known._version != peer.membership_version():
+            known = session._kungfu_verification = cls(session)
+        return known
 
     def run(self, run: Run, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> Any:
         """Runs the fetches; verifies what they train, or says why it cannot.
@@ -53,7 +63,7 @@ class Verification:
             DivergenceError: On every peer, if variables differ after it.
         """
         reached = gates.gates_reached(self._session.graph, fetches)
-        if self._account.has_ended or not reached:
+        if self._account.has_ended or not reached or peer.size() == 1:
             return run(fetches, feed_dict=feed_dict)
         found = _reached(self._session.graph, fetches)
         trials = Trials(run, self._session.graph, fetches, feed_dict or {}, found)
@@ -91,6 +101,8 @@ class Verification:
         self._compared = len(variables)
 
     def _end(self) -> None:
+        if not self._account.tried:
+            return
         if not self._account.has_ended and self._why:
             equal = f" but that its {self._compared} variables are equal on all peers: "
             self._account.cannot(self._why, but=equal if self._compared else ": ")

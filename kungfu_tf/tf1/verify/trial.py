@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kungfu_tf.replicas import gates
 from kungfu_tf.verification import comparison
 from kungfu_tf.verification.exchanges import Exchange
 from kungfu_tf.verification.trial import Moved, Trial
@@ -49,11 +50,12 @@ class Trials:
         self._variables = [v for exchange in exchanges for v in exchange.variables]
         self._mine = [g for exchange in exchanges for g in exchange.mine]
         self._exchanged = [g for exchange in exchanges for g in exchange.exchanged]
-        targets = [_operation(graph, part) for part in tf.nest.flatten(fetches) if part is not None]
+        parts = list(gates.parts_of(fetches))
+        targets = [gates.operation_of(graph, part) for part in parts]
         fed = {id(part) for g in self._exchanged for part in _fed_parts(g)}
         needed = {operation.type for operation in _needed(targets, fed)}
         self.can_update = not any(kind.startswith("Kungfu") for kind in needed)
-        self._numbers = [part for part in tf.nest.flatten(fetches) if _is_number(graph, part)]
+        self._numbers = [part for part in parts if _is_number(graph, part)]
         self._state = self._known(graph)
         self._before = self._values()
 
@@ -152,11 +154,6 @@ def _needed(targets: Collection[Any], fed: Collection[int]) -> Iterator[Any]:
                 waiting.append(other)
 
 
-def _operation(graph: Any, fetch: Any) -> Any:
-    element = graph.as_graph_element(fetch)
-    return element if isinstance(element, tf.Operation) else element.op
-
-
 def _fed_parts(gradient: Any) -> list[Any]:
     is_sparse = isinstance(gradient, tf.IndexedSlices)
     return [gradient.values, gradient.indices] if is_sparse else [gradient]
@@ -179,4 +176,6 @@ def _is_number(graph: Any, fetch: Any) -> bool:
     """Whether it is a floating scalar that is computed without others, and changes nothing."""
     if not isinstance(fetch, tf.Tensor) or fetch.shape.rank != 0 or not fetch.dtype.is_floating:
         return False
-    return not any(_WRITES.search(one.type) for one in _needed([_operation(graph, fetch)], ()))
+    return not any(
+        _WRITES.search(one.type) for one in _needed([gates.operation_of(graph, fetch)], ())
+    )
