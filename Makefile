@@ -194,13 +194,13 @@ LEGACY_KERAS := $(addprefix tests/python/unit/,exchange/test_optimizers.py excha
     replicas/test_initializer.py test_public.py upstream) \
   $(addprefix $(CLUSTER)/cases_,everyday.py fit.py fit_callbacks.py initializer.py learning_rate.py matrix.py \
     optimizers.py)
-# Nothing of these is this TensorFlow's own: where the other one runs them, too, it is enough.
-OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,initializer.py learning_rate.py matrix.py)
-# What Keras 2 has besides: sessions and Estimators, and ops that are compiled for this TensorFlow.
+# Of these both Keras 2 have the same: that of TensorFlow 2.15 runs them, if it is there.
+OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,initializer.py learning_rate.py matrix.py optimizers.py)
+# What Keras 2 has besides: Estimators, with the sessions in them, and ops compiled for this TensorFlow.
 TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
   $(addprefix tests/python/unit/ops/test_,kernels.py naming.py tensors.py) \
-  $(addprefix $(CLUSTER)/cases_,batch_norm.py collectives.py estimator.py fit_uneven.py gradients.py saving.py \
-    session.py) $(addprefix $(CLUSTER)/test_,elastic.py examples.py) tests/python/compat/test_programs.py
+  $(addprefix $(CLUSTER)/cases_,batch_norm.py collectives.py estimator.py fit_uneven.py saving.py) \
+  $(addprefix $(CLUSTER)/test_,elastic.py examples.py) tests/python/compat/test_programs.py
 
 test-legacy-keras: build
 	TF_USE_LEGACY_KERAS=1 $(TF_2_21)/bin/python \

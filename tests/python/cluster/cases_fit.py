@@ -36,13 +36,14 @@ def case_metrics_are_of_all_samples(validation):
     def metrics():
         return ["accuracy", keras.metrics.AUC(name="auc"), keras.metrics.Precision(name="p")]
 
-    single = fitted(model_of(keras.optimizers.SGD(0.0), metrics()), data, held_out, 6)
+    plain = model_of(keras.optimizers.SGD(0.0), metrics())
+    single = fitted(plain, data, held_out, 6) if kf.is_root() else {}
     ours = mine(held_out) if validation == "sharded" else held_out
     run = fitted(model_of(distributed(0.0), metrics()), mine(data), ours, 2)
-    assert set(run) == set(single)
-    for name, values in single.items():
-        np.testing.assert_allclose(run[name], values, rtol=1e-12, err_msg=name)
-        assert same_on_all(run[name])
+    assert set(run) == set(single) or not kf.is_root()
+    for name, values in run.items():
+        np.testing.assert_allclose(values, single.get(name, values), rtol=1e-12, err_msg=name)
+        assert same_on_all(values)
 
 
 def case_an_epoch_ends_without_waiting_for_its_iterator():

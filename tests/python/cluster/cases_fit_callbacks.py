@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 import training
 from fits import Seen, distributed, keras, mine, model_of, same_on_all, samples
-from harness import each
+from harness import each, exhaustive
 from support import logged, raised_by
 
 import kungfu_tf as kf
@@ -96,6 +96,7 @@ STOPS = {
 
 
 @each(when=["at the end of epoch 2", "at the beginning of epoch 2", "after batch 1 of epoch 2"])
+@exhaustive(when=["at the end of epoch 2", "after batch 1 of epoch 2"])
 def case_a_peer_that_stops_stops_all(when):
     """Also if only one peer has the callback that does."""
     make, steps = STOPS[when]

@@ -315,6 +315,8 @@ def case_a_tracker_of_the_programs_own():
 
 
 @each(shared=[True, False], shuffle=[True, False])
+@exhaustive(shared=[True])
+@exhaustive(shuffle=[True])
 def case_the_same_data(shared, shuffle):
     """One warning, which says how to shard; of arrays also if each peer shuffles them by itself."""
     x, y = training.samples(24)

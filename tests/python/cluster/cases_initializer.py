@@ -194,7 +194,7 @@ def case_unbuilt_models_start_equal_and_lose_no_batch(kind, how):
     single.compile(optimizers.SGD(0.1), "mse")
     single(tf.zeros([1, training.FEATURES], tf.float64))
     start = training.values_of(single.trainable_variables)
-    single.fit(training.whole(data), epochs=1, verbose=0)
+    training.on_one_peer(single, lambda: single.fit(training.whole(data), epochs=1, verbose=0))
 
     tf.keras.utils.set_random_seed(kf.rank())
     optimizer = optimizers.SGD(0.1)

@@ -103,6 +103,7 @@ def case_several_optimizers(wrapped):
 
 
 @each(option=["plain", "accumulation"])
+@exhaustive(option=["accumulation"])
 def case_quantised_layers(option):
     """Their scales are not averaged: they follow what all peers have seen, as in one process.
 

@@ -10,7 +10,7 @@ from harness import Skip, each, exhaustive
 import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
-JOBS = [{"np": 3}]
+JOBS = [{"np": 2}]
 
 keras = tf.keras
 layers = keras.layers

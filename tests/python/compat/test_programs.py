@@ -27,6 +27,7 @@ HAS_TF1 = tensorflow_version().startswith("2.15")
 RUN = [p.name for p in PROGRAMS.glob("tf*.py") if p.name.startswith("tf1_") == HAS_TF1]
 # Each with what KungFu's own programs take it for.
 OPTIMIZERS = ("sync-sgd", "async-sgd", "sma")
+EXHAUSTIVE = {"sma"}  # a method that others test
 CASES = [
     (program, ["--kf-optimizer", optimizer] if optimizer else [])
     for program in sorted(RUN)
@@ -81,7 +82,15 @@ def write_mnist(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("program", "options"), CASES, ids=[" ".join([p, *options[1:]]) for p, options in CASES]
+    ("program", "options"),
+    [
+        pytest.param(
+            *(program, options),
+            id=" ".join([program, *options[1:]]),
+            marks=[pytest.mark.exhaustive] if EXHAUSTIVE & {*options} else [],
+        )
+        for program, options in CASES
+    ],
 )
 def test_runs(program: str, options: list[str], tmp_path: Path) -> None:
     data = ["--data-dir", write_mnist(tmp_path)]
