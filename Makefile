@@ -163,7 +163,7 @@ test-cpp-thread: $(TF_2_21)/.ready
 
 # The arithmetic of another processor, emulated. Debian has both in g++-aarch64-linux-gnu and qemu-user.
 ARM64 := $(and $(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64))
-FOR_ARM64 := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+FOR_ARM64 := -DKUNGFU_LAYERS=base -DCMAKE_BUILD_TYPE=Debug -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
   -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ '-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu'
 test-cpp-arm64: $(TF_2_21)/.ready
 ifneq ($(ARM64),)

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/base/status.h"
+
 namespace kungfu::testing {
 namespace {
 
@@ -36,9 +38,19 @@ int Register(const char* name, std::function<void()> body) {
   return 0;
 }
 
-void Fail(const char* file, int line, const std::string& message) {
+void Fail(const char* file, int line, const std::string& message) { Fail(file, line, message.c_str()); }
+
+void Fail(const char* file, int line, const char* message) {
   ++failures;
-  std::fprintf(stderr, "%s:%d: %s\n", file, line, message.c_str());
+  std::fprintf(stderr, "%s:%d: %s\n", file, line, message);
+}
+
+void ExpectOk(const char* file, int line, const char* what, const Status& status) {
+  if (!status.ok()) Fail(file, line, what + (": " + status.ToString()));
+}
+
+void ExpectContains(const char* file, int line, const std::string& text, const std::string& part) {
+  if (text.find(part) == std::string::npos) Fail(file, line, "'" + text + "' does not contain '" + part + "'");
 }
 
 int NumFailures() { return failures; }

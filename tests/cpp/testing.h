@@ -11,6 +11,10 @@
 #include <sstream>
 #include <string>
 
+namespace kungfu {
+class Status;
+}
+
 namespace kungfu::testing {
 
 // Under a sanitizer everything is many times slower: what shows nothing more there than without is left to the plain
@@ -21,9 +25,23 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+// Whether some sizes stand for the others, which the plain run has, and with a sanitizer `make test-all`.
+#ifdef KUNGFU_ALL_TESTS
+constexpr bool kBrief = false;
+#else
+constexpr bool kBrief = kSanitized;
+#endif
+
+// `all`, or `some` of it where the run is brief.
+template <typename T>
+constexpr T Brief(T all, T some) {
+  return kBrief ? some : all;
+}
+
 int Register(const char* name, std::function<void()> body);
 // Counts a failure of the running test. Any thread.
 void Fail(const char* file, int line, const std::string& message);
+void Fail(const char* file, int line, const char* message);
 // Of this process, so far.
 int NumFailures();
 
@@ -43,26 +61,27 @@ std::string Show(const T& value) {
   static const int suite##_##name##_registered = ::kungfu::testing::Register(#suite "." #name, suite##_##name); \
   static void suite##_##name()
 
-// Nothing if `holds`, else what was compared. A function, so that temporaries in the arguments outlive the comparison.
-template <typename A, typename B, typename Holds>
-std::string Compare(const char* what, const A& a, const B& b, Holds holds) {
-  return holds(a, b) ? "" : what + (": " + Show(a)) + " and " + Show(b);
+// Hundreds of lines compare: what each does is a call, or compiling them would take most of the time of the tests.
+template <typename Holds, typename A, typename B>
+bool Compare(const char* file, int line, const char* what, const A& a, const B& b) {
+  if (Holds()(a, b)) return true;
+  Fail(file, line, what + (": " + Show(a)) + " and " + Show(b));
+  return false;
 }
+void ExpectOk(const char* file, int line, const char* what, const Status& status);
+void ExpectContains(const char* file, int line, const std::string& text, const std::string& part);
 
-#define KF_EXPECT_OP(a, b, op, otherwise)                                                                  \
-  do {                                                                                                     \
-    const std::string kf_failure = ::kungfu::testing::Compare(                                             \
-        #a " " #op " " #b, a, b, [](const auto& kf_a, const auto& kf_b) -> bool { return kf_a op kf_b; }); \
-    if (!kf_failure.empty()) {                                                                             \
-      ::kungfu::testing::Fail(__FILE__, __LINE__, kf_failure);                                             \
-      otherwise;                                                                                           \
-    }                                                                                                      \
+#define KF_EXPECT_OP(holds, a, op, b, otherwise)                                           \
+  do {                                                                                     \
+    if (!::kungfu::testing::Compare<holds>(__FILE__, __LINE__, #a " " #op " " #b, a, b)) { \
+      otherwise;                                                                           \
+    }                                                                                      \
   } while (0)
-#define EXPECT_EQ(a, b) KF_EXPECT_OP(a, b, ==, (void)0)
-#define EXPECT_NE(a, b) KF_EXPECT_OP(a, b, !=, (void)0)
-#define EXPECT_LE(a, b) KF_EXPECT_OP(a, b, <=, (void)0)
-#define EXPECT_GE(a, b) KF_EXPECT_OP(a, b, >=, (void)0)
-#define ASSERT_EQ(a, b) KF_EXPECT_OP(a, b, ==, return)
+#define EXPECT_EQ(a, b) KF_EXPECT_OP(std::equal_to<>, a, ==, b, (void)0)
+#define EXPECT_NE(a, b) KF_EXPECT_OP(std::not_equal_to<>, a, !=, b, (void)0)
+#define EXPECT_LE(a, b) KF_EXPECT_OP(std::less_equal<>, a, <=, b, (void)0)
+#define EXPECT_GE(a, b) KF_EXPECT_OP(std::greater_equal<>, a, >=, b, (void)0)
+#define ASSERT_EQ(a, b) KF_EXPECT_OP(std::equal_to<>, a, ==, b, return)
 
 #define KF_EXPECT(condition, otherwise)                                     \
   do {                                                                      \
@@ -75,16 +94,7 @@ std::string Compare(const char* what, const A& a, const B& b, Holds holds) {
 #define EXPECT_FALSE(condition) KF_EXPECT(!(condition), (void)0)
 #define ASSERT_TRUE(condition) KF_EXPECT(condition, return)
 // `expr` is a Status.
-#define EXPECT_OK(expr)                                                                                  \
-  do {                                                                                                   \
-    const ::kungfu::Status kf_status = (expr);                                                           \
-    if (!kf_status.ok()) ::kungfu::testing::Fail(__FILE__, __LINE__, #expr ": " + kf_status.ToString()); \
-  } while (0)
-#define EXPECT_CONTAINS(text, part)                                                                       \
-  do {                                                                                                    \
-    const std::string kf_text = (text);                                                                   \
-    if (kf_text.find(part) == std::string::npos)                                                          \
-      ::kungfu::testing::Fail(__FILE__, __LINE__, "'" + kf_text + "' does not contain '" + (part) + "'"); \
-  } while (0)
+#define EXPECT_OK(expr) ::kungfu::testing::ExpectOk(__FILE__, __LINE__, #expr, expr)
+#define EXPECT_CONTAINS(text, part) ::kungfu::testing::ExpectContains(__FILE__, __LINE__, text, part)
 
 }  // namespace kungfu::testing

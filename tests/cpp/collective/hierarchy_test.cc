@@ -39,7 +39,8 @@ struct Layout {
 
 // With as many peers on each host, with one less on some, and with hosts of one.
 KF_TEST(DirectHierarchy, SharedMemory) {
-  for (const Layout& layout : {Layout{4, 2}, {5, 2}, {3, 2}, {5, 3}, {6, 3}, {8, 2}}) {
+  using Layouts = std::vector<Layout>;
+  for (const Layout& layout : Brief<Layouts>({{4, 2}, {5, 2}, {3, 2}, {5, 3}, {6, 3}, {8, 2}}, {{4, 2}, {5, 3}})) {
     Cluster cluster(layout.size, OnHosts(layout.hosts));
     ExpectDirect(cluster, 0);
     ExpectDirect(cluster, RunPlacedGrid(&cluster, Shared));

@@ -31,8 +31,7 @@ KF_TEST(P2p, BlobsOfAllSizesReachAllPeers) {
     ClusterOptions options;
     options.transport = transport;
     Cluster cluster(3, options);
-    for (const size_t count :
-         {size_t{0}, size_t{1}, size_t{16384}, size_t{16385}, size_t{262144}, size_t{262145}, size_t{3000001}}) {
+    for (const size_t count : {0, 1, 16384, 16385, 262144, 262145, Brief(3000001, 300001)}) {
       const std::string name = "of " + std::to_string(count);
       std::vector<std::shared_ptr<Asked>> asked;
       for (int target = 0; target < 3; ++target) {
@@ -161,7 +160,7 @@ KF_TEST(P2p, WhatIsForgottenBeginsAnew) {
 // Each that comes is one version whole, whatever is saved meanwhile; and collectives pass it on the way.
 KF_TEST(P2p, ABlobThatIsBeingSentDoesNotChange) {
   Cluster cluster(3);
-  constexpr size_t kCount = 2 << 20;
+  constexpr size_t kCount = kBrief ? 1 << 19 : 2 << 20;
   EXPECT_OK(Save(&cluster, 0, "x", Floats(kCount, 0.f), std::nullopt, 1).status());
   std::atomic<bool> stop{false};
   std::thread owner([&] {
@@ -200,7 +199,7 @@ KF_TEST(P2p, ARequestOfAPeerThatLeavesEnds) {
 // In the middle of what it is sent; whoever keeps it goes on with others.
 KF_TEST(P2p, AnAskerThatLeavesIsForgotten) {
   Cluster cluster(3);
-  constexpr size_t kCount = 8 << 20;
+  constexpr size_t kCount = kBrief ? 2 << 20 : 8 << 20;
   const Floats values = Numbers(kCount, 1);
   EXPECT_OK(Save(&cluster, 0, "x", values).status());
   std::vector<std::shared_ptr<Asked>> asked;
@@ -218,7 +217,7 @@ KF_TEST(P2p, AnAskerThatLeavesIsForgotten) {
 
 KF_TEST(P2p, ACancelledRequestEndsAndTheNameGoesOn) {
   Cluster cluster(2);
-  constexpr size_t kCount = 8 << 20;
+  constexpr size_t kCount = kBrief ? 2 << 20 : 8 << 20;
   const auto remote = Ask(&cluster, 0, 1, {"x", kCount}), local = Ask(&cluster, 0, 0, {"x", kCount});
   for (const auto& asked : {remote, local}) {
     cluster.peer(0)->p2p()->Cancel(asked->handle, OkStatus());

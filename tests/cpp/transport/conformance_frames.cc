@@ -9,8 +9,9 @@ namespace {
 
 std::vector<Frame> FramesOfAllSizes() {
   std::vector<Frame> frames;
-  for (const size_t size : {0,     1,     15,    16,    17,    71,     72,     73,     4096,    16383,
-                            16384, 16385, 65535, 65536, 65537, 262143, 262144, 300007, 1048579, 5000001}) {
+  for (const size_t size :
+       {0,     1,     15,    16,    17,    71,     72,     73,     4096,    16383,
+        16384, 16385, 65535, 65536, 65537, 262143, 262144, 300007, 1048579, Brief(5000001, 600001)}) {
     for (const size_t name_size : {size_t{0}, size_t{5}, kMaxNameSize}) {
       frames.push_back(NewFrame(std::string(name_size, 'n'), Pattern(size, frames.size())));
     }
@@ -51,7 +52,7 @@ void CarriesBothDirectionsAtOnce(TransportFixture* fixture) {
   Pair pair(fixture);
   std::vector<Frame> frames;
   for (int i = 0; i < 300; ++i)
-    frames.push_back(NewFrame(std::to_string(i), Pattern(i % 10 == 0 ? 1000000 : 97 * i, i)));
+    frames.push_back(NewFrame(std::to_string(i), Pattern(i % 10 == 0 ? Brief(1000000, 300000) : 97 * i, i)));
   for (const Frame& frame : frames) {
     pair.at_a->Send(frame);
     pair.at_b->Send(frame);

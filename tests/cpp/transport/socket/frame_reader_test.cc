@@ -76,7 +76,7 @@ KF_TEST(FrameReader, PutsFramesTogetherHoweverTheyArrive) {
   std::vector<SentFrame> sent;
   std::string stream;
   for (const size_t name_size : {size_t{0}, size_t{1}, size_t{13}, kMaxNameSize}) {
-    for (const size_t size : {0, 1, 15, 16, 17, 100, 4096, 16384, 20001, 65536, 300007}) {
+    for (const size_t size : {0, 1, 15, 16, 17, 100, 4096, 16384, 20001, 65536, testing::Brief(300007, 66007)}) {
       sent.push_back(NewFrame(name_size, size));
       stream += EncodeHeader(sent.back().header) + sent.back().payload;
     }
