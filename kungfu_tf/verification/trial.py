@@ -91,4 +91,5 @@ class Noting:
 
 
 def _label_of(variable: Any) -> str:
-    return generations.name_of(variable) if hasattr(variable, "assign") else "a tensor"
+    is_variable = hasattr(variable, "assign")
+    return generations.name_of(variable).split(":")[0] if is_variable else "a tensor"
