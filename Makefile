@@ -195,7 +195,8 @@ LEGACY_KERAS := $(addprefix tests/python/unit/,exchange/test_optimizers.py excha
   $(addprefix $(CLUSTER)/cases_,everyday.py fit.py fit_callbacks.py initializer.py learning_rate.py matrix.py \
     optimizers.py)
 # Of these both Keras 2 have the same: that of TensorFlow 2.15 runs them, if it is there.
-OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,initializer.py learning_rate.py matrix.py optimizers.py)
+OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,fit_callbacks.py initializer.py learning_rate.py matrix.py \
+  optimizers.py)
 # What Keras 2 has besides: Estimators, with the sessions in them, and ops compiled for this TensorFlow.
 TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
   $(addprefix tests/python/unit/ops/test_,kernels.py naming.py tensors.py) \

@@ -169,6 +169,7 @@ def case_before_the_first_callback():
 
 
 @each(differs=["width", "depth", "optimizer"])
+@exhaustive(differs=["depth", "optimizer"])
 def case_other_models_on_other_peers(differs):
     """The message says that they differ, on all peers."""
     is_other = kf.rank() == FAILS

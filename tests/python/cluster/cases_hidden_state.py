@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip, each
+from harness import Skip, each, exhaustive
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
@@ -140,6 +140,7 @@ class Counting(keras.layers.Layer):
 
 
 @each(steps=[1, 3])
+@exhaustive(steps=[3])
 def case_the_inference_leaves_no_trace(steps):
     """No state, no batch, no trace of the function, and no random number."""
     counting, traces = Counting(), []

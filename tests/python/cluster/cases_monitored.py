@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 
 import kungfu_tf as kf
 
@@ -85,6 +85,8 @@ def step_of(optimizer, variables):
 
 
 @each(what=["noise_scale", "gradient_variance"], traced=[True, False])
+@exhaustive(what=["noise_scale"], traced=[True])
+@exhaustive(what=["gradient_variance"], traced=[False])
 def case_keras(what, traced):
     for make in training.keras_optimizers("sgd"):
         optimizer, variables = wrapped(what, make()), new_variables()

@@ -39,12 +39,14 @@ def assert_equal_to_single(
 
 
 @each(how=["run_eagerly", "steps_per_execution"])
+@exhaustive(how=["steps_per_execution"])
 def case_fit(how):
     options = {"run_eagerly": True} if how == "run_eagerly" else {"steps_per_execution": 4}
     assert_equal_to_single(training.dense_model, lambda: optimizers.SGD(0.1), epochs=2, **options)
 
 
 @each(clipping=["clipnorm", "global_clipnorm", "clipvalue"])
+@exhaustive(clipping=["global_clipnorm", "clipvalue"])
 def case_clipping_comes_after_the_mean(clipping):
     """The norm of the mean is not the mean of the norms."""
     assert_equal_to_single(

@@ -14,7 +14,7 @@ import numpy as np
 import sessions
 import tensorflow as tf
 import training
-from harness import each
+from harness import each, exhaustive
 from sessions import Network, assert_equal, batches_of, distributed, monitored, train
 from support import logged, raised_by
 
@@ -270,6 +270,7 @@ def case_a_method_that_lets_models_differ_is_not_checked():
 
 
 @each(own=["nothing", "of the batch", "of the step", "both"])
+@exhaustive(own=["nothing", "both"])
 def case_a_plain_session(own):
     """It starts equal by itself; each epoch ends for all where the first has no more data.
 

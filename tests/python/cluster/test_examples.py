@@ -47,6 +47,7 @@ SAYS |= {name: ["peers: 1$", "peers: 2$", "peers: 1$"] for name in ELASTIC}
 # Their methods have tests of their own; that the programs are right is seen by `make test-all`.
 EXHAUSTIVE = {"adapt_strategy.py", "adaptive_batch_size.py", "elastic_estimator.py"}
 EXHAUSTIVE |= {"language_model.py", "pair_averaging_mnist.py", "synchronous_averaging_mnist.py"}
+EXHAUSTIVE |= {"keras_mnist.py"}  # tests/python/install/test_wheel.py has it trained
 TESTED = {*ARGUMENTS, "elastic_estimator.py", "estimator_mnist.py"}
 # tests/python/unit/examples/test_sources_of_data.py
 SOURCES_OF_DATA = {"austen.py", "debian.py", "fashion_mnist.py"}
@@ -54,7 +55,7 @@ DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/examples/test_demo.py
 # Not all say something new of an older Keras.
 EVERYDAY = "keras_everyday.py"
 if tensorflow_version().startswith("2.15"):
-    EXHAUSTIVE |= {EVERYDAY, "keras_mnist.py"}
+    EXHAUSTIVE |= {EVERYDAY}
     ARGUMENTS = {
         EVERYDAY: ARGUMENTS[EVERYDAY],
         "estimator_mnist.py": ["--steps", "8"],
