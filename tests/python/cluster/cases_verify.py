@@ -18,6 +18,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers import PairAveragingOptimizer, SynchronousSGDOptimizer
 
 JOBS = [{"np": 2, "env": {"KUNGFU_VERIFY": "3"}}]
+TIMEOUT = 240
 
 keras = tf.keras
 STEPS = 4
@@ -189,11 +190,21 @@ def dropped_on_rank_1(gradients):
     return [g * (kf.rank() == 0) for g in gradients]
 
 
-WRONG = ["sum", "add_loss", "contrasts", "mask", "sum of gradients", "dropped", "twice"]
+WRONG_STEPS = ["sum", "add_loss", "contrasts", "mask", "sum of gradients", "dropped", "twice"]
+WRONG_DATA = ["same samples", "shifted samples"]
 
 
-@each(what=[*WRONG, "same samples", "shifted samples"])
-def case_a_wrong_program(what):
+@each(what=WRONG_STEPS)
+def case_a_wrong_step(what):
+    assert_found(what)
+
+
+@each(what=WRONG_DATA)
+def case_wrong_data(what):
+    assert_found(what)
+
+
+def assert_found(what):
     data, options = mine(), {}
     if what == "sum":
         model = model_of(loss=lambda y, predicted: tf.reduce_sum((predicted - y) ** 2))

@@ -16,6 +16,7 @@ import kungfu_tf as kf
 from kungfu_tf.optimizers import PairAveragingOptimizer, SynchronousSGDOptimizer
 
 JOBS = [{"np": 2, "env": {"KUNGFU_VERIFY": "3"}}]
+TIMEOUT = 240
 
 keras = tf.keras
 STEPS = 4

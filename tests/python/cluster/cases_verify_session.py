@@ -16,6 +16,7 @@ import kungfu_tf as kf
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [{"np": 2, "env": {"KUNGFU_VERIFY": "3"}}]
+TIMEOUT = 240
 NEEDS_KERAS = False
 
 v1 = tf.compat.v1

@@ -1,4 +1,4 @@
-"""Every example trains on two peers for a few steps, and rank 0 says what came of it.
+"""Every example trains on two peers for a few steps, verified, and rank 0 says what came of it.
 
 Those that change their size begin and end with one.
 """
@@ -44,6 +44,11 @@ SAYS = {
 }
 ELASTIC = {"elastic_estimator.py", "elastic_mnist.py"}
 SAYS |= {name: ["peers: 1$", "peers: 2$", "peers: 1$"] for name in ELASTIC}
+# What -verify says of them.
+OWN_MODELS = "nothing is verified of 'sequential': each peer trains a model of its own, by design"
+NOT_FED = r"nothing is verified of the session but that its \d+ variables are equal on all peers"
+VERIFIED = dict.fromkeys(("pair_averaging_mnist.py", "synchronous_averaging_mnist.py"), OWN_MODELS)
+VERIFIED |= dict.fromkeys(("estimator_mnist.py", "elastic_estimator.py"), NOT_FED)
 # Their methods have tests of their own; that the programs are right is seen by `make test-all`.
 EXHAUSTIVE = {"adapt_strategy.py", "adaptive_batch_size.py", "elastic_estimator.py"}
 EXHAUSTIVE |= {"language_model.py", "pair_averaging_mnist.py", "synchronous_averaging_mnist.py"}
@@ -92,7 +97,10 @@ def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
     size = ["-np", "2"]
     if example in ELASTIC:
         size, program = ["-w", "-np", "1", "-H", "127.0.0.1:2"], [PATIENT, *program]
-    job = programs.run(*program, flags=size, env={"FASHION_MNIST_DIR": str(data_directory)})
+    flags = ["-verify", *size]
+    job = programs.run(*program, flags=flags, env={"FASHION_MNIST_DIR": str(data_directory)})
+    expected = VERIFIED.get(example, "verified: 3 steps of .* on 2 peers are those of a single pr")
+    assert re.search(f"kungfu_tf: -verify: {expected}", job.stderr), job.stderr
     results = re.findall(r"^\[(\d)\] test: .*accuracy (\d\.\d+)$", job.stdout, re.MULTILINE)
     assert [rank for rank, _ in results] == ["0"], job.stdout
     assert float(results[0][1]) > 0.2  # a guess is right once in ten times
