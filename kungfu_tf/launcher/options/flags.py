@@ -115,7 +115,8 @@ FLAGS = (
         "builtin_config_port",
         "PORT",
         flag_values.port,
-        "with -w: serve such a document on 127.0.0.1:PORT",
+        "with -w: serve such a document on 127.0.0.1:PORT; -config-server may name this one, too:"
+        " http://127.0.0.1:PORT/config",
     ),
     Flag(
         "init-version",
@@ -179,6 +180,13 @@ FLAGS = (
         "T",
         flag_values.duration,
         "time between the starts of two peers (default 0)",
+    ),
+    Flag(
+        "t0",
+        "job_start",
+        "SECONDS",
+        flag_values.duration,
+        "when the job began, in seconds since 1970, for programs that print it (default now)",
     ),
     Flag(
         "verify",

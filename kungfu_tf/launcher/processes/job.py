@@ -22,6 +22,7 @@ class Job:
     `config_token`: the user's token for a config server. `cores`: those that each stays on, by
     local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`: how often
     the job was started anew, `recoveries` of them after a failure. `progress`: how far it was then.
+    `epochs`: those that it had ended before its failures.
     `began`: the time of the first start.
     """
 
@@ -36,6 +37,7 @@ class Job:
     restarts: int = 0
     recoveries: int = 0
     progress: int = 0
+    epochs: int = 0
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def describe(self) -> None:

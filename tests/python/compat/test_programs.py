@@ -26,11 +26,13 @@ ENVIRONMENT = {
 HAS_TF1 = tensorflow_version().startswith("2.15")
 RUN = [p.name for p in PROGRAMS.glob("tf*.py") if p.name.startswith("tf1_") == HAS_TF1]
 # Each with what KungFu's own programs take it for.
-OPTIMIZERS = ("sync-sgd", "async-sgd", "sma")
+OPTIMIZERS = ("sync-sgd", "async-sgd", "sma", "ada-sgd")
+OPTIONS = {
+    "tf1_session.py": [["--kf-optimizer", optimizer] for optimizer in OPTIMIZERS],
+    "tf1_elastic.py": [["--counts", what] for what in ("steps", "samples")],
+}
 CASES = [
-    (program, ["--kf-optimizer", optimizer] if optimizer else [])
-    for program in sorted(RUN)
-    for optimizer in (OPTIMIZERS if program == "tf1_session.py" else ("",))
+    (program, options) for program in sorted(RUN) for options in OPTIONS.get(program, [[]])
 ]
 # On all peers the same.
 SAID_BY_ALL = {

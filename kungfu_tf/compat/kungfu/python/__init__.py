@@ -10,7 +10,6 @@ from kungfu_tf import (
     init_progress,
     log_stats,
     print_strategy_stats,
-    propose_new_size,
     uid,
 )
 from kungfu_tf import local_rank as current_local_rank
@@ -34,8 +33,15 @@ __all__ = [
     "propose_new_size",
     "resize",
     "run_barrier",
+    "show_cuda_version",
+    "show_nccl_version",
     "uid",
 ]
+
+
+def propose_new_size(new_size: int) -> None:
+    """Asks for another number of peers: see `kungfu_tf.propose_new_size`."""
+    kf.propose_new_size(int(new_size))
 
 
 def run_barrier() -> None:
@@ -80,3 +86,13 @@ def change_cluster(progress: int) -> tuple[bool, bool]:
 def _get_cuda_index() -> int:
     """Which of the GPUs that this process can see is its own: kungfu-run shows it one."""
     return 0
+
+
+def show_cuda_version() -> None:
+    """Prints that NCCL is not used, as KungFu does without it."""
+    print("NCCL is NOT enabled")
+
+
+def show_nccl_version() -> None:
+    """The same."""
+    show_cuda_version()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from kungfu.tensorflow.ops import broadcast
 
 import kungfu_tf as kf
 from kungfu_tf.initializer import BroadcastGlobalVariablesHook, BroadcastGlobalVariablesOp
@@ -13,15 +14,17 @@ __all__ = [
     "BroadcastGlobalVariablesCallback",
     "BroadcastGlobalVariablesHook",
     "BroadcastGlobalVariablesOp",
+    "broadcast",
     "broadcast_variables",
 ]
 
 
-def BroadcastGlobalVariablesCallback() -> Any:  # noqa: N802 (KungFu's)
-    """Starts all peers of a `fit` from rank 0's model."""
+def BroadcastGlobalVariablesCallback(with_keras: bool = False) -> Any:  # noqa: N802 (KungFu's)
+    """Starts all peers of a `fit` from rank 0's model, of `keras` or `tf.keras`."""
+    del with_keras
     if tf.compat.v1.executing_eagerly_outside_functions():
         return kf.initializer.BroadcastGlobalVariablesCallback()
-    from kungfu.tensorflow.initializer.keras_graph import BroadcastInGraph
+    from kungfu.tensorflow.initializer.keras import BroadcastInGraph
 
     return BroadcastInGraph()
 
