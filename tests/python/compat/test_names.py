@@ -196,6 +196,15 @@ def test_programs_of_graphs() -> None:
                 np.testing.assert_allclose(found, [[2, 2], [2.1, 2.5], [2.29, 3.25]], rtol=1e-6)
 
 
+def test_a_moving_average_of_a_variable_that_is_a_reference() -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.get_variable("x", initializer=1.0, use_resource=False)
+        average, more = of("tensorflow.ops").exponential_moving_average(x), x.assign_add(1)
+        session.run(x.initializer)
+        found = [session.run(average) for _ in range(3) if session.run(more)]
+    np.testing.assert_allclose(found, [2, 2.1, 2.29], rtol=1e-6)
+
+
 def test_moving_averages_begin_with_the_first_value() -> None:
     average = of("tensorflow.ops").exponential_moving_average
     found = [float(average(tf.constant(x), 0.75)) for x in (2.0, 4.0)]

@@ -97,6 +97,27 @@ print(launch_multiprocess(lambda rank: (rank == current_rank(), current_cluster_
 """
 
 
+LAUNCHES_TF1 = """
+from kungfu_tf import compat
+
+compat.install("kungfu")
+compat.install("tf1")
+import tensorflow as tf
+from kungfu.cmd import launch_multiprocess
+
+
+def sum_of_ranks(rank):
+    from kungfu.tensorflow.ops import all_reduce
+
+    total = all_reduce(tf.constant(rank))
+    with tf.Session() as session:
+        return int(session.run(total))
+
+
+print(launch_multiprocess(sum_of_ranks, 2))
+"""
+
+
 def test_in_a_virtual_environment(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", symlinks=True)
     write(next(tmp_path.glob("venv/lib/python3*/site-packages")), INSTALLED)

@@ -52,6 +52,8 @@ def _remembered(name: str, first: Any, following: Callable[[Any], Any]) -> Any:
             lambda: following(tf.raw_ops.ReadVariableOp(resource=place, dtype=first.dtype)),
             lambda: tf.identity(first),
         )
+        # The memory of a variable of TensorFlow 1 may change under it.
+        value = tf.raw_ops.DeepCopy(x=value)
         kept = tf.raw_ops.AssignVariableOp(resource=place, value=value)
         with tf.control_dependencies([] if kept is None else [kept]):
             return tf.identity(value)
