@@ -82,7 +82,7 @@ def run(*command: object, **environ: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
 
@@ -177,3 +177,8 @@ def test_modules_that_are_commands(command: list[str], says: str) -> None:
 def test_processes_that_a_program_launches_itself() -> None:
     ended = run(sys.executable, "-c", LAUNCHES, PYTHONPATH=str(ROOT))
     assert ended.stdout == "[(True, 2), (True, 2)]\n", ended.stderr
+
+
+def test_a_program_of_tensorflow_1_may_start_processes_itself() -> None:
+    ended = run(sys.executable, "-c", LAUNCHES_TF1, PYTHONPATH=str(ROOT))
+    assert ended.stdout == "[1, 1]\n", ended.stderr
