@@ -20,9 +20,10 @@ def resize(n: Any, *, name: str | None = None) -> Any:
     """Asks for another number of peers, and changes over to the newest list of peers.
 
     As with `kungfu_tf.resize`, all peers call it at the same step, and either all change over or
-    none does. It does not wait for newcomers: a later call finds them ready. In a graph it waits
-    for the operations that were added before it. Later operations must depend on it by
-    `tf.control_dependencies`. Newcomers know nothing of the training: if `changed` is true and
+    none does. It does not wait for newcomers: a later call finds them ready. In a function it waits
+    for the operations that were added before it; in a TF1 graph for those of them that neither read
+    data nor a placeholder. Others, and later ones, must be ordered by `tf.control_dependencies` if
+    they are in the same run. Newcomers know nothing of the training: if `changed` is true and
     `detached` is not, broadcast the variables.
 
     Args:

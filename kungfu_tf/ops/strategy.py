@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
+from kungfu_tf.upstream.graph import needs_input
 
 
 @kernels.operation
@@ -18,8 +19,8 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
     """Goes over to another strategy: all peers at the same step, or none of them.
 
     All peers call it, and wait for each other. Pending operations then fail, so in a graph the
-    change waits for the operations that were added before it. Later operations must depend on it by
-    `tf.control_dependencies`. Queues begin empty.
+    change waits for operations that were added before it, as `resize` does. Later operations must
+    depend on it by `tf.control_dependencies`. Queues begin empty.
 
     Args:
         strategy: Its name, as `kungfu-run -help` lists them; a Python string or a string scalar.
@@ -139,17 +140,23 @@ def subset_all_reduce(
 
 
 def after_what_is_pending(what: str) -> Any:
-    """The operations that a graph has so far, of those that may still travel."""
+    """The operations that a graph has so far, of those that may still travel.
+
+    A plain graph also has those of its training steps, which are none of this run: they read a
+    batch, or a value that their run is given.
+    """
     kernels.check_graph(what)
     if tf.executing_eagerly():
         return tf.control_dependencies(None)
     graph = tf.compat.v1.get_default_graph()
     context = graph._get_control_flow_context()
+    is_plain = not graph.building_function
     return tf.control_dependencies(
         [
             one
             for one in graph.get_operations()
             if one.type.startswith("Kungfu") or one.type.endswith("PartitionedCall")
             if one._get_control_flow_context() is context
+            if not (is_plain and needs_input(one))
         ]
     )

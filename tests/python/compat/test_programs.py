@@ -31,9 +31,7 @@ OPTIONS = {
     "tf1_session.py": [["--kf-optimizer", optimizer] for optimizer in OPTIMIZERS],
     "tf1_elastic.py": [["--counts", what] for what in ("steps", "samples")],
 }
-CASES = [
-    (program, options) for program in sorted(RUN) for options in OPTIONS.get(program, [[]])
-]
+CASES = [(program, options) for program in sorted(RUN) for options in OPTIONS.get(program, [[]])]
 # On all peers the same.
 SAID_BY_ALL = {
     "tf1_keras.py": ["loss: .*"],

@@ -50,9 +50,19 @@ def test_in_reload_mode_all_leave_and_start_anew() -> None:
     assert leader.change(3) is None
     assert hands.take() == ["publish 1 1  to [0, 1]"]
     assert leader.change(4) is None  # what was asked for last counts
-    leader.ended(0, 0, stopped=False)
-    leader.ended(1, 0, stopped=False)
+    for number in (0, 1):
+        leader.entered(number, 1)
+        leader.ended(number, 0, stopped=False)
     assert (leader.over, leader.again) == (True, 4)
+
+
+def test_in_reload_mode_a_job_that_finishes_before_its_peers_leave_does_not_start_anew() -> None:
+    leader, _ = leader_of(2, Rules(watch=True, reload=True))
+    assert leader.change(3) is None
+    leader.ended(0, 0, stopped=False)
+    assert leader.change(4) is None
+    leader.ended(1, 0, stopped=False)
+    assert (leader.over, leader.again) == (True, None)
 
 
 def grown(size: int) -> tuple[Leader, Hands]:
