@@ -49,7 +49,7 @@ class Leader:
         self._next = len(cluster.peers)
         self._rooms = {host.address: host.slots for host in cluster.hosts}
         self._living = set(self._names)
-        self._left: set[int] = set()  # the peers that have left so that all start anew
+        self._departed: set[int] = set()  # the peers that have left so that all start anew
         self._ending = False
         self.source: Source | None = None  # besides the peers
         self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
@@ -83,7 +83,7 @@ class Leader:
         if self._membership is not None:
             self._membership.entered(number, version)
             if self._membership.dissolved:
-                self._left.add(number)
+                self._departed.add(number)
 
     def propose(self, _number: int, size: int | None, answer: Answer) -> None:
         if size is not None:
@@ -169,7 +169,7 @@ class Leader:
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
                 return
-            if code == 0 and self._membership.dissolved and number not in self._left:
+            if code == 0 and self._membership.dissolved and number not in self._departed:
                 self._end_before_change()
         if code == 0:
             for host in self._hosts.values() if number in self._names else ():
