@@ -19,6 +19,10 @@ LOST = 1  # the exit code of a job that has lost a host
 class Host(Protocol):
     """The runner of one host, seen from where decisions are made. Nothing happens in the call."""
 
+    @property
+    def was_up(self) -> bool:
+        """Whether a peer of this host has been ready to work with others, as far as is known."""
+
     def start(self, number: int, version: int) -> None:
         """Starts a newcomer. `version` is the job's current membership version."""
 
@@ -54,6 +58,7 @@ class Director(Protocol):
         code: The exit code of the job, as far as other hosts determine it.
         again: The number of peers with which the job starts anew after its end; None: it does not.
         recovering: Whether a failure is the reason for that.
+        early_failure: The exit code of a failure before any peer was up; None: there was none.
         over: Whether this runner may end.
         size: The number of peers that take part, as far as this host knows.
         due: The time.monotonic() at which advance() must be called. Apart from that, once a second
@@ -63,6 +68,7 @@ class Director(Protocol):
     code: int
     again: int | None
     recovering: bool
+    early_failure: int | None
 
     @property
     def over(self) -> bool: ...
@@ -114,9 +120,11 @@ class Rules:
         reload: By starting all peers anew, not by newcomers.
         keep: The job may be started anew when all peers have finished.
         recoveries: How often more it is started anew after a failure.
+        early_failure: That of the start before. The same one again ends the job.
     """
 
     watch: bool = False
     reload: bool = False
     keep: bool = False
     recoveries: int = 0
+    early_failure: int | None = None

@@ -39,6 +39,7 @@ class Leader:
         self.code = 0
         self.again: int | None = None
         self.recovering = False
+        self.early_failure: int | None = None
         self._rules = rules
         self._cluster = cluster
         self._hosts = hosts
@@ -251,10 +252,23 @@ class Leader:
         if number in self._names:
             self._tell_failed(name, how)
         if not self._ending:
-            self.recovering = self._rules.recoveries > 0 and code not in CANNOT_START
+            self.recovering = self._may_recover(code)
             size = self._membership.target if self._membership else self.size
             self.again = size if self.recovering else None
         self._stop_hosts(0, peer_process.exit_code(code))
+
+    def _may_recover(self, code: int) -> bool:
+        if self._rules.recoveries == 0 or code in CANNOT_START:
+            return False
+        if not any(host.was_up for host in self._hosts.values()):
+            self.early_failure = code
+        if self.early_failure is None or self.early_failure != self._rules.early_failure:
+            return True
+        self._say(
+            "the program has failed twice in the same way before any peer was up: the job does not "
+            "start anew"
+        )
+        return False
 
     def _tell_failed(self, name: str, how: str) -> None:
         for host in self._hosts.values():

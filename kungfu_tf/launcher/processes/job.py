@@ -22,7 +22,8 @@ class Job:
     `config_token`: the user's token for a config server. `cores`: those that each stays on, by
     local rank; empty: on none. `inherited` are descriptors that each gets. `restarts`: how often
     the job was started anew, `recoveries` of them after a failure. `progress`: how far it was then.
-    `epochs`: those that it had ended before its failures.
+    `epochs`: those that it had ended before its failures. `early_failure`: the exit code of the
+    failure before, if no peer was up by then.
     `began`: the time of the first start.
     """
 
@@ -38,6 +39,7 @@ class Job:
     recoveries: int = 0
     progress: int = 0
     epochs: int = 0
+    early_failure: int | None = None
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def describe(self) -> None:
