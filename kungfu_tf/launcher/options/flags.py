@@ -52,7 +52,8 @@ FLAGS = (
         "ip:slots[:public],...",
         flag_values.text,
         "the hosts, each with the number of peers it can take; IPv6 in brackets, [::1]:2; names are"
-        " resolved (default 127.0.0.1 with a slot per core, or as many as -np asks for); the"
+        " resolved (default 127.0.0.1 with a slot per core, or as many as -np asks for; 128 with -w"
+        " -compat kungfu); the"
         " third part, a host's address outside, is for kungfu-rrun and kungfu-distribute",
     ),
     Flag(

@@ -179,6 +179,11 @@ def test_positional_arguments_reach_what_they_mean(tmp_path: Path) -> None:
     assert int(ops.step_based_schedule("4:2,8:1", 1)) == 4
 
 
+def test_a_number_of_peers_that_cannot_be_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match="propose_new_size: .*kungfu-run"):
+        of("python").propose_new_size(new_size=np.int32(2))
+
+
 def test_programs_of_graphs() -> None:
     ops = of("tensorflow.ops")
     with tf.Graph().as_default():

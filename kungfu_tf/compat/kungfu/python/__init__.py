@@ -7,6 +7,7 @@ from kungfu_tf import (
     all_reduce_int_max,
     calc_stats,
     detached,
+    errors,
     init_progress,
     log_stats,
     print_strategy_stats,
@@ -16,6 +17,7 @@ from kungfu_tf import local_rank as current_local_rank
 from kungfu_tf import local_size as current_local_size
 from kungfu_tf import rank as current_rank
 from kungfu_tf import size as current_cluster_size
+from kungfu_tf.upstream import warn
 
 __all__ = [
     "all_reduce_int_max",
@@ -40,8 +42,14 @@ __all__ = [
 
 
 def propose_new_size(new_size: int) -> None:
-    """Asks for another number of peers: see `kungfu_tf.propose_new_size`."""
-    kf.propose_new_size(int(new_size))
+    """Asks for another number of peers: see `kungfu_tf.propose_new_size`.
+
+    A number that there cannot be is a warning, as of KungFu.
+    """
+    try:
+        kf.propose_new_size(int(new_size))
+    except errors.FailedPreconditionError as refusal:
+        warn.warn(f"propose_new_size: {refusal}")
 
 
 def run_barrier() -> None:
