@@ -40,6 +40,14 @@ SAID_BY_ALL = {
 }
 SAID = {
     "tf1_elastic.py": {0: "ended [1, 2, 1]", 1: "detached [1, 2]"},
+    "tf1_elastic_call.py": {
+        0: "ended at 7 [1, 1, 1, 2, 2, 2, 1, 1]",
+        1: "detached at 5 [2, 2, 2]",
+    },
+    "tf2_elastic_call.py": {
+        0: "ended at 9 [1, 1, 1, 2, 2, 2, 1, 1, 1]: 1.0",
+        1: "detached at 6 [2, 2, 2]: 8.0",
+    },
     "tf2_elastic.py": {0: "None [1, 2, 1]", 1: "detached [2]"},
 }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kungfu.python._taking_in import change_over, comes_in
+
 import kungfu_tf as kf
 from kungfu_tf import (
-    all_reduce_int_max,
     calc_stats,
     detached,
     errors,
@@ -13,10 +14,6 @@ from kungfu_tf import (
     print_strategy_stats,
     uid,
 )
-from kungfu_tf import local_rank as current_local_rank
-from kungfu_tf import local_size as current_local_size
-from kungfu_tf import rank as current_rank
-from kungfu_tf import size as current_cluster_size
 from kungfu_tf.upstream import warn
 
 __all__ = [
@@ -52,9 +49,40 @@ def propose_new_size(new_size: int) -> None:
         warn.warn(f"propose_new_size: {refusal}")
 
 
+@comes_in
+def current_rank() -> int:
+    """This peer's position among all peers, from 0."""
+    return kf.rank()
+
+
+@comes_in
+def current_cluster_size() -> int:
+    """The number of peers."""
+    return kf.size()
+
+
+@comes_in
+def current_local_rank() -> int:
+    """This peer's position among the peers of its host, from 0."""
+    return kf.local_rank()
+
+
+@comes_in
+def current_local_size() -> int:
+    """The number of peers on this host."""
+    return kf.local_size()
+
+
+@comes_in
 def run_barrier() -> None:
     """Returns when all peers have called it."""
     kf.barrier()
+
+
+@comes_in
+def all_reduce_int_max(x: int) -> int:
+    """Returns the largest number of all peers."""
+    return kf.all_reduce_int_max(x)
 
 
 def check_interference() -> bool:
@@ -65,21 +93,18 @@ def check_interference() -> bool:
 def resize(n: int | None = None) -> tuple[bool, bool]:
     """Goes over to the newest list of peers; all peers call it at the same step.
 
-    KungFu's waits until newcomers have come; ours does not, and it is a later call that takes them
-    in.
-
     Args:
-        n: How many peers there should be.
+        n: How many peers there should be: then the call waits until newcomers have come, for some
+            minutes at most. None: a later call takes them in.
 
     Returns:
         Whether the list of peers has changed, and whether this peer has left it.
     """
-    changed = kf.resize(n=n)
-    return changed, kf.detached()
+    return change_over(n)
 
 
 def change_cluster(progress: int) -> tuple[bool, bool]:
-    """Changes over as `resize` does, and says how far the training is.
+    """Changes over as `resize()` does, and says how far the training is.
 
     Args:
         progress: The number that `init_progress` returns to peers that are started anew.
@@ -87,8 +112,7 @@ def change_cluster(progress: int) -> tuple[bool, bool]:
     Returns:
         Whether the list of peers has changed, and whether this peer has left it.
     """
-    changed = kf.resize(progress=progress)
-    return changed, kf.detached()
+    return change_over(None, progress)
 
 
 def _get_cuda_index() -> int:

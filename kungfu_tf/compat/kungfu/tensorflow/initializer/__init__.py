@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from kungfu.python._taking_in import comes_in
 from kungfu.tensorflow.ops import broadcast
 
 import kungfu_tf as kf
@@ -29,6 +30,7 @@ def BroadcastGlobalVariablesCallback(with_keras: bool = False) -> Any:  # noqa: 
     return BroadcastInGraph()
 
 
+@comes_in
 def broadcast_variables(variables: Any) -> Any:
     """Gives all peers the values that rank 0 has."""
     return kf.initializer.broadcast_variables(variables)

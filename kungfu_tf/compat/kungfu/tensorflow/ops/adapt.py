@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from kungfu.python._taking_in import change_over
 from kungfu.tensorflow.ops.monitor import calc_stats
 from kungfu.tensorflow.ops.state import counted
 from kungfu.tensorflow.ops.topology import set_tree
 
 from kungfu_tf import config, ops
 from kungfu_tf.ops.resize import resize_from_config_server
+from kungfu_tf.ops.strategy import after_what_is_pending
 
 __all__ = ["calc_stats", "resize", "resize_cluster_from_url", "set_tree", "step_based_schedule"]
 
@@ -25,8 +28,16 @@ def resize(n: Any) -> Any:
         Whether the list of peers has changed. `kungfu.python.detached` says whether this peer has
         left it.
     """
-    changed, _ = ops.resize(tf.cast(n, tf.int32))
-    return changed
+
+    def change(wanted: Any) -> Any:
+        return np.bool_(change_over(int(wanted))[0])
+
+    if tf.executing_eagerly():
+        return tf.constant(change(n))
+    with after_what_is_pending("resize"):
+        changed = tf.numpy_function(change, [n], tf.bool)
+        changed.set_shape([])
+        return changed
 
 
 def resize_cluster_from_url() -> tuple[Any, Any]:

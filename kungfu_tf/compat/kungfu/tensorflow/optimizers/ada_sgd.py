@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from kungfu.tensorflow.optimizers._variables import with_callable_variables
+from kungfu.tensorflow.optimizers._made import made
 
 import kungfu_tf as kf
 
@@ -23,7 +23,7 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (KungFu's)
     """Averages models before a step, gradients from it on."""
     del name, use_locking, with_keras
     wrapped = kf.optimizers.AdaptiveSGDOptimizer(optimizer, change_step, alpha=alpha)
-    return with_callable_variables(wrapped)
+    return made(wrapped)
 
 
 class AdaSGDHook(tf.compat.v1.train.SessionRunHook):

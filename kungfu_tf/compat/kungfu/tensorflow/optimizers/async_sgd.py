@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu.tensorflow.optimizers._variables import with_callable_variables
+from kungfu.tensorflow.optimizers._made import made
 
 import kungfu_tf as kf
 
@@ -22,4 +22,4 @@ def PairAveragingOptimizer(  # noqa: N802 (KungFu's)
     """Trains a model of each peer's own, which it averages with one other peer's at a time."""
     del fused_model_name, name, use_locking, with_keras
     wrapped = kf.optimizers.PairAveragingOptimizer(optimizer, fuse_requests=fuse_requests)
-    return with_callable_variables(wrapped)
+    return made(wrapped)

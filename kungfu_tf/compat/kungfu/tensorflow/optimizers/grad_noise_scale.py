@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu.tensorflow.optimizers._variables import with_callable_variables
+from kungfu.tensorflow.optimizers._made import made
 
 import kungfu_tf as kf
 
@@ -24,4 +24,4 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (KungFu's)
     wrapped = kf.optimizers.MonitorGradientNoiseScaleOptimizer(
         optimizer, device_batch_size, monitor_interval=monitor_interval
     )
-    return with_callable_variables(wrapped)
+    return made(wrapped)

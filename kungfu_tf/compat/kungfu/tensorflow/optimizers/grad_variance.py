@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu.tensorflow.optimizers._variables import with_callable_variables
+from kungfu.tensorflow.optimizers._made import made
 
 import kungfu_tf as kf
 
@@ -22,4 +22,4 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (KungFu's)
     wrapped = kf.optimizers.MonitorGradientVarianceOptimizer(
         optimizer, monitor_interval=monitor_interval
     )
-    return with_callable_variables(wrapped)
+    return made(wrapped)

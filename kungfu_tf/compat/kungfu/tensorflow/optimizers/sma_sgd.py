@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu.tensorflow.optimizers._variables import with_callable_variables
+from kungfu.tensorflow.optimizers._made import made
 
 import kungfu_tf as kf
 
@@ -21,4 +21,4 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (KungFu's)
     """Trains a model of each peer's own, drawn towards the average of all (SMA)."""
     del name, use_locking, with_keras
     wrapped = kf.optimizers.SynchronousAveragingOptimizer(optimizer, alpha=alpha)
-    return with_callable_variables(wrapped)
+    return made(wrapped)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["with_callable_variables"]
+import tensorflow as tf
+from kungfu.python._taking_in import come_in
+
+__all__ = ["made"]
 
 
 class _Variables(list[Any]):
@@ -14,8 +17,14 @@ class _Variables(list[Any]):
         return self
 
 
-def with_callable_variables(optimizer: Any) -> Any:
-    """Keras 3 has a property where there was a method, and programs broadcast its result."""
+def made(optimizer: Any) -> Any:
+    """An optimizer as KungFu's programs use it.
+
+    Keras 3 has a property where there was a method, and programs broadcast its result. In eager
+    code a newcomer comes in, as the optimizer's first step would not let it.
+    """
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        come_in()
     cls = type(optimizer)  # made for this optimizer
     theirs: Any = cls.variables
     if isinstance(theirs, property):
