@@ -45,8 +45,8 @@ SAID = {
         1: "detached at 5 [2, 2, 2]",
     },
     "tf2_elastic_call.py": {
-        0: "ended at 9 [1, 1, 1, 2, 2, 2, 1, 1, 1]: 1.0",
-        1: "detached at 6 [2, 2, 2]: 8.0",
+        0: "ended at 9 [1, 1, 1, 2, 2, 2, 1, 1, 1]: -2.5",
+        1: "detached at 6 [2, 2, 2]: -20.0",
     },
     "tf2_elastic.py": {0: "None [1, 2, 1]", 1: "detached [2]"},
 }
@@ -63,7 +63,7 @@ def run(program: str, *arguments: object) -> str:
         env={**ENVIRONMENT, **os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
     )
     assert job.returncode == 0, job.stdout + job.stderr
     return job.stdout

@@ -12,6 +12,8 @@ from kungfu.tensorflow.optimizers import SynchronousSGDOptimizer
 SCHEDULE = {3: 2, 6: 1}
 STEPS = 9
 
+# A newcomer's first gradient is that of its own weights: they are made equal after that step. So
+# the first weight is 1/8 after three steps, and 1/8 - (1/8 + 1) / 4 after the fourth.
 weights = tf.Variable([1.0, 2.0])
 step = tf.Variable(0)
 optimizer = SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.25))

@@ -7,7 +7,9 @@ from typing import Any
 import tensorflow as tf
 from kungfu.python._taking_in import come_in
 
-__all__ = ["made"]
+from kungfu_tf import peer
+
+__all__ = ["made", "without_number"]
 
 
 class _Variables(list[Any]):
@@ -29,4 +31,18 @@ def made(optimizer: Any) -> Any:
     theirs: Any = cls.variables
     if isinstance(theirs, property):
         cls.variables = property(lambda self: _Variables(theirs.__get__(self)))
+    return optimizer
+
+
+def without_number(optimizer: Any) -> Any:
+    """An optimizer whose peers need not be at a step of the same number, in a job that may change.
+
+    A newcomer of KungFu's programs trains a step before it learns how many there were.
+    """
+    if peer.launched() and peer.elastic():
+        cls = type(optimizer)  # made for this optimizer
+        theirs: Any = cls._kungfu_exchange
+        cls._kungfu_exchange = lambda self, gradients, variables, step=None: theirs(
+            self, gradients, variables
+        )
     return optimizer

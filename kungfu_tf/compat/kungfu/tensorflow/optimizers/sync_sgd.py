@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu.tensorflow.optimizers._made import made
+from kungfu.tensorflow.optimizers._made import made, without_number
 
 import kungfu_tf as kf
 from kungfu_tf.upstream import warn
@@ -27,4 +27,4 @@ def SynchronousSGDOptimizer(  # noqa: N802 (KungFu's)
     if nccl or hierarchical_nccl:
         warn.warn("nccl: kungfu_tf uses none; gradients travel through the host's memory")
     wrapped = kf.optimizers.SynchronousSGDOptimizer(optimizer, monitor=monitor)
-    return made(wrapped)
+    return made(without_number(wrapped))
