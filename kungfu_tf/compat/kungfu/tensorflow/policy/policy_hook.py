@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from kungfu.python._taking_in import wait_for_nobody
 from kungfu.tensorflow.variables import (
     GraphKeys,
     create_global_variable,
@@ -22,8 +23,8 @@ class PolicyHook(hooks.PolicyHook):
     """Calls policies while a session trains; an epoch is one of all peers' samples.
 
     A change that a policy makes to the variable of the batch size is made as rank 0's policies want
-    it, on all peers. If a policy has changed the peers, those that have left end their session as
-    if their data had ended.
+    it, on all peers. If a policy has made the job smaller, those that have left end their session
+    as if their data had ended. To make it larger, the session needs an elastic hook, too.
 
     Args:
         policies: The policies.
@@ -39,6 +40,7 @@ class PolicyHook(hooks.PolicyHook):
         epoch_num: int,
         init_batch_size: int | None = None,
     ) -> None:
+        wait_for_nobody()
         self._theirs = policies
         self._adapted = [_Adapted(one) for one in policies]
         self._init_batch_size = init_batch_size
