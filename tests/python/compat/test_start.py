@@ -50,7 +50,7 @@ for gone in ("contrib", "examples.tutorials.mnist"):
         print(error)
 
 import kungfu, kungfu._utils
-print("kungfu:", kungfu.current_rank(), kungfu._utils.show_size(1536), flush=True)
+print("kungfu:", kungfu.current_rank(), kungfu._utils.show_duration(90), flush=True)
 subprocess.run([sys.executable, "-m", "package"], check=True)
 """,
 }
@@ -64,7 +64,7 @@ its parts: 1 tensorflow.keras 1 tensorflow.python
 no module tensorflow.contrib: TensorFlow has none since 2.0
 no module tensorflow.examples: TensorFlow has none since 2.0; \
 kungfu.tensorflow.v1.helpers.mnist reads the files of MNIST
-kungfu: 0 1.50 KiB
+kungfu: 0 1m 30.00s
 the own sitecustomize
 a child: 1
 """
