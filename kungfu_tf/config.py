@@ -117,6 +117,7 @@ _TEXT = Type("text", str)
 _PATH = Type("path", str)
 _COUNT = Type("an integer", int)
 _SECONDS = Type("a number from 0 to 86400", _seconds, "seconds")
+_TIME = Type("a number", float, "seconds since 1970")
 _SWITCH = Type("0 or 1", lambda text: _one_of("0", "1").read(text) == "1")
 
 CACHE_DIR = Setting(
@@ -164,6 +165,14 @@ PROGRESS = Setting(
     _COUNT,
     "0",
     "progress of the peers before that, as they gave it to kungfu_tf.resize",
+    internal=True,
+)
+
+EPOCHS = Setting(
+    "KUNGFU_EPOCHS",
+    _COUNT,
+    "0",
+    "epochs that all peers of this host had ended before a failure, as programs of KungFu say",
     internal=True,
 )
 
@@ -218,6 +227,30 @@ COMPAT = Setting(
     internal=True,
 )
 
+HAS_CONFIG_SERVER = Setting(
+    "KUNGFU_HAS_CONFIG_SERVER",
+    _SWITCH,
+    "0",
+    "1: the job has a config server (kungfu-run -config-server, -builtin-config-port)",
+    internal=True,
+)
+
+JOB_START = Setting(
+    "KUNGFU_JOB_START_TIMESTAMP",
+    _TIME,
+    "0",
+    "time when the job was started (kungfu-run -t0)",
+    internal=True,
+)
+
+PROC_START = Setting(
+    "KUNGFU_PROC_START_TIMESTAMP",
+    _TIME,
+    "0",
+    "time when this peer was started",
+    internal=True,
+)
+
 CONFIG_TOKEN = Setting(
     "KUNGFU_CONFIG_TOKEN",
     _TEXT,
@@ -248,12 +281,16 @@ SETTINGS: tuple[Setting[Any], ...] = (
     RUNNER,
     RESTARTS,
     PROGRESS,
+    EPOCHS,
     RELOADS,
     GRACE,
     BIND_TO,
     VERBOSE,
     MONITOR_TOKEN,
     COMPAT,
+    HAS_CONFIG_SERVER,
+    JOB_START,
+    PROC_START,
     CONFIG_TOKEN,
     CONFIG_TOKEN_FILE,
     VERIFY,
@@ -274,7 +311,9 @@ def identity() -> Identity:
     return Identity(*(os.environ.get(name, "") for name in names))
 
 
-PROGRESS_FILE = "progress"  # in the run directory
+# In the run directory.
+PROGRESS_FILE = "progress"
+EPOCHS_FILE = "epochs-"  # and the peer's process
 
 
 def run_directory() -> Path:

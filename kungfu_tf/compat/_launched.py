@@ -1,11 +1,11 @@
-"""Functions that run in new processes, where `kungfu` must be stood in for before they arrive."""
+"""Functions that run in new processes, where libraries must be stood in for before they arrive."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf.compat import _kungfu
+from kungfu_tf.compat import _kungfu, _tf1
 from kungfu_tf.function_launch import pickling
 
 
@@ -14,7 +14,10 @@ class Launched:
 
     def __init__(self, fn: Callable[[int], Any]) -> None:
         self._pickled = pickling.dump_function(fn)
+        self._uses_tf1 = _tf1.in_use()
 
     def __call__(self, rank: int) -> Any:
         _kungfu.install()
+        if self._uses_tf1:
+            _tf1.use()
         return pickling.load_function(memoryview(self._pickled))(rank)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
 import site
 import sys
 import sysconfig
@@ -31,6 +32,18 @@ def install() -> None:
     if not isinstance(builtins.__import__, _Import):
         builtins.__import__ = _Import(builtins.__import__)
         sys.meta_path.insert(0, _Finder())
+
+
+def in_use() -> bool:
+    """Whether the program has imported TensorFlow, and got version 1."""
+    return bool(_version_1.cache_info().currsize)
+
+
+def use() -> None:
+    """The same here, for a program that has imported it elsewhere."""
+    install()
+    importlib.import_module("tensorflow")
+    _version_1()
 
 
 class _Finder(MetaPathFinder):

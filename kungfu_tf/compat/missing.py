@@ -7,15 +7,22 @@ import sys
 
 _NCCL = "kungfu_tf does not use NCCL: gradients of GPUs travel through the host's memory"
 _OWN = "it is no part of KungFu's interface, but of how KungFu is made"
+_MADE = "it is of how KungFu is made; the functions of kungfu.tensorflow.optimizers make optimizers"
 
 WHY = {
     "kungfu.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
     "kungfu.loader": _OWN,
     "kungfu.ext": _OWN,
     "kungfu.python.init_from_config": "kungfu-run configures the peers, not the program",
+    "kungfu.tensorflow.experimental.hook.elastic.ResizeProfiler": _OWN,
+    "kungfu.tensorflow.ops._tf_oplib": _OWN,
+    "kungfu.tensorflow.ops.queue.Queue": "kungfu.tensorflow.ops.queue.new_queue makes queues",
     "kungfu.tensorflow.ops.scheduled_nccl_all_reduce": _NCCL,
     "kungfu.tensorflow.ops.scheduled_hierarchical_nccl_all_reduce": _NCCL,
     "kungfu.tensorflow.ops.start_nccl_scheduler": _NCCL,
+    "kungfu.tensorflow.optimizers.async_sgd.get_random_peer": _OWN,
+    "kungfu.tensorflow.optimizers.core": _MADE,
+    "kungfu.tensorflow.optimizers.keras": _MADE,
     "kungfu.tensorflow.v1.benchmarks": "benchmarks are not for programs to import",
     "kungfu.tensorflow.v1.helpers.imagenet": (
         "it reads TFRecords of ImageNet: write it with tf.data, and shard it by "

@@ -21,9 +21,10 @@ def resize(n: Any, *, name: str | None = None) -> Any:
 
     As with `kungfu_tf.resize`, all peers call it at the same step, and either all change over or
     none does. It does not wait for newcomers: a later call takes them in when they are ready. In a
-    graph it waits for the operations that were added before it, and later operations must depend on
-    it by `tf.control_dependencies`. Newcomers know nothing of the training: if `changed` is true
-    and `detached` is false, broadcast the variables.
+    function it waits for the operations that were added before it; in a TF1 graph for those of them
+    that read neither data nor a placeholder. Order the others, and later operations, by
+    `tf.control_dependencies` if they are in the same run. Newcomers know nothing of the training:
+    if `changed` is true and `detached` is false, broadcast the variables.
 
     Args:
         n: The wanted number of peers, an integer scalar; rank 0's counts. The current number takes

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
+from kungfu_tf.upstream.graph import needs_input
 
 
 @kernels.operation
@@ -18,8 +19,8 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
     """Switches to another strategy: all peers at the same step, or none of them.
 
     All peers call it, and wait for each other. The change makes pending operations fail, so in a
-    graph it waits for the operations that were added before it, and later operations must depend on
-    it by `tf.control_dependencies`. It empties all queues.
+    graph it waits for operations that were added before it, as `resize` does, and later operations
+    must depend on it by `tf.control_dependencies`. It empties all queues.
 
     Args:
         strategy: Its name, as `kungfu-run -help` lists them; a Python string or a string scalar.
@@ -140,17 +141,23 @@ def subset_all_reduce(
 
 
 def after_what_is_pending(what: str) -> Any:
-    """Makes what follows wait for the operations of the graph so far that may still be running."""
+    """Makes what follows wait for the operations of the graph so far that may still be running.
+
+    A TF1 graph also has the operations of its training steps. They are left out, since they do not
+    belong to this run: they read a batch, or a value that their run is given.
+    """
     kernels.check_graph(what)
     if tf.executing_eagerly():
         return tf.control_dependencies(None)
     graph = tf.compat.v1.get_default_graph()
     context = graph._get_control_flow_context()
+    is_plain = not graph.building_function
     return tf.control_dependencies(
         [
             one
             for one in graph.get_operations()
             if one.type.startswith("Kungfu") or one.type.endswith("PartitionedCall")
             if one._get_control_flow_context() is context
+            if not (is_plain and needs_input(one))
         ]
     )

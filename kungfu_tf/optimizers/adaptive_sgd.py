@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
+from kungfu_tf import ops, peer
+from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
@@ -29,6 +30,9 @@ class AdaptiveSGD(Algorithm):
         self._first = SynchronousAveraging(alpha)
         self._then = SynchronousSGD()
         self._step: Any = None
+        self._counted = graph_state.State(
+            lambda: graph_state.variable(0, tf.int64, "adaptive_sgd/step")
+        )
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -38,7 +42,7 @@ class AdaptiveSGD(Algorithm):
         given = [i for i, g in enumerate(gradients) if g is not None]
         if not given:  # TF1's `cond` must return something
             return list(gradients)
-        is_averaging = self._averages(_number_of(step))
+        is_averaging = self._averages(self._number_of(step))
         of_given = [gradients[i] for i in given]
         their_variables = [variables[i] for i in given]
 
@@ -56,7 +60,7 @@ class AdaptiveSGD(Algorithm):
         if peer.is_single_process():
             return []
         self._set_up_parts()
-        self._step = _number_of(self.optimizer_step())
+        self._step = self._number_of(self.optimizer_step())
         return _assign_when(
             self._averages(self._step),
             variables,
@@ -73,7 +77,22 @@ class AdaptiveSGD(Algorithm):
             values = [v.read_value() for v in shared]
             return ops.group_broadcast(values, name=f"{self.name}/switch")
 
-        return _assign_when(tf.equal(self._step, self.change_step - 1), shared, from_root)
+        is_last = tf.equal(self._step, self.change_step - 1)
+        return [*_assign_when(is_last, shared, from_root), *self._count()]
+
+    def _number_of(self, step: Any) -> Any:
+        """The number of a step, as it is now: the update will raise it."""
+        if step is None:
+            step = _global_step()
+        if step is None:
+            step = self._counted.get()
+        return tf.identity(tf.cast(tf.convert_to_tensor(step), tf.int64)) + 0
+
+    def _count(self) -> list[Any]:
+        """Ends a step of an optimizer that counts none, in a graph without a global step."""
+        if self.optimizer_step() is not None or _global_step() is not None:
+            return []
+        return [self._counted.get().assign_add(1, read_value=False)]
 
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)
@@ -84,17 +103,10 @@ class AdaptiveSGD(Algorithm):
             vars(part).update(ordinal=self.ordinal, _sums_rows=self.sums_rows)
 
 
-def _number_of(step: Any) -> Any:
-    if step is None and not tf.compat.v1.executing_eagerly_outside_functions():
-        step = tf.compat.v1.train.get_global_step()
-    if step is None:
-        raise errors.InvalidArgumentError(
-            "AdaptiveSGDOptimizer needs to know the step, and this optimizer counts none: make a "
-            "global step, with tf.compat.v1.train.get_or_create_global_step(), and give it to "
-            "minimize or apply_gradients"
-        )
-    # A copy: the update increments the variable.
-    return tf.identity(tf.cast(tf.convert_to_tensor(step), tf.int64)) + 0
+def _global_step() -> Any:
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return None
+    return tf.compat.v1.train.get_global_step()
 
 
 def _assign_when(condition: Any, variables: Sequence[Any], make: Callable[[], Any]) -> list[Any]:
@@ -126,8 +138,8 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
 
     Averaging models explores with small batches while gradients are large; mean gradients then
     finish with less noise. The step is the optimizer's own or, for an optimizer of
-    `tf.compat.v1.train`, the global step of the graph. So a resumed training continues where it
-    was.
+    `tf.compat.v1.train`, the global step of the graph. Without one the optimizer counts its steps
+    in a global variable. So a resumed training continues where it was.
 
     `fit` handles uneven data as each of the two parts does.
 
@@ -144,7 +156,6 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     Raises:
         TypeError: If `optimizer` is not an optimizer, or a number is not a number.
         ValueError: If it is wrapped already, or a number is out of range.
-        InvalidArgumentError: When it is used, if the optimizer counts no steps.
 
     Example:
 

@@ -9,16 +9,13 @@ Then the step ends on all peers before it has changed anything.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-
-# Operations that read data, and may find the end.
-_READERS = re.compile(r"IteratorGetNext|Dequeue|ReaderRead|Unstage|PyFunc")
+from kungfu_tf.upstream.graph import READERS, upstream
 
 
 class Gate:
@@ -77,14 +74,14 @@ def gates_reached(graph: Any, fetches: Any) -> list[Gate]:
     targets = frozenset(_operations_of(graph, fetches))
     known: dict[Any, list[Gate]] = graph._kungfu_reached
     if targets not in known:
-        upstream = set(_upstream(targets))
-        known[targets] = [gate for gate in gates if gate.passed in upstream]
+        before = set(upstream(targets))
+        known[targets] = [gate for gate in gates if gate.passed in before]
     return known[targets]
 
 
 def upstream_of(graph: Any, fetches: Any) -> set[Any]:
     """The operations that a run of these fetches needs, if nothing is fed."""
-    return set(_upstream(frozenset(_operations_of(graph, fetches))))
+    return set(upstream(frozenset(_operations_of(graph, fetches))))
 
 
 def is_step(run_context: Any) -> bool:
@@ -114,21 +111,9 @@ def _at(graph: Any, sources: frozenset[Any]) -> Gate:
 
 def _sources_of(operations: Collection[Any]) -> frozenset[Any]:
     """The operations that read the batch. If one is in a loop or a branch, the given operations."""
-    sources = frozenset(op for op in _upstream(operations) if _READERS.search(op.type))
+    sources = frozenset(op for op in upstream(operations) if READERS.search(op.type))
     is_inside = any(op._get_control_flow_context() is not None for op in sources)
     return frozenset(operations) if is_inside else sources
-
-
-def _upstream(operations: Collection[Any]) -> Iterator[Any]:
-    """The operations, and all that run before them."""
-    waiting, seen = list(operations), set(operations)
-    while waiting:
-        operation = waiting.pop()
-        yield operation
-        for other in [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]:
-            if other not in seen:
-                seen.add(other)
-                waiting.append(other)
 
 
 def parts_of(fetches: Any) -> Iterator[Any]:

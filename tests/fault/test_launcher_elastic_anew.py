@@ -40,9 +40,19 @@ def test_a_job_is_started_anew_after_each_failure(kungfu_run: Jobs, tmp_path: Pa
 
 
 def test_a_job_that_fails_each_time_ends(kungfu_run: Jobs) -> None:
-    launch = kungfu_run("-auto-recover", "0", "-restarts", "2", *PYTHON, "import sys; sys.exit(3)")
+    program = "import sys, kungfu_tf as kf; kf.barrier(); sys.exit(3)"
+    launch = kungfu_run("-auto-recover", "0", "-restarts", "2", *PYTHON, program)
     assert launch.wait() == 3
     assert launch.err.count("starting all anew") == 2
+
+
+def test_a_program_that_does_not_come_to_its_first_peer_is_started_anew_once(
+    kungfu_run: Jobs,
+) -> None:
+    launch = kungfu_run("-auto-recover", "0", *PYTHON, "import no_such_module")
+    assert launch.wait() == 1
+    assert launch.err.count("starting all anew") == 1
+    assert "failed twice in the same way before any peer was up" in launch.err
 
 
 def test_two_hosts_start_anew_together(kungfu_run: Jobs) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["map_maybe", "measure", "one_based_range", "show_duration", "show_rate", "show_size"]
+from kungfu_tf import config
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+__all__ = ["map_maybe", "measure", "one_based_range", "show_duration"]
 
 
 def measure(f: Callable[[], Any]) -> tuple[float, Any]:
@@ -23,22 +23,9 @@ def one_based_range(n: int) -> Iterable[int]:
     return range(1, n + 1)
 
 
-def map_maybe(f: Callable[[Any], Any], xs: Iterable[Any]) -> list[Any]:
+def map_maybe(f: Callable[[Any], Any], lst: Iterable[Any]) -> list[Any]:
     """Applies a function to each element; None stays."""
-    return [None if x is None else f(x) for x in xs]
-
-
-def show_size(n: float) -> str:
-    """Bytes, for people: "1.50 MiB"."""
-    exponent = 0
-    while n >= 1024 and exponent < len(_UNITS) - 1:
-        n, exponent = n / 1024, exponent + 1
-    return f"{n:.2f} {_UNITS[exponent]}"
-
-
-def show_rate(size: float, duration: float) -> str:
-    """Bytes in seconds, for people: "1.50 MiB/s"."""
-    return f"{show_size(size / duration)}/s"
+    return [None if x is None else f(x) for x in lst]
 
 
 def show_duration(duration: float) -> str:
@@ -47,3 +34,18 @@ def show_duration(duration: float) -> str:
     hours, minutes = divmod(int(minutes), 60)
     parts = [f"{hours}h"] * bool(hours) + [f"{minutes}m"] * bool(hours or minutes)
     return " ".join([*parts, f"{seconds:.2f}s"])
+
+
+def _since_job_start() -> float:
+    """Seconds since kungfu-run was started."""
+    return time.time() - config.JOB_START.get()
+
+
+def _since_proc_start() -> float:
+    """Seconds since this peer was started."""
+    return time.time() - config.PROC_START.get()
+
+
+def _log_event(name: str) -> None:
+    """Prints when something has happened."""
+    print(f"TS={time.time():f} {name} :: {show_duration(_since_proc_start())} since proc started")

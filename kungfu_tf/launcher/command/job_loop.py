@@ -108,6 +108,11 @@ class JobLoop:
         return self._director.recovering
 
     @property
+    def early_failure(self) -> int | None:
+        """The exit code of the failure, if no peer was up before it."""
+        return self._director.early_failure
+
+    @property
     def outcomes(self) -> list[Outcome]:
         """How each peer ended. REQUIRES: run() has returned."""
         return self._host.outcomes

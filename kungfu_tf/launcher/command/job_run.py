@@ -58,7 +58,8 @@ class _JobRun:
         self._given = given_secrets.read(environ)
         self._output: Output | None = None
         self._workers: Sequence[str] | None = None  # the document to begin with, if there is one
-        self._restarts = self._recoveries = self._progress = 0
+        self._restarts = self._recoveries = self._progress = self._epochs = 0
+        self._early_failure: int | None = None  # the exit code of the last one
         self._began = time.monotonic()
 
     def run(self) -> End:
@@ -97,6 +98,8 @@ class _JobRun:
                 end = End(loop.run(), loop.outcomes)
                 if not loop.recovering:  # no peer could make a checkpoint of a failure
                     self._progress = job.directory.progress or self._progress
+                self._early_failure = loop.early_failure
+                self._epochs += job.directory.epochs(len(cluster.local_peers))
         if loop.again is not None:
             self._count_restart(loop.again, recovering=loop.recovering, output=output)
         return end, loop.again
@@ -144,6 +147,8 @@ class _JobRun:
             restarts=self._restarts,
             recoveries=self._recoveries,
             progress=self._progress,
+            epochs=self._epochs,
+            early_failure=self._early_failure,
             began=self._began,
         )
 

@@ -31,6 +31,7 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         reload=options.elastic_mode == "reload",
         keep=options.keep,
         recoveries=options.restarts - job.recoveries if recovers else 0,
+        early_failure=job.early_failure,
     )
     if not (cluster.several_hosts and (options.watch or recovers)):
         return Leader(cluster, {cluster.here: own}, rules, say=output.say)

@@ -19,6 +19,10 @@ LOST = 1  # the exit code of a job that has lost a host
 class Host(Protocol):
     """The runner of one host, as the decisions see it. Calls return before anything happens."""
 
+    @property
+    def was_up(self) -> bool:
+        """Whether a peer of this host has been ready to work with others, as far as is known."""
+
     def start(self, number: int, version: int) -> None:
         """Starts a newcomer. `version` is the job's current membership version."""
 
@@ -56,6 +60,7 @@ class Director(Protocol):
         code: The exit code of the job, as far as other hosts determine it.
         again: The number of peers with which the job starts anew after its end; None: it does not.
         recovering: Whether it starts anew because of a failure.
+        early_failure: The exit code of a failure before any peer was up; None: there was none.
         over: Whether this runner may end.
         size: The number of peers that take part, as far as this host knows.
         due: The time.monotonic() at which advance() must be called. Otherwise once a second is
@@ -65,6 +70,7 @@ class Director(Protocol):
     code: int
     again: int | None
     recovering: bool
+    early_failure: int | None
 
     @property
     def over(self) -> bool: ...
@@ -120,9 +126,11 @@ class Rules:
         reload: Whether it changes by starting all peers anew, and not by newcomers.
         keep: Whether the job may be started anew when all peers have finished.
         recoveries: How many more times the job is started anew after a failure.
+        early_failure: That of the previous start. The same one again ends the job.
     """
 
     watch: bool = False
     reload: bool = False
     keep: bool = False
     recoveries: int = 0
+    early_failure: int | None = None

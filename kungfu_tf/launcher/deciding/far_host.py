@@ -9,6 +9,8 @@ from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 class FarHost:
     """A Host that gets lines. They are kept until its runner connects."""
 
+    was_up = False  # its runner does not say it, and its peers need those of the first host
+
     def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
         self._send = send
         self._waiting: list[str] = []

@@ -67,6 +67,7 @@ class Follower:
         self.code = 0
         self.again: int | None = None
         self.recovering = False
+        self.early_failure: int | None = None  # the one that leads knows it
         self.over = False
         self.size = len(cluster.peers)
         self._leader = (cluster.hosts[0].address, link.port)

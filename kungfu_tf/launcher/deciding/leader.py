@@ -45,6 +45,7 @@ class Leader:
         self.code = 0
         self.again: int | None = None
         self.recovering = False
+        self.early_failure: int | None = None
         self._rules = rules
         self._cluster = cluster
         self._hosts = hosts
@@ -55,6 +56,7 @@ class Leader:
         self._next = len(cluster.peers)
         self._rooms = {host.address: host.slots for host in cluster.hosts}
         self._living = set(self._names)
+        self._departed: set[int] = set()  # the peers that have left so that all start anew
         self._ending = False
         self.source: Source | None = None
         self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
@@ -85,6 +87,8 @@ class Leader:
 
     def entered(self, number: int, version: int) -> None:
         self._membership.entered(number, version)
+        if self._membership.dissolved:
+            self._departed.add(number)
 
     def propose(self, _number: int, size: int | None, answer: Answer) -> None:
         if size is not None:
@@ -170,11 +174,19 @@ class Leader:
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
                 return
+            if code == 0 and self._membership.dissolved and number not in self._departed:
+                self._end_before_change()
         if code == 0:
             for host in self._hosts.values() if number in self._names else ():
                 host.finished(self._names[number])
         elif not stopped:
             self._failed(number, code)
+
+    def _end_before_change(self) -> None:
+        """A peer has come to the end of its program: it has not left for another number."""
+        if self.again is not None:
+            self._say("the job has finished, and does not start anew")
+        self.again = None
 
     def _member_ended(self, number: int, *, finished: bool, how: str) -> bool:
         """A process has ended. Returns whether the job has lost one of its members by that."""
@@ -243,9 +255,22 @@ class Leader:
         if number in self._names:
             self._tell_failed(name, how)
         if not self._ending:
-            self.recovering = self._rules.recoveries > 0 and code not in CANNOT_START
+            self.recovering = self._may_recover(code)
             self.again = self._membership.target if self.recovering else None
         self._stop_hosts(0, peer_process.exit_code(code))
+
+    def _may_recover(self, code: int) -> bool:
+        if self._rules.recoveries == 0 or code in CANNOT_START:
+            return False
+        if not any(host.was_up for host in self._hosts.values()):
+            self.early_failure = code
+        if self.early_failure is None or self.early_failure != self._rules.early_failure:
+            return True
+        self._say(
+            "the program has failed twice in the same way before any peer was up: the job does not "
+            "start anew"
+        )
+        return False
 
     def _tell_failed(self, name: str, how: str) -> None:
         for host in self._hosts.values():

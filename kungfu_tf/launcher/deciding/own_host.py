@@ -97,6 +97,11 @@ class OwnHost:
         return self._shutdown is not None
 
     @property
+    def was_up(self) -> bool:
+        """Whether a peer of this host has been ready to work with others."""
+        return any(contact.heard is not None for contact in self._control.contacts.values())
+
+    @property
     def due(self) -> float:
         """The time.monotonic() at which something is due."""
         start = self._next_start if self._unstarted else math.inf

@@ -6,6 +6,9 @@ that is not a flag, or at `--`. The program follows; flags after it are its own.
 
 import dataclasses
 import difflib
+import re
+import time
+import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +44,7 @@ class Options:
     strategy: str | None = None
     timeout: float | None = None
     delay: float = 0.0
+    job_start: float = dataclasses.field(default_factory=time.time, compare=False)
     verbose: bool = False
     verify: bool = False
     quiet: bool = False
@@ -117,7 +121,18 @@ def _find(name: str, word: str) -> Flag:
     return _BY_NAME[name]
 
 
+def _is_builtin(options: Options) -> bool:
+    """Whether -config-server names the server of -builtin-config-port, as KungFu's scripts do."""
+    url = urllib.parse.urlsplit(options.config_server or "")
+    listed = re.split(r"[,:]", f"{options.hosts or ''},{options.self_address or ''}")
+    here = {"127.0.0.1", "localhost", "::1", *listed} - {""}
+    port = options.builtin_config_port
+    return port is not None and url.port == port and url.hostname in here
+
+
 def _check(options: Options) -> Options:
+    if options.config_server is not None and _is_builtin(options):
+        options = dataclasses.replace(options, config_server=None)
     if options.resize is not None:
         if options.command:
             raise LaunchError(f"-resize starts no program: '{options.command[0]}' is too much")

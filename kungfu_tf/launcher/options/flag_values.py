@@ -26,7 +26,7 @@ def url(value: str) -> str:
     parts = urllib.parse.urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise ValueError("is not a URL like http://10.0.0.1:9100")
-    return value.rstrip("/").removesuffix("/get")
+    return value.rstrip("/").removesuffix("/get").removesuffix("/config")
 
 
 def elastic_mode(value: str) -> str:

@@ -52,9 +52,9 @@ FLAGS = (
         "ip:slots[:public],...",
         flag_values.text,
         "the hosts, each with the number of peers it can take, its slots (default: 127.0.0.1 with a"
-        " slot per core, or as many as -np asks for); IPv6 goes in brackets, [::1]:2; names are"
-        " resolved; the third part, a host's public address, is for kungfu-rrun and"
-        " kungfu-distribute",
+        " slot per core, or as many as -np asks for; 128 with -w -compat kungfu); IPv6 goes in"
+        " brackets, [::1]:2; names are resolved; the third part, a host's public address, is for"
+        " kungfu-rrun and kungfu-distribute",
     ),
     Flag(
         "hostfile",
@@ -116,7 +116,8 @@ FLAGS = (
         "builtin_config_port",
         "PORT",
         flag_values.port,
-        "with -w: serve the document of such a server on 127.0.0.1:PORT",
+        "with -w: serve the document of such a server on 127.0.0.1:PORT; -config-server may name"
+        " this one, too: http://127.0.0.1:PORT/config",
     ),
     Flag(
         "init-version",
@@ -183,6 +184,13 @@ FLAGS = (
         "T",
         flag_values.duration,
         "the time between the starts of two peers (default 0)",
+    ),
+    Flag(
+        "t0",
+        "job_start",
+        "SECONDS",
+        flag_values.duration,
+        "when the job began, in seconds since 1970, for programs that print it (default now)",
     ),
     Flag(
         "verify",

@@ -15,6 +15,8 @@ from kungfu_tf.launcher.placing import hosts as hosts_module
 from kungfu_tf.launcher.placing import ports
 from kungfu_tf.launcher.placing.hosts import Host, IPAddress, Place
 
+_MOST = 128  # peers of a program that names no host, and asks for as many as it likes
+
 
 def socket_address(address: IPAddress, port: int) -> str:
     """The address as in KUNGFU_PEERS."""
@@ -135,7 +137,9 @@ def hosts_of(options: Options) -> list[Host]:
         return hosts_module.parse_hosts(options.hosts)
     if options.hostfile is not None:
         return hosts_module.read_hostfile(options.hostfile)
-    slots = max(len(os.sched_getaffinity(0)), options.np or 1)
+    # KungFu starts as many peers as a program asks for.
+    is_free = options.watch and "kungfu" in options.compat
+    slots = max(_MOST if is_free else len(os.sched_getaffinity(0)), options.np or 1)
     return [Host(ipaddress.IPv4Address("127.0.0.1"), slots)]
 
 

@@ -31,6 +31,8 @@ class Job:
         restarts: How often the job was started anew.
         recoveries: How often of these after a failure.
         progress: The progress of the peers before the last restart.
+        epochs: The epochs that ended before the failures.
+        early_failure: The exit code of the previous failure, if no peer was up by then.
         began: The time of the first start.
     """
 
@@ -45,6 +47,8 @@ class Job:
     restarts: int = 0
     recoveries: int = 0
     progress: int = 0
+    epochs: int = 0
+    early_failure: int | None = None
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     def describe(self) -> None:

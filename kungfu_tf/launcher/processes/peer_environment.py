@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,7 +57,12 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result[config.RUNNER.name] = job.directory.runner
     result[config.RESTARTS.name] = str(job.restarts)
     result[config.PROGRESS.name] = str(job.progress)
+    result[config.EPOCHS.name] = str(job.epochs)
     result[config.RELOADS.name] = "1" if options.elastic_mode == "reload" else "0"
+    has_server = options.config_server is not None or options.builtin_config_port is not None
+    result[config.HAS_CONFIG_SERVER.name] = str(int(has_server))
+    result[config.JOB_START.name] = f"{options.job_start:f}"
+    result[config.PROC_START.name] = f"{time.time():f}"
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
     result.setdefault("PYTHONUNBUFFERED", "1")
     result.update(core_shares.shared_by(len(job.cluster.local_peers), environ))

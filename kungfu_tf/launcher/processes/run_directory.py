@@ -48,6 +48,11 @@ class RunDirectory:
         except (OSError, ValueError):
             return None
 
+    def epochs(self, peers: int) -> int:
+        """How many epochs all of so many peers have told that they have ended."""
+        told = [int(path.read_text()) for path in Path(self.path).glob(f"{config.EPOCHS_FILE}*")]
+        return min(told, default=0) if len(told) == peers else 0
+
     @property
     def config_token(self) -> str:
         return os.path.join(self.path, "config-token")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 import inspect
+import json
+import pickle
+import re
 import sys
+import tarfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,156 +22,32 @@ import tensorflow as tf
 
 from kungfu_tf import compat
 from kungfu_tf.compat import missing
+from kungfu_tf.launcher.options import command_line, flags
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = Path(compat.__file__).with_name("kungfu")
 
-# KungFu's, for its users.
-PUBLIC = {
-    "_utils": {
-        "map_maybe": "(f, xs)",
-        "measure": "(f)",
-        "one_based_range": "(n)",
-        "show_duration": "(duration)",
-        "show_rate": "(size, duration)",
-        "show_size": "(n)",
-    },
-    "cmd": {"launch_multiprocess": "(f, np)", "run": "()"},
-    "python": {
-        "all_reduce_int_max": "(x)",
-        "calc_stats": "()",
-        "change_cluster": "(progress)",
-        "check_interference": "()",
-        "current_cluster_size": "()",
-        "current_local_rank": "()",
-        "current_local_size": "()",
-        "current_rank": "()",
-        "detached": "()",
-        "init_progress": "()",
-        "log_stats": "()",
-        "print_strategy_stats": "()",
-        "propose_new_size": "(n)",
-        "resize": "(n=None)",
-        "run_barrier": "()",
-        "uid": "()",
-    },
-    "python.elastic_state": {
-        "ElasticContext": "(elastic_state)",
-        "ElasticState": "(max_progress=None, reload=False)",
-    },
-    "tensorflow.experimental.hook": {
-        "ElasticHook": "(schedule, max_step)",
-        "KungFuElasticTrainHook": "(schedule, max_step, model_dir=None, save_final=False)",
-        "PolicyHook": "(policies, epoch_size, epoch_num, init_batch_size)",
-    },
-    "tensorflow.hooks": {
-        "ElasticHook": "(schedule, max_step)",
-        "PolicyHook": "(policies, epoch_size, epoch_num, init_batch_size)",
-    },
-    "tensorflow.initializer": {
-        "BroadcastGlobalVariablesCallback": "()",
-        "BroadcastGlobalVariablesHook": "(*, check_every=1000)",
-        "BroadcastGlobalVariablesOp": "()",
-        "broadcast_variables": "(variables)",
-    },
-    "tensorflow.ops": {
-        "all_gather": "(t)",
-        "all_reduce": "(t, op='sum')",
-        "barrier": "()",
-        "broadcast": "(t)",
-        "calc_stats": "()",
-        "check_interference": "()",
-        "cluster_size": "()",
-        "consensus": "(t)",
-        "counter": "(init=0, incr=1)",
-        "current_cluster_size": "()",
-        "current_rank": "()",
-        "defuse": "(y, shapes)",
-        "egress_rates": "()",
-        "exponential_moving_average": "(x, alpha=0.9)",
-        "fuse": "(ts)",
-        "get_neighbour_mask": "(edges)",
-        "get_peer_latencies": "(local_step=None)",
-        "global_minimum_spanning_tree": "(self_weights)",
-        "global_noise_scale": "(batch_small, batch_big, tensor, avg_tensor, alpha=0.6)",
-        "group_all_reduce": "(ts, op='sum')",
-        "group_hierarchical_nccl_all_reduce": "(ts)",
-        "group_nccl_all_reduce": "(ts)",
-        "log_stats": "()",
-        "monitored_all_reduce": "(t, tree=None, op='sum')",
-        "new_queue": "(src, dst)",
-        "peer_info": "()",
-        "print_strategy_stats": "()",
-        "rank": "()",
-        "request_variable": "(target, version=None, name=None, shape=None, dtype=None)",
-        "request_variable_with_template": "(target, template, version=None)",
-        "resize_cluster": "(n)",
-        "resize_cluster_from_url": "()",
-        "round_robin": "(mask)",
-        "save_variable": "(t, version=None, name=None)",
-        "save_variables": "(variables)",
-        "set_tree": "(tree)",
-        "step_based_schedule": "(config, step=None)",
-        "subset_all_reduce": "(t, topology, op='sum')",
-    },
-    "tensorflow.optimizers": {
-        "AdaptiveSGDOptimizer": (
-            "(optimizer, change_step, alpha=0.1, name=None, use_locking=False, with_keras=False)"
-        ),
-        "MonitorGradientNoiseScaleOptimizer": (
-            "(optimizer, device_batch_size, monitor_interval=1, name=None, use_locking=False, "
-            "with_keras=False)"
-        ),
-        "MonitorGradientVarianceOptimizer": (
-            "(optimizer, monitor_interval=1, name=None, use_locking=False, with_keras=False)"
-        ),
-        "PairAveragingOptimizer": (
-            "(optimizer, fuse_requests=True, fused_model_name=None, name=None, "
-            "use_locking=False, with_keras=False)"
-        ),
-        "SynchronousAveragingOptimizer": (
-            "(optimizer, name=None, alpha=0.1, use_locking=False, with_keras=False)"
-        ),
-        "SynchronousSGDOptimizer": (
-            "(optimizer, nccl=False, nccl_fusion=True, hierarchical_nccl=False, name=None, "
-            "use_locking=False, with_keras=False)"
-        ),
-    },
-    "tensorflow.policy": {
-        "BasePolicy": "()",
-        "PolicyHook": "(policies, epoch_size, epoch_num, init_batch_size)",
-    },
-    "tensorflow.variables": {
-        "GraphKeys": "()",
-        "create_global_variable": "(name, value=0, dtype=tf.int64)",
-        "create_setter": "(variable)",
-        "eval_batch_size": "(session=None)",
-        "eval_global_variable": "(session, name=None)",
-        "eval_gradient_noise_scale": "(session=None)",
-        "get_batch_size": "()",
-        "get_global_variable": "(key)",
-        "get_or_create_batch_size": "(init_batch_size)",
-        "get_or_create_global_variable": "(name, value=0, dtype=tf.int64)",
-    },
-    "tensorflow.v1.helpers.cifar": {
-        "Cifar100Loader": "(data_dir, normalize=True, one_hot=True)",
-        "Cifar10Loader": "(data_dir, normalize=True, one_hot=True)",
-        "CifarDataSet": "(images, labels)",
-        "CifarDataSets": "(train, test)",
-    },
-    "tensorflow.v1.helpers.idx": {
-        "read_idx_file": "(filename)",
-        "read_idx_tensor": "(f)",
-        "write_idx_file": "(filename, a)",
-        "write_idx_tensor": "(f, a)",
-    },
-    "tensorflow.v1.helpers.mnist": {
-        "MnistDataSet": "(images, labels)",
-        "MnistDataSets": "(train, test)",
-        "load_datasets": "(data_dir, normalize=False, one_hot=False, padded=False)",
-        "load_mnist_split": "(data_dir, prefix, normalize=False, one_hot=False, padded=False)",
-    },
-}
+# Facts of KungFu's: tests/upstream/names.py has made them of its sources.
+ANY_VALUE = object()
+TABLE = json.loads(Path(__file__).with_name("kungfu_names.json").read_text())
+NAMES = TABLE["names"]
+FLAGS = TABLE["flags"]
+
+# Flags of KungFu's scripts, tests and documentation, as they go together.
+TOGETHER = [
+    "-q -H 127.0.0.1:4 -np 4",
+    "-q -H 127.0.0.1:8 -w -np 1",
+    "-q -w -config-server http://127.0.0.1:9100/config -builtin-config-port 9100 -np 1",
+    "-q -logdir logs -w -builtin-config-port 9100 -config-server http://127.0.0.1:9100/config",
+    "-logdir logs -q -w -elastic-mode reload -builtin-config-port 9100 -config-server "
+    "http://127.0.0.1:9100/config -np 1",
+    "-q -H 127.0.0.1:8 -np 1 -logdir logs -w -config-server http://127.0.0.1:9100/get",
+    "-q -H 127.0.0.1:16 -np 2 -timeout 2m -port-range 20001-20016 -w",
+    "-timeout 8s -np 1 -H 127.0.0.1:1",
+    "-np=4 -strategy=BINARY_TREE_STAR -H 127.0.0.1:4 -timeout=5s -v=false",
+    "-np 4 -auto-recover 10s",
+    "-t0 1600000000 -np 2 -H 10.0.0.1:1,10.0.0.2:1 -nic eth0 -allow-nvlink",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -182,18 +65,74 @@ def of(module: str) -> Any:
     return importlib.import_module(f"kungfu.{module}")
 
 
-def signature_of(value: Any) -> str:
-    """Without types."""
-    empty = inspect.Parameter.empty
-    signature = inspect.signature(value)
-    parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
-    return str(signature.replace(parameters=parameters, return_annotation=empty))
+def parameters_of(value: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(value).parameters.values())
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_signatures(module: str) -> None:
-    names = of(module).__all__
-    assert {name: signature_of(getattr(of(module), name)) for name in names} == PUBLIC[module]
+def parameters_in(signature: str) -> list[inspect.Parameter]:
+    """Those of a row of the table. A default that is a name there may be any value here."""
+    known = defaultdict(lambda: ANY_VALUE)
+    return parameters_of(eval(f"lambda {signature[1:-1]}: None", {}, known))
+
+
+def accepts(ours: list[inspect.Parameter], theirs: list[inspect.Parameter]) -> bool:
+    """Whether every call that fits their parameters fits ours, and means the same."""
+    same, further = ours[: len(theirs)], ours[len(theirs) :]
+    stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return (
+        [(p.name, p.kind) for p in same] == [(p.name, p.kind) for p in theirs]
+        and all(b.default in (a.default, ANY_VALUE) for a, b in zip(same, theirs, strict=True))
+        and all(p.default is not p.empty or p.kind in stars for p in further)
+    )
+
+
+def is_missing(name: str) -> bool:
+    return any(name == why or name.startswith(f"{why}.") for why in missing.WHY)
+
+
+@pytest.mark.parametrize("module", [name for name in NAMES if not is_missing(name)])
+def test_names_and_signatures(module: str) -> None:
+    if module.endswith("__main__"):
+        assert importlib.util.find_spec(module) is not None
+        return
+    here = importlib.import_module(module)
+    rows = {n: s for n, s in NAMES[module].items() if not is_missing(f"{module}.{n}")}
+    assert [name for name in rows if not has(here, name)] == []
+    refused = {
+        name: (signature, str(inspect.signature(get(here, name))))
+        for name, signature in rows.items()
+        if signature and not accepts(parameters_here(here, name), parameters_in(signature))
+    }
+    assert refused == {}
+
+
+def has(module: Any, name: str) -> bool:
+    try:
+        get(module, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def get(module: Any, name: str) -> Any:
+    return functools.reduce(getattr, name.split("."), module)
+
+
+def parameters_here(module: Any, name: str) -> list[inspect.Parameter]:
+    """Of a function, of a class' constructor, or of a method without the object itself."""
+    found = parameters_of(get(module, name))
+    return found[1:] if "." in name else found
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_flags(flag: str) -> None:
+    assert f"  -{flag}" in flags.help_text()
+
+
+@pytest.mark.parametrize("line", TOGETHER)
+def test_flags_that_go_together(line: str) -> None:
+    command = [*line.split(), "python3", "train.py"]
+    assert command_line.parse(command).command == ("python3", "train.py")
 
 
 def test_every_module_can_be_imported_and_has_what_it_says() -> None:
@@ -234,33 +173,77 @@ def test_positional_arguments_reach_what_they_mean(tmp_path: Path) -> None:
     assert of("python").all_reduce_int_max(3) == 3
     assert of("python").resize() == (False, False)
     assert of("python").change_cluster(3) == (False, False)
-    assert [bool(value) for value in ops.resize_cluster(1)] == [False, False]
-    with pytest.raises(tf.errors.FailedPreconditionError, match="kungfu-run"):
-        ops.resize_cluster_from_url()
+    assert not ops.resize(tf.constant(1, tf.uint32))
+    assert [bool(value) for value in ops.resize_cluster_from_url()] == [False, False]
     assert [int(ops.step_based_schedule("4:2,8:1")) for _ in range(4)] == [4, 4, 8, 8]
     assert int(ops.step_based_schedule("4:2,8:1", 1)) == 4
 
 
+def test_a_number_of_peers_that_cannot_be_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match="propose_new_size: .*kungfu-run"):
+        of("python").propose_new_size(new_size=np.int32(2))
+
+
 def test_programs_of_graphs() -> None:
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    ops = of("tensorflow.ops")
+    with tf.Graph().as_default():
         assert not of("python").check_interference()
-        sizes = [of("tensorflow.ops").step_based_schedule("4:2,8:1") for _ in range(2)]
-        session.run(tf.compat.v1.global_variables_initializer())
-        assert [session.run(sizes) for _ in range(3)] == [[4, 4], [4, 4], [8, 8]]
+        sizes = [ops.step_based_schedule("4:2,8:1") for _ in range(2)]
+        counts = [ops.counter(), ops.counter(1), ops.counter(3, 2, True)]
+        x = tf.compat.v1.placeholder(tf.float32, [])
+        averages = [ops.exponential_moving_average(x, alpha) for alpha in (0.9, 0.5)]
+        assert tf.compat.v1.global_variables() == []
+        for _ in range(2):  # nothing initialises them, and each session begins anew
+            with tf.compat.v1.Session() as session:
+                assert [session.run(sizes) for _ in range(3)] == [[4, 4], [4, 4], [8, 8]]
+                assert [session.run(counts) for _ in range(3)] == [[0, 1, 3], [1, 2, 5], [2, 3, 7]]
+                found = [session.run(averages, {x: given}) for given in (2, 3, 4)]
+                np.testing.assert_allclose(found, [[2, 2], [2.1, 2.5], [2.29, 3.25]], rtol=1e-6)
+
+
+def test_a_moving_average_of_a_variable_that_is_a_reference() -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.get_variable("x", initializer=1.0, use_resource=False)
+        average, more = of("tensorflow.ops").exponential_moving_average(x), x.assign_add(1)
+        session.run(x.initializer)
+        found = [session.run(average) for _ in range(3) if session.run(more)]
+    np.testing.assert_allclose(found, [2, 2.1, 2.29], rtol=1e-6)
+
+
+def test_moving_averages_begin_with_the_first_value() -> None:
+    average = of("tensorflow.ops").exponential_moving_average
+    found = [float(average(tf.constant(x), 0.75)) for x in (2.0, 4.0)]
+    assert found == [2.0, 2.5]
+    ema = of("utils").EMA(0.5, 2.0)
+    assert [ema.update(x) for x in (4.0, 100.0, 0.0)] == [4.0, 6.0, 4.5]
+    ema.reset()
+    assert ema.get() is None
 
 
 def test_state_that_is_shared() -> None:
-    variables = of("tensorflow.variables")
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        size = variables.get_or_create_batch_size(32)
-        other = variables.create_global_variable("names/other", 1.5, tf.float32)
-        set_size, set_other = map(variables.create_setter, (size, other))
+    kf, variables = of("tensorflow"), of("tensorflow.variables")
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        assert kf.get_batch_size() is None
+        size = kf.get_or_create_batch_size(32)
+        other = variables.create_global_variable("names/other", [2], tf.float32)
+        third = kf.get_or_create_global_variable("third", [], tf.int32, graph, 10)
+        assert kf.get_or_create_global_variable("third", [], tf.int32) is third
+        assert (size.dtype, other.shape, third.shape) == (tf.int32, [2], [])
+        set_size, set_other = map(kf.create_setter, (size, other))
+        assign_third, given = kf.create_assign_op_for(third)
+        with pytest.raises(ValueError, match="already"):
+            variables.create_global_variable("third", [], tf.int32)
         session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run([size, third]) == [32, 10]
         set_size(session, 64)
-        set_other(2.5, session)
-        assert variables.eval_batch_size(session) == 64
-        assert variables.eval_global_variable(session, "names/other") == 2.5
-        assert variables.eval_global_variable("names/other", session) == 2.5
+        set_other(session, [2.5, 3])
+        session.run(assign_third, {given: 11})
+        assert kf.eval_batch_size(session) == 64
+        assert variables.eval_global_variable("names/other", session).tolist() == [2.5, 3]
+        assert variables.eval_global_variable("third", sess=session, graph=graph) == 11
+        with pytest.raises(RuntimeError, match="no global variable 'fourth'"):
+            variables.eval_global_variable("fourth", session)
+        assert variables.get_global_variable("third", tf.Graph()) is None
 
 
 def test_progress_ends_with_its_maximum() -> None:
@@ -272,6 +255,16 @@ def test_progress_ends_with_its_maximum() -> None:
             synced.append(should_sync)
     assert synced == [True, False, False]
     assert (state.progress, state._progress, state.stop_reason()) == (3, 3, "finished")
+
+
+def test_progress_may_be_one_in_samples() -> None:
+    elastic_state = of("python.elastic_state")
+    state = elastic_state.ElasticState(64, full_reload=True)
+    with elastic_state.ElasticContext(state, delta_progress=32):
+        pass
+    assert (state.progress, state.stopped()) == (32, False)
+    state.end(32)
+    assert state.stop_reason() == "finished"
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int32, np.float32, np.float64])
@@ -288,6 +281,11 @@ def test_files_of_idx(kind: type, tmp_path: Path) -> None:
     (tmp_path / "none").write_bytes(b"PK\x03\x04")
     with pytest.raises(ValueError, match="none is not in the format IDX"):
         idx.read_idx_file(f"{tmp_path}/none")
+    np.savez(tmp_path / "all.npz", a=written, b=written[0])
+    with tarfile.open(idx.npz2idxtar(str(tmp_path / "all.npz"))) as tar:
+        assert tar.name == str(tmp_path / "all.idx.tar")
+        np.testing.assert_array_equal(idx.read_idx_from(tar.extractfile("a")), written)
+        np.testing.assert_array_equal(idx.read_idx_from(tar.extractfile("b")), written[0])
 
 
 def test_data_sets(tmp_path: Path) -> None:
@@ -297,16 +295,62 @@ def test_data_sets(tmp_path: Path) -> None:
         idx.write_idx_file(f"{tmp_path}/{part}-images-idx3-ubyte", images)
         idx.write_idx_file(f"{tmp_path}/{part}-labels-idx1-ubyte", np.arange(5, dtype=np.uint8))
     read = mnist.load_datasets(str(tmp_path), True, True, True)
-    assert read.train.images.shape == (5, 32, 32)
+    assert read.train.images.shape == (5, 32, 32, 1)
     assert (read.test.images.max(), read.test.labels[3].argmax()) == (1.0, 3)
     rows = np.zeros([4, 2 + 3 * 32 * 32], np.uint8)
     rows[:, 1] = range(4)  # the fine label
     rows[:, 2:1026] = 255  # red comes first
     for name in ("train.bin", "test.bin"):
         rows.tofile(tmp_path / name)
-    test = cifar.Cifar100Loader(str(tmp_path), False, False).load_datasets().test
+    test = cifar.Cifar100Loader(str(tmp_path)).load_datasets().test
     assert test.labels.tolist() == [0, 1, 2, 3]
     assert test.images[3, 31, 31].tolist() == [255, 0, 0]
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    content = {b"data": rows[:, 2:], b"labels": [0, 1, 2, 3]}
+    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+        (folder / name).write_bytes(pickle.dumps(content))
+    read = cifar.Cifar10Loader(str(tmp_path), normalize=True, one_hot=True).load_datasets()
+    assert (read.train.images.shape, read.test.labels.shape) == ((20, 32, 32, 3), (4, 10))
+    assert read.train.images[19, 0, 31].tolist() == [1, 0, 0]
+    (folder / "test_batch").write_bytes(pickle.dumps({b"data": rows, b"labels": Path()}))
+    with pytest.raises(ValueError, match="arrays only, not pathlib"):
+        cifar.Cifar10Loader(str(tmp_path)).load_test()
+
+
+def test_shards_that_change_while_they_are_read() -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        adaptor = of("tensorflow.v1.datasets.adaptor").ExampleDatasetAdaptor(2, 2, 1)
+        begin, batch = adaptor(tf.data.Dataset.range(24))
+        pass_on, change = adaptor.create_update_offset(), adaptor.create_update_topology()
+        rewind = adaptor.create_rewind()
+        session.run(tf.compat.v1.global_variables_initializer())
+        found = []
+        for after in (pass_on, change, rewind, None):
+            session.run(begin)
+            found.append(session.run(batch).tolist())
+            if after is not None:
+                session.run(after)
+    assert found == [[2, 3], [6, 7], [12, 13, 14, 15], [8, 9, 10, 11]]
+
+
+def test_random_samples() -> None:
+    samples, label = of("tensorflow.v1.helpers").random_input([4, 3], 10)
+    assert (samples.shape, samples.dtype, label.dtype) == ([4, 3], tf.float32, tf.int32)
+    assert 0 <= int(label) < 10
+
+
+def test_sizes_for_people() -> None:
+    utils = of("tensorflow.v1.helpers.utils")
+    sizes = [utils.show_size(size) for size in (512, 1536, 3 * utils.Mi, 5 * utils.Gi)]
+    assert sizes == ["512", "1.50Ki", "3.00Mi", "5.00Gi"]
+    assert utils.show_rate(3 * utils.Ki, 2) == "1.50KiB/s"
+
+
+def test_events_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    of("_utils")._log_event("BEGIN")
+    assert re.fullmatch(r"TS=\d+\.\d+ BEGIN :: .* since proc started\n", capsys.readouterr().out)
+    assert of("_utils")._since_job_start() > 0
 
 
 def test_optimizers_of_keras_have_variables_that_can_be_called() -> None:
@@ -315,6 +359,30 @@ def test_optimizers_of_keras_have_variables_that_can_be_called() -> None:
     assert len(optimizer.variables()) == len(optimizer.variables) > 0
     with pytest.warns(UserWarning, match="nccl: kungfu_tf uses none"):
         of("tensorflow.optimizers").SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.1), True)
+
+
+def test_an_adaptive_optimizer_counts_by_itself() -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.get_variable("x", initializer=1.0)
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.25)
+        optimizer = of("tensorflow.optimizers").AdaptiveSGDOptimizer(optimizer, 1)
+        train_op = optimizer.minimize(x * x)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for _ in range(3):
+            session.run(train_op)
+        assert session.run(x) == 0.125
+
+
+def test_what_a_policy_hook_offers_to_policies() -> None:
+    policy = of("tensorflow.policy").BasePolicy()
+    hook = of("tensorflow.policy").PolicyHook([policy], 100, 2)
+    assert hook.policies == [policy]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        hook.begin()
+        session.run(tf.compat.v1.global_variables_initializer())
+        keys, evaluate = of("tensorflow.variables").GraphKeys, of("tensorflow.variables")
+        assert hook.get_batch_size(session) == 0
+        assert evaluate.eval_global_variable(keys.TOTAL_SAMPLES, session) == 200
 
 
 @pytest.mark.parametrize("name", missing.WHY)

@@ -26,13 +26,13 @@ ENVIRONMENT = {
 HAS_TF1 = tensorflow_version().startswith("2.15")
 RUN = [p.name for p in PROGRAMS.glob("tf*.py") if p.name.startswith("tf1_") == HAS_TF1]
 # Each with what KungFu's own programs take it for.
-OPTIMIZERS = ("sync-sgd", "async-sgd", "sma")
+OPTIMIZERS = ("sync-sgd", "async-sgd", "sma", "ada-sgd")
 EXHAUSTIVE = {"sma"}  # a method that others test
-CASES = [
-    (program, ["--kf-optimizer", optimizer] if optimizer else [])
-    for program in sorted(RUN)
-    for optimizer in (OPTIMIZERS if program == "tf1_session.py" else ("",))
-]
+OPTIONS = {
+    "tf1_session.py": [["--kf-optimizer", optimizer] for optimizer in OPTIMIZERS],
+    "tf1_elastic.py": [["--counts", what] for what in ("steps", "samples")],
+}
+CASES = [(program, options) for program in sorted(RUN) for options in OPTIONS.get(program, [[]])]
 # On all peers the same.
 SAID_BY_ALL = {
     "tf1_keras.py": ["loss: .*"],
@@ -41,6 +41,14 @@ SAID_BY_ALL = {
 }
 SAID = {
     "tf1_elastic.py": {0: "ended [1, 2, 1]", 1: "detached [1, 2]"},
+    "tf1_elastic_call.py": {
+        0: "ended at 7 [1, 1, 1, 2, 2, 2, 1, 1]",
+        1: "detached at 5 [2, 2, 2]",
+    },
+    "tf2_elastic_call.py": {
+        0: "ended at 9 [1, 1, 1, 2, 2, 2, 1, 1, 1]: -2.5",
+        1: "detached at 6 [2, 2, 2]: -20.0",
+    },
     "tf2_elastic.py": {0: "None [1, 2, 1]", 1: "detached [2]"},
 }
 
@@ -56,7 +64,7 @@ def run(program: str, *arguments: object) -> str:
         env={**ENVIRONMENT, **os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
     )
     assert job.returncode == 0, job.stdout + job.stderr
     return job.stdout

@@ -50,7 +50,7 @@ for gone in ("contrib", "examples.tutorials.mnist"):
         print(error)
 
 import kungfu, kungfu._utils
-print("kungfu:", kungfu.current_rank(), kungfu._utils.show_size(1536), flush=True)
+print("kungfu:", kungfu.current_rank(), kungfu._utils.show_duration(90), flush=True)
 subprocess.run([sys.executable, "-m", "package"], check=True)
 """,
 }
@@ -64,7 +64,7 @@ its parts: 1 tensorflow.keras 1 tensorflow.python
 no module tensorflow.contrib: TensorFlow has none since 2.0
 no module tensorflow.examples: TensorFlow has none since 2.0; \
 kungfu.tensorflow.v1.helpers.mnist reads the files of MNIST
-kungfu: 0 1.50 KiB
+kungfu: 0 1m 30.00s
 the own sitecustomize
 a child: 1
 """
@@ -82,7 +82,7 @@ def run(*command: object, **environ: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
 
@@ -94,6 +94,27 @@ from kungfu.cmd import launch_multiprocess
 from kungfu.python import current_cluster_size, current_rank
 
 print(launch_multiprocess(lambda rank: (rank == current_rank(), current_cluster_size()), 2))
+"""
+
+
+LAUNCHES_TF1 = """
+from kungfu_tf import compat
+
+compat.install("kungfu")
+compat.install("tf1")
+import tensorflow as tf
+from kungfu.cmd import launch_multiprocess
+
+
+def sum_of_ranks(rank):
+    from kungfu.tensorflow.ops import all_reduce
+
+    total = all_reduce(tf.constant(rank))
+    with tf.Session() as session:
+        return int(session.run(total))
+
+
+print(launch_multiprocess(sum_of_ranks, 2))
 """
 
 
@@ -156,3 +177,8 @@ def test_modules_that_are_commands(command: list[str], says: str) -> None:
 def test_processes_that_a_program_launches_itself() -> None:
     ended = run(sys.executable, "-c", LAUNCHES, PYTHONPATH=str(ROOT))
     assert ended.stdout == "[(True, 2), (True, 2)]\n", ended.stderr
+
+
+def test_a_program_of_tensorflow_1_may_start_processes_itself() -> None:
+    ended = run(sys.executable, "-c", LAUNCHES_TF1, PYTHONPATH=str(ROOT))
+    assert ended.stdout == "[1, 1]\n", ended.stderr

@@ -30,6 +30,7 @@ class Hands:
     """A host that notes what it is told to do."""
 
     def __init__(self) -> None:
+        self.was_up = True
         self.done: list[str] = []
 
     def start(self, number: int, version: int) -> None:

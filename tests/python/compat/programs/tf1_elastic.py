@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from kungfu.python import current_cluster_size, current_rank, detached, propose_new_size
 from kungfu.tensorflow.experimental.hook import ElasticHook
+from kungfu.tensorflow.hooks import KungFuElasticTrainHook
 from kungfu.tensorflow.initializer import BroadcastGlobalVariablesHook
 from kungfu.tensorflow.optimizers import SynchronousSGDOptimizer
 
@@ -52,7 +53,9 @@ class OneAgain(tf.train.SessionRunHook):
             self.steps = 0
         self.steps += 1
         if self.steps >= STEPS and current_rank() == 0:
-            if self.sizes == [1, 2]:
+            if args.counts == "samples" and self.sizes == [1]:
+                propose_new_size(2)
+            elif self.sizes == [1, 2]:
                 propose_new_size(1)
             elif self.sizes == [1, 2, 1]:
                 run_context.request_stop()
@@ -60,10 +63,15 @@ class OneAgain(tf.train.SessionRunHook):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--model-dir", required=True)
+parser.add_argument("--counts", default="steps")
 args = parser.parse_args()
 
 tf.logging.set_verbosity(tf.logging.WARN)
-hooks = [ElasticHook("1:5,2:1000000", 10**6), BroadcastGlobalVariablesHook(), OneAgain()]
+if args.counts == "steps":
+    elastic = KungFuElasticTrainHook("1:5,2:1000000", 10**6, args.model_dir)
+else:
+    elastic = ElasticHook(16, 10**6, 256)
+hooks = [elastic, BroadcastGlobalVariablesHook(), OneAgain()]
 classifier = tf.estimator.Estimator(model_fn, model_dir=args.model_dir)
 classifier.train(train_input_fn, hooks=hooks, max_steps=10**6)
 print(f"{'detached' if detached() else 'ended'} {hooks[-1].sizes}")

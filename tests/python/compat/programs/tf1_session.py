@@ -11,6 +11,7 @@ from kungfu.python import current_cluster_size, current_rank
 from kungfu.tensorflow.initializer import BroadcastGlobalVariablesOp
 from kungfu.tensorflow.ops import all_reduce, barrier
 from kungfu.tensorflow.optimizers import (
+    AdaptiveSGDOptimizer,
     PairAveragingOptimizer,
     SynchronousAveragingOptimizer,
     SynchronousSGDOptimizer,
@@ -26,6 +27,8 @@ def build_optimizer(name, learning_rate):
         return PairAveragingOptimizer(optimizer, fuse_requests=True)
     if name == "sma":
         return SynchronousAveragingOptimizer(optimizer, "sma", 0.1)
+    if name == "ada-sgd":
+        return AdaptiveSGDOptimizer(optimizer, change_step=32)
     raise RuntimeError(f"unknown optimizer: {name}")
 
 
@@ -67,7 +70,7 @@ def main():
         sess.run(BroadcastGlobalVariablesOp())
         train(sess, x, y_, train_op, mnist.train, args.steps, args.batch_size)
         one, all_of_them = sess.run([checksum, total])
-        if args.kf_optimizer == "sync-sgd":
+        if args.kf_optimizer in ("sync-sgd", "ada-sgd"):
             np.testing.assert_allclose(all_of_them, one * current_cluster_size(), rtol=1e-6)
         sess.run(barrier())
         test = {x: mnist.test.images.reshape(-1, 784), y_: mnist.test.labels}

@@ -17,7 +17,7 @@ parser.add_argument("--checkpoint", required=True)
 args = parser.parse_args()
 
 steps = tf.Variable(0, dtype=tf.int64, name="steps")
-state = ElasticState(reload=True)
+state = ElasticState(full_reload=True)
 begin = state._progress
 if begin > 0:
     steps.assign(np.fromfile(args.checkpoint, np.int64)[0])

@@ -204,7 +204,7 @@ def test_programs_end_with_their_caller(
         (["-H", "10.0.0.1", "-self", "10.0.0.1", "prog"], "-self and -nic are of one host"),
         (["-H", "10.0.0.1"], "no program to run"),
         (["-H", "10.0.0.1", "-x", "NOT_SET", "prog"], "-x: the variable NOT_SET is not set here"),
-        (["-H", "10.0.0.1", "-x", "A=1", "prog"], "-x: 'A=1' names 'A=1', which is no variable"),
+        (["-H", "10.0.0.1", "-x", "A=1", "prog"], "-x: 'A=1' names 'A=1', which is not a variable"),
     ],
 )
 def test_what_cannot_be_called(

@@ -25,6 +25,22 @@ def test_after_a_failure_all_start_anew() -> None:
     assert leader.again == 2
 
 
+@pytest.mark.parametrize(("before", "again"), [(None, 2), (2, 2), (1, None)])
+def test_a_program_that_fails_before_any_peer_is_up_is_started_anew_once(
+    before: int | None, again: int | None
+) -> None:
+    leader, hands = leader_of(2, Rules(recoveries=9, early_failure=before))
+    hands.was_up = False
+    leader.ended(1, 1, stopped=False)
+    assert (leader.again, leader.early_failure) == (again, 1)
+
+
+def test_a_failure_among_peers_that_were_up_is_none_of_these() -> None:
+    leader, _ = leader_of(2, Rules(recoveries=9, early_failure=1))
+    leader.ended(1, 1, stopped=False)
+    assert (leader.again, leader.early_failure) == (2, None)
+
+
 @pytest.mark.parametrize("code", [126, 127])
 def test_what_cannot_be_started_is_not_started_anew(code: int) -> None:
     leader, _ = leader_of(1, Rules(recoveries=1))
@@ -50,9 +66,19 @@ def test_in_reload_mode_all_leave_and_start_anew() -> None:
     assert leader.change(3) is None
     assert hands.take() == ["publish 1 1  to [0, 1]"]
     assert leader.change(4) is None  # what was asked for last counts
-    leader.ended(0, 0, stopped=False)
-    leader.ended(1, 0, stopped=False)
+    for number in (0, 1):
+        leader.entered(number, 1)
+        leader.ended(number, 0, stopped=False)
     assert (leader.over, leader.again) == (True, 4)
+
+
+def test_in_reload_mode_a_job_that_finishes_before_its_peers_leave_does_not_start_anew() -> None:
+    leader, _ = leader_of(2, Rules(watch=True, reload=True))
+    assert leader.change(3) is None
+    leader.ended(0, 0, stopped=False)
+    assert leader.change(4) is None
+    leader.ended(1, 0, stopped=False)
+    assert (leader.over, leader.again) == (True, None)
 
 
 def grown(size: int) -> tuple[Leader, Hands]:

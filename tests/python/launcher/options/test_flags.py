@@ -106,6 +106,20 @@ def test_the_port_of_the_runners_is_before_those_of_the_peers() -> None:
     assert command_line.parse(["-port", "77", "prog"]).runner_port == 77
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1"])
+def test_a_config_server_may_be_the_job_s_own(host: str) -> None:
+    both = ["-config-server", f"http://{host}:9100/config", "-builtin-config-port", "9100"]
+    options = command_line.parse(["-w", "-H", "10.0.0.1:2,10.0.0.2:2", *both, "prog"])
+    assert (options.config_server, options.builtin_config_port) == (None, 9100)
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:9101", "10.0.0.3:9100", "127.0.0.1"])
+def test_a_job_has_one_document(server: str) -> None:
+    both = ["-config-server", f"http://{server}", "-builtin-config-port", "9100"]
+    with pytest.raises(LaunchError, match="exclude each other: a job has one document"):
+        command_line.parse(["-w", "-H", "10.0.0.1:2", *both, "prog"])
+
+
 def test_an_unknown_strategy_lists_those_that_exist() -> None:
     with pytest.raises(LaunchError) as caught:
         command_line.parse(["-strategy", "MESH", "prog"])

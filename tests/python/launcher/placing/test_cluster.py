@@ -63,6 +63,13 @@ def test_by_default_there_is_room_for_as_many_peers_as_asked_for() -> None:
         assert len(plan.local_peers) == 100
 
 
+def test_a_program_of_kungfu_without_hosts_may_ask_for_many_peers() -> None:
+    with planned("-w", "-compat", "kungfu") as plan:
+        assert (len(plan.peers), plan.slots) == (1, 128)
+    with planned("-w", "-compat", "kungfu", "-H", "127.0.0.1:4") as plan:
+        assert plan.slots == 4
+
+
 def test_ipv6_peers_are_written_in_brackets() -> None:
     first, last = free_range(2)
     with planned("-P", f"[::1]:{first},[::1]:{last}") as plan:

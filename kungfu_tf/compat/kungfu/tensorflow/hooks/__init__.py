@@ -1,7 +1,5 @@
 """KungFu's hooks for sessions and Estimators."""
 
-from kungfu.tensorflow.policy import PolicyHook
+from kungfu.tensorflow.hooks.elastic import KungFuElasticTrainHook
 
-from kungfu_tf.hooks import ElasticHook
-
-__all__ = ["ElasticHook", "PolicyHook"]
+__all__ = ["KungFuElasticTrainHook"]

@@ -1,7 +1,8 @@
 """KungFu's operations."""
 
+from kungfu.python import current_local_rank, run_barrier
 from kungfu.tensorflow.ops.adapt import (
-    resize_cluster,
+    resize,
     resize_cluster_from_url,
     step_based_schedule,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "consensus",
     "counter",
     "current_cluster_size",
+    "current_local_rank",
     "current_rank",
     "defuse",
     "egress_rates",
@@ -75,9 +77,10 @@ __all__ = [
     "rank",
     "request_variable",
     "request_variable_with_template",
-    "resize_cluster",
+    "resize",
     "resize_cluster_from_url",
     "round_robin",
+    "run_barrier",
     "save_variable",
     "save_variables",
     "set_tree",

@@ -18,3 +18,8 @@ def save_variable(t: Any, version: Any = None, name: str | None = None) -> Any:
 def save_variables(variables: Sequence[Any]) -> Any:
     """Keeps a copy of each, under their own names."""
     return tf.group(*ops.save_variables(variables))
+
+
+def save_model(variables: Sequence[Any]) -> Any:
+    """The same, by its older name."""
+    return save_variables(variables)

@@ -37,9 +37,8 @@ def peer_info() -> tuple[Any, Any]:
     return ops.peer_info()
 
 
-def get_peer_latencies(local_step: Any = None) -> Any:
+def get_peer_latencies() -> Any:
     """Seconds that each peer takes to answer."""
-    del local_step  # KungFu's: of which step they are
     return ops.get_peer_latencies()
 
 

@@ -11,6 +11,9 @@ class BasePolicy:
     All but the first method are given the session.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes what a subclass gives it."""
+
     def before_train(self) -> None:
         """While the graph is made: variables and setters belong here."""
 

@@ -1,5 +1,1 @@
-"""Data sets whose files `kungfu.tensorflow.v1.helpers` reads."""
-
-from kungfu.tensorflow.v1.helpers import cifar, mnist
-
-__all__ = ["cifar", "mnist"]
+"""Data sets whose batches and peers change while they are read."""

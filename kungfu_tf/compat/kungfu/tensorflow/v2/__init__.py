@@ -1,0 +1,1 @@
+"""Helpers for programs of TensorFlow 2."""

@@ -1,0 +1,1 @@
+"""`python -m kungfu.tensorflow.v2.examples`: a first try of a gradient tape."""
