@@ -135,12 +135,13 @@ class Remembers(keras.layers.Layer):
 
     def __init__(self):
         super().__init__()
-        self.seen = [tf.Variable(0.0)]
+        seen = tf.Variable(0.0)
+        self.seen = lambda: seen  # Keras would take a variable for the layer's own
 
     def call(self, x, training=False):
         if training:
-            self.seen[0].assign(tf.cast(x[0, 0], tf.float32))
-        return x + (0.0 if training else tf.cast(self.seen[0], x.dtype))
+            self.seen().assign(tf.cast(x[0, 0], tf.float32))
+        return x + (0.0 if training else tf.cast(self.seen(), x.dtype))
 
 
 def case_predictions_that_differ_afterwards():
