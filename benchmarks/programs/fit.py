@@ -10,30 +10,16 @@ from __future__ import annotations
 import importlib
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from epoch_clock import Clock
 
 BATCH, STEPS = 32, 60
 keras = tf.keras
 system = importlib.import_module(f"adapters.{sys.argv[1]}")
-
-
-class Clock(keras.callbacks.Callback):
-    """Times epochs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seconds: list[float] = []
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._start = time.perf_counter()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.seconds.append(time.perf_counter() - self._start)
 
 
 def network() -> Any:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from epoch_clock import Clock
 from sklearn.datasets import load_digits
 
 import kungfu_tf as kf
@@ -48,20 +48,6 @@ MODELS = {
         lambda: keras.optimizers.RMSprop(1e-3),
     ),
 }
-
-
-class Clock(keras.callbacks.Callback):
-    """Times epochs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seconds: list[float] = []
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._start = time.perf_counter()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.seconds.append(time.perf_counter() - self._start)
 
 
 def data() -> Any:

@@ -154,16 +154,6 @@ def case_models_of_each_peers_own_cannot_be():
     assert not kf.is_root() or ": each peer trains a model of its own" in said, said
 
 
-def contrasting(y, predicted):
-    spread = (predicted - tf.reduce_mean(predicted)) ** 2
-    return tf.reduce_mean((predicted - y) ** 2) + tf.reduce_mean(spread)
-
-
-def masked(y, predicted):
-    chosen = tf.cast(y > 0, predicted.dtype)
-    return tf.reduce_sum(chosen * (predicted - y) ** 2) / (tf.reduce_sum(chosen) + 1)
-
-
 class Activity(keras.layers.Layer):
     def call(self, x):
         self.add_loss(tf.reduce_sum(x**2))
@@ -212,7 +202,7 @@ def assert_found(what):
     elif what == "add_loss":
         model = model_of(Activity())
     elif what in ("contrasts", "mask"):
-        model = model_of(loss=contrasting if what == "contrasts" else masked)
+        model = model_of(loss=training.contrasting if what == "contrasts" else training.masked)
     elif what == "sum of gradients":
         model = model_of(optimizer=wrap(keras.optimizers.SGD(0.1), Sum))
     elif what == "twice":

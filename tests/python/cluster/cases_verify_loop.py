@@ -154,16 +154,6 @@ def case_a_rate_that_grows_with_the_peers():
     assert_verified(train(kf.verify(Rate(optimizer=keras.optimizers.SGD(0.1)).step)))
 
 
-def contrasting(y, predicted):
-    spread = (predicted - tf.reduce_mean(predicted)) ** 2
-    return tf.reduce_mean((predicted - y) ** 2) + tf.reduce_mean(spread)
-
-
-def masked(y, predicted):
-    chosen = tf.cast(y > 0, predicted.dtype)
-    return tf.reduce_sum(chosen * (predicted - y) ** 2) / (tf.reduce_sum(chosen) + 1)
-
-
 class Twice(Loop):
     def update(self, gradients):
         for _ in range(kf.size()):
@@ -185,7 +175,7 @@ class ByHand(Loop):
 
 @each(what=["sum", "contrasts", "mask", "by hand", "dropped", "twice", "same", "shifted"])
 def case_a_wrong_loop(what):
-    losses = {"contrasts": contrasting, "mask": masked}
+    losses = {"contrasts": training.contrasting, "mask": training.masked}
     losses["sum"] = lambda y, predicted: tf.reduce_sum((predicted - y) ** 2)
     kind = {"by hand": ByHand, "dropped": Dropped, "twice": Twice}.get(what, Loop)
     loop = kind(loss_of=losses.get(what))

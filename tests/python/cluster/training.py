@@ -164,6 +164,18 @@ def embedding_model() -> Any:
     )
 
 
+def contrasting(y: Any, predicted: Any) -> Any:
+    """A loss that compares the samples of a batch with each other."""
+    spread = (predicted - tf.reduce_mean(predicted)) ** 2
+    return tf.reduce_mean((predicted - y) ** 2) + tf.reduce_mean(spread)
+
+
+def masked(y: Any, predicted: Any) -> Any:
+    """A loss that divides by its own mask."""
+    chosen = tf.cast(y > 0, predicted.dtype)
+    return tf.reduce_sum(chosen * (predicted - y) ** 2) / (tf.reduce_sum(chosen) + 1)
+
+
 class Recorder(tf.keras.callbacks.Callback):
     """Digests the state after every step."""
 
