@@ -13,7 +13,7 @@ from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
 from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.exchange.sparse_rows import mean_of_unique_rows
-from kungfu_tf.ops import group, members, norms
+from kungfu_tf.ops import group, kernels, members, norms
 from kungfu_tf.ops.gradient_values import unique_rows
 from kungfu_tf.replicas import sample_weights
 
@@ -37,7 +37,8 @@ def mean_gradients(
     2. `unique_rows` adds up its rows of one index, if it is sparse and the optimizer allows it.
     3. `weighted` multiplies it by this peer's weight, within `sample_weights.samples`. Elsewhere
        peers count alike.
-    4. Its bucket is exchanged. The norms of what is sent and received are measured on the way.
+    4. Its bucket is exchanged. The norms of what is sent and received are measured on the way. In a
+       function all dense buckets end together: either all of them have a mean, or none has.
 
     A process that is alone gets the gradients back as they are: nothing is added to the program.
 
@@ -61,11 +62,13 @@ def mean_gradients(
     sums.refuse(gradients, variables)
     weight = sample_weights.current()
     agree = [members.identity(variables, union.kinds_of(gradients)), context.current().members]
-    for number, bucket in enumerate(plan(gradients, variables, bucket_bytes)):
+    buckets = plan(gradients, variables, bucket_bytes)
+    together = kernels.Exchange.of(sum(not _is_sparse(gradients[b[0]]) for b in buckets))
+    for number, bucket in enumerate(buckets):
         bucket_name = None if name is None else f"{name}/{number}"
-        exchange = _Exchange(bucket_name, agree, step, measured)
         mine = [gradients[i] for i in bucket]
-        is_sparse = isinstance(mine[0], tf.IndexedSlices)  # then it is alone in its bucket
+        is_sparse = _is_sparse(mine[0])  # then it is alone in its bucket
+        exchange = _Exchange(bucket_name, agree, step, measured, None if is_sparse else together)
         if is_sparse and sums_rows:
             mine = [unique_rows(mine[0])]
         sent = sample_weights.weighted(mine, weight)
@@ -89,12 +92,14 @@ class _Exchange:
         agree: Numbers that must be the same on all peers.
         step: The optimizer's step.
         measured: The norms to add to.
+        together: The operations that end together.
     """
 
     name: str | None
     agree: list[int]
     step: Any
     measured: Norms | None
+    together: kernels.Exchange | None
 
     def dense(self, sent: list[Any]) -> list[Any]:
         """The means of dense tensors."""
@@ -102,7 +107,12 @@ class _Exchange:
             return self._group_mean(sent)
         wanted = self.measured.wanted
         means, *squares = norms.group_mean(
-            sent, wanted=wanted, name=self.name, step=self.step, agree=self.agree
+            sent,
+            wanted=wanted,
+            name=self.name,
+            step=self.step,
+            agree=self.agree,
+            exchange=self.together,
         )
         self.measured.add(*squares)
         return means
@@ -125,5 +135,14 @@ class _Exchange:
 
     def _group_mean(self, sent: list[Any]) -> list[Any]:
         return group.agreed_all_reduce(
-            sent, op="mean", name=self.name, step=self.step, agree=self.agree
+            sent,
+            op="mean",
+            name=self.name,
+            step=self.step,
+            agree=self.agree,
+            exchange=self.together,
         )
+
+
+def _is_sparse(gradient: Any) -> bool:
+    return isinstance(gradient, tf.IndexedSlices)

@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done of kungfu.h
@@ -42,6 +42,8 @@ class Options(ctypes.Structure):
         ("parents", ctypes.POINTER(ctypes.c_int32)),
         ("num_parents", ctypes.c_int32),
         ("norms", ctypes.c_void_p),
+        ("exchange", ctypes.c_char_p),
+        ("exchange_size", ctypes.c_int32),
     ]
 
 

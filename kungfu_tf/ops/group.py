@@ -59,6 +59,7 @@ def agreed_all_reduce(
     name: str | None,
     step: Any = None,
     agree: Sequence[int] = (),
+    exchange: kernels.Exchange | None = None,
 ) -> list[Any]:
     """`group_all_reduce`, which also checks that the peers have the same numbers.
 
@@ -68,6 +69,7 @@ def agreed_all_reduce(
         name: As for `group_all_reduce`.
         step: As for `group_all_reduce`.
         agree: Integers from 0 to 2³¹ − 1. Only a digest of them is sent.
+        exchange: The operations that end together with this one, which has tensors of one dtype.
     """
     what = naming.title("group_all_reduce", name)
     groups, layout = _laid_out(values, what, agree)
@@ -88,6 +90,7 @@ def agreed_all_reduce(
             op=op,
             positions=layout,
             tag=tags[min(group)],
+            **kernels.exchange_of(exchange, tags[min(group)]),
         )
         results.update(zip(group, outputs, strict=True))
     for position in sparse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -45,6 +46,38 @@ def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
     if not tf.executing_eagerly():
         _run_independently(tf.nest.flatten(outputs)[0].op)
     return outputs
+
+
+@dataclasses.dataclass
+class Exchange:
+    """Operations of one function that end together: all with success, or all with an error.
+
+    Attributes:
+        size: How many there are.
+        name: The tag of the first one; None until that is made.
+    """
+
+    size: int
+    name: str | None = None
+
+    @classmethod
+    def of(cls, size: int) -> Exchange | None:
+        """An exchange of so many operations where all of them are sure to run; else None.
+
+        In eager code each ends before the next begins, and a session of TF1 may run some of them.
+        """
+        in_function = not tf.executing_eagerly()
+        if size < 2 or not in_function or _dependencies(tf.compat.v1.get_default_graph()) is None:
+            return None
+        return cls(size)
+
+
+def exchange_of(exchange: Exchange | None, tag: str) -> dict[str, Any]:
+    """The attributes by which an operation with this tag belongs to an exchange, if to any."""
+    if exchange is None:
+        return {}
+    exchange.name = exchange.name or tag
+    return {"exchange": exchange.name, "exchange_size": exchange.size}
 
 
 def check_graph(what: str) -> None:

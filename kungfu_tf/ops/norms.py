@@ -34,6 +34,7 @@ def group_mean(
     name: str | None = None,
     step: Any = None,
     agree: Sequence[int] = (),
+    exchange: kernels.Exchange | None = None,
 ) -> tuple[list[Any], Any, Any]:
     """The means over the peers, as by `group_all_reduce`, and norms measured on the way.
 
@@ -43,6 +44,7 @@ def group_mean(
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers.
         agree: As for `agreed_all_reduce`.
+        exchange: As for `agreed_all_reduce`.
 
     Returns:
         The means ḡ; the mean over the peers of |g|², and |ḡ|², of all gradients together: float64
@@ -57,6 +59,7 @@ def group_mean(
     given = [tensors.to_tensor(gradient, what) for gradient in gradients]
     for tensor, gradient in zip(given, gradients, strict=True):
         tensors.check_reduction(tensor, "mean", what, gradient)
+    tag = naming.make_tag("group_all_reduce", name)
     means, own, mean = kernels.run(
         "kungfu_group_all_reduce_norms",
         given,
@@ -64,7 +67,8 @@ def group_mean(
         wanted,
         op="mean",
         positions=list(agree),
-        tag=naming.make_tag("group_all_reduce", name),
+        tag=tag,
+        **kernels.exchange_of(exchange, tag),
     )
     return list(means), own, mean
 

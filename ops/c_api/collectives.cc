@@ -51,6 +51,10 @@ Operation Make(Kind kind, const kungfu_options* options) {
       norms->received = measured.received;
     };
   }
+  if (options->exchange_size > 1) {
+    operation.exchange = options->exchange;
+    operation.exchange_size = options->exchange_size;
+  }
   if (options->parents) operation.parents.assign(options->parents, options->parents + options->num_parents);
   return operation;
 }
@@ -68,7 +72,7 @@ uint64_t Start(Operation operation, kungfu_done done, void* arg) {
     operation.done(peer.status().WithContext(kungfu::Title(operation)));
     return 0;
   }
-  return (*peer)->session()->Start(std::move(operation));
+  return (*peer)->StartOperation(std::move(operation));
 }
 
 uint64_t StartSpans(Kind kind, const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,

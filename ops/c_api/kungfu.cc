@@ -104,6 +104,11 @@ int kungfu_outdated(void) {
   return Ask([](const Place& place) { return place.outdated; });
 }
 
+int kungfu_repeats(void) {
+  const StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  return peer.ok() && (*peer)->repeats() ? 1 : 0;
+}
+
 int kungfu_interrupted(void) {
   return Ask([](const Place& place) { return place.interrupted; });
 }
@@ -169,7 +174,7 @@ void kungfu_cancel(uint64_t operation, int code, const char* message) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (!peer.ok()) return;
   if (kungfu::P2p::Owns(operation)) return (*peer)->p2p()->Cancel(operation, Cause(code, message));
-  (*peer)->session()->Cancel(operation, Cause(code, message));
+  (*peer)->Cancel(operation, Cause(code, message));
 }
 
 uint64_t kungfu_digest(const void* data, size_t size) {

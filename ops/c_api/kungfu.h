@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 10
+#define KUNGFU_ABI_VERSION 11
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -48,6 +48,8 @@ KUNGFU_EXPORT int kungfu_elastic(void);
 KUNGFU_EXPORT int kungfu_joining(void);
 /* 1 if this peer has been told of a newer membership than that which it is in, else 0. */
 KUNGFU_EXPORT int kungfu_outdated(void);
+/* 1 if operations may be repeated after a peer was lost: one that works in place costs a copy then; else 0. */
+KUNGFU_EXPORT int kungfu_repeats(void);
 /* 1 if this epoch was interrupted, here or elsewhere; else 0. */
 KUNGFU_EXPORT int kungfu_interrupted(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
@@ -103,6 +105,10 @@ typedef struct {
   int32_t num_parents; /* must be the session's size */
   /* all_reduce: what is to be measured, on all peers or on none (NULL). Must stay until `done`. */
   kungfu_norms* norms;
+  /* The operations of one exchange end together: with success when all of them have, or all with the first error. They
+   * have its name in common, and exchange_size says how many there are. 0 or 1: the operation ends alone. */
+  const char* exchange;
+  int32_t exchange_size;
 } kungfu_options;
 
 KUNGFU_EXPORT size_t kungfu_longest_name(void);

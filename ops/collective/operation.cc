@@ -48,6 +48,14 @@ Signature SignatureOf(const Operation& operation) {
   return signature;
 }
 
+void TakeDigest(Operation* operation) {
+  if (operation->kind != Kind::kConsensus || operation->has_digest) return;
+  Sha256 hash;
+  for (const Span& span : operation->spans) hash.Update(span.send, span.count * SizeOf(operation->dtype));
+  operation->digest = hash.Finish();
+  operation->has_digest = true;
+}
+
 Status ValidateName(const Operation& operation) {
   if (!operation.of_core && operation.name.rfind(kOwnPrefix, 0) == 0) {
     return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name +

@@ -41,7 +41,13 @@ struct Operation {
   std::vector<uint64_t> send_counts;  // all_to_all: elements for each rank; empty: even parts
   Allocate allocate;                  // all_gather, gather, reduce_scatter, all_to_all
   int* equal = nullptr;               // consensus
-  Sha256Digest digest{};              // consensus: of the bytes of its span, made by Session::Start
+  bool has_digest = false;            // consensus: whether TakeDigest was called
+  Sha256Digest digest{};
+
+  // The operations that are delivered together have this name in common, and there are so many; see
+  // peer/transactions.h. The session does not look at it.
+  std::string exchange;
+  int exchange_size = 1;
 
   bool of_core = false;     // not a program's: it may have a name of the core's own
   bool of_session = false;  // nor of a peer as a whole: a failure belongs to the operation that waits for it
@@ -58,6 +64,8 @@ std::string Title(const Operation& operation);
 uint64_t TotalCount(const Operation& operation);
 // The properties that the peers of an operation must have in common.
 Signature SignatureOf(const Operation& operation);
+// Reads the data of a consensus, once: later calls do nothing.
+void TakeDigest(Operation* operation);
 Status ValidateName(const Operation& operation);
 // Whether it can be done at all in a session of `size` peers: types, roots, counts.
 Status Validate(const Operation& operation, int size);

@@ -16,15 +16,9 @@ namespace kungfu {
 namespace {
 
 constexpr double kMaxTimeout = 1e9;
-// The bits of a handle that count within an epoch, and the highest bit, which is not ours.
+// The bits of a handle that count within an epoch, and the highest ones, which are not ours.
 constexpr int kHandleBits = 40;
-constexpr uint64_t kForeignBit = uint64_t{1} << 63;
-
-Sha256Digest DigestOf(const Operation& operation) {
-  Sha256 hash;
-  for (const Span& span : operation.spans) hash.Update(span.send, span.count * SizeOf(operation.dtype));
-  return hash.Finish();
-}
+constexpr uint64_t kForeignBits = uint64_t{3} << 62;
 
 }  // namespace
 
@@ -46,28 +40,40 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       }),
       first_failure_(std::move(first_failure)),
       on_interrupted_(std::move(interrupted)),
-      next_handle_(((static_cast<uint64_t>(epoch) << kHandleBits) & ~kForeignBit) + 1) {}
+      next_handle_(((static_cast<uint64_t>(epoch) << kHandleBits) & ~kForeignBits) + 1) {}
 
 Session::~Session() = default;
 
-uint64_t Session::Start(Operation operation) {
-  const uint64_t handle = next_handle_++;
+bool Session::Begin(Operation* operation) {
   ++pending_;
-  operation.began = Clock::now();
-  counters_->Began(operation.name, operation.began);
+  operation->began = Clock::now();
+  counters_->Began(operation->name, operation->began);
+  if (size() > 1) {
+    TakeDigest(operation);
+    return true;
+  }
   if (size() == 0) {
     const std::string why = ": this peer takes no part any more";
-    Finish(&operation, Status(Code::kAborted, Title(operation) + why));
-    return handle;
+    Finish(operation, Status(Code::kAborted, Title(*operation) + why));
+    return false;
   }
-  if (size() == 1) {
-    Status status = ValidateName(operation);
-    if (status.ok()) status = Validate(operation, 1);
-    if (status.ok()) status = CompleteOnSinglePeer(operation);
-    Finish(&operation, status);
-    return handle;
-  }
-  if (operation.kind == Kind::kConsensus) operation.digest = DigestOf(operation);
+  Status status = ValidateName(*operation);
+  if (status.ok()) status = Validate(*operation, 1);
+  if (status.ok()) status = CompleteOnSinglePeer(*operation);
+  Finish(operation, status);
+  return false;
+}
+
+uint64_t Session::RunAtOnceOnLoop(Operation operation) {
+  KF_DCHECK(loop_->InLoop());
+  const uint64_t handle = next_handle_++;
+  if (Begin(&operation)) StartOnLoop(handle, std::move(operation));
+  return handle;
+}
+
+uint64_t Session::Start(Operation operation) {
+  const uint64_t handle = next_handle_++;
+  if (!Begin(&operation)) return handle;
   if (loop_->MayRunAtOnce()) {
     StartOnLoop(handle, std::move(operation));
     return handle;

@@ -67,6 +67,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   // the loop's work (EventLoop::Help). Any thread; operations of one name are numbered in the order of calls. A
   // consensus reads its data before the call returns.
   uint64_t Start(Operation operation);
+  // The same on the loop, without a hop. operation.done may be called before the call returns if it fails.
+  uint64_t RunAtOnceOnLoop(Operation operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.
   void Cancel(uint64_t handle, const Status& cause = OkStatus());
@@ -115,6 +117,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
     EventLoop::TimerId timer;
   };
 
+  // Returns whether anything is left to do: not in a session of one or of none.
+  bool Begin(Operation* operation);
   void StartOnLoop(uint64_t handle, Operation operation);
   void AgreeOnLoop();
   void AgreedOnLoop(StatusOr<Agreement::Terms> terms);

@@ -49,6 +49,17 @@ std::optional<Membership> ParseMembership(const std::string& text) {
   return Membership{*version, *peers, *since};
 }
 
+// <version> <peers> <text>
+std::optional<std::pair<Membership, std::string>> ParseSurvivors(const std::string& text) {
+  const size_t first = std::min(text.find(' '), text.size());
+  const size_t second = std::min(text.find(' ', first + 1), text.size());
+  if (second == text.size()) return std::nullopt;
+  const std::optional<uint32_t> version = ParseVersion(text.substr(0, first));
+  const StatusOr<PeerList> peers = PeerList::Parse(text.substr(first + 1, second - first - 1));
+  if (!version || !peers.ok()) return std::nullopt;
+  return std::make_pair(Membership{*version, *peers, *version}, text.substr(second + 1));
+}
+
 timeval ToTimeval(Seconds seconds) {
   const auto us = std::chrono::ceil<std::chrono::microseconds>(seconds).count();
   return {static_cast<time_t>(us / 1000000), static_cast<suseconds_t>(us % 1000000)};
@@ -177,6 +188,11 @@ bool Control::Understood(const std::string& command, const std::string& rest) {
     const std::optional<Membership> membership = ParseMembership(rest);
     if (membership) handlers_.members(*membership);
     return membership.has_value();
+  }
+  if (command == "survivors") {
+    const auto survivors = ParseSurvivors(rest);
+    if (survivors) handlers_.survivors(survivors->first, survivors->second);
+    return survivors.has_value();
   }
   const StatusOr<PeerId> peer = PeerId::Parse(first);
   if (!peer.ok()) return false;

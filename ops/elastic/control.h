@@ -12,6 +12,9 @@
 //                     members <version> <since> <peers>
 //                                                 who takes part from now on; "-": nobody. Instead of whom it said in
 //                                                 versions from <since> on, where nobody has met; else the same number
+//                     survivors <version> <peers> <text>
+//                                                 the peers that are left, after others were lost: they go on at once,
+//                                                 and repeat what they had begun; why
 //                     proposed | refused <text>   the answer to the oldest question
 //
 // Lines end in '\n' and have at most 64 KiB; control characters in texts are replaced by spaces.
@@ -39,6 +42,7 @@ class Control : private FdHandler {
     std::function<void(const PeerId& peer, const std::string& text)> peer_failed;
     std::function<void(const PeerId& peer)> peer_left;
     std::function<void(const Membership& membership)> members;
+    std::function<void(const Membership& membership, const std::string& text)> survivors;
     // The runner is gone: only this peer can stop itself now.
     std::function<void()> runner_lost;
   };

@@ -139,6 +139,8 @@ const std::vector<Row>& Rows() {
        "private directory of the host's Unix sockets, the same for all its peers"},
       {"KUNGFU_OWN_CORES", kLauncher, Switch(&Config::own_cores), "0",
        "1: no other peer runs on the cores of this one"},
+      {"KUNGFU_SURVIVE", kLauncher, Switch(&Config::survives), "0",
+       "1: when a peer's process is lost, the others repeat what they were doing, and go on without it"},
       {"KUNGFU_SECRET", kUser, SecretText(&Config::secret), "", "secret that all peers of a job share"},
       {"KUNGFU_SECRET_FILE", kUser, Text(&Config::secret_file, "path"), "", "file with that secret in its first line"},
       {"KUNGFU_STRATEGY", kUser, NameOfStrategy(), "AUTO", "graphs along which collectives travel"},

@@ -20,7 +20,7 @@ struct Config {
   std::string self, peers;
   int membership_version;
   std::string membership, job_id, secret, secret_file, control;
-  bool own_cores;
+  bool own_cores, survives;
 
   // How.
   StrategyName strategy;

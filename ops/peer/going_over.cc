@@ -63,6 +63,7 @@ void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t v
 
 void Peer::EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
+  FailTransactionsOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
   const StrategySpec used = strategy();
   const StrategySpec next = used.parents.empty() ? used : StrategySpec(config_.strategy);
   GoOverOnLoop(old, membership.peers, FirstEpoch(membership.version), next, [this, done](const Status& status) {
@@ -131,6 +132,41 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   loop_->CancelTimerOnLoop(entering_->timer);
   const Entering ended = *std::exchange(entering_, std::nullopt);
   ended.done(status);
+}
+
+// The session ends by the loss, not by the change, so that others learn that a peer is lost, whoever hears of it first.
+void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
+  KF_DCHECK(loop_->InLoop());
+  const std::shared_ptr<Session> now = session();
+  const bool is_newer = survivors.version > std::max(VersionOf(now->epoch()), survivors_.version);
+  if (!config_.survives || leaves_ || !is_newer || survivors.peers.RankOf(self_) < 0) return;
+  survivors_ = survivors;
+  announcements_->AnnounceOnLoop(survivors);
+  newest_version_ = survivors.version;
+  transactions_->LostOnLoop();
+  for (int rank = 0; rank < now->size(); ++rank) {
+    if (survivors.peers.RankOf(now->peers()[rank]) < 0) now->PeerFailedOnLoop(rank, why);
+  }
+  if (!joins_survivors_) GoOnWithSurvivorsOnLoop();
+}
+
+void Peer::GoOnWithSurvivorsOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  joins_survivors_ = true;
+  const uint32_t version = survivors_.version;
+  const StrategySpec used = strategy();
+  const StrategySpec next = used.parents.empty() ? used : StrategySpec(config_.strategy);
+  GoOverOnLoop(session(), survivors_.peers, FirstEpoch(version), next, [this, version](const Status& status) {
+    if (survivors_.version > version) return GoOnWithSurvivorsOnLoop();  // another one was lost meanwhile
+    joins_survivors_ = false;
+    if (!status.ok()) return transactions_->FailOnLoop(status);
+    transactions_->MeetOnLoop();
+  });
+}
+
+void Peer::FailTransactionsOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  if (transactions_) transactions_->FailOnLoop(why);
 }
 
 // The first peer to go over may send messages of the new epoch to others that will follow; the router keeps them.

@@ -84,6 +84,7 @@ Status Peer::StartSession(const Membership& membership) {
     if (!transports.ok()) return transports.status();
     transports_ = std::move(*transports);
     router_ = std::make_unique<Router>(loop_.get(), transports_.get(), Seconds(config_.connect_timeout), elastic());
+    transactions_ = std::make_unique<Transactions>(loop_.get(), config_.survives, [this] { return session(); });
   } else if (!config_.control.empty()) {
     KF_RETURN_IF_ERROR(StartLoop(membership.peers, rank));
   }
@@ -113,6 +114,7 @@ void Peer::OpenControl() {
       router_->GiveUpOnLoop(peer, UnavailableError(text));
     }
     failed_peers_.push_back(peer);
+    if (transactions_) transactions_->NeverRepeatOnLoop();
     JudgeOnLoop();
   };
   handlers.peer_left = [this](const PeerId& peer) {
@@ -124,7 +126,9 @@ void Peer::OpenControl() {
     newest_version_ = announcements_->newest().version;
     ReplaceOnLoop();
   };
+  handlers.survivors = [this](const Membership& survivors, const std::string& why) { SurviveOnLoop(survivors, why); };
   handlers.runner_lost = [this] {
+    if (transactions_) transactions_->NeverRepeatOnLoop();
     session()->AbortOnLoop(UnavailableError("the launcher is gone"));
     announcements_->FailOnLoop(UnavailableError("the launcher is gone"));
     JudgeOnLoop();
@@ -162,7 +166,8 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
   options.direct_bytes = static_cast<uint64_t>(config_.direct_bytes);
   options.exchanges = rank >= 0 && HaveCores(config_, peers, rank);
   const auto failed = [this](const Status& status) {
-    if (control_) control_->ReportOnLoop(status.message());
+    const bool may_be_survived = config_.survives && status.code() == Code::kUnavailable;
+    if (control_ && !may_be_survived) control_->ReportOnLoop(status.message());
   };
   const auto interrupted = [this](const Status& why) { p2p_->InterruptOnLoop(why); };
   return std::make_shared<Session>(loop_.get(), router_.get(), peers, rank, epoch, options, &counters_, failed,
@@ -172,6 +177,17 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
 std::shared_ptr<Session> Peer::session() const {
   MutexLock lock(&session_mu_);
   return session_;
+}
+
+uint64_t Peer::StartOperation(Operation operation) {
+  const std::shared_ptr<Session> now = session();
+  if (now->size() <= 1 || !transactions_ || !transactions_->Takes(operation)) return now->Start(std::move(operation));
+  return transactions_->Start(std::move(operation));
+}
+
+void Peer::Cancel(uint64_t handle, const Status& cause) {
+  if (Transactions::Owns(handle)) return transactions_->Cancel(handle, cause);
+  session()->Cancel(handle, cause);
 }
 
 Place Peer::place() const {
@@ -205,6 +221,7 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
     return done(OkStatus());
   }
   const auto go_over = [this, old, strategy, done] {
+    FailTransactionsOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
     GoOverOnLoop(old, old->peers(), old->epoch() + 1, strategy, done);
   };
   if (old->interrupted() || old->size() == 1) {
@@ -247,6 +264,7 @@ void Peer::Interrupt(const Status& why) {
   RunAndWait([&] {
     if (!router_) return;
     session()->InterruptOnLoop(why);
+    FailTransactionsOnLoop(CancelledError("given up, because " + why.message()));
     JudgeOnLoop();
   });
 }
@@ -283,10 +301,12 @@ void Peer::Shutdown() {
   auto left = std::make_shared<std::promise<void>>();
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {
+    leaves_ = true;
     if (announcements_) announcements_->FailOnLoop(CancelledError("this peer has shut down"));
     if (entering_) EndEnteringOnLoop(CancelledError("this peer has shut down"));
     p2p_->CloseOnLoop(CancelledError("this peer has shut down"));
     if (!router_) return left->set_value();
+    FailTransactionsOnLoop(CancelledError("this peer has shut down"));
     session()->AbortOnLoop(CancelledError("this peer has shut down"));
     router_->CloseOnLoop(After(kGoodbye), [left] { left->set_value(); });
   });

@@ -20,6 +20,7 @@
 #include "ops/monitor/traffic_meter.h"
 #include "ops/peer/config.h"
 #include "ops/peer/place.h"
+#include "ops/peer/transactions.h"
 #include "ops/plan/peer_list.h"
 #include "ops/router/router.h"
 #include "ops/store/p2p.h"
@@ -39,6 +40,15 @@ class Peer {
   // Ends pending operations with kCancelled, takes leave of the other peers, stops the thread. Blocks for a few
   // seconds at most. Not on a thread of the core. Again: nothing, but it waits for one that is under way.
   void Shutdown() EXCLUDES(shutdown_mu_);
+
+  // Begins an operation of the program and returns its handle: as Session::Start, but operations of one exchange are
+  // delivered together. If the job survives lost peers it may be repeated: it ends with the survivors' result. Any
+  // thread.
+  uint64_t StartOperation(Operation operation) EXCLUDES(session_mu_);
+  // As Session::Cancel, in whatever session it is.
+  void Cancel(uint64_t handle, const Status& cause) EXCLUDES(session_mu_);
+  // Whether operations may be repeated, from their inputs. Any thread.
+  bool repeats() const EXCLUDES(session_mu_) { return transactions_ && config_.survives && session()->size() > 1; }
 
   // The session of the current epoch.
   std::shared_ptr<Session> session() const EXCLUDES(session_mu_);
@@ -99,6 +109,10 @@ class Peer {
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                     const StrategySpec& strategy, const StatusCallback& done);
+  // The runner says who is left; the others are lost because of `why`.
+  void SurviveOnLoop(const Membership& survivors, const std::string& why);
+  void GoOnWithSurvivorsOnLoop();
+  void FailTransactionsOnLoop(const Status& why);
   void Advance(bool only_if_idle, StatusCallback done);
   void GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done);
   void EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done);
@@ -132,6 +146,10 @@ class Peer {
   std::unique_ptr<Router> router_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<P2p> p2p_;
+  std::unique_ptr<Transactions> transactions_;  // null in a job of one
+  Membership survivors_;                        // the newest ones, if peers were lost; the loop's
+  bool joins_survivors_ = false;                // is on the way to their session; the loop's
+  bool leaves_ = false;                         // Shutdown was called; the loop's
   std::unique_ptr<Announcements> announcements_;  // the loop's
   // This peer has gone over to a membership, and not all have yet. The loop's.
   struct Entering {

@@ -33,16 +33,21 @@ std::string DescribeOutputs(OpKernelContext* context, int count) {
 }
 
 // One call of `function` for all tensors. If no other operation needs an input, its memory becomes the output, and the
-// core works in place.
+// core works in place; but not if it may have to repeat the operation.
 class SpanKernel : public CollectiveKernel {
  public:
   SpanKernel(OpKernelConstruction* context, SpanFunction function) : CollectiveKernel(context), function_(function) {
     if (context->HasAttr("positions")) OP_REQUIRES_OK(context, context->GetAttr("positions", &positions_));
+    if (context->HasAttr("exchange")) OP_REQUIRES_OK(context, context->GetAttr("exchange", &exchange_));
+    if (context->HasAttr("exchange_size")) {
+      OP_REQUIRES_OK(context, context->GetAttr("exchange_size", &exchange_size_));
+    }
     if (context->HasAttr("N")) OP_REQUIRES_OK(context, context->GetAttr("N", &num_tensors_));
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     absl::InlinedVector<kungfu_span, 8> spans(num_tensors_);
+    const bool in_place = kungfu_repeats() == 0;
     Digest digest;
     digest.Add(num_tensors_);
     for (const int position : positions_) digest.Add(position);
@@ -51,7 +56,10 @@ class SpanKernel : public CollectiveKernel {
       const TensorShape shape = input.shape();
       const void* const send = input.data();
       Tensor* output = nullptr;
-      OP_REQUIRES_OK_ASYNC(context, context->forward_input_or_allocate_output({i}, i, shape, &output), done);
+      OP_REQUIRES_OK_ASYNC(context,
+                           in_place ? context->forward_input_or_allocate_output({i}, i, shape, &output)
+                                    : context->allocate_output(i, shape, &output),
+                           done);
       spans[i] = {send, output->data(), static_cast<uint64_t>(shape.num_elements())};
       digest.AddShape(shape);
     }
@@ -74,6 +82,8 @@ class SpanKernel : public CollectiveKernel {
     call->finish = std::move(finish);
     const std::string name = NameWith(number, &options);
     options.name = name.c_str();
+    options.exchange = exchange_.c_str();
+    options.exchange_size = exchange_size_;
     call->Start([&](void* arg) { return function_(spans.data(), num_tensors_, &options, &Call::OnDone, arg); });
   }
 
@@ -92,6 +102,8 @@ class SpanKernel : public CollectiveKernel {
  private:
   const SpanFunction function_;
   std::vector<int> positions_;
+  std::string exchange_;
+  int exchange_size_ = 1;
   int num_tensors_ = 1;
 };
 
@@ -197,13 +209,16 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Attr("tag: string")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr("positions: list(int) = []")
+    .Attr("exchange: string = ''")
+    .Attr("exchange_size: int = 1")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       tensorflow::shape_inference::ShapeHandle scalar;
       KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(context->num_outputs()), 0, &scalar));
       return SameShapes(context);
     })
-    .Doc("The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them.");
+    .Doc("The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them. "
+        "Those of one `exchange`, `exchange_size` of them, end together.");
 KUNGFU_REGISTER_KERNEL("KungfuGroupAllReduce", AllReduceKernel,
                        .HostMemory("inputs").HostMemory("step").HostMemory("outputs"));
 
@@ -219,6 +234,8 @@ REGISTER_OP("KungfuGroupAllReduceNorms")
     .Attr("tag: string")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr("positions: list(int) = []")
+    .Attr("exchange: string = ''")
+    .Attr("exchange_size: int = 1")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       const int num_tensors = context->num_inputs() - 2;

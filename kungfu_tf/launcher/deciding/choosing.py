@@ -32,8 +32,9 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         keep=options.keep,
         recoveries=options.restarts - job.recoveries if recovers else 0,
         early_failure=job.early_failure,
+        least=(options.min_np or 1) if options.survives else None,
     )
-    if not (cluster.several_hosts and (options.watch or recovers)):
+    if not (cluster.several_hosts and (options.watch or recovers or options.survives)):
         return Leader(cluster, {cluster.here: own}, rules, say=output.say)
     say = functools.partial(output.say, always=True)
     link = Link(job.credentials, options.runner_port, selector)

@@ -35,6 +35,9 @@ class Host(Protocol):
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
         """Tells some of its peers which peers take part. For `since` see Actions.publish."""
 
+    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
+        """Tells these peers that they go on at once without the others, which are lost."""
+
     def failed(self, peer: str, text: str) -> None:
         """Tells all peers of this host that a peer has failed, perhaps one of another host."""
 
@@ -127,6 +130,8 @@ class Rules:
         keep: Whether the job may be started anew when all peers have finished.
         recoveries: How many more times the job is started anew after a failure.
         early_failure: That of the previous start. The same one again ends the job.
+        least: The least number of peers with which the job goes on after some were lost; None: it
+            ends when one is.
     """
 
     watch: bool = False
@@ -134,3 +139,4 @@ class Rules:
     keep: bool = False
     recoveries: int = 0
     early_failure: int | None = None
+    least: int | None = None

@@ -42,6 +42,9 @@ class FarHost:
         numbers = ",".join(map(str, told))
         self.say(f"publish {version} {since} {','.join(peers) or '-'} {numbers}")
 
+    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
+        self.say(f"survive {version} {','.join(peers)} {one_line(text)}")
+
     def failed(self, peer: str, text: str) -> None:
         self.say(f"failed {peer} {one_line(text)}")
 

@@ -36,6 +36,7 @@ _LINES = {
     "dismiss": re.compile(_NUMBER),
     "forgive": re.compile(_NUMBER),
     "publish": re.compile(f"{_NUMBER} {_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*)"),
+    "survive": re.compile("([0-9]{1,7}) ([^ ]+) (.+)"),
     "proposed": re.compile(_NUMBER),
     "refused": re.compile(f"{_NUMBER} (.*)"),
     "failed": re.compile(f"{_PEER} (.*)"),
@@ -205,6 +206,10 @@ class Follower:
             self.size = len(peers)
             told = [int(number) for number in fourth.split(",")]
             self._own.publish(int(first), int(second), peers, told)
+        elif command == "survive":
+            peers = second.split(",")
+            self.size = len(peers)
+            self._own.survive(int(first), peers, third)
         elif command in ("proposed", "refused"):
             return self._answer(int(first), None if command == "proposed" else second)
         elif command == "end":

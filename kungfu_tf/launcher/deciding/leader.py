@@ -1,11 +1,13 @@
 """Decides for all hosts which peers start and take part, and when the job is over."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kungfu_tf.launcher.channels.control import Answer
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import Actions, Membership
+from kungfu_tf.launcher.deciding.survival import Survival
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
@@ -63,6 +65,8 @@ class Leader:
         self._told: set[str] = set()  # the peers that the source was told of last
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
+        self._survival = Survival(self._membership.members, rules.least)
+        self._loss = ("", 0.0)  # the newest: its peer, and when
 
     @property
     def over(self) -> bool:
@@ -77,6 +81,8 @@ class Leader:
     @property
     def size(self) -> int:
         """How many peers take part."""
+        if self._survival.version:
+            return len(self._survival.members)
         return len(self._membership.members)
 
     def started(self, number: int, peer: str) -> None:
@@ -86,6 +92,10 @@ class Leader:
         self._membership.ready(number)
 
     def entered(self, number: int, version: int) -> None:
+        if self._survival.entered(number, version):
+            peer, when = self._loss
+            seconds = f"{time.monotonic() - when:.2f} s"
+            self._say(f"{plural(self.size, 'peer')} went on {seconds} after the loss of {peer}")
         self._membership.entered(number, version)
         if self._membership.dissolved:
             self._departed.add(number)
@@ -168,6 +178,9 @@ class Leader:
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._living.discard(number)
+        if not (self._ending or stopped) and self._survival.ended(number, code):
+            self._go_on_without(number, code)
+            return
         if not self._ending:
             if self._membership.awaits(number):
                 self._hosts[self._places[number]].forgive(number)
@@ -181,6 +194,21 @@ class Leader:
                 host.finished(self._names[number])
         elif not stopped:
             self._failed(number, code)
+
+    def _go_on_without(self, number: int, code: int) -> None:
+        """A peer is lost, or has finished too early to go on; the others do."""
+        if code != 0:
+            who = f"rank {number} ({self._names[number]})"
+            self._loss = (who, time.monotonic())
+            how = f"{who} was lost: {peer_process.describe(code)}"
+            left = plural(self.size, "peer")
+            self._say(f"{how}; {left} repeat the step, and go on without it")
+        else:
+            how = f"rank {number} ({self._names[number]}) has finished"
+        self._hosts[self._places[number]].forgive(number)
+        peers = [self._names[member] for member in self._survival.members]
+        for host in self._hosts.values():
+            host.survive(self._survival.version, peers, how)
 
     def _end_before_change(self) -> None:
         """A peer has come to the end of its program: it has not left for another number."""

@@ -75,7 +75,7 @@ class OwnHost:
             job.directory.control,
             {rank: str(peer) for rank, peer in self._peers.items()},
             selector,
-            handler=self.director if job.options.watch else None,
+            handler=self.director if job.options.watch or job.options.survives else None,
             order=self.director.order if isinstance(self.director, Leader) else None,
         )
         self._heartbeat = Heartbeat(
@@ -212,6 +212,9 @@ class OwnHost:
 
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
         self._control.announce_members(version, since, peers, told)
+
+    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
+        self._control.announce_survivors(version, peers, text)
 
     def failed(self, peer: str, text: str) -> None:
         self._control.announce_failed(peer, text)

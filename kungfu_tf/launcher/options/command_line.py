@@ -60,12 +60,19 @@ class Options:
     init_version: int = 0
     keep: bool = False
     elastic_mode: str = "delta"
+    on_failure: str = "stop"
+    min_np: int | None = None
     auto_recover: float | None = None
     restarts: int = 10
     user: str | None = None
     forwarded: tuple[str, ...] = ()
     resize: int | None = None
     job: str | None = None
+
+    @property
+    def survives(self) -> bool:
+        """Whether the others go on when the process of a peer is lost."""
+        return self.on_failure == "survive"
 
     @property
     def runner_port(self) -> int:
@@ -130,6 +137,15 @@ def _is_builtin(options: Options) -> bool:
     return port is not None and url.port == port and url.hostname in here
 
 
+def _check_survival(options: Options) -> None:
+    if options.min_np is not None and not options.survives:
+        raise LaunchError("-min-np needs -on-failure survive")
+    others = {"-w": options.watch, "-auto-recover": options.auto_recover is not None}
+    clash = [name for name, is_given in others.items() if is_given]
+    if options.survives and clash:
+        raise LaunchError(f"-on-failure survive and {clash[0]} exclude each other")
+
+
 def _check(options: Options) -> Options:
     if options.config_server is not None and _is_builtin(options):
         options = dataclasses.replace(options, config_server=None)
@@ -164,6 +180,7 @@ def _check(options: Options) -> Options:
         raise LaunchError(f"{named[0]} needs -w: without it the job does not change")
     if options.init_version < 0 and options.config_server is None:
         raise LaunchError("-init-version -1 needs -config-server, which has a document to wait for")
+    _check_survival(options)
     if options.job is not None:
         raise LaunchError("-job goes with -resize")
     if options.self_address is not None and options.nic is not None:

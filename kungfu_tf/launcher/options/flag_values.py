@@ -35,6 +35,12 @@ def elastic_mode(value: str) -> str:
     return value
 
 
+def on_failure(value: str) -> str:
+    if value not in ("stop", "survive"):
+        raise ValueError("is neither stop nor survive")
+    return value
+
+
 def version(value: str) -> int:
     if not re.fullmatch(r"-1|[0-9]{1,9}", value):
         raise ValueError("is not a version, 0 or more, nor -1")

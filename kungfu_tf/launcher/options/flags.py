@@ -145,6 +145,23 @@ FLAGS = (
         " for another number of peers",
     ),
     Flag(
+        "on-failure",
+        "on_failure",
+        "stop|survive",
+        flag_values.on_failure,
+        "what happens when the process of a peer is lost: killed by SIGKILL, as for lack of memory,"
+        " SIGSEGV or SIGBUS. stop (default): the job ends; survive: the others repeat the step, and"
+        " go on without it. An error of the program, and the loss of a host, end the job in any"
+        " case. survive excludes -w and -auto-recover",
+    ),
+    Flag(
+        "min-np",
+        "min_np",
+        "N",
+        flag_values.count,
+        "with -on-failure survive: the job ends when fewer peers are left (default 1)",
+    ),
+    Flag(
         "auto-recover",
         "auto_recover",
         "T",
@@ -259,7 +276,7 @@ FLAGS = (
         "port",
         "PORT",
         flag_values.port,
-        "with -w or -auto-recover on several hosts: where the first host's kungfu-run listens to"
+        "with -w, -auto-recover or -on-failure survive on several hosts: where the first host's kungfu-run listens to"
         " the others (default: the port before -port-range)",
     ),
     Flag(

@@ -47,6 +47,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_PEERS=job.cluster.peer_list,
         KUNGFU_MEMBERSHIP_VERSION="0",
         KUNGFU_MEMBERSHIP="elastic" if options.watch else "static",
+        KUNGFU_SURVIVE="1" if options.survives else "0",
         KUNGFU_JOB_ID=job.credentials.job_id,
         KUNGFU_SECRET=job.credentials.secret,
         KUNGFU_SOCKET_DIR=job.directory.path,

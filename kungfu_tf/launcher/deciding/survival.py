@@ -1,0 +1,57 @@
+"""Decides which peers go on when others are lost, without processes or sockets.
+
+A loss gives the job a new membership: the peers that are left, in their order. They enter it at
+once, in the middle of what they do. A peer that ends before it has entered it is lost to the
+others, even if it has finished.
+"""
+
+import signal
+from collections.abc import Sequence
+
+from kungfu_tf.launcher.deciding.membership import MOST_VERSIONS
+
+# These come from the machine. Other signals, and exit codes, are errors that any peer could have.
+_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS)
+
+
+class Survival:
+    """The memberships of one job that loses peers.
+
+    Attributes:
+        version: The version of the newest list of members.
+        members: The peers that take part, in rank order.
+
+    Args:
+        members: The peers that the job starts with, in rank order.
+        least: The least number of peers with which the job goes on; None: it ends with any loss.
+    """
+
+    def __init__(self, members: Sequence[int], least: int | None) -> None:
+        self.version = 0
+        self.members = list(members)
+        self._least = least
+        self._entering: set[int] = set()
+
+    def ended(self, number: int, code: int) -> bool:
+        """A process has ended. Returns whether the job goes on with a new membership without it."""
+        is_survived = self._least is not None and self._is_loss(number, code)
+        left = [member for member in self.members if member != number]
+        if code == 0 and not is_survived:
+            self.members = left
+        if not is_survived or len(left) < (self._least or 0) or self.version == MOST_VERSIONS:
+            return False
+        self.version += 1
+        self.members, self._entering = left, set(left)
+        return True
+
+    def entered(self, number: int, version: int) -> bool:
+        """A peer has entered a membership. Returns whether all have, by that."""
+        if version != self.version or number not in self._entering:
+            return False
+        self._entering.discard(number)
+        return not self._entering
+
+    def _is_loss(self, number: int, code: int) -> bool:
+        if number not in self.members or len(self.members) == 1:
+            return False
+        return code in _OF_THE_MACHINE or (code == 0 and number in self._entering)

@@ -1,0 +1,184 @@
+// How the survivors agree on what is delivered and what is repeated (transactions.h).
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "ops/base/logging.h"
+#include "ops/peer/transactions.h"
+
+namespace kungfu {
+namespace {
+
+constexpr char kBegunName[] = "kungfu/the exchanges that the survivors have begun";
+constexpr char kProgressName[] = "kungfu/how far the survivors are";
+
+void Append(std::vector<char>* out, const void* data, size_t size) {
+  const char* const bytes = static_cast<const char*>(data);
+  out->insert(out->end(), bytes, bytes + size);
+}
+
+void AppendNumber(std::vector<char>* out, uint64_t number) { Append(out, &number, sizeof(number)); }
+
+// Plain bytes of processes that are alike: null if they end too early.
+class Reader {
+ public:
+  Reader(const char* begin, const char* end) : next_(begin), end_(end) {}
+
+  bool Number(uint64_t* number) {
+    if (static_cast<size_t>(end_ - next_) < sizeof(*number)) return false;
+    std::memcpy(number, next_, sizeof(*number));
+    next_ += sizeof(*number);
+    return true;
+  }
+  bool Text(std::string* text) {
+    uint64_t size;
+    if (!Number(&size) || size > static_cast<size_t>(end_ - next_)) return false;
+    text->assign(next_, size);
+    next_ += size;
+    return true;
+  }
+  bool over() const { return next_ == end_; }
+
+ private:
+  const char* next_;
+  const char* const end_;
+};
+
+}  // namespace
+
+// First the peers tell each other the exchanges that somebody has begun and not delivered, then how far each is.
+void Transactions::MeetOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  meeting_ = std::make_unique<Meeting>();
+  meeting_->session = session_();
+  AppendNumber(&meeting_->mine, era_);
+  for (const auto& [key, exchange] : exchanges_) {
+    AppendNumber(&meeting_->mine, key.first.size());
+    Append(&meeting_->mine, key.first.data(), key.first.size());
+    AppendNumber(&meeting_->mine, key.second);
+  }
+  GatherOnLoop(kBegunName, [this] { CompareOnLoop(); });
+}
+
+void Transactions::GatherOnLoop(const char* name, std::function<void()> next) {
+  KF_DCHECK(loop_->InLoop());
+  Meeting* const meeting = meeting_.get();
+  Operation gather;
+  gather.kind = Kind::kAllGather;
+  gather.name = name;
+  gather.of_core = true;
+  gather.spans = {{meeting->mine.data(), nullptr, meeting->mine.size()}};
+  // The meeting may be another one by then, if this one has failed.
+  const std::shared_ptr<Session> session = meeting->session;
+  auto keeps = std::make_shared<Meeting>();
+  std::swap(keeps->mine, meeting->mine);
+  gather.spans[0].send = keeps->mine.data();
+  gather.allocate = [keeps](const std::vector<uint64_t>& counts) -> void* {
+    uint64_t total = 0;
+    for (const uint64_t count : counts) total += count;
+    keeps->counts = counts;
+    keeps->all.resize(std::max<uint64_t>(1, total));
+    return keeps->all.data();
+  };
+  gather.done = [this, session, keeps, next = std::move(next)](const Status& status) {
+    if (!meeting_ || meeting_->session != session || !surviving_) return;
+    if (status.ok()) {
+      meeting_->counts = std::move(keeps->counts);
+      meeting_->all = std::move(keeps->all);
+      return next();
+    }
+    meeting_.reset();
+    for (const auto& [handle, call] : calls_) call->failure = status;
+    surviving_ = false;
+    if (!never_ && status.code() == Code::kUnavailable) return WaitForSurvivorsOnLoop();
+    FailWaitingOnLoop();
+  };
+  session->RunAtOnceOnLoop(std::move(gather));
+}
+
+void Transactions::CompareOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  std::set<Key> keys;
+  const char* begin = meeting_->all.data();
+  bool understood = true;
+  for (const uint64_t count : meeting_->counts) {
+    Reader reader(begin, begin + count);
+    begin += count;
+    uint64_t era = 0;
+    understood = understood && reader.Number(&era) && era == era_;
+    while (understood && !reader.over()) {
+      Key key;
+      understood = reader.Text(&key.first) && reader.Number(&key.second);
+      keys.insert(std::move(key));
+    }
+  }
+  if (!understood) {
+    for (const auto& [handle, call] : calls_) {
+      call->failure = UnavailableError(Title(call->operation) + ": the survivors are not in the same epoch");
+    }
+    return NeverRepeatOnLoop();
+  }
+  meeting_->keys.assign(keys.begin(), keys.end());
+  for (const Key& key : meeting_->keys) meeting_->mine.push_back(ProgressOf(key));
+  GatherOnLoop(kProgressName, [this] { ResolveOnLoop(); });
+}
+
+Transactions::Progress Transactions::ProgressOf(const Key& key) const {
+  const auto found = exchanges_.find(key);
+  if (found != exchanges_.end()) return found->second->is_complete() ? kAllHere : kBegun;
+  const auto begun = begun_.find(key.first);
+  return begun != begun_.end() && key.second < begun->second ? kDelivered : kNotBegun;
+}
+
+void Transactions::ResolveOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  const size_t count = meeting_->keys.size();
+  const size_t peers = meeting_->counts.size();
+  std::vector<Key> delivered;
+  for (size_t i = 0; i < count; ++i) {
+    bool somewhere = false, everywhere = true;
+    for (size_t peer = 0; peer < peers; ++peer) {
+      const char progress = meeting_->all[peer * count + i];
+      somewhere = somewhere || progress == kDelivered;
+      everywhere = everywhere && progress == kAllHere;
+    }
+    if (somewhere || everywhere) delivered.push_back(meeting_->keys[i]);
+  }
+  meeting_.reset();
+  surviving_ = false;
+  RepeatOnLoop(delivered);
+}
+
+// The peers begin the operations of one name in the same order, so the new session numbers them alike.
+void Transactions::RepeatOnLoop(const std::vector<Key>& delivered) {
+  KF_DCHECK(loop_->InLoop());
+  const std::set<Key> deliver(delivered.begin(), delivered.end());
+  std::vector<uint64_t> repeated;
+  for (const auto& [handle, call] : calls_) {
+    Exchange* const exchange = call->exchange;
+    if (exchange == nullptr || deliver.count({exchange->name, exchange->number}) != 0) continue;
+    exchange->complete = 0;
+    call->stage = Stage::kWaiting;
+    call->failure = OkStatus();
+    repeated.push_back(handle);
+  }
+  for (const uint64_t handle : repeated) {
+    const auto found = calls_.find(handle);
+    if (found != calls_.end() && found->second->stage == Stage::kWaiting) RunOnLoop(found->second.get());
+  }
+  for (const Key& key : delivered) {
+    const auto found = exchanges_.find(key);
+    if (found == exchanges_.end()) continue;
+    Exchange* const exchange = found->second.get();
+    if (exchange->is_complete()) {
+      DeliverOnLoop(exchange);
+    } else {
+      FailExchangeOnLoop(exchange, InternalError(key.first + " was delivered by a survivor, and is not complete here"));
+    }
+  }
+}
+
+}  // namespace kungfu

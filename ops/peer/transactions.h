@@ -1,0 +1,161 @@
+// The operations of a program on their way to the session. Those that belong together are delivered together, and those
+// that a lost peer has broken are repeated among the survivors.
+//
+// An exchange is a number of operations with one name in common, such as the buckets of one update: either all of them
+// are delivered on this peer, or none. Any other operation is an exchange of its own. It passes these stages:
+//
+//     running     some of its operations have not ended, or not begun
+//     complete    all have their results here
+//     voted       all peers have said that it is complete on them; only if operations are repeated
+//     delivered   `done` was called
+//
+// So nobody delivers before it is complete everywhere. When a session breaks because a peer is lost, the operations
+// wait until the runner has named the survivors, and these have a session. Then the survivors tell each other how far
+// each exchange is:
+//
+//     somebody has delivered it, or it is complete on all    all deliver it, the lost peer's contribution included
+//     else                                                   all repeat it, whole, from their inputs
+//
+// Exchanges are known by name and number: how many of the name began before. The survivors' programs have begun the
+// same ones, though some may be further.
+//
+// Cost: nothing but a wait for exchanges of one operation that are not repeated. Repeated ones cost a barrier each, and
+// memory: an operation that works in place needs a copy of its input.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ops/collective/operation.h"
+#include "ops/collective/session.h"
+#include "ops/transport/event_loop.h"
+
+namespace kungfu {
+
+class Transactions {
+ public:
+  using Current = std::function<std::shared_ptr<Session>()>;
+
+  // `repeats`: whether operations are repeated among survivors; `session`: the current one. The loop must outlive it.
+  Transactions(EventLoop* loop, bool repeats, Current session);
+  ~Transactions();
+
+  // Whether an operation goes this way; else the session's.
+  bool Takes(const Operation& operation) const { return repeats_ || operation.exchange_size > 1; }
+  // As of the session; any thread.
+  uint64_t Start(Operation operation);
+  void Cancel(uint64_t handle, const Status& cause);
+  static bool Owns(uint64_t handle) { return (handle >> 62) == 1; }
+
+  // All that has begun ends: as soon as the session lets go of it. The numbers begin anew, as they do in a new epoch.
+  void FailOnLoop(const Status& why);
+  // There will be no survivors: from now on a lost peer is an error, also of what waits already.
+  void NeverRepeatOnLoop();
+  // Peers are lost, and the others are about to get a session.
+  void LostOnLoop();
+  // They have it: they tell each other how far they are. Again, if that fails because of another one.
+  void MeetOnLoop();
+
+ private:
+  struct Exchange;
+
+  enum class Stage { kWaiting, kRunning, kComplete };
+
+  // One operation.
+  struct Call {
+    uint64_t handle = 0;
+    Operation operation;  // without `done`; moved away if it is not repeated
+    StatusCallback done;
+    Exchange* exchange = nullptr;  // null: it has failed
+    Stage stage = Stage::kWaiting;
+    Status failure;                    // why it waits, or why its exchange has failed
+    std::shared_ptr<Session> session;  // running: where,
+    uint64_t run = 0;                  // and its handle there
+    std::optional<PeerId> root;
+
+    // Only if it is repeated.
+    std::vector<char> saved;  // its input, if it works in place
+    std::vector<uint64_t> counts;
+    std::unique_ptr<char[]> result;  // of what the call allocates
+    std::optional<Norms> norms;
+  };
+
+  struct Exchange {
+    std::string name;
+    uint64_t number = 0;
+    int size = 1;
+    int complete = 0;
+    std::vector<Call*> calls;
+    bool votes = false;
+    std::shared_ptr<Session> session;  // of the vote
+    uint64_t vote = 0;
+
+    bool is_complete() const { return complete == size; }
+    bool Has(const std::string& operation) const;
+  };
+  using Key = std::pair<std::string, uint64_t>;
+
+  // How far an exchange is, as the survivors tell each other.
+  enum Progress : char { kNotBegun, kBegun, kAllHere, kDelivered };
+
+  // What the survivors tell each other, once they have a session.
+  struct Meeting {
+    std::shared_ptr<Session> session;
+    std::vector<char> mine;
+    std::vector<uint64_t> counts;
+    std::vector<char> all;
+    std::vector<Key> keys;
+  };
+
+  void StartOnLoop(uint64_t handle, Operation operation);
+  Exchange* JoinOnLoop(Call* call);
+  static void Save(Call* call);
+  void RunOnLoop(Call* call);
+  Operation Repeatable(Call* call);
+  bool FindRoot(Call* call, const Session& session, Operation* operation);
+  void EndedOnLoop(uint64_t handle, const Status& status);
+  void SettleOnLoop(Exchange* exchange);
+  void VoteOnLoop(Exchange* exchange);
+  void VotedOnLoop(const Key& key, const Status& status);
+  void DeliverOnLoop(Exchange* exchange);
+  void SettleNextOnLoop(const std::string& name);
+  static Status HandOver(Call* call);
+  void FailExchangeOnLoop(Exchange* exchange, const Status& why);
+  void FinishOnLoop(Call* call, const Status& status);
+  bool MayBeRepeated(const Status& status) const;
+  void WaitForSurvivorsOnLoop();
+  void FailWaitingOnLoop();
+
+  void GatherOnLoop(const char* name, std::function<void()> next);
+  void CompareOnLoop();
+  void ResolveOnLoop();
+  Progress ProgressOf(const Key& key) const;
+  void RepeatOnLoop(const std::vector<Key>& delivered);
+
+  EventLoop* const loop_;
+  const bool repeats_;
+  const Current session_;
+  std::atomic<uint64_t> next_handle_{uint64_t{1} << 62};
+
+  // The rest is the loop's.
+  std::map<uint64_t, std::unique_ptr<Call>> calls_;     // by handle: oldest first
+  std::map<Key, std::unique_ptr<Exchange>> exchanges_;  // not delivered
+  std::unordered_map<std::string, uint64_t> begun_;     // how many, by name
+  uint64_t era_ = 0;                                    // how often the numbers began anew
+  bool never_ = false;
+  bool surviving_ = false;  // peers were lost, and the others have not met
+  EventLoop::TimerId timer_{};
+  bool waits_ = false;  // with that timer
+  std::unique_ptr<Meeting> meeting_;
+};
+
+}  // namespace kungfu
