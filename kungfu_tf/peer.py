@@ -112,6 +112,11 @@ def outdated() -> bool:
     return bool(calls.number("kungfu_outdated"))
 
 
+def survives() -> bool:
+    """Whether the others go on when a peer is lost: `kungfu-run -on-failure survive`."""
+    return bool(libraries.core().kungfu_repeats())
+
+
 def detached() -> bool:
     """Whether this peer has left the job, because the job has become smaller.
 

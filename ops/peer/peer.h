@@ -146,10 +146,10 @@ class Peer {
   std::unique_ptr<Router> router_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<P2p> p2p_;
-  std::unique_ptr<Transactions> transactions_;  // null in a job of one
-  Membership survivors_;                        // the newest ones, if peers were lost; the loop's
-  bool joins_survivors_ = false;                // is on the way to their session; the loop's
-  bool leaves_ = false;                         // Shutdown was called; the loop's
+  std::unique_ptr<Transactions> transactions_;    // null in a job of one
+  Membership survivors_;                          // the newest ones, if peers were lost; the loop's
+  bool joins_survivors_ = false;                  // is on the way to their session; the loop's
+  bool leaves_ = false;                           // Shutdown was called; the loop's
   std::unique_ptr<Announcements> announcements_;  // the loop's
   // This peer has gone over to a membership, and not all have yet. The loop's.
   struct Entering {

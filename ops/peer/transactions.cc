@@ -39,30 +39,35 @@ bool Transactions::Exchange::Has(const std::string& operation) const {
   return std::any_of(calls.begin(), calls.end(), [&](const Call* call) { return call->operation.name == operation; });
 }
 
+// Its root is one among the peers that the caller knows.
 uint64_t Transactions::Start(Operation operation) {
   const uint64_t handle = next_handle_++;
   TakeDigest(&operation);
+  auto owned = std::make_unique<Call>();
+  owned->handle = handle;
+  if (repeats_ && HasRoot(operation.kind) && operation.root > 0) {
+    const std::shared_ptr<Session> now = session_();
+    if (operation.root < now->size()) owned->root = now->peers()[operation.root];
+  }
+  owned->done = std::exchange(operation.done, nullptr);
+  owned->operation = std::move(operation);
   if (loop_->MayRunAtOnce()) {
-    StartOnLoop(handle, std::move(operation));
+    StartOnLoop(std::move(owned));
     return handle;
   }
-  // std::function must be copyable; the operation travels by pointer.
-  auto shared = std::make_shared<Operation>(std::move(operation));
-  if (!loop_->Post([this, handle, shared] { StartOnLoop(handle, std::move(*shared)); })) {
-    shared->done(CancelledError(Title(*shared) + ": this peer has shut down"));
+  // std::function must be copyable; the call travels by pointer.
+  auto shared = std::make_shared<std::unique_ptr<Call>>(std::move(owned));
+  if (!loop_->Post([this, shared] { StartOnLoop(std::move(*shared)); })) {
+    (*shared)->done(CancelledError(Title((*shared)->operation) + ": this peer has shut down"));
   }
   return handle;
 }
 
-void Transactions::StartOnLoop(uint64_t handle, Operation operation) {
+void Transactions::StartOnLoop(std::unique_ptr<Call> owned) {
   KF_DCHECK(loop_->InLoop());
-  auto owned = std::make_unique<Call>();
   Call* const call = owned.get();
-  call->handle = handle;
-  call->done = std::exchange(operation.done, nullptr);
-  call->operation = std::move(operation);
   call->exchange = JoinOnLoop(call);
-  calls_[handle] = std::move(owned);
+  calls_[call->handle] = std::move(owned);
   if (repeats_) Save(call);
   if (!surviving_) RunOnLoop(call);
 }
@@ -94,7 +99,8 @@ Transactions::Exchange* Transactions::JoinOnLoop(Call* call) {
 void Transactions::Save(Call* call) {
   const size_t element = SizeOf(call->operation.dtype);
   const std::vector<Span>& spans = call->operation.spans;
-  if (std::none_of(spans.begin(), spans.end(), [](const Span& span) { return span.count > 0 && span.send == span.recv; })) {
+  if (std::none_of(spans.begin(), spans.end(),
+                   [](const Span& span) { return span.count > 0 && span.send == span.recv; })) {
     return;
   }
   for (const Span& span : spans) {
@@ -126,11 +132,9 @@ Operation Transactions::Repeatable(Call* call) {
   return operation;
 }
 
-// A rank of an earlier session is the same peer's in this one, but rank 0 is whoever is the first.
-bool Transactions::FindRoot(Call* call, const Session& session, Operation* operation) {
-  if (!HasRoot(operation->kind) || operation->root <= 0) return true;
-  if (!call->root && operation->root < session.size()) call->root = session.peers()[operation->root];
-  if (!call->root) return true;  // that there is none is said by the session
+// Rank 0 is whoever is the first; any other rank stands for a peer.
+bool Transactions::FindRoot(const Call* call, const Session& session, Operation* operation) {
+  if (!call->root) return true;
   operation->root = session.peers().RankOf(*call->root);
   return operation->root >= 0;
 }
@@ -142,7 +146,8 @@ void Transactions::RunOnLoop(Call* call) {
   Operation operation = repeats_ ? Repeatable(call) : std::move(call->operation);
   if (!repeats_) call->operation.name = operation.name;
   if (repeats_ && !FindRoot(call, *session, &operation)) {
-    const Status lost = UnavailableError(Title(call->operation) + ": its root, " + call->root->ToString() + ", is lost");
+    const Status lost =
+        UnavailableError(Title(call->operation) + ": its root, " + call->root->ToString() + ", is lost");
     return FailExchangeOnLoop(call->exchange, lost);
   }
   operation.done = [this, handle](const Status& status) { EndedOnLoop(handle, status); };

@@ -80,10 +80,10 @@ class Transactions {
     Status failure;                    // why it waits, or why its exchange has failed
     std::shared_ptr<Session> session;  // running: where,
     uint64_t run = 0;                  // and its handle there
-    std::optional<PeerId> root;
 
-    // Only if it is repeated.
-    std::vector<char> saved;  // its input, if it works in place
+    // Only if it may be repeated.
+    std::optional<PeerId> root;  // of an operation from or to another rank than 0
+    std::vector<char> saved;     // its input, if it works in place
     std::vector<uint64_t> counts;
     std::unique_ptr<char[]> result;  // of what the call allocates
     std::optional<Norms> norms;
@@ -116,12 +116,12 @@ class Transactions {
     std::vector<Key> keys;
   };
 
-  void StartOnLoop(uint64_t handle, Operation operation);
+  void StartOnLoop(std::unique_ptr<Call> call);
   Exchange* JoinOnLoop(Call* call);
   static void Save(Call* call);
   void RunOnLoop(Call* call);
   Operation Repeatable(Call* call);
-  bool FindRoot(Call* call, const Session& session, Operation* operation);
+  static bool FindRoot(const Call* call, const Session& session, Operation* operation);
   void EndedOnLoop(uint64_t handle, const Status& status);
   void SettleOnLoop(Exchange* exchange);
   void VoteOnLoop(Exchange* exchange);

@@ -217,7 +217,8 @@ REGISTER_OP("KungfuGroupAllReduce")
       KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(context->num_outputs()), 0, &scalar));
       return SameShapes(context);
     })
-    .Doc("The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them. "
+    .Doc(
+        "The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them. "
         "Those of one `exchange`, `exchange_size` of them, end together.");
 KUNGFU_REGISTER_KERNEL("KungfuGroupAllReduce", AllReduceKernel,
                        .HostMemory("inputs").HostMemory("step").HostMemory("outputs"));

@@ -10,6 +10,7 @@ from kungfu_tf.keras.fit import step_logs
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.count_steps import CountSteps
 from kungfu_tf.keras.fit.given_callbacks import has_ours
+from kungfu_tf.keras.fit.going_on import GoOn, written_by_root
 from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.membership_change import LeaveOnChange
 from kungfu_tf.keras.fit.saves import around_saves
@@ -20,7 +21,9 @@ from kungfu_tf.upstream import generations
 _WRITERS = ("BackupAndRestore", "CSVLogger", "ModelCheckpoint", "OrbaxCheckpoint", "TensorBoard")
 
 
-def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
+def arranged(
+    fit: Fit, callbacks: list[Any], stops_early: bool, *, verbose: bool = False
+) -> list[Any]:
     """The callbacks that run on this peer: the program's, among ours.
 
     Callbacks that write files run on rank 0 only.
@@ -29,8 +32,15 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
         fit: The call.
         callbacks: The callbacks that the program gave.
         stops_early: Whether some peer's training may stop after any batch.
+        verbose: Whether rank 0 prints.
     """
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers(fit.model))]
+    survival = []
+    if peer.survives():
+        taken_over = {id(c): written_by_root(c, fit.model) for c in callbacks if c not in mine}
+        kept = [c for c in callbacks if taken_over.get(id(c), c) is not None]
+        survival = [GoOn(fit, callbacks, kept, verbose)]
+        mine = [taken_over.get(id(c), c) for c in kept]
     compare = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
     run = fit.elastic_run
     for callback in [*compare, *mine]:
@@ -50,6 +60,7 @@ def arranged(fit: Fit, callbacks: list[Any], stops_early: bool) -> list[Any]:
         *after_saves,
         stop(fit),
         *([LeaveOnChange(run, fit.differs)] if run else []),
+        *survival,
         LastCheck(fit, [*compare, *mine]),
     ]
 

@@ -59,7 +59,9 @@ def _shared(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> Iterator[N
         stops_early = _agree(fit, arguments, given)
         stack.enter_context(failing_together.together())
         misuse_warnings.warn_of_sums(fit.model)
-        arguments["callbacks"] = callbacks.arranged(fit, given, stops_early)
+        arguments["callbacks"] = callbacks.arranged(
+            fit, given, stops_early, verbose=bool(arguments["verbose"])
+        )
         arguments["verbose"] = printing.verbosity(arguments["verbose"])
         stack.enter_context(randomness.of_this_peer())
         stack.enter_context(fit.average)

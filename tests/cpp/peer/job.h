@@ -57,6 +57,7 @@ class Job {
     config.collective_timeout = timeout;
     config.strategy = *ParseStrategy(strategy);
     config.log_level = 3;
+    config.survives = survives;
     config.direct_bytes = 0;
     arenas_[name] = std::move(*Arena::Create(1 << 20));
     StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config, arenas_[name].get());
@@ -67,6 +68,7 @@ class Job {
   // Of peers that are started from now on.
   double timeout = 200;
   std::string strategy = "AUTO";
+  bool survives = false;
 
   void StartMembers(const std::string& members) {
     for (const char name : members) Start(name, members);
@@ -95,6 +97,15 @@ class Job {
   }
   void Repeat(const std::string& members, const std::string& told) {
     for (const char name : told) Tell(name, LineOf(members));
+  }
+  // The runner says who is left, to some of them.
+  void Survive(const std::string& members, const std::string& told) {
+    ++version_;
+    RepeatSurvivors(members, told);
+  }
+  void RepeatSurvivors(const std::string& members, const std::string& told) {
+    const std::string line = "survivors " + std::to_string(version_) + " " + NamesOf(members) + " killed by SIGKILL\n";
+    for (const char name : told) Say(name, line);
   }
   // What the newest one is announced by, if these are its members.
   std::string LineOf(const std::string& members) const {

@@ -1,0 +1,134 @@
+"""`fit` when peers are lost, and the others go on (`kungfu-run -on-failure survive`).
+
+The core repeats the step among the survivors, so Keras notices nothing. This tells the program, and
+gives the work of a lost rank 0 to the next one: its checkpoints and its output.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kungfu_tf import peer
+from kungfu_tf.keras.fit.call import Fit
+from kungfu_tf.upstream import generations
+from kungfu_tf.upstream.callback import Callback
+
+_log = logging.getLogger(__name__)
+
+
+class GoOn(Callback):
+    """Says that peers were lost, to the user and to the callbacks of the program.
+
+    Args:
+        fit: The call.
+        given: The callbacks that the program gave. Those that have a method `on_membership_change`
+            hear of the loss, after the batch or the epoch in which it came.
+        kept: The callbacks of those that work on this peer.
+        verbose: Whether rank 0 prints.
+    """
+
+    def __init__(self, fit: Fit, given: Sequence[Any], kept: Sequence[Any], verbose: bool) -> None:
+        super().__init__()
+        self._fit = fit
+        self._given = given
+        self._dropped = [type(c).__name__ for c in given if c not in kept]
+        self._prints = verbose and not peer.is_root()
+        self._was_root = peer.is_root()
+        self._version = peer.membership_version()
+        self._size = peer.size()
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        del logs
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        length = None if self._fit.data is None else self._fit.data.length
+        self._look(None if length is None else max(0, length - 1 - batch))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._look(0)
+        if self._prints and peer.is_root():
+            values = " - ".join(f"{name}: {value:.4f}" for name, value in (logs or {}).items())
+            print(f"Epoch {epoch + 1} - {values}", flush=True)
+
+    def _look(self, batches_left: int | None) -> None:
+        if peer.membership_version() == self._version:
+            return
+        lost = self._size - peer.size()
+        self._version, self._size = peer.membership_version(), peer.size()
+        if peer.is_root():
+            self._tell(lost, batches_left)
+        self._was_root = peer.is_root()
+        for callback in self._given:
+            if hear := getattr(callback, "on_membership_change", None):
+                hear()
+
+    def _tell(self, lost: int, batches_left: int | None) -> None:
+        rest = "the rest" if batches_left is None else f"{batches_left} batches"
+        _log.warning(
+            "fit: %d of %d peers were lost in epoch %d, and %d go on. Of each lost peer %s of this "
+            "epoch, and its share of later ones, are left out",
+            *(lost, self._size + lost, self._epoch + 1, self._size, rest),
+        )
+        if self._dropped and not self._was_root:
+            names = ", ".join(self._dropped)
+            _log.warning("fit: rank 0 was lost, which alone had %s: they do nothing more", names)
+
+
+def written_by_root(callback: Any, model: Any) -> Any | None:
+    """The callback, if any peer can take it over from rank 0; None if not.
+
+    A `ModelCheckpoint` can: it works on every peer, and writes on rank 0 only.
+    """
+    is_checkpoint = type(callback) is generations.package_of(model).module.callbacks.ModelCheckpoint
+    return _WrittenByRoot(callback) if is_checkpoint else None
+
+
+class _WrittenByRoot(Callback):
+    """A `ModelCheckpoint` that writes only while this peer is rank 0."""
+
+    def __init__(self, checkpoint: Any) -> None:
+        super().__init__()
+        self._checkpoint = checkpoint
+
+    def set_model(self, model: Any) -> None:
+        super().set_model(model)
+        self._checkpoint.set_model(_SavedByRoot(model))
+
+    def set_params(self, params: Any) -> None:
+        super().set_params(params)
+        self._checkpoint.set_params(params)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._checkpoint.on_train_begin(logs)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._checkpoint.on_epoch_begin(epoch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._checkpoint.on_train_batch_end(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._checkpoint.on_epoch_end(epoch, logs)
+
+
+class _SavedByRoot:
+    """A model whose files only rank 0 writes."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if peer.is_root():
+            self._model.save(*args, **kwargs)
+
+    def save_weights(self, *args: Any, **kwargs: Any) -> None:
+        if peer.is_root():
+            self._model.save_weights(*args, **kwargs)
