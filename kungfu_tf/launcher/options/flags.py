@@ -276,8 +276,8 @@ FLAGS = (
         "port",
         "PORT",
         flag_values.port,
-        "with -w, -auto-recover or -on-failure survive on several hosts: where the first host's kungfu-run listens to"
-        " the others (default: the port before -port-range)",
+        "with -w, -auto-recover or -on-failure survive on several hosts: where the first host's"
+        " kungfu-run listens to the others (default: the port before -port-range)",
     ),
     Flag(
         "u",

@@ -45,6 +45,9 @@ class Hands:
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
         self.done.append(f"publish {version} {since} {' '.join(peers)} to {list(told)}")
 
+    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
+        self.done.append(f"survive {version} {' '.join(peers)} {text}")
+
     def failed(self, peer: str, text: str) -> None:
         self.done.append(f"failed {peer} {text}")
 

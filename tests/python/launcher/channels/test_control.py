@@ -117,6 +117,15 @@ def test_who_takes_part_is_told_to_some_also_to_one_that_comes_later(runner: Run
         assert other.recv(4096) == b"members 4 4 -\n"
 
 
+def test_survivors_are_told_also_one_that_comes_later(runner: Runner) -> None:
+    line = b"survivors 1 127.0.0.1:10004,127.0.0.1:10006 rank 1 was lost\n"
+    with runner.hello(4) as peer:
+        runner.server.announce_survivors(1, [NAMES[4], NAMES[6]], "rank 1 was\nlost")
+        assert peer.recv(4096) == line
+        with runner.hello(6) as late:
+            assert late.recv(4096) == line
+
+
 def test_who_was_told_of_others_only_was_let_go(runner: Runner) -> None:
     contacts = runner.server.contacts
     assert not any(contact.leaving for contact in contacts.values())

@@ -135,3 +135,45 @@ def test_a_job_may_stay_when_its_peers_have_ended() -> None:
     leader.ended(0, 0, stopped=False)
     leader.stop_all(15, 143)
     assert leader.over
+
+
+NAMES = [f"127.0.0.1:{10000 + number}" for number in range(3)]
+
+
+@pytest.mark.parametrize("code", [-9, -11, -7])
+def test_the_others_survive_what_comes_from_the_machine(code: int) -> None:
+    leader, hands = leader_of(3, Rules(least=2))
+    leader.ended(1, code, stopped=False)
+    forgiven, told = hands.take()
+    assert forgiven == "forgive 1"
+    assert told.startswith(f"survive 1 {NAMES[0]} {NAMES[2]} rank 1 ({NAMES[1]}) was lost: killed")
+    assert leader.size == 2
+    leader.ended(0, -9, stopped=False)  # too few are left
+    assert hands.take() == [f"failed {NAMES[0]} killed by SIGKILL", "stop all 0 137"]
+
+
+@pytest.mark.parametrize("code", [1, -6, -15])
+def test_an_error_of_the_program_ends_a_job_that_survives(code: int) -> None:
+    leader, hands = leader_of(3, Rules(least=1))
+    leader.ended(1, code, stopped=False)
+    assert hands.take()[-1].startswith("stop all 0 ")
+
+
+def test_who_finishes_before_it_has_gone_over_is_lost_to_the_others() -> None:
+    leader, hands = leader_of(3, Rules(least=1))
+    leader.ended(2, -9, stopped=False)
+    hands.take()
+    leader.entered(1, 1)
+    leader.ended(0, 0, stopped=False)
+    assert hands.take()[-1] == f"survive 2 {NAMES[1]} rank 0 ({NAMES[0]}) has finished"
+    leader.entered(1, 2)
+    leader.ended(1, 0, stopped=False)
+    assert hands.take() == [f"finished {NAMES[1]}"]
+    assert leader.over
+
+
+def test_who_has_finished_is_no_survivor() -> None:
+    leader, hands = leader_of(3, Rules(least=1))
+    leader.ended(0, 0, stopped=False)
+    leader.ended(1, -9, stopped=False)
+    assert hands.take()[-1].startswith(f"survive 1 {NAMES[2]} rank 1")
