@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from kungfu_tf.launcher.channels.control import Contact
 
 SILENT_AFTER = 10.0
+_ABSENT = 3.0  # between two looks: this process has not run meanwhile
 
 
 class Heartbeat:
@@ -35,11 +36,15 @@ class Heartbeat:
         self._give_up_after = give_up_after
         self._give_up = give_up
         self._silent: set[int] = set()
+        self._looked = time.monotonic()
         self.given_up: set[int] = set()
 
     def check(self) -> None:
-        """Looks at all peers. To be called now and then."""
+        """Looks at all peers. To be called every second."""
         now = time.monotonic()
+        before, self._looked = self._looked, now
+        if now - before > _ABSENT:
+            return  # what has come meanwhile has to be read first
         for number, contact in self._contacts.items():
             silent = now - (contact.heard or now) if contact.connected else 0.0
             limit = self._give_up_after

@@ -179,7 +179,11 @@ class Leader:
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._living.discard(number)
         if not (self._ending or stopped) and self._survival.ended(number, code):
-            self._go_on_without(number, code)
+            self._hosts[self._places[number]].forgive(number)
+            if code == 0:
+                self._tell_survivors(f"{self._named(number)} has finished")
+            else:
+                self._go_on_without([number], peer_process.describe(code))
             return
         if not self._ending:
             if self._membership.awaits(number):
@@ -195,20 +199,21 @@ class Leader:
         elif not stopped:
             self._failed(number, code)
 
-    def _go_on_without(self, number: int, code: int) -> None:
-        """A peer is lost, or has finished too early to go on; the others do."""
-        if code != 0:
-            who = f"rank {number} ({self._names[number]})"
-            self._loss = (who, time.monotonic())
-            how = f"{who} was lost: {peer_process.describe(code)}"
-            left = plural(self.size, "peer")
-            self._say(f"{how}; {left} repeat the step, and go on without it")
-        else:
-            how = f"rank {number} ({self._names[number]}) has finished"
-        self._hosts[self._places[number]].forgive(number)
+    def _go_on_without(self, numbers: Sequence[int], why: str) -> None:
+        """Peers are lost; the others go on."""
+        who = " and ".join(map(self._named, numbers))
+        self._loss = (who, time.monotonic())
+        how = f"{who} {'was' if len(numbers) == 1 else 'were'} lost: {why}"
+        self._say(f"{how}; {plural(self.size, 'peer')} repeat the step, and go on")
+        self._tell_survivors(how)
+
+    def _tell_survivors(self, how: str) -> None:
         peers = [self._names[member] for member in self._survival.members]
         for host in self._hosts.values():
             host.survive(self._survival.version, peers, how)
+
+    def _named(self, number: int) -> str:
+        return f"rank {number} ({self._names[number]})"
 
     def _end_before_change(self) -> None:
         """A peer has come to the end of its program: it has not left for another number."""
@@ -252,21 +257,25 @@ class Leader:
 
     def lost(self, address: IPAddress, why: str) -> None:
         """The runner of a host is gone, and its peers with it."""
-        numbers = [number for number in self._living if self._places[number] == address]
+        numbers = [number for number in sorted(self._living) if self._places[number] == address]
         self._living.difference_update(numbers)
-        if self._ending:
+        if self._ending or (self._rules.least is not None and not numbers):
+            return
+        how = f"the runner on {address} {why}"
+        if self._survival.lost(numbers):
+            self._go_on_without(numbers, how)
             return
         if self._rules.watch and not any(map(self._membership.has_met, numbers)):
-            self._say(f"the runner on {address} {why}: the job goes on without that host")
+            self._say(f"{how}: the job goes on without that host")
             self._rooms.pop(address)
             for number in numbers:
-                self._member_ended(number, finished=False, how=f"the runner on {address} {why}")
+                self._member_ended(number, finished=False, how=how)
             self._membership.limit(sum(self._rooms.values()))
             return
-        self._say(f"the job ends: the runner on {address} {why}")
+        self._say(f"the job ends: {how}")
         for number in numbers:
             if number in self._names:
-                self._tell_failed(self._names[number], f"the runner on {address} {why}")
+                self._tell_failed(self._names[number], how)
         self.stop_all(0, LOST)
 
     def _stop_hosts(self, first: int, code: int) -> None:

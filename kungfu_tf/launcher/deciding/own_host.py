@@ -81,7 +81,7 @@ class OwnHost:
         self._heartbeat = Heartbeat(
             self._control.contacts,
             say=output.say,
-            give_up_after=job.options.auto_recover,
+            give_up_after=job.options.patience,
             give_up=self._kill,
         )
         self._children = Children(job, environ, guard)

@@ -34,11 +34,17 @@ class Survival:
 
     def ended(self, number: int, code: int) -> bool:
         """A process has ended. Returns whether the job goes on with a new membership without it."""
-        is_survived = self._least is not None and self._is_loss(number, code)
-        left = [member for member in self.members if member != number]
-        if code == 0 and not is_survived:
-            self.members = left
-        if not is_survived or len(left) < (self._least or 0) or self.version == MOST_VERSIONS:
+        if self._is_loss(number, code):
+            return self.lost([number])
+        if code == 0:
+            self.members = [member for member in self.members if member != number]
+        return False
+
+    def lost(self, numbers: Sequence[int]) -> bool:
+        """Members are lost. Returns whether the job goes on with a new membership without them."""
+        left = [member for member in self.members if member not in numbers]
+        is_enough = self._least is not None and len(left) >= max(1, self._least)
+        if not is_enough or self.version == MOST_VERSIONS:
             return False
         self.version += 1
         self.members, self._entering = left, set(left)

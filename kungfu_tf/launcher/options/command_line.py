@@ -17,6 +17,7 @@ from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.no_program import lacks_program
 
 _BY_NAME = {flag.name: flag for flag in FLAGS}
+_SILENT = 5.0  # seconds, of a peer that others survive
 _MEANING_NP = ("n", "c", "num-proc", "num_proc", "nproc", "nproc-per-node", "nproc_per_node")
 
 
@@ -73,6 +74,11 @@ class Options:
     def survives(self) -> bool:
         """Whether the others go on when the process of a peer is lost."""
         return self.on_failure == "survive"
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which a peer that gives no sign of life is killed; None or 0: it is not."""
+        return _SILENT if self.survives else self.auto_recover
 
     @property
     def runner_port(self) -> int:

@@ -149,10 +149,11 @@ FLAGS = (
         "on_failure",
         "stop|survive",
         flag_values.on_failure,
-        "what happens when the process of a peer is lost: killed by SIGKILL, as for lack of memory,"
-        " SIGSEGV or SIGBUS. stop (default): the job ends; survive: the others repeat the step, and"
-        " go on without it. An error of the program, and the loss of a host, end the job in any"
-        " case. survive excludes -w and -auto-recover",
+        "what happens when a peer is lost: its process is killed by SIGKILL, as for lack of memory,"
+        " SIGSEGV or SIGBUS, it gives no sign of life for 5 s, or its host is gone. stop (default):"
+        " the job ends; survive: the others repeat the step, and go on. An error of the program,"
+        " and the loss of the first host, end the job in any case. survive excludes -w and"
+        " -auto-recover",
     ),
     Flag(
         "min-np",

@@ -5,7 +5,7 @@ import pytest
 from kungfu_tf.launcher.deciding import membership
 from kungfu_tf.launcher.deciding.director import Rules
 from kungfu_tf.launcher.deciding.leader import Leader
-from tests.python.launcher.runners import Hands, leader_of, refusals
+from tests.python.launcher.runners import A, B, Hands, leader_of, refusals
 
 
 def test_a_job_of_one_host_asks_nobody() -> None:
@@ -157,6 +157,34 @@ def test_an_error_of_the_program_ends_a_job_that_survives(code: int) -> None:
     leader, hands = leader_of(3, Rules(least=1))
     leader.ended(1, code, stopped=False)
     assert hands.take()[-1].startswith("stop all 0 ")
+
+
+def test_the_others_survive_a_lost_host() -> None:
+    leader, hands = leader_of(3, Rules(least=1))
+    far, leader._places[1], leader._places[2] = Hands(), B, B
+    leader._hosts = {A: hands, B: far}
+    leader.lost(B, "is gone")
+    lost = f"rank 1 ({NAMES[1]}) and rank 2 ({NAMES[2]}) were lost: the runner on {B} is gone"
+    assert hands.take() == [f"survive 1 {NAMES[0]} {lost}"]
+    leader.ended(0, 0, stopped=False)
+    assert (leader.over, leader.code) == (True, 0)
+
+
+def test_too_few_survive_a_lost_host() -> None:
+    leader, hands = leader_of(3, Rules(least=2))
+    leader._places[1] = leader._places[2] = B
+    leader.lost(B, "is gone")
+    assert hands.take()[-1] == "stop all 0 1"
+
+
+def test_a_host_whose_peers_have_finished_is_not_missed() -> None:
+    leader, hands = leader_of(2, Rules(least=1))
+    leader._places[1] = B
+    leader._hosts[B] = Hands()
+    leader.ended(1, 0, stopped=False)
+    hands.take()
+    leader.lost(B, "is gone")
+    assert hands.take() == []
 
 
 def test_who_finishes_before_it_has_gone_over_is_lost_to_the_others() -> None:
