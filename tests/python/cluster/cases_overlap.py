@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-
 import tensorflow as tf
 import training
 
 import kungfu_tf as kf
-from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
-from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
+from kungfu_tf.upstream import generations
+from tests.waiting import until
 
 JOBS = [{"np": 2}]
 
 LAYERS, WIDTH = 3, 4
 ONE_LAYER = WIDTH * WIDTH * 4  # bytes
-PATIENCE = 60  # seconds; only a case that fails ever waits so long
 
 
 def ancestors(op):
@@ -56,42 +53,38 @@ def case_no_bucket_waits_for_what_it_does_not_carry():
 
 def case_the_first_bucket_is_reduced_before_the_last_gradient_is_there():
     weights = [tf.Variable(tf.ones([WIDTH, WIDTH])) for _ in range(LAYERS)]
-    order, reduced = [], threading.Event()
-
-    def seen_by(function, x):
-        # Not stateful, or they would run in the order of the program.
-        seen = tf.numpy_function(function, [x], x.dtype, stateful=False)
-        return tf.ensure_shape(seen, x.shape)
-
-    class Watched(SynchronousSGD):
-        def gradients(self, gradients, variables, *, step=None):
-            def note(array):
-                order.append([libraries.completed(f"{self.exchange}/{i}") for i in (0, LAYERS - 1)])
-                reduced.set()
-                return array
-
-            *means, last = super().gradients(gradients, variables, step=step)
-            return [*means, seen_by(note, last)]
+    optimizer = SynchronousSGDOptimizer(tf.keras.optimizers.SGD(0.1), bucket_bytes=ONE_LAYER)
+    optimizer.build(weights)
+    [algorithm] = generations.algorithms_of(optimizer)
+    reduced = []
 
     def hold(array):
-        assert reduced.wait(PATIENCE), "the last layer's gradient waits for the first one's"
-        order.append("the first layer's gradient")
+        """Lets the first layer's gradient pass once the bucket of the last layer is reduced."""
+
+        def is_reduced(bucket):
+            return libraries.completed(f"{algorithm.name}/gradients/{bucket}")
+
+        until(lambda: is_reduced(0), lambda: "the last layer's gradient without the first one's")
+        reduced.append([is_reduced(0), is_reduced(LAYERS - 1)])
         return array
 
-    optimizer = wrap(tf.keras.optimizers.SGD(0.1), lambda: Watched(ONE_LAYER))
-    optimizer.build(weights)
-    held = tf.custom_gradient(lambda w: (tf.identity(w), lambda g: seen_by(hold, g)))
+    def seen(gradient):
+        # Not stateful, or it would run in the order of the program.
+        held = tf.numpy_function(hold, [gradient], gradient.dtype, stateful=False)
+        return tf.ensure_shape(held, gradient.shape)
+
+    watched = tf.custom_gradient(lambda w: (tf.identity(w), seen))
 
     @tf.function
     def step():
         with tf.GradientTape() as tape:
             y = tf.ones([2, WIDTH]) * (1.0 + kf.rank())
             for i, w in enumerate(weights):
-                y = tf.tanh(y @ (held(w) if i == 0 else w))
+                y = tf.tanh(y @ (watched(w) if i == 0 else w))
             loss = tf.reduce_mean(y)
         gradients = tape.gradient(loss, weights)
         optimizer.apply_gradients(zip(gradients, weights, strict=True))
 
     step()
-    assert order == [[1, 0], "the first layer's gradient"]
+    assert reduced == [[1, 0]]
     assert training.completed(optimizer) == [1] * LAYERS
