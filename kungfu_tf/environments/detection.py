@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kungfu_tf import errors
-from kungfu_tf.config import ENVIRONMENT, SIZE
+from kungfu_tf.config import ENVIRONMENT, LEADER, SIZE
 from kungfu_tf.environments import (
     indexed_job,
     keras_distribution,
@@ -15,11 +15,11 @@ from kungfu_tf.environments import (
     tf_config,
     torchrun,
 )
-from kungfu_tf.environments.placement import Placement, number
+from kungfu_tf.environments.placement import Placement, number, split_address
 
 # What is told most on purpose comes first.
 _ENVIRONMENTS = (tf_config, torchrun, open_mpi, pmi, slurm, indexed_job, keras_distribution)
-TURN_OFF = "KUNGFU_ENVIRONMENT=none turns this off"
+TURN_OFF = f"{ENVIRONMENT.name}=none turns this off"
 
 
 def detect(environ: Mapping[str, str]) -> Placement | None:
@@ -38,31 +38,20 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
     told = [place for one in _ENVIRONMENTS if (place := one.detect(environ)) is not None]
     sized = [_sized(place, environ) for place in told if place.size != 1]
     known = [place for place in sized if place.size > 0]
-    if not known:
-        if sized:
-            raise errors.FailedPreconditionError(
-                errors.linked(
-                    "environment-size",
-                    f"{sized[0].told(environ)} has started this process, and no variable tells the "
-                    f"number of processes: set {SIZE.name}; {TURN_OFF}",
-                )
-            )
+    if sized and not known:
+        message = (
+            f"{sized[0].told(environ)} has started this process, and no variable tells the number "
+            f"of processes: set {SIZE.name}; {TURN_OFF}"
+        )
+        raise errors.FailedPreconditionError(errors.linked("environment-size", message))
+    if not known or known[0].size == 1:
         return None
     first = known[0]
     for other in known[1:]:
-        nests = first.can_be_nested and not other.can_be_nested
-        if (first.rank, first.size) != (other.rank, other.size) and not nests:
-            raise errors.FailedPreconditionError(
-                errors.linked(
-                    "environments-differ",
-                    f"{first.told(environ)} makes this process rank {first.rank} of {first.size}, "
-                    f"and {other.told(environ)} makes it rank {other.rank} of {other.size}: unset "
-                    f"the variables of one; {TURN_OFF}",
-                )
-            )
-    same = [one for one in known if (one.rank, one.size) == (first.rank, first.size)]
-    chosen = next((one for one in same if one.leader or one.is_on_one_host), first)
-    return None if chosen.size == 1 else chosen
+        _check_agreement(first, other, environ)
+    same = [place for place in known if (place.rank, place.size) == (first.rank, first.size)]
+    place = next((place for place in same if place.leader or place.is_on_one_host), first)
+    return _led(place, environ)
 
 
 def tasks_without_step(environ: Mapping[str, str]) -> int:
@@ -71,11 +60,35 @@ def tasks_without_step(environ: Mapping[str, str]) -> int:
     Args:
         environ: The environment of this process.
     """
+    if ENVIRONMENT.get(environ=environ) == "none" or "SLURM_JOB_ID" not in environ:
+        return 0
     tasks = number(environ, "SLURM_NTASKS") or 0
-    has_step = "SLURM_STEP_NUM_TASKS" in environ
-    is_off = ENVIRONMENT.get(environ=environ) == "none"
-    return tasks if tasks > 1 and not has_step and not is_off and "SLURM_JOB_ID" in environ else 0
+    return tasks if tasks > 1 and "SLURM_STEP_NUM_TASKS" not in environ else 0
 
 
 def _sized(place: Placement, environ: Mapping[str, str]) -> Placement:
     return place if place.size else place._replace(size=SIZE.get(environ=environ))
+
+
+def _led(place: Placement, environ: Mapping[str, str]) -> Placement:
+    """The place with the host of rank 0, and its port, if that can be known."""
+    text = LEADER.get(environ=environ)
+    try:
+        host, port = split_address(text)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(f"{LEADER.name}: {error}") from None
+    here = "127.0.0.1" if place.is_on_one_host else ""
+    return place._replace(leader=host or here or place.leader, port=port or place.port)
+
+
+def _check_agreement(first: Placement, other: Placement, environ: Mapping[str, str]) -> None:
+    if (first.rank, first.size) == (other.rank, other.size):
+        return
+    if first.starts_processes and not other.starts_processes:  # below the other one
+        return
+    message = (
+        f"{first.told(environ)} makes this process rank {first.rank} of {first.size}, and "
+        f"{other.told(environ)} makes it rank {other.rank} of {other.size}: unset the variables "
+        f"of one; {TURN_OFF}"
+    )
+    raise errors.FailedPreconditionError(errors.linked("environments-differ", message))

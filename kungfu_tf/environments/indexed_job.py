@@ -8,16 +8,15 @@ from kungfu_tf.environments.placement import Placement, number
 
 
 def detect(environ: Mapping[str, str]) -> Placement | None:
-    """The place of a pod: Kubernetes tells its index. The manifest tells the rest."""
+    """The place of a pod: Kubernetes tells its index. The manifest sets KUNGFU_SIZE and _LEADER."""
     rank = number(environ, "JOB_COMPLETION_INDEX")
     if rank is None:
         return None
-    leader = environ.get("KUNGFU_LEADER", "")
     return Placement(
         "an Indexed Job of Kubernetes",
         ("JOB_COMPLETION_INDEX",),
         rank,
         0,
-        leader,
+        environ.get("KUNGFU_LEADER", ""),
         shares_home=False,
     )

@@ -23,5 +23,5 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         mpirun[1] if mpirun else "",
         local_rank=number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
         local_size=number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
-        can_be_nested=True,
+        starts_processes=True,
     )

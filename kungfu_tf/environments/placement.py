@@ -10,7 +10,7 @@ _FIRST_PORT, _PORTS = 16384, 16384  # below those that Linux gives to outgoing c
 
 
 class Placement(NamedTuple):
-    """What a launcher tells a process.
+    """The place that a launcher gives to this process.
 
     Attributes:
         launcher: The name by which users know the launcher.
@@ -24,7 +24,7 @@ class Placement(NamedTuple):
         local_rank: The rank among the processes of this host; None if no variable tells it.
         local_size: The number of processes on this host; None if no variable tells it.
         restarts: How often the launcher has started the job anew.
-        can_be_nested: Whether the launcher starts processes itself, below another one, too.
+        starts_processes: Whether the launcher may itself have been started by another one.
         shares_home: Whether all hosts usually have the same home directory.
     """
 
@@ -39,7 +39,7 @@ class Placement(NamedTuple):
     local_rank: int | None = None
     local_size: int | None = None
     restarts: int = 0
-    can_be_nested: bool = False
+    starts_processes: bool = False
     shares_home: bool = True
 
     @property
@@ -52,12 +52,13 @@ class Placement(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
-    def meeting_port(self) -> int:
-        """Where rank 0 waits for the others."""
-        return self.port or _FIRST_PORT + int(self.job_id[:8], 16) % _PORTS
+    def meeting_place(self) -> tuple[str, int]:
+        """Where rank 0 waits for the others: host and port. The host may be empty."""
+        port = self.port or _FIRST_PORT + int(self.job_id[:8], 16) % _PORTS
+        return self.leader, port
 
     def told(self, environ: Mapping[str, str]) -> str:
-        """What the launcher says, with its variables: "Open MPI (OMPI_COMM_WORLD_RANK=1)"."""
+        """The launcher with its variables: "Open MPI (OMPI_COMM_WORLD_RANK=1)"."""
         listed = ", ".join(f"{name}={_short(environ.get(name, ''))}" for name in self.variables)
         return f"{self.launcher} ({listed})"
 
@@ -69,7 +70,7 @@ def number(environ: Mapping[str, str], name: str) -> int | None:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Splits "host:port", "[::1]:port" or "host".
+    """Splits "host:port", "[::1]:port" or "host"; the port is 0 if there is none.
 
     Raises:
         ValueError: If the port is not a number up to 65535.

@@ -21,10 +21,10 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
             environ.get("PMI_JOBID", ""),
             local_rank=number(environ, "MPI_LOCALRANKID"),
             local_size=number(environ, "MPI_LOCALNRANKS"),
-            can_be_nested=True,
+            starts_processes=True,
         )
     rank = number(environ, "PMIX_RANK")
     if rank is None or _OTHERS_OF_PMIX & environ.keys():
         return None
     namespace = environ.get("PMIX_NAMESPACE", "")
-    return Placement("PMIx", ("PMIX_RANK",), rank, 0, namespace, can_be_nested=True)
+    return Placement("PMIx", ("PMIX_RANK",), rank, 0, namespace, starts_processes=True)

@@ -34,7 +34,8 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
 
 def first_node(nodes: str) -> str:
     """The first of a list of Slurm's: "n1" of "n[1-3,7],m[01-04]"."""
-    return _FIRST_OF_BRACKETS.sub(r"\1", re.match(r"(?:[^,\[]|\[[^]]*\])*", nodes)[0])
+    first = re.split(r",(?![^\[]*\])", nodes)[0]
+    return _FIRST_OF_BRACKETS.sub(r"\1", first)
 
 
 def tasks_of_nodes(text: str) -> list[int]:

@@ -18,15 +18,16 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         cluster, task = config.get("cluster", {}), config.get("task", {})
         tasks = [(kind, index) for kind in _TRAINING for index in range(len(cluster.get(kind, ())))]
         me = (task.get("type"), int(task.get("index", 0)))
-        if me[0] == "ps" and tasks:
-            raise errors.FailedPreconditionError(
-                "TF_CONFIG makes this process a parameter server, and kungfu_tf trains without any: "
-                "leave out the tasks 'ps', or set KUNGFU_ENVIRONMENT=none"
-            )
-        if me not in tasks:
-            return None
         addresses = [split_address(cluster[kind][index]) for kind, index in tasks]
     except (ValueError, TypeError, AttributeError):  # something else uses the variable
+        return None
+    if me[0] == "ps" and tasks:
+        message = (
+            "TF_CONFIG makes this process a parameter server, and kungfu_tf trains without any: "
+            "leave out the tasks 'ps', or set KUNGFU_ENVIRONMENT=none"
+        )
+        raise errors.FailedPreconditionError(errors.linked("environments-differ", message))
+    if me not in tasks:
         return None
     return Placement(
         "TF_CONFIG",

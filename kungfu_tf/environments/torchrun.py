@@ -25,5 +25,5 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         local_rank=number(environ, "LOCAL_RANK"),
         local_size=number(environ, "LOCAL_WORLD_SIZE"),
         restarts=number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
-        can_be_nested=run is not None,
+        starts_processes=run is not None,
     )

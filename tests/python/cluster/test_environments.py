@@ -1,0 +1,218 @@
+"""Processes that other launchers start are the peers of one job, and train as under kungfu-run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from harness import programs, warm
+from harness.launch import environment
+
+from tests import ports
+
+PROGRAM = Path(__file__).with_name("started.py")
+SECRET = "a secret of this test"
+PATIENCE = 200
+
+# It needs no TensorFlow, and so it starts at once.
+SUMS = """
+import os, signal, sys
+import kungfu_tf as kf
+from kungfu_tf import errors
+largest = kf.all_reduce_int_max(10 * kf.rank())
+print(kf.rank(), kf.size(), kf.local_rank(), kf.local_size(), largest, flush=True)
+try:
+    for step in range(1000):
+        if sys.argv[1:] == [str(kf.rank())] and step == 100:
+            os.kill(os.getpid(), signal.SIGKILL)
+        kf.barrier()
+except errors.UnavailableError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+def torchrun(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+    }
+
+
+def tf_config(rank: int, size: int, port: int) -> Mapping[str, str]:
+    workers = [f"127.0.0.1:{port + n}" for n in range(size)]
+    cluster = {"chief": workers[:1], "worker": workers[1:]}
+    task = {"type": "worker" if rank else "chief", "index": max(0, rank - 1)}
+    text = json.dumps({"cluster": cluster, "task": task})
+    return {"TF_CONFIG": text, "KUNGFU_SECRET": SECRET}
+
+
+def pmi(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "PMI_RANK": str(rank),
+        "PMI_SIZE": str(size),
+        "PMI_JOBID": str(port),
+        "MPI_LOCALRANKID": str(rank),
+        "MPI_LOCALNRANKS": str(size),
+    }
+
+
+def indexed_job(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "JOB_COMPLETION_INDEX": str(rank),
+        "KUNGFU_SIZE": str(size),
+        "KUNGFU_LEADER": f"localhost:{port}",
+        "KUNGFU_SECRET": SECRET,
+    }
+
+
+def keras(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(size),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(rank),
+        "KUNGFU_LEADER": f"localhost:{port}",
+    }
+
+
+BY_HAND = [torchrun, tf_config, pmi, indexed_job, keras]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another home directory, and no variables of those who have started the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in os.environ:
+        if name.startswith(("SLURM_", "KUNGFU_SE", "TF_CONFIG")):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], environs: Sequence[Mapping[str, str]]
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """A process with each of these, as somebody's launcher starts them."""
+    processes = [
+        subprocess.Popen(
+            command,
+            env=environment(environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for environ in environs
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def ends(
+    command: Sequence[str], environs: Sequence[Mapping[str, str]]
+) -> list[tuple[int, str, str]]:
+    """How each ends: its code, output and errors."""
+    with running(command, environs) as processes:
+        told = [process.communicate(timeout=PATIENCE) for process in processes]
+        return [(process.returncode, *one) for process, one in zip(processes, told, strict=True)]
+
+
+def sums(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", SUMS, *arguments]
+
+
+def fit(directory: Path) -> list[str]:
+    return [*warm.python(environment()), str(PROGRAM), str(directory)]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What two peers of kungfu-run write."""
+    directory = tmp_path_factory.mktemp("expected")
+    programs.run(PROGRAM, directory, flags=["-np", "2"])
+    return written(directory, 2)
+
+
+def written(directory: Path, size: int) -> list[str]:
+    return [(directory / str(rank)).read_text() for rank in range(size)]
+
+
+@pytest.mark.parametrize("variables", BY_HAND)
+def test_variables_alone_make_one_job(variables, home: Path) -> None:
+    first = ports.take(4)[0]
+    environs = [variables(rank, 3, first) for rank in (2, 0, 1)]
+    told = ends(sums(), environs)
+    assert [out for _, out, _ in told] == [f"{n} 3 {n} 3 20\n" for n in (2, 0, 1)], told
+    assert [code for code, _, _ in told] == [0, 0, 0], told
+
+
+def test_a_peer_that_dies_ends_the_others(home: Path) -> None:
+    first = ports.take(2)[0]
+    told = ends(sums("1"), [torchrun(rank, 3, first) for rank in range(3)])
+    assert [code for code, _, _ in told] == [1, -9, 1], told
+    for _, _, error in (told[0], told[2]):
+        assert re.search(r"error: .*rank 1 \(127\.0\.0\.1:\d+\)", error), told
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"MASTER_ADDR": ""}, "RANK=0, WORLD_SIZE=2. does not tell where rank 0 is: set KUNGFU_LE"),
+        ({"HOME": "/dev/null"}, "there is no secret for this job"),
+        ({"KUNGFU_SECRET": "short"}, "KUNGFU_SECRET has 5 characters"),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "RANK=0.* rank 0 of 2, and MPICH.* rank 1 of 2"),
+        (tf_config(0, 2, 7000) | {"KUNGFU_SECRET": "", "RANK": ""}, "TF_CONFIG .*need a secret"),
+    ],
+)
+def test_variables_that_cannot_be_used_are_an_error(
+    changes: Mapping[str, str], message: str, home: Path
+) -> None:
+    ((code, out, error),) = ends(sums(), [torchrun(0, 2, 7000) | changes])
+    assert (code, out) == (1, "")
+    assert re.search(message, error), error
+
+
+def test_each_trains_alone_if_that_is_wanted(home: Path) -> None:
+    environs = [torchrun(rank, 2, 7000) | {"KUNGFU_ENVIRONMENT": "none"} for rank in range(2)]
+    assert [out for _, out, _ in ends(sums(), environs)] == ["0 1 0 1 0\n"] * 2
+
+
+@pytest.mark.parametrize("variables", [torchrun, tf_config])
+def test_fit_gives_the_bits_of_kungfu_run(variables, expected: list[str], home: Path) -> None:
+    first = ports.take(2)[0]
+    environs = [variables(rank, 2, first) for rank in range(2)]
+    told = ends(fit(home), environs)
+    assert [code for code, _, _ in told] == [0, 0], told
+    assert written(home, 2) == expected
+
+
+@pytest.fixture
+def mpirun(home: Path) -> list[str]:
+    found = shutil.which("mpirun")
+    if found is None:
+        pytest.skip("needs Open MPI's mpirun")
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return [found, *root, "--oversubscribe", "--bind-to", "none"]
+
+
+def test_fit_by_mpirun(mpirun: list[str], expected: list[str], home: Path) -> None:
+    ((code, out, error),) = ends([*mpirun, "-np", "2", *fit(home)], [{}])
+    assert code == 0, out + error
+    assert written(home, 2) == expected
+
+
+def test_a_peer_of_mpirun_that_dies_ends_the_others(mpirun: list[str], home: Path) -> None:
+    ((code, _, error),) = ends([*mpirun, "-np", "3", *sums("1")], [{}])
+    assert code != 0
+    assert "signal 9" in error, error
