@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from harness import programs, warm
-from harness.launch import environment
+import slurm
+from foreign import PROGRAM, SUMS, ends, fit, sums, written
+from harness import programs
+from slurm import Slurm
 
 from tests import ports
 
-PROGRAM = Path(__file__).with_name("started.py")
 SECRET = "a secret of this test"
-PATIENCE = 200
-
-# It needs no TensorFlow, and so it starts at once.
-SUMS = """
-import os, signal, sys
-import kungfu_tf as kf
-from kungfu_tf import errors
-largest = kf.all_reduce_int_max(10 * kf.rank())
-print(kf.rank(), kf.size(), kf.local_rank(), kf.local_size(), largest, flush=True)
-try:
-    for step in range(1000):
-        if sys.argv[1:] == [str(kf.rank())] and step == 100:
-            os.kill(os.getpid(), signal.SIGKILL)
-        kf.barrier()
-except errors.UnavailableError as error:
-    sys.exit(f"error: {error}")
-"""
 
 
 def torchrun(rank: int, size: int, port: int) -> Mapping[str, str]:
@@ -96,56 +79,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@contextlib.contextmanager
-def running(
-    command: Sequence[str], environs: Sequence[Mapping[str, str]]
-) -> Iterator[list[subprocess.Popen[str]]]:
-    """A process with each of these, as somebody's launcher starts them."""
-    processes = [
-        subprocess.Popen(
-            command,
-            env=environment(environ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for environ in environs
-    ]
-    try:
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-def ends(
-    command: Sequence[str], environs: Sequence[Mapping[str, str]]
-) -> list[tuple[int, str, str]]:
-    """How each ends: its code, output and errors."""
-    with running(command, environs) as processes:
-        told = [process.communicate(timeout=PATIENCE) for process in processes]
-        return [(process.returncode, *one) for process, one in zip(processes, told, strict=True)]
-
-
-def sums(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", SUMS, *arguments]
-
-
-def fit(directory: Path) -> list[str]:
-    return [*warm.python(environment()), str(PROGRAM), str(directory)]
-
-
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What two peers of kungfu-run write."""
     directory = tmp_path_factory.mktemp("expected")
     programs.run(PROGRAM, directory, flags=["-np", "2"])
     return written(directory, 2)
-
-
-def written(directory: Path, size: int) -> list[str]:
-    return [(directory / str(rank)).read_text() for rank in range(size)]
 
 
 @pytest.mark.parametrize("variables", BY_HAND)
@@ -216,3 +155,42 @@ def test_a_peer_of_mpirun_that_dies_ends_the_others(mpirun: list[str], home: Pat
     ((code, _, error),) = ends([*mpirun, "-np", "3", *sums("1")], [{}])
     assert code != 0
     assert "signal 9" in error, error
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    if (why_not := slurm.why_not()) is not None:
+        pytest.skip(why_not)
+    with tempfile.TemporaryDirectory(prefix="kfs") as folder:
+        made = Slurm(Path(folder))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+def test_fit_by_slurm(cluster: Slurm, expected: list[str], home: Path) -> None:
+    srun = ["srun", "--nodes=2", "--ntasks=2"]
+    ((code, out, error),) = ends([*srun, *fit(home)], [cluster.environ])
+    assert code == 0, out + error
+    assert written(home, 2) == expected
+
+
+def test_a_task_of_slurm_that_dies_ends_the_others(cluster: Slurm, home: Path) -> None:
+    srun = ["srun", "--nodes=3", "--ntasks=5", "--label"]  # two, two and one
+    ((code, out, error),) = ends([*srun, *sums("1")], [cluster.environ])
+    assert code != 0
+    told = sorted(out.splitlines())
+    assert told == [f"{n}: {n} 5 {n} 5 40" for n in range(5)], out + error
+    for rank in (0, 2, 3, 4):
+        assert re.search(rf"^{rank}: error: .*rank 1 \(127", error, re.MULTILINE), error
+
+
+def test_steps_of_one_job_of_slurm_are_jobs_of_their_own(cluster: Slurm, home: Path) -> None:
+    step = f"srun --exact --ntasks=2 {sys.executable} -c '{SUMS}'"
+    script = f"{step} & {step} & wait"
+    salloc = ["salloc", "--quiet", "--ntasks=4", "bash", "-c", script]
+    ((code, out, error),) = ends(salloc, [cluster.environ])
+    assert code == 0, out + error
+    assert sorted(out.splitlines()) == sorted(2 * ["0 2 0 2 10", "1 2 1 2 10"]), out + error
