@@ -11,12 +11,13 @@ import shutil
 import socket
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from kungfu_tf import config, errors
 from kungfu_tf.environments import detection, job_secret, rendezvous
 from kungfu_tf.environments.placement import Placement
-from kungfu_tf.environments.rendezvous import Patience
+from kungfu_tf.environments.rendezvous import Meeting, Patience
 from kungfu_tf.links.credentials import Credentials
 from kungfu_tf.native import environment
 
@@ -52,19 +53,36 @@ def join() -> None:
         _is_done = True
 
 
-def _become_peer(place: Placement) -> None:
+def meet(place: Placement, port: int, environ: Mapping[str, str]) -> tuple[Meeting, str]:
+    """Exchanges addresses with the other processes of the job.
+
+    Args:
+        place: The place of this process.
+        port: Its port, which the others shall learn.
+        environ: Its environment.
+
+    Returns:
+        The addresses, and the secret of the job.
+
+    Raises:
+        KungfuError: If the launcher tells too little, or as from `rendezvous.meet`.
+    """
     if not place.meeting_place[0]:
         message = (
-            f"{place.told(os.environ)} does not tell where rank 0 is: set {config.LEADER.name} to "
+            f"{place.told(environ)} does not tell where rank 0 is: set {config.LEADER.name} to "
             "its host"
         )
         raise errors.FailedPreconditionError(errors.linked("environment-address", message))
-    secret = job_secret.of(place, os.environ)
+    secret = job_secret.of(place, environ)
+    credentials = Credentials(place.job_id, secret)
+    return rendezvous.meet(place, credentials, port, _patience(environ)), secret
+
+
+def _become_peer(place: Placement) -> None:
     port, held = rendezvous.reserve(place.own_port)
     if held is not None:
         _held.append(held)
-    credentials = Credentials(place.job_id, secret)
-    meeting = rendezvous.meet(place, credentials, port, _patience())
+    meeting, secret = meet(place, port, os.environ)
     job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
     folder = _folder(hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest()[:16])
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -80,11 +98,11 @@ def _become_peer(place: Placement) -> None:
     os.environ["KUNGFU_SELF"] = meeting.peers[place.rank]
 
 
-def _patience() -> Patience:
+def _patience(environ: Mapping[str, str]) -> Patience:
     settings = {setting.name: setting for setting in environment.settings()}
     return Patience(
-        float(settings["KUNGFU_STALL_WARNING"].get()),
-        float(settings["KUNGFU_CONNECT_TIMEOUT"].get()),
+        float(settings["KUNGFU_STALL_WARNING"].get(environ=environ)),
+        float(settings["KUNGFU_CONNECT_TIMEOUT"].get(environ=environ)),
     )
 
 
