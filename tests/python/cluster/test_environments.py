@@ -18,6 +18,7 @@ from harness import programs
 from slurm import Slurm
 
 from tests import ports
+from tests.fault.hosts import A, B, two_hosts
 
 SECRET = "a secret of this test"
 
@@ -127,7 +128,7 @@ def test_each_trains_alone_if_that_is_wanted(home: Path) -> None:
     assert [out for _, out, _ in ends(sums(), environs)] == ["0 1 0 1 0\n"] * 2
 
 
-@pytest.mark.parametrize("variables", [torchrun, tf_config])
+@pytest.mark.parametrize("variables", BY_HAND)
 def test_fit_gives_the_bits_of_kungfu_run(variables, expected: list[str], home: Path) -> None:
     first = ports.take(2)[0]
     environs = [variables(rank, 2, first) for rank in range(2)]
@@ -155,6 +156,46 @@ def test_a_peer_of_mpirun_that_dies_ends_the_others(mpirun: list[str], home: Pat
     ((code, _, error),) = ends([*mpirun, "-np", "3", *sums("1")], [{}])
     assert code != 0
     assert "signal 9" in error, error
+
+
+@pytest.fixture
+def mpirun_on_two_hosts(mpirun: list[str], home: Path) -> Iterator[list[str]]:
+    """It starts its daemon on the other host by a script in the place of ssh."""
+    agent = home / "agent"
+    options = ["--mca", "plm_rsh_agent", str(agent), "--host", f"{A}:2,{B}:2"]
+    passed_on = ["-x", "PYTHONPATH", "-x", "HOME"]
+    with two_hosts() as hosts:
+        on_b = f"exec ip netns exec {hosts.names[B]} unshare --uts"
+        agent.write_text(f'#!/bin/sh\nshift\n{on_b} sh -c "hostname b; $*"\n')
+        agent.chmod(0o755)
+        yield ["ip", "netns", "exec", hosts.names[A], *mpirun, *options, *passed_on]
+
+
+@pytest.mark.exhaustive  # TensorFlow that is imported already is not in a namespace
+def test_fit_by_mpirun_on_two_hosts(
+    mpirun_on_two_hosts: list[str], expected: list[str], home: Path
+) -> None:
+    program = [sys.executable, str(PROGRAM), str(home)]
+    ((code, out, error),) = ends([*mpirun_on_two_hosts, "--map-by", "ppr:1:node", *program], [{}])
+    assert code == 0, out + error
+    digests = [line.split()[-1] for line in expected]
+    assert written(home, 2) == [f"({n}, 2, 0, 1, 0) {digest}\n" for n, digest in enumerate(digests)]
+
+
+def test_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home: Path) -> None:
+    ((code, out, error),) = ends([*mpirun_on_two_hosts, "-np", "3", *sums()], [{}])
+    assert code == 0, out + error
+    assert sorted(out.splitlines()) == ["0 3 0 2 20", "1 3 1 2 20", "2 3 0 1 20"]
+
+
+def test_kungfu_run_by_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home: Path) -> None:
+    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "3", *sums()]
+    command = [*mpirun_on_two_hosts, "-x", "NO_COLOR", "--map-by", "ppr:1:node", *kungfu_run]
+    ((code, out, error),) = ends(command, [{"NO_COLOR": "1"}])
+    assert code == 0, out + error
+    assert sorted(out.splitlines()) == [
+        *(f"[{A}:0] 0 3 0 2 20", f"[{A}:1] 1 3 1 2 20", f"[{B}:2] 2 3 0 1 20")
+    ]
 
 
 @pytest.fixture(scope="module")
