@@ -22,7 +22,7 @@ from typing import Any
 
 from kungfu_tf import __version__, config, errors
 from kungfu_tf.config import Setting
-from kungfu_tf.environments import detection
+from kungfu_tf.environments import detection, job_secret
 from kungfu_tf.native import build, environment
 from kungfu_tf.native import libraries as native
 from kungfu_tf.upstream import versions
@@ -146,10 +146,14 @@ def _environment() -> Iterator[tuple[str, str]]:
         place = detection.detect(os.environ)
         if place is None:
             yield "started by", "kungfu-run" if config.identity().peer else "nothing that has peers"
+            if tasks := detection.tasks_without_step(os.environ):
+                yield "", f"its Slurm job has {tasks} tasks: start the program with srun"
             return
         yield "started by", f"{place.told(os.environ)}: rank {place.rank} of {place.size}"
         host, port = place.meeting_place
         yield "", f"rank 0 is at {host}:{port}" if host else f"set {config.LEADER.name}"
+        secret = job_secret.source(place, os.environ)
+        yield "", f"the secret is from {secret}" if secret else "set KUNGFU_SECRET"
     except errors.KungfuError as error:
         yield "started by", str(error)
 

@@ -16,6 +16,8 @@ from kungfu_tf.environments.placement import Placement
 from kungfu_tf.links import given_secret
 
 _DEADLINE = 5.0  # seconds in which another process must have written the file
+_GIVEN = ("KUNGFU_SECRET", "KUNGFU_SECRET_FILE")
+_FILE = "~/.kungfu/secret"
 _HOW_TO_GIVE_ONE = (
     "set KUNGFU_SECRET, or KUNGFU_SECRET_FILE to a file with the secret, the same for all processes"
 )
@@ -37,15 +39,22 @@ def of(place: Placement, environ: Mapping[str, str]) -> str:
         if given.doubt is not None:
             raise errors.PermissionDeniedError(given.doubt)
         return given.text
-    if not (place.shares_home or place.is_on_one_host):
+    if source(place, environ) is None:
         message = f"{place.told(environ)}: the processes need a secret: {_HOW_TO_GIVE_ONE}"
         raise errors.FailedPreconditionError(errors.linked("environment-secret", message))
     try:
-        text = _of_user(Path.home() / ".kungfu" / "secret")
+        text = _of_user(Path(_FILE).expanduser())
     except (OSError, RuntimeError) as error:  # a user has no home
         message = f"there is no secret for this job: {error}: {_HOW_TO_GIVE_ONE}"
         raise errors.FailedPreconditionError(errors.linked("environment-secret", message)) from None
     return hmac.new(text.encode(), place.job_id.encode(), hashlib.sha256).hexdigest()
+
+
+def source(place: Placement, environ: Mapping[str, str]) -> str | None:
+    """Where `of` finds the secret; None if it finds none."""
+    given = next((name for name in _GIVEN if environ.get(name)), None)
+    has_common_home = place.shares_home or place.is_on_one_host
+    return given or (_FILE if has_common_home else None)
 
 
 def _of_user(path: Path) -> str:
