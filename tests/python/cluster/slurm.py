@@ -72,26 +72,29 @@ class Slurm:
         munge = [f"--{name}-file={self._folder}/munge.{name}" for name in ("key", "pid", "seed")]
         socket = self._folder / "munge.socket"
         log = f"--log-file={self._folder}/munge.log"
-        self._run("munged", "--force", "--foreground", *munge, log, f"--socket={socket}")
+        self._begin("munged", "--force", "--foreground", *munge, log, f"--socket={socket}")
         waiting.until(socket.exists, self._said)
-        self._run("slurmctld", "-D")
+        self._begin("slurmctld", "-D")
         for number in range(2, NODES + 2):
-            self._run("slurmd", "-D", "-N", f"127.0.0.{number}")
+            self._begin("slurmd", "-D", "-N", f"127.0.0.{number}")
         waiting.until(lambda: self._idle() == NODES, self._said)
 
     def stop(self) -> None:
-        subprocess.run(["scancel", "--user=root"], env=self._environ(), check=False, timeout=60)
+        self.call("scancel", "--user=root")
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
             daemon.wait(60)
 
-    def _idle(self) -> int:
-        command = ["sinfo", "--noheader", "--Node", "--format=%t"]
+    def call(self, *command: str) -> str:
+        """What one of Slurm's commands prints, whether it fails or not."""
         told = subprocess.run(
             command, env=self._environ(), capture_output=True, text=True, timeout=60
         )
-        return told.stdout.split().count("idle")
+        return told.stdout + told.stderr
+
+    def _idle(self) -> int:
+        return self.call("sinfo", "--noheader", "--Node", "--format=%t").split().count("idle")
 
     def _said(self) -> str:
         logs = [self._folder / f"log-{number}" for number in range(len(self._daemons))]
@@ -100,7 +103,7 @@ class Slurm:
     def _environ(self) -> dict[str, str]:
         return {**os.environ, **self.environ}
 
-    def _run(self, *command: str) -> None:
+    def _begin(self, *command: str) -> None:
         with open(self._folder / f"log-{len(self._daemons)}", "wb") as log:
             self._daemons.append(
                 subprocess.Popen(command, env=self._environ(), stdout=log, stderr=log)

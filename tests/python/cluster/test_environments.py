@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 import slurm
 from foreign import PROGRAM, SUMS, ends, fit, sums, written
-from harness import programs
+from harness import programs, warm
+from harness.launch import environment
 from slurm import Slurm
 
-from tests import ports
+from docs.tools import pages
+from tests import ports, waiting
 from tests.fault.hosts import A, B, two_hosts
 
 SECRET = "a secret of this test"
@@ -235,3 +238,35 @@ def test_steps_of_one_job_of_slurm_are_jobs_of_their_own(cluster: Slurm, home: P
     ((code, out, error),) = ends(salloc, [cluster.environ])
     assert code == 0, out + error
     assert sorted(out.splitlines()) == sorted(2 * ["0 2 0 2 10", "1 2 1 2 10"]), out + error
+
+
+def test_the_script_of_the_guide_goes_on_when_it_is_requeued(
+    cluster: Slurm, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = pages.DOCS / "guides" / "started-by-others.md"
+    script = next(
+        part.text
+        for part in pages.parts_of(guide.read_text())
+        if isinstance(part, pages.Block) and part.title == "job.sh"
+    )
+    command = [*warm.python(environment()), str(PROGRAM.with_name("requeued.py"))]
+    (home / "python").write_text(f"#!/bin/sh\nexec {shlex.join(command)}\n")
+    (home / "python").chmod(0o755)
+    (home / "job.sh").write_text(script)
+    for name, text in environment({"PATH": f"{home}:{os.environ['PATH']}"}).items():
+        monkeypatch.setenv(name, text)
+    job = cluster.call("sbatch", "--parsable", f"--chdir={home}", str(home / "job.sh")).strip()
+
+    def state() -> str:
+        return cluster.call("squeue", "--noheader", f"--jobs={job}", "--format=%T %r")
+
+    def said() -> str:
+        return f"{state()}: " + "".join(file.read_text() for file in home.glob("slurm-*.out"))
+
+    busy = "PENDING (?!BeginTime)|CONFIGURING|RUNNING|COMPLETING"
+    waiting.until(lambda: not re.search(busy, state()), said)
+    cluster.call("scontrol", "update", f"JobId={job}", "StartTime=now")  # and not in two minutes
+    waiting.until(lambda: not re.search(f"PENDING|{busy}", state()), said)
+    assert [(home / str(n)).exists() and (home / str(n)).read_text() for n in range(4)] == (
+        4 * ["1 [2, 3]\n"]
+    ), said()
