@@ -236,8 +236,8 @@ CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc)
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
   tests/cpp/*/*.h tests/cpp/*/*/*.cc benchmarks/programs/*.cc benchmarks/programs/*.h)
 
-.PHONY: lint lint-python lint-format lint-threads lint-kernels format
-lint: lint-python lint-format lint-threads lint-kernels
+.PHONY: lint lint-python lint-format lint-manifests lint-threads lint-kernels format
+lint: lint-python lint-format lint-manifests lint-threads lint-kernels
 
 lint-python: $(LINT)/.ready
 	$(LINT)/bin/ruff check .
@@ -246,6 +246,9 @@ lint-python: $(LINT)/.ready
 
 lint-format: $(LINT)/.ready
 	@echo clang-format && $(LINT)/bin/clang-format --dry-run -Werror $(CXX_FILES)
+
+lint-manifests: $(LINT)/.ready
+	$(LINT)/bin/kubernetes-validate --strict --quiet docker/kubernetes/*.yaml
 
 # Clang alone knows the thread-safety attributes of ops/base/mutex.h.
 lint-threads:

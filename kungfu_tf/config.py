@@ -274,6 +274,28 @@ VERIFY = Setting(
     "(kungfu-run -verify: 3)",
 )
 
+ENVIRONMENT = Setting(
+    "KUNGFU_ENVIRONMENT",
+    _one_of("auto", "none"),
+    "auto",
+    "auto: processes that Slurm, MPI, torchrun or the like has started together are the peers of "
+    "one job; none: each trains alone",
+)
+
+LEADER = Setting(
+    "KUNGFU_LEADER",
+    Type("host or host:port", str),
+    "",
+    "where rank 0 waits for the other processes of such a job, if its launcher does not tell",
+)
+
+SIZE = Setting(
+    "KUNGFU_SIZE",
+    _COUNT,
+    "0",
+    "number of processes of such a job, if its launcher does not tell; 0: unknown",
+)
+
 SETTINGS: tuple[Setting[Any], ...] = (
     CACHE_DIR,
     BUILD_TIMEOUT,
@@ -294,6 +316,9 @@ SETTINGS: tuple[Setting[Any], ...] = (
     CONFIG_TOKEN,
     CONFIG_TOKEN_FILE,
     VERIFY,
+    ENVIRONMENT,
+    LEADER,
+    SIZE,
 )
 
 

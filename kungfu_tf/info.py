@@ -22,6 +22,7 @@ from typing import Any
 
 from kungfu_tf import __version__, config, errors
 from kungfu_tf.config import Setting
+from kungfu_tf.environments import detection, job_secret
 from kungfu_tf.native import build, environment
 from kungfu_tf.native import libraries as native
 from kungfu_tf.upstream import versions
@@ -33,7 +34,7 @@ _VERSION = re.compile(r"""^__version__ = ["'](.+)["']$""", re.MULTILINE)
 
 def main() -> int:
     """Prints all of it. Returns the exit code: 1 if a variable cannot be parsed."""
-    for name, value in [*_versions(), *_libraries(), *_limits()]:
+    for name, value in [*_versions(), *_libraries(), *_limits(), *_environment()]:
         print(f"{name:<12} {value}")
     settings = _settings()
     understood = True
@@ -137,6 +138,24 @@ def _limits() -> Iterator[tuple[str, str]]:
         yield "limits", "that of names is known to the core only, which is missing"
     yield "", f"{descriptors} open files of a process (ulimit -n; at most {most})"
     yield "", f"{len(os.sched_getaffinity(0))} cores for this process"
+
+
+def _environment() -> Iterator[tuple[str, str]]:
+    """What has started this process together with others, and how it is known."""
+    try:
+        place = detection.detect(os.environ)
+        if place is None:
+            yield "started by", "kungfu-run" if config.identity().peer else "nothing that has peers"
+            if tasks := detection.tasks_without_step(os.environ):
+                yield "", f"its Slurm job has {tasks} tasks: start the program with srun"
+            return
+        yield "started by", f"{place.told(os.environ)}: rank {place.rank} of {place.size}"
+        host, port = place.meeting_place
+        yield "", f"rank 0 is at {host}:{port}" if host else f"set {config.LEADER.name}"
+        secret = job_secret.source(place, os.environ)
+        yield "", f"the secret is from {secret}" if secret else "set KUNGFU_SECRET"
+    except errors.KungfuError as error:
+        yield "started by", str(error)
 
 
 def _settings() -> Sequence[Setting[Any]]:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kungfu_tf import config, context, errors
-from kungfu_tf.native import calls, libraries
+from kungfu_tf.native import calls, foreign_job, libraries
 
 __all__ = [
     "all_reduce_int_max",
@@ -63,6 +63,7 @@ T = TypeVar("T")
 
 def launched() -> bool:
     """Whether a launcher started this process. If not, it stays the only one."""
+    foreign_job.join()
     return config.identity().peer != ""
 
 
@@ -82,6 +83,7 @@ def init() -> None:
             there are several peers and no secret.
         KungfuError: If the peer cannot start for another reason, such as a port that is taken.
     """
+    foreign_job.join()
     libraries.check(libraries.core().kungfu_init())
 
 
@@ -234,6 +236,7 @@ def membership_version() -> int:
 
 def name_of(rank: int) -> str:
     """The address of a rank's peer, "10.0.0.1:10000"; empty if there is no such rank."""
+    foreign_job.join()
     return libraries.core().kungfu_peer_name(rank).decode()
 
 
@@ -247,6 +250,7 @@ def names_of(ranks: Sequence[int]) -> str:
 
 def uid() -> int:
     """A number of 63 bits that no other peer of the job has, and that stays the same."""
+    foreign_job.join()
     me = config.identity()
     data = f"{me.job}/{me.membership_version}/{me.peer or f'pid {os.getpid()}'}".encode()
     return libraries.core().kungfu_digest(data, len(data)) >> 1

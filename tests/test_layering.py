@@ -60,7 +60,8 @@ PYTHON_LAYERS: Layers = (
     {"launcher/options", "ops"},
     {"peer"},
     {"native"},
-    {"config", "environments"},
+    {"environments"},
+    {"config", "links"},
     {"context", "upstream"},
     {"_version", "errors"},
 )
@@ -77,7 +78,7 @@ CPP_PRIVATE = {
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
 PYTHON_WITHOUT_TENSORFLOW = {
-    *("_version", "config", "environments", "errors", "function_launch", "peer")
+    *("_version", "config", "environments", "errors", "function_launch", "links", "peer")
 } | {room for rooms in PYTHON_LAYERS for room in rooms if room.startswith("launcher")}
 
 

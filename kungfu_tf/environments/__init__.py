@@ -1,1 +1,1 @@
-"""Who starts processes besides `kungfu-run`, and which variables of theirs say so."""
+"""The place of this process in a job that another launcher than `kungfu-run` has started."""

@@ -1,87 +1,94 @@
-"""Recognises that another launcher has started several processes to train together."""
+"""Recognises the launcher that has started this process together with others."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Set
-from typing import NamedTuple
+from collections.abc import Mapping
+
+from kungfu_tf import errors
+from kungfu_tf.config import ENVIRONMENT, LEADER, SIZE
+from kungfu_tf.environments import (
+    indexed_job,
+    keras_distribution,
+    open_mpi,
+    pmi,
+    slurm,
+    tf_config,
+    torchrun,
+)
+from kungfu_tf.environments.placement import Placement, number, split_address
+
+# What is told most on purpose comes first.
+_ENVIRONMENTS = (tf_config, torchrun, open_mpi, pmi, slurm, indexed_job, keras_distribution)
+TURN_OFF = f"{ENVIRONMENT.name}=none turns this off"
 
 
-class Launcher(NamedTuple):
-    """A launcher that tells the number of processes in the environment.
+def detect(environ: Mapping[str, str]) -> Placement | None:
+    """The place of this process; None in a process that is one of one, or that kungfu-run started.
 
-    Attributes:
-        name: The name by which users know it.
-        variable: The variable that tells the number.
-        read: Parses the number; None if there are several processes, but their number is unknown.
-        beside: Other variables that it sets: without them the first has another meaning.
-        without: Better variables: if one of them is set, this row does not count.
+    Args:
+        environ: The environment of this process.
+
+    Raises:
+        FailedPreconditionError: If two launchers tell it differently, or nothing tells the number
+            of processes.
+        InvalidArgumentError: If a variable of kungfu_tf cannot be parsed.
     """
-
-    name: str
-    variable: str
-    read: Callable[[str], int | None]
-    beside: Set[str] = frozenset()
-    without: Set[str] = frozenset()
-
-
-class Several(NamedTuple):
-    """A variable that stands for several processes.
-
-    Attributes:
-        launcher: The name of the launcher that sets it.
-        variable: Its name.
-        text: Its value.
-        number: The number of processes, or None if it is unknown.
-    """
-
-    launcher: str
-    variable: str
-    text: str
-    number: int | None
+    if environ.get("KUNGFU_SELF") or ENVIRONMENT.get(environ=environ) == "none":
+        return None
+    told = [place for one in _ENVIRONMENTS if (place := one.detect(environ)) is not None]
+    sized = [_sized(place, environ) for place in told if place.size != 1]
+    known = [place for place in sized if place.size > 0]
+    if sized and not known:
+        message = (
+            f"{sized[0].told(environ)} has started this process, and no variable tells the number "
+            f"of processes: set {SIZE.name}; {TURN_OFF}"
+        )
+        raise errors.FailedPreconditionError(errors.linked("environment-size", message))
+    if not known or known[0].size == 1:
+        return None
+    first = known[0]
+    for other in known[1:]:
+        _check_agreement(first, other, environ)
+    same = [place for place in known if (place.rank, place.size) == (first.rank, first.size)]
+    place = next((place for place in same if place.leader or place.is_on_one_host), first)
+    return _led(place, environ)
 
 
-def detect(environ: Mapping[str, str]) -> Several | None:
-    """The first variable that stands for several processes; None if there is none.
+def tasks_without_step(environ: Mapping[str, str]) -> int:
+    """The tasks of a Slurm job in which the program runs without srun; 0 if there is no such job.
 
     Args:
         environ: The environment of this process.
     """
-    for launcher in _LAUNCHERS:
-        text = environ.get(launcher.variable)
-        if not text or not launcher.beside <= environ.keys() or launcher.without & environ.keys():
-            continue
-        try:
-            number = launcher.read(text)
-        except (ValueError, TypeError, AttributeError):  # something else uses the variable
-            continue
-        if number is None or number > 1:
-            return Several(launcher.name, launcher.variable, text, number)
-    return None
+    if ENVIRONMENT.get(environ=environ) == "none" or "SLURM_JOB_ID" not in environ:
+        return 0
+    tasks = number(environ, "SLURM_NTASKS") or 0
+    return tasks if tasks > 1 and "SLURM_STEP_NUM_TASKS" not in environ else 0
 
 
-def _tasks_of_tf_config(text: str) -> int:
-    """The number of tasks that train: evaluators and parameter servers do not."""
-    tasks = json.loads(text).get("cluster", {})
-    return sum(len(tasks.get(kind, ())) for kind in ("chief", "master", "worker"))
+def _sized(place: Placement, environ: Mapping[str, str]) -> Placement:
+    return place if place.size else place._replace(size=SIZE.get(environ=environ))
 
 
-def _addresses(text: str) -> int:
-    return len(text.split(","))
+def _led(place: Placement, environ: Mapping[str, str]) -> Placement:
+    """The place with the host of rank 0, and its port, if that can be known."""
+    text = LEADER.get(environ=environ)
+    try:
+        host, port = split_address(text)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(f"{LEADER.name}: {error}") from None
+    here = "127.0.0.1" if place.is_on_one_host else ""
+    return place._replace(leader=host or here or place.leader, port=port or place.port)
 
 
-def _unsaid(_text: str) -> None:
-    """The index of a process does not tell the number of processes."""
-
-
-_LAUNCHERS = (
-    Launcher("TensorFlow", "TF_CONFIG", _tasks_of_tf_config),
-    Launcher("torchrun or a similar launcher", "WORLD_SIZE", int, beside={"RANK"}),
-    Launcher("Open MPI", "OMPI_COMM_WORLD_SIZE", int),
-    Launcher("MPICH, or another MPI with PMI,", "PMI_SIZE", int, beside={"PMI_RANK"}),
-    Launcher("srun", "SLURM_STEP_NUM_TASKS", int, beside={"SLURM_PROCID"}),
-    Launcher("Slurm", "SLURM_NTASKS", int, without={"SLURM_STEP_NUM_TASKS"}),
-    Launcher("an Indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", _unsaid),
-    Launcher("Keras", "KERAS_DISTRIBUTION_NUM_PROCESSES", int),
-    Launcher("Keras", "KERAS_DISTRIBUTION_JOB_ADDRESSES", _addresses),
-)
+def _check_agreement(first: Placement, other: Placement, environ: Mapping[str, str]) -> None:
+    if (first.rank, first.size) == (other.rank, other.size):
+        return
+    if first.starts_processes and not other.starts_processes:  # below the other one
+        return
+    message = (
+        f"{first.told(environ)} makes this process rank {first.rank} of {first.size}, and "
+        f"{other.told(environ)} makes it rank {other.rank} of {other.size}: unset the variables "
+        f"of one; {TURN_OFF}"
+    )
+    raise errors.FailedPreconditionError(errors.linked("environments-differ", message))

@@ -6,7 +6,7 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-from kungfu_tf.native import libraries
+from kungfu_tf.native import foreign_job, libraries
 
 _BUCKETS = 28  # of the histogram
 
@@ -105,6 +105,7 @@ class Moved(NamedTuple):
 
 @functools.cache
 def _core() -> Any:
+    foreign_job.join()
     core = libraries.core()
     core.kungfu_get_traffic.argtypes = [ctypes.POINTER(_Traffic), ctypes.c_int]
     core.kungfu_get_latencies.argtypes = [ctypes.POINTER(_Latencies)]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import errors
-from kungfu_tf.native import libraries
+from kungfu_tf.native import foreign_job, libraries
 
 
 def run(function: Callable[..., int | None], *arguments: Any, memory: object = None) -> None:
@@ -24,6 +24,7 @@ def run(function: Callable[..., int | None], *arguments: Any, memory: object = N
     Raises:
         KungfuError: If the operation fails.
     """
+    foreign_job.join()
     _Call(memory).run(function, arguments)
 
 
@@ -33,6 +34,7 @@ def number(function: str) -> int:
     Raises:
         KungfuError: If there is no peer; it says why it cannot start.
     """
+    foreign_job.join()
     value: int = getattr(libraries.core(), function)()
     if value < 0:
         libraries.check(libraries.core().kungfu_init())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from kungfu_tf import context, errors
-from kungfu_tf.native import libraries
+from kungfu_tf.native import foreign_job, libraries
 from kungfu_tf.ops import alone
 
 _LOOPS = (
@@ -25,6 +26,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def operation(function: Function) -> Function:
     """Decorates an operation of the public interface: AutoGraph must not convert it."""
     return cast(Function, tf.autograph.experimental.do_not_convert(function))
+
+
+def library() -> ModuleType:
+    """The op library. A process that another launcher has started meets the others first."""
+    foreign_job.join()
+    return libraries.load_ops()
 
 
 def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
@@ -42,7 +49,7 @@ def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
     check_graph(f"{kernel.removeprefix('kungfu_')} '{tag}'")
     if context.current().is_alone:
         return alone.outputs(kernel, inputs, attributes)
-    outputs = getattr(libraries.load_ops(), kernel)(*inputs, tag=tag, **attributes)
+    outputs = getattr(library(), kernel)(*inputs, tag=tag, **attributes)
     if not tf.executing_eagerly():
         _run_independently(tf.nest.flatten(outputs)[0].op)
     return outputs

@@ -10,7 +10,6 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
 
 
@@ -44,7 +43,7 @@ def barrier(*, name: str | None = None) -> Any:
     kernels.check_graph(naming.title("barrier", name))
     if context.current().is_alone:
         return None if tf.executing_eagerly() else tf.no_op()
-    return libraries.load_ops().kungfu_barrier(tag=naming.make_tag("barrier", name))
+    return kernels.library().kungfu_barrier(tag=naming.make_tag("barrier", name))
 
 
 @kernels.operation

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import collective, kernels, naming, strategy
 
 
@@ -60,7 +59,7 @@ def ingress_rates(*, name: str | None = None) -> Any:
 
 def _rates(name: str | None) -> tuple[Any, Any]:
     kernels.check_graph("rates")
-    rates = libraries.load_ops().kungfu_traffic_rates(name=name)
+    rates = kernels.library().kungfu_traffic_rates(name=name)
     return rates.egress, rates.ingress
 
 
@@ -92,7 +91,7 @@ def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
     if not timeout > 0:
         raise ValueError(f"get_peer_latencies: timeout must be positive, not {timeout}")
     kernels.check_graph("get_peer_latencies")
-    return libraries.load_ops().kungfu_peer_latencies(timeout=timeout, name=name)
+    return kernels.library().kungfu_peer_latencies(timeout=timeout, name=name)
 
 
 @kernels.operation
@@ -153,4 +152,4 @@ def calc_stats(*, name: str | None = None) -> Any:
     ```
     """
     kernels.check_graph("calc_stats")
-    return libraries.load_ops().kungfu_calc_stats(name=name)
+    return kernels.library().kungfu_calc_stats(name=name)

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import gradient_values, kernels, naming, tensors
 
 
@@ -21,9 +20,7 @@ def squared_norm(gradients: Iterable[Any], *, wanted: Any = True) -> Any:
     by_dtype: dict[Any, list[Any]] = {}
     for values in (_values(g) for g in gradients if g is not None):
         by_dtype.setdefault(values.dtype, []).append(values)
-    squares = [
-        libraries.load_ops().kungfu_squared_norm(wanted, group) for group in by_dtype.values()
-    ]
+    squares = [kernels.library().kungfu_squared_norm(wanted, group) for group in by_dtype.values()]
     return tf.add_n(squares) if squares else tf.constant(0.0, tf.float64)
 
 

@@ -6,7 +6,6 @@ import collections
 import threading
 from typing import Any
 
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, store, tensors
 
 _lock = threading.Lock()
@@ -44,7 +43,7 @@ class Queue:
             tf.errors.DeadlineExceededError: If the queue stayed full; the tensor is not in it then.
         """
         kernels.check_graph(f"put into queue '{self._tag}'")
-        return libraries.load_ops().kungfu_put(
+        return kernels.library().kungfu_put(
             tensors.to_tensor(value, f"put into queue '{self._tag}'"),
             tag=self._tag,
             source=self._src,
@@ -73,7 +72,7 @@ class Queue:
         """
         kernels.check_graph(f"get from queue '{self._tag}'")
         spec = store.whole_spec(shape, dtype, f"get from queue '{self._tag}'")
-        return libraries.load_ops().kungfu_get(
+        return kernels.library().kungfu_get(
             T=spec.dtype,
             shapes=[spec.shape],
             tag=self._tag,

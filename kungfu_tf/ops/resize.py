@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels
 from kungfu_tf.ops.schedule import Schedule
 from kungfu_tf.ops.strategy import after_what_is_pending
@@ -104,5 +103,5 @@ def step_based_schedule(schedule: str, step: Any, *, name: str | None = None) ->
 def _resize(n: Any, what: str, name: str | None, **attributes: Any) -> Any:
     with after_what_is_pending(what):
         size = tf.cast(n, tf.int32)
-        outputs = libraries.load_ops().kungfu_resize(size, name=name, **attributes)
+        outputs = kernels.library().kungfu_resize(size, name=name, **attributes)
     return outputs.changed, outputs.detached

@@ -14,7 +14,6 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import errors
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
 from kungfu_tf.upstream import generations
 
@@ -186,7 +185,7 @@ def save_group(values: Sequence[Any], tag: str, version: Any = None, *, keep: in
         keep: The number of versions to keep; 0 for KUNGFU_STORE_VERSIONS.
     """
     kernels.check_graph(f"save '{tag}'")
-    return libraries.load_ops().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
+    return kernels.library().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
 
 
 def request_group(
@@ -200,7 +199,7 @@ def request_group(
 ) -> tuple[list[Any], Any]:
     """The tensors that were saved together, and their version."""
     kernels.check_graph(f"request '{tag}'")
-    outputs, saved = libraries.load_ops().kungfu_request(
+    outputs, saved = kernels.library().kungfu_request(
         tf.cast(target, tf.int32),
         _version(version),
         N=len(specs),
@@ -215,7 +214,7 @@ def prefetch(
 ) -> Any:
     """Begins to request tensors that were saved together; one request per tag at a time."""
     kernels.check_graph(f"prefetch '{tag}'")
-    return libraries.load_ops().kungfu_prefetch(
+    return kernels.library().kungfu_prefetch(
         tf.cast(target, tf.int32), _version(version), **_expected(specs, tag, None), wait=wait
     )
 
@@ -228,7 +227,7 @@ def prefetched(otherwise: Sequence[Any], tag: str) -> tuple[list[Any], Any]:
         tag: The tag of the `prefetch`.
     """
     kernels.check_graph(f"prefetched '{tag}'")
-    outputs, saved = libraries.load_ops().kungfu_prefetched(list(otherwise), tag=tag)
+    outputs, saved = kernels.library().kungfu_prefetched(list(otherwise), tag=tag)
     return list(outputs), saved
 
 
@@ -237,7 +236,7 @@ def forget(prefix: str) -> None:
 
     Eager. Their versions begin at 0 again.
     """
-    libraries.load_ops().kungfu_forget(prefix=prefix)
+    kernels.library().kungfu_forget(prefix=prefix)
 
 
 def whole_spec(shape: Any, dtype: Any, what: str) -> tf.TensorSpec:

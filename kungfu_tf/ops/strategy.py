@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels, naming, tensors
 from kungfu_tf.upstream.graph import needs_input
 
@@ -44,7 +43,7 @@ def set_strategy(strategy: Any, *, name: str | None = None) -> Any:
     ```
     """
     with after_what_is_pending("set_strategy"):
-        return libraries.load_ops().kungfu_set_strategy(strategy, name=name)
+        return kernels.library().kungfu_set_strategy(strategy, name=name)
 
 
 @kernels.operation
@@ -76,7 +75,7 @@ def set_tree(tree: Any, *, name: str | None = None) -> Any:
     ```
     """
     with after_what_is_pending("set_tree"):
-        return libraries.load_ops().kungfu_set_tree(tf.cast(tree, tf.int32), name=name)
+        return kernels.library().kungfu_set_tree(tf.cast(tree, tf.int32), name=name)
 
 
 @kernels.operation

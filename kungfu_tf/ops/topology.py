@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import peer
-from kungfu_tf.native import libraries
 from kungfu_tf.ops import kernels
 
 
@@ -33,7 +32,7 @@ def rank(*, name: str | None = None) -> Any:
     kernels.check_graph("rank")
     if peer.pretends_alone():
         return tf.constant(0)
-    return libraries.load_ops().kungfu_rank(name=name)
+    return kernels.library().kungfu_rank(name=name)
 
 
 @kernels.operation
@@ -58,7 +57,7 @@ def cluster_size(*, name: str | None = None) -> Any:
     kernels.check_graph("cluster_size")
     if peer.pretends_alone():
         return tf.constant(1)
-    return libraries.load_ops().kungfu_cluster_size(name=name)
+    return kernels.library().kungfu_cluster_size(name=name)
 
 
 @kernels.operation
@@ -83,5 +82,5 @@ def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
     kernels.check_graph("peer_info")
     if peer.pretends_alone():
         return tf.constant(0), tf.constant(1)
-    info = libraries.load_ops().kungfu_peer_info(name=name)
+    info = kernels.library().kungfu_peer_info(name=name)
     return info.rank, info.size

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.hosts import Hosts
+from tests.fault.hosts import Hosts, two_hosts
 from tests.waiting import DEADLINE, until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -150,11 +150,5 @@ def kungfu_run(tmp_path: Path) -> Iterator[Jobs]:
 
 @pytest.fixture
 def hosts() -> Iterator[Hosts]:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
-    hosts = Hosts()
-    try:
-        hosts.up()
-        yield hosts
-    finally:
-        hosts.down()
+    with two_hosts() as made:
+        yield made

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from tests.fault.conftest import Jobs, Launch
@@ -39,6 +45,19 @@ class Hosts:
     def down(self) -> None:
         for name in self.names.values():
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
+
+
+@contextlib.contextmanager
+def two_hosts() -> Iterator[Hosts]:
+    """They are up within it. Where they cannot be, the test is skipped."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and iproute2")
+    made = Hosts()
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
 
 
 def launch_on(

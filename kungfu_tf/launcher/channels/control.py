@@ -40,7 +40,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kungfu_tf.launcher.channels.connections import Connection, Connections
+from kungfu_tf.links.connections import Connection, Connections
 
 LONGEST_LINE = 64 << 10
 HELLO_DEADLINE = 5.0

@@ -1,14 +1,14 @@
-"""The identity and the secret of a job, which its peers prove to each other."""
+"""How a job gets its identity and its secret."""
 
-import dataclasses
 import hashlib
 import hmac
 import os
 import secrets
 
 from kungfu_tf import errors
-from kungfu_tf.launcher.options.given_secrets import Secret
 from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.links.credentials import Credentials
+from kungfu_tf.links.given_secret import Secret
 
 _HOW_TO_MAKE_ONE = """\
 several hosts need a secret that all of them know. Make one, copy it to every host, name it there:
@@ -19,15 +19,6 @@ or give -insecure where nobody else can reach the hosts' ports"""
 _INSECURE = Secret(
     "insecure", "-insecure: any process that reaches a port of a peer can change the training"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Credentials:
-    """The id and the secret of a job. Peers get them in their environment; they are never shown."""
-
-    job_id: str
-    secret: str = dataclasses.field(repr=False)
-    warning: str | None = None
 
 
 def one_host() -> Credentials:

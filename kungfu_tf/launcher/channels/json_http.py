@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from kungfu_tf.launcher.channels.connections import Connection, Connections
+from kungfu_tf.links.connections import Connection, Connections
 
 REQUEST_DEADLINE = 5.0
 LONGEST_HEAD = 8 << 10

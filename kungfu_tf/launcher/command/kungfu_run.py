@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from kungfu_tf._version import __version__
-from kungfu_tf.launcher.command import job_run, resizing
+from kungfu_tf.launcher.command import found_hosts, job_run, resizing
 from kungfu_tf.launcher.options import command_line, flags
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.resize is not None:
             print(resizing.run(options, os.environ))
             return 0
-        return job_run.run(options, os.environ).code
+        return job_run.run(*found_hosts.add(options, os.environ)).code
     except command_line.HelpRequested:
         print(flags.help_text(), end="")
         return 0

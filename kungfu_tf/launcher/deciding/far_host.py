@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from kungfu_tf.launcher.channels.connections import Connection
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
+from kungfu_tf.links.connections import Connection
 
 
 class FarHost:

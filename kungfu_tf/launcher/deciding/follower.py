@@ -10,9 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
-from kungfu_tf.launcher.channels.handshake import Asking
 from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import LOST, Host
 from kungfu_tf.launcher.deciding.runner_link import (
@@ -24,6 +22,8 @@ from kungfu_tf.launcher.deciding.runner_link import (
     keep_alive,
 )
 from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.links.connections import Connection, Connections
+from kungfu_tf.links.handshake import Asking
 
 _AGAIN = 0.3
 _GOODBYE = 5.0

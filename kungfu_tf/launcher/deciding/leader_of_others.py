@@ -8,9 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from kungfu_tf.launcher.channels.connections import Connection, Connections
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
-from kungfu_tf.launcher.channels.handshake import Asked
 from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import Host, Rules
 from kungfu_tf.launcher.deciding.far_host import FarHost
@@ -26,6 +24,8 @@ from kungfu_tf.launcher.deciding.runner_link import (
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing.cluster import Cluster
 from kungfu_tf.launcher.placing.hosts import IPAddress
+from kungfu_tf.links.connections import Connection, Connections
+from kungfu_tf.links.handshake import Asked
 
 MOST_STRANGERS = 64
 

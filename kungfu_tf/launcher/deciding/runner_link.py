@@ -1,7 +1,7 @@
 """The first host's runner and the others, over TCP.
 
-After the handshake (handshake.py): UTF-8 lines that end in a newline and have at most 64 KiB before
-it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side's host.
+After the handshake (links/handshake.py): UTF-8 lines that end in a newline and have at most 64 KiB
+before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side's host.
 
   other -> first   alive                                 every second
                    started <number> <peer>               a newcomer has a name
@@ -35,7 +35,7 @@ import dataclasses
 import selectors
 import socket
 
-from kungfu_tf.launcher.channels.credentials import Credentials
+from kungfu_tf.links.credentials import Credentials
 
 HANDSHAKE_DEADLINE = 5.0
 COMING_DEADLINE = 300.0

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kungfu_tf.launcher.channels.credentials import Credentials
 from kungfu_tf.launcher.options.command_line import Options
-from kungfu_tf.launcher.options.given_secrets import Secret
 from kungfu_tf.launcher.placing.cluster import Cluster
 from kungfu_tf.launcher.placing.gpu_placement import Placement
 from kungfu_tf.launcher.processes.run_directory import RunDirectory
+from kungfu_tf.links.credentials import Credentials
+from kungfu_tf.links.given_secret import Secret
 
 
 @dataclasses.dataclass(frozen=True)

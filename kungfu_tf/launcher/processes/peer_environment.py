@@ -10,7 +10,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import core_shares, gpu_placement
-from kungfu_tf.launcher.placing.cluster import Peer
+from kungfu_tf.launcher.placing.cluster import Cluster, Peer
 from kungfu_tf.launcher.processes.job import Job
 from kungfu_tf.native import environment
 
@@ -55,6 +55,8 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
         KUNGFU_OWN_CORES="1" if job.cores else "0",
     )
+    for name, number in _told_to_others(peer, job.cluster).items():
+        result.setdefault(name, str(number))
     result[config.RUNNER.name] = job.directory.runner
     result[config.RESTARTS.name] = str(job.restarts)
     result[config.PROGRESS.name] = str(job.progress)
@@ -78,6 +80,17 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     if peer.rank in job.placement.devices:
         result["CUDA_VISIBLE_DEVICES"] = job.placement.devices[peer.rank]
     return result
+
+
+def _told_to_others(peer: Peer, cluster: Cluster) -> dict[str, int]:
+    """What other tools look for, under the names of torchrun."""
+    local = sum(other.address == peer.address for other in cluster.peers)
+    return {
+        "RANK": peer.rank,
+        "WORLD_SIZE": len(cluster.peers),
+        "LOCAL_RANK": peer.local_rank,
+        "LOCAL_WORLD_SIZE": local,
+    }
 
 
 def check(options: Options, environ: Mapping[str, str]) -> None:

@@ -61,7 +61,7 @@ MUTANTS = [
     ),
     Mutant(
         name="runners-need-no-secret",
-        file="kungfu_tf/launcher/channels/handshake.py",
+        file="kungfu_tf/links/handshake.py",
         text="if not hmac.compare_digest(proof, right):",
         fault="if not proof:",
         why="Whoever reaches the port starts processes.",

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.channels import event_turn
-from kungfu_tf.launcher.channels.credentials import Credentials
 from kungfu_tf.launcher.deciding.director import Director, Rules
 from kungfu_tf.launcher.deciding.follower import Follower
 from kungfu_tf.launcher.deciding.leader import Leader
@@ -19,6 +18,7 @@ from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.placing.cluster import Cluster, Peer
 from kungfu_tf.launcher.placing.hosts import Host
 from kungfu_tf.launcher.placing.ports import Reservation
+from kungfu_tf.links.credentials import Credentials
 from tests import ports
 
 A, B = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("127.0.0.2")

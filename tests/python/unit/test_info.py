@@ -41,6 +41,40 @@ def test_every_variable_is_printed() -> None:
     assert "waits for (a number above 0, at most 1e9, in seconds)  [default: 10]\n" in text
 
 
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({}, ["nothing that has peers"]),
+        ({"KUNGFU_SELF": "127.0.0.1:10000"}, ["kungfu-run"]),
+        (
+            {**TORCHRUN, "MASTER_ADDR": "a", "MASTER_PORT": "7000"},
+            [
+                "torchrun or a similar launcher (RANK=1, WORLD_SIZE=2): rank 1 of 2",
+                "rank 0 is at a:7001",
+                "the secret is from ~/.kungfu/secret",
+            ],
+        ),
+        (
+            {"TF_CONFIG": '{"cluster": {"worker": ["", ""]}, "task": {"type": "worker"}}'},
+            ["TF_CONFIG (TF_CONFIG={", "set KUNGFU_LEADER", "set KUNGFU_SECRET"],
+        ),
+        ({**TORCHRUN, "PMI_RANK": "0", "PMI_SIZE": "2"}, ["torchrun or a similar launcher (RANK"]),
+        ({**TORCHRUN, "KUNGFU_ENVIRONMENT": "none"}, ["nothing that has peers"]),
+        (
+            {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4"},
+            ["nothing that has peers", "its Slurm job has 4 tasks: start the program with srun"],
+        ),
+    ],
+)
+def test_the_launcher_is_told_and_how_it_is_known(environ: dict[str, str], told: list[str]) -> None:
+    _, _, text = output(**environ).split("\n\n")[0].partition("started by ")
+    lines = [line.strip() for line in text.splitlines()]
+    assert [line[: len(begins)] for line, begins in zip(lines, told, strict=True)] == told
+
+
 DIFFERENT = "raise ImportError('info imports no Keras')\n__version__ = '3.98.0'\n"
 
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from kungfu_tf.launcher.channels import credentials
-from kungfu_tf.launcher.channels.credentials import Credentials
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.options.launch_error import LaunchError
+from kungfu_tf.links import given_secret
+from kungfu_tf.links.credentials import Credentials
 from tests import ports
 from tests.by_hand import what_they_say
 from tests.waiting import until
@@ -75,7 +76,7 @@ def test_secrets_that_cannot_be_used(tmp_path: Path) -> None:
     assert "Is a directory" in refused(KUNGFU_SECRET_FILE=str(tmp_path))
     path.write_text("short\nwhat comes later does not count\n")
     assert "has 5 characters" in refused(KUNGFU_SECRET_FILE=str(path))
-    path.write_text("x" * (given_secrets.LONGEST + 1))
+    path.write_text("x" * (given_secret.LONGEST + 1))
     assert "has more characters" in refused(KUNGFU_SECRET_FILE=str(path))
     assert "has more characters" in refused(KUNGFU_SECRET_FILE="/dev/zero")
     path.write_bytes(SECRET.encode() + b"\r\n")
@@ -87,8 +88,8 @@ def test_secrets_that_cannot_be_used(tmp_path: Path) -> None:
 
 def test_the_longest_secret_may_have_any_characters(tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    path.write_text("𝄞" * given_secrets.LONGEST + "\n")
-    assert len(on_several_hosts(KUNGFU_SECRET_FILE=str(path)).secret) == given_secrets.LONGEST
+    path.write_text("𝄞" * given_secret.LONGEST + "\n")
+    assert len(on_several_hosts(KUNGFU_SECRET_FILE=str(path)).secret) == given_secret.LONGEST
 
 
 @pytest.mark.parametrize("content", [SECRET, f"{SECRET}\n", f"  {SECRET} \nanother line\n"])
@@ -184,8 +185,8 @@ def when_read(pipe: str) -> int:
 RUN = """
 import sys
 from kungfu_tf.launcher.command import kungfu_run
-from kungfu_tf.launcher.options import given_secrets
-given_secrets.DEADLINE = 0.3
+from kungfu_tf.links import given_secret
+given_secret.DEADLINE = 0.3
 sys.exit(kungfu_run.main(["echo", "started"]))
 """
 

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from kungfu_tf.launcher.channels.credentials import Credentials
-from kungfu_tf.launcher.channels.handshake import Asked, Asking
 from kungfu_tf.launcher.deciding.director import Rules
+from kungfu_tf.links.credentials import Credentials
+from kungfu_tf.links.handshake import Asked, Asking
 from tests.python.launcher.runners import SECRET, A, Two, refusals
 
 

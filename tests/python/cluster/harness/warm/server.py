@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 # Variables that nothing reads while it is imported: programs need not have the same.
-READ_LATER = ("KUNGFU_", "FASHION_MNIST_", "PYTEST_", "TF_NUM_")
+READ_LATER = (
+    *("KUNGFU_", "FASHION_MNIST_", "HOME", "PYTEST_", "TF_CONFIG", "TF_NUM_", "TMPDIR"),
+    *("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_"),
+    *("JOB_COMPLETION_INDEX", "KERAS_DISTRIBUTION_"),
+    *("ENVIRONMENT", "HFI_", "HOSTNAME", "LD_LIBRARY_PATH", "PATH", "PWD"),
+    *("HWLOC_", "IPATH_", "OMPI_", "OPAL_", "ORTE_", "PMI", "SLURM", "SRUN_", "MPI_"),
+)
 
 
 def main() -> None:

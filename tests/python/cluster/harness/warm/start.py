@@ -17,7 +17,7 @@ _PASSED_ON |= {signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 def main() -> None:
     servers, *arguments = sys.argv[1:]
     names = servers.split(",")
-    port = int(os.environ["KUNGFU_SELF"].rpartition(":")[2])
+    port = os.environ.get("KUNGFU_SELF", "").rpartition(":")[2]
     request = {
         "arguments": arguments,
         "directory": os.getcwd(),
@@ -26,7 +26,7 @@ def main() -> None:
     }
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect("\0" + names[port % len(names)])
+        connection.connect("\0" + names[int(port or os.getpid()) % len(names)])
         socket.send_fds(connection, [b"\n"], [0, 1, 2])
         connection.sendall(json.dumps(request).encode() + b"\n")
         answers = connection.makefile("r")

@@ -1,7 +1,7 @@
-"""Lets two runners of a job prove to each other that they know its secret, without sending it.
+"""Lets two processes of a job prove to each other that they know its secret, without sending it.
 
 Each sends a nonce, and answers the other's with an HMAC-SHA256 under the secret. It covers the
-sender's role, the job's id, both nonces, and the address of the host that wants to be taken in.
+sender's role, the job's id, both nonces, and the address of the one that wants to be taken in.
 """
 
 import dataclasses
@@ -10,12 +10,12 @@ import hmac
 import re
 import secrets
 
-from kungfu_tf.launcher.channels.credentials import Credentials
+from kungfu_tf.links.credentials import Credentials
 
 PROTOCOL = "kungfu-runner 2"
 
 _GREETING = re.compile(re.escape(PROTOCOL) + " ([0-9a-f]{32})")
-_HELLO = re.compile("hello ([0-9a-f.:]{1,64}) ([0-9a-f]{32}) ([0-9a-f]{64})")
+_HELLO = re.compile("hello ([0-9a-f.:,]{1,80}) ([0-9a-f]{32}) ([0-9a-f]{64})")
 _WELCOME = re.compile("welcome ([0-9a-f]{64})")
 
 

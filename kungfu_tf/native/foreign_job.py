@@ -1,0 +1,133 @@
+"""Makes this process a peer if another launcher than `kungfu-run` has started it."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import hashlib
+import hmac
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from kungfu_tf import config, errors
+from kungfu_tf.environments import detection, job_secret, rendezvous
+from kungfu_tf.environments.placement import Placement
+from kungfu_tf.environments.rendezvous import Meeting, Patience
+from kungfu_tf.links.credentials import Credentials
+from kungfu_tf.native import environment
+
+_lock = threading.Lock()
+_is_done = False
+_failure: errors.KungfuError | None = None
+_held: list[socket.socket] = []  # ports, until the process ends
+
+
+def join() -> None:
+    """Meets the other processes of the job, once, and sets the variables of a peer.
+
+    It does nothing in a process that is one of one, or that kungfu-run has started.
+
+    Raises:
+        KungfuError: If the process cannot become a peer. Later calls raise the same error.
+    """
+    global _is_done, _failure
+    if _is_done:
+        return
+    with _lock:
+        if _is_done:
+            return
+        if _failure is not None:
+            raise _failure
+        try:
+            place = detection.detect(os.environ)
+            if place is not None:
+                _become_peer(place)
+        except errors.KungfuError as error:
+            _failure = error
+            raise
+        _is_done = True
+
+
+def meet(place: Placement, port: int, environ: Mapping[str, str]) -> tuple[Meeting, str]:
+    """Exchanges addresses with the other processes of the job.
+
+    Args:
+        place: The place of this process.
+        port: Its port, which the others shall learn.
+        environ: Its environment.
+
+    Returns:
+        The addresses, and the secret of the job.
+
+    Raises:
+        KungfuError: If the launcher tells too little, or as from `rendezvous.meet`.
+    """
+    if not place.meeting_place[0]:
+        message = (
+            f"{place.told(environ)} does not tell where rank 0 is: set {config.LEADER.name} to "
+            "its host"
+        )
+        raise errors.FailedPreconditionError(errors.linked("environment-address", message))
+    secret = job_secret.of(place, environ)
+    credentials = Credentials(place.job_id, secret)
+    return rendezvous.meet(place, credentials, port, _patience(environ)), secret
+
+
+def _become_peer(place: Placement) -> None:
+    port, held = rendezvous.reserve(place.own_port)
+    if held is not None:
+        _held.append(held)
+    meeting, secret = meet(place, port, os.environ)
+    job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
+    folder = _folder(hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest()[:16])
+    folder.mkdir(mode=0o700, exist_ok=True)
+    atexit.register(_leave, folder, port, os.getpid())
+    os.environ.pop("KUNGFU_SECRET_FILE", None)
+    os.environ.update(
+        KUNGFU_PEERS=",".join(meeting.peers),
+        KUNGFU_JOB_ID=job,
+        KUNGFU_SECRET=secret,
+        KUNGFU_SOCKET_DIR=str(folder),
+    )
+    os.environ.setdefault(config.RESTARTS.name, str(place.restarts))
+    os.environ["KUNGFU_SELF"] = meeting.peers[place.rank]
+
+
+def _patience(environ: Mapping[str, str]) -> Patience:
+    settings = {setting.name: setting for setting in environment.settings()}
+    return Patience(
+        float(settings["KUNGFU_STALL_WARNING"].get(environ=environ)),
+        float(settings["KUNGFU_CONNECT_TIMEOUT"].get(environ=environ)),
+    )
+
+
+def _folder(name: str) -> Path:
+    """The directory of the Unix sockets, whose paths must be short."""
+    folder = Path(tempfile.gettempdir())
+    return (folder if len(str(folder)) <= 32 else Path("/tmp")) / f"kungfu_tf-{name}"
+
+
+def _leave(folder: Path, port: int, process: int) -> None:
+    """Removes what this process has left there, and the directory after the last one."""
+    if os.getpid() != process:  # a fork
+        return
+    (folder / f"{port}.lock").unlink(missing_ok=True)
+    if not any(map(_is_held, folder.glob("*.lock"))):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether the process whose lock this is still runs."""
+    try:
+        with lock.open("r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,272 @@
+"""Processes that other launchers start are the peers of one job, and train as under kungfu-run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import slurm
+from foreign import PROGRAM, SUMS, ends, fit, sums, written
+from harness import programs, warm
+from harness.launch import environment
+from slurm import Slurm
+
+from docs.tools import pages
+from tests import ports, waiting
+from tests.fault.hosts import A, B, two_hosts
+
+SECRET = "a secret of this test"
+
+
+def torchrun(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+    }
+
+
+def tf_config(rank: int, size: int, port: int) -> Mapping[str, str]:
+    workers = [f"127.0.0.1:{port + n}" for n in range(size)]
+    cluster = {"chief": workers[:1], "worker": workers[1:]}
+    task = {"type": "worker" if rank else "chief", "index": max(0, rank - 1)}
+    text = json.dumps({"cluster": cluster, "task": task})
+    return {"TF_CONFIG": text, "KUNGFU_SECRET": SECRET}
+
+
+def pmi(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "PMI_RANK": str(rank),
+        "PMI_SIZE": str(size),
+        "PMI_JOBID": str(port),
+        "MPI_LOCALRANKID": str(rank),
+        "MPI_LOCALNRANKS": str(size),
+    }
+
+
+def indexed_job(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "JOB_COMPLETION_INDEX": str(rank),
+        "KUNGFU_SIZE": str(size),
+        "KUNGFU_LEADER": f"localhost:{port}",
+        "KUNGFU_SECRET": SECRET,
+    }
+
+
+def keras(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(size),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(rank),
+        "KUNGFU_LEADER": f"localhost:{port}",
+    }
+
+
+BY_HAND = [torchrun, tf_config, pmi, indexed_job, keras]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another home directory, and no variables of those who have started the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in os.environ:
+        if name.startswith(("SLURM_", "KUNGFU_SE", "TF_CONFIG")):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What two peers of kungfu-run write."""
+    directory = tmp_path_factory.mktemp("expected")
+    programs.run(PROGRAM, directory, flags=["-np", "2"])
+    return written(directory, 2)
+
+
+@pytest.mark.parametrize("variables", BY_HAND)
+def test_variables_alone_make_one_job(variables, home: Path) -> None:
+    first = ports.take(4)[0]
+    environs = [variables(rank, 3, first) for rank in (2, 0, 1)]
+    told = ends(sums(), environs)
+    assert [out for _, out, _ in told] == [f"{n} 3 {n} 3 20\n" for n in (2, 0, 1)], told
+    assert [code for code, _, _ in told] == [0, 0, 0], told
+
+
+def test_a_peer_that_dies_ends_the_others(home: Path) -> None:
+    first = ports.take(2)[0]
+    told = ends(sums("1"), [torchrun(rank, 3, first) for rank in range(3)])
+    assert [code for code, _, _ in told] == [1, -9, 1], told
+    for _, _, error in (told[0], told[2]):
+        assert re.search(r"error: .*rank 1 \(127\.0\.0\.1:\d+\)", error), told
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"MASTER_ADDR": ""}, "RANK=0, WORLD_SIZE=2. does not tell where rank 0 is: set KUNGFU_LE"),
+        ({"HOME": "/dev/null"}, "there is no secret for this job"),
+        ({"KUNGFU_SECRET": "short"}, "KUNGFU_SECRET has 5 characters"),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "RANK=0.* rank 0 of 2, and MPICH.* rank 1 of 2"),
+        (tf_config(0, 2, 7000) | {"KUNGFU_SECRET": "", "RANK": ""}, "TF_CONFIG .*need a secret"),
+    ],
+)
+def test_variables_that_cannot_be_used_are_an_error(
+    changes: Mapping[str, str], message: str, home: Path
+) -> None:
+    ((code, out, error),) = ends(sums(), [torchrun(0, 2, 7000) | changes])
+    assert (code, out) == (1, "")
+    assert re.search(message, error), error
+
+
+def test_each_trains_alone_if_that_is_wanted(home: Path) -> None:
+    environs = [torchrun(rank, 2, 7000) | {"KUNGFU_ENVIRONMENT": "none"} for rank in range(2)]
+    assert [out for _, out, _ in ends(sums(), environs)] == ["0 1 0 1 0\n"] * 2
+
+
+@pytest.mark.parametrize("variables", BY_HAND)
+def test_fit_gives_the_bits_of_kungfu_run(variables, expected: list[str], home: Path) -> None:
+    first = ports.take(2)[0]
+    environs = [variables(rank, 2, first) for rank in range(2)]
+    told = ends(fit(home), environs)
+    assert [code for code, _, _ in told] == [0, 0], told
+    assert written(home, 2) == expected
+
+
+@pytest.fixture
+def mpirun(home: Path) -> list[str]:
+    found = shutil.which("mpirun")
+    if found is None:
+        pytest.skip("needs Open MPI's mpirun")
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return [found, *root, "--oversubscribe", "--bind-to", "none"]
+
+
+def test_fit_by_mpirun(mpirun: list[str], expected: list[str], home: Path) -> None:
+    ((code, out, error),) = ends([*mpirun, "-np", "2", *fit(home)], [{}])
+    assert code == 0, out + error
+    assert written(home, 2) == expected
+
+
+def test_a_peer_of_mpirun_that_dies_ends_the_others(mpirun: list[str], home: Path) -> None:
+    ((code, _, error),) = ends([*mpirun, "-np", "3", *sums("1")], [{}])
+    assert code != 0
+    assert "signal 9" in error, error
+
+
+@pytest.fixture
+def mpirun_on_two_hosts(mpirun: list[str], home: Path) -> Iterator[list[str]]:
+    """It starts its daemon on the other host by a script in the place of ssh."""
+    agent = home / "agent"
+    options = ["--mca", "plm_rsh_agent", str(agent), "--host", f"{A}:2,{B}:2"]
+    passed_on = ["-x", "PYTHONPATH", "-x", "HOME"]
+    with two_hosts() as hosts:
+        on_b = f"exec ip netns exec {hosts.names[B]} unshare --uts"
+        agent.write_text(f'#!/bin/sh\nshift\n{on_b} sh -c "hostname b; $*"\n')
+        agent.chmod(0o755)
+        yield ["ip", "netns", "exec", hosts.names[A], *mpirun, *options, *passed_on]
+
+
+@pytest.mark.exhaustive  # TensorFlow that is imported already is not in a namespace
+def test_fit_by_mpirun_on_two_hosts(
+    mpirun_on_two_hosts: list[str], expected: list[str], home: Path
+) -> None:
+    program = [sys.executable, str(PROGRAM), str(home)]
+    ((code, out, error),) = ends([*mpirun_on_two_hosts, "--map-by", "ppr:1:node", *program], [{}])
+    assert code == 0, out + error
+    digests = [line.split()[-1] for line in expected]
+    assert written(home, 2) == [f"({n}, 2, 0, 1, 0) {digest}\n" for n, digest in enumerate(digests)]
+
+
+def test_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home: Path) -> None:
+    ((code, out, error),) = ends([*mpirun_on_two_hosts, "-np", "3", *sums()], [{}])
+    assert code == 0, out + error
+    assert sorted(out.splitlines()) == ["0 3 0 2 20", "1 3 1 2 20", "2 3 0 1 20"]
+
+
+def test_kungfu_run_by_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home: Path) -> None:
+    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "3", *sums()]
+    command = [*mpirun_on_two_hosts, "-x", "NO_COLOR", "--map-by", "ppr:1:node", *kungfu_run]
+    ((code, out, error),) = ends(command, [{"NO_COLOR": "1"}])
+    assert code == 0, out + error
+    assert sorted(out.splitlines()) == [
+        *(f"[{A}:0] 0 3 0 2 20", f"[{A}:1] 1 3 1 2 20", f"[{B}:2] 2 3 0 1 20")
+    ]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    if (why_not := slurm.why_not()) is not None:
+        pytest.skip(why_not)
+    with tempfile.TemporaryDirectory(prefix="kfs") as folder:
+        made = Slurm(Path(folder))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+def test_fit_by_slurm(cluster: Slurm, expected: list[str], home: Path) -> None:
+    srun = ["srun", "--nodes=2", "--ntasks=2"]
+    ((code, out, error),) = ends([*srun, *fit(home)], [cluster.environ])
+    assert code == 0, out + error
+    assert written(home, 2) == expected
+
+
+def test_a_task_of_slurm_that_dies_ends_the_others(cluster: Slurm, home: Path) -> None:
+    srun = ["srun", "--nodes=3", "--ntasks=5", "--label"]  # two, two and one
+    ((code, out, error),) = ends([*srun, *sums("1")], [cluster.environ])
+    assert code != 0
+    told = sorted(out.splitlines())
+    assert told == [f"{n}: {n} 5 {n} 5 40" for n in range(5)], out + error
+    for rank in (0, 2, 3, 4):
+        assert re.search(rf"^{rank}: error: .*rank 1 \(127", error, re.MULTILINE), error
+
+
+def test_steps_of_one_job_of_slurm_are_jobs_of_their_own(cluster: Slurm, home: Path) -> None:
+    step = f"srun --exact --ntasks=2 {sys.executable} -c '{SUMS}'"
+    script = f"{step} & {step} & wait"
+    salloc = ["salloc", "--quiet", "--ntasks=4", "bash", "-c", script]
+    ((code, out, error),) = ends(salloc, [cluster.environ])
+    assert code == 0, out + error
+    assert sorted(out.splitlines()) == sorted(2 * ["0 2 0 2 10", "1 2 1 2 10"]), out + error
+
+
+def test_the_script_of_the_guide_goes_on_when_it_is_requeued(
+    cluster: Slurm, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = pages.DOCS / "guides" / "started-by-others.md"
+    script = next(
+        part.text
+        for part in pages.parts_of(guide.read_text())
+        if isinstance(part, pages.Block) and part.title == "job.sh"
+    )
+    command = [*warm.python(environment()), str(PROGRAM.with_name("requeued.py"))]
+    (home / "python").write_text(f"#!/bin/sh\nexec {shlex.join(command)}\n")
+    (home / "python").chmod(0o755)
+    (home / "job.sh").write_text(script)
+    for name, text in environment({"PATH": f"{home}:{os.environ['PATH']}"}).items():
+        monkeypatch.setenv(name, text)
+    job = cluster.call("sbatch", "--parsable", f"--chdir={home}", str(home / "job.sh")).strip()
+
+    def state() -> str:
+        return cluster.call("squeue", "--noheader", f"--jobs={job}", "--format=%T %r")
+
+    def said() -> str:
+        return f"{state()}: " + "".join(file.read_text() for file in home.glob("slurm-*.out"))
+
+    busy = "PENDING (?!BeginTime)|CONFIGURING|RUNNING|COMPLETING"
+    waiting.until(lambda: not re.search(busy, state()), said)
+    cluster.call("scontrol", "update", f"JobId={job}", "StartTime=now")  # and not in two minutes
+    waiting.until(lambda: not re.search(f"PENDING|{busy}", state()), said)
+    assert [(home / str(n)).exists() and (home / str(n)).read_text() for n in range(4)] == (
+        4 * ["1 [2, 3]\n"]
+    ), said()
