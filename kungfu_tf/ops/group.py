@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -59,6 +59,7 @@ def agreed_all_reduce(
     name: str | None,
     step: Any = None,
     agree: Sequence[int] = (),
+    attributes: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """`group_all_reduce`, which also checks that the peers have the same numbers.
 
@@ -68,6 +69,7 @@ def agreed_all_reduce(
         name: As for `group_all_reduce`.
         step: As for `group_all_reduce`.
         agree: Integers from 0 to 2³¹ − 1. Only a digest of them is sent.
+        attributes: Other attributes of the operations.
     """
     what = naming.title("group_all_reduce", name)
     groups, layout = _laid_out(values, what, agree)
@@ -88,6 +90,7 @@ def agreed_all_reduce(
             op=op,
             positions=layout,
             tag=tags[min(group)],
+            **(attributes or {}),
         )
         results.update(zip(group, outputs, strict=True))
     for position in sparse:

@@ -10,7 +10,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.placing import core_shares, gpu_placement
-from kungfu_tf.launcher.placing.cluster import Peer
+from kungfu_tf.launcher.placing.cluster import Cluster, Peer
 from kungfu_tf.launcher.processes.job import Job
 from kungfu_tf.native import environment
 
@@ -72,11 +72,28 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         result[config.COMPAT.name] = ",".join(options.compat)
         paths = [_START_HOOK, environ.get("PYTHONPATH")]
         result["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    if "horovod" in options.compat:
+        result.update(_of_horovod(peer, job.cluster))
     if options.allow_nvlink:
         result.setdefault("NCCL_P2P_LEVEL", "NVL")
     if peer.rank in job.placement.devices:
         result["CUDA_VISIBLE_DEVICES"] = job.placement.devices[peer.rank]
     return result
+
+
+def _of_horovod(peer: Peer, cluster: Cluster) -> dict[str, str]:
+    """What horovodrun tells a process at its start. In a job that changes, the program asks."""
+    hosts = list(dict.fromkeys(each.address for each in cluster.peers))
+    neighbours = [each for each in cluster.peers if each.address == peer.address]
+    return {
+        "HOROVOD_RANK": str(peer.rank),
+        "HOROVOD_SIZE": str(len(cluster.peers)),
+        "HOROVOD_LOCAL_RANK": str(peer.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(len(neighbours)),
+        "HOROVOD_CROSS_RANK": str(hosts.index(peer.address) if peer.address in hosts else 0),
+        "HOROVOD_CROSS_SIZE": str(len(hosts)),
+        "HOROVOD_HOSTNAME": str(peer.address),
+    }
 
 
 def check(options: Options, environ: Mapping[str, str]) -> None:
