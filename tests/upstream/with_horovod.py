@@ -28,19 +28,34 @@ def in_thread(target: Callable[..., Any], args: tuple[Any, ...] = (), **_: Any) 
 
 
 class Together:
-    """A plugin of pytest."""
+    """A plugin of pytest. A test is as its parts are, which run in graphs and eagerly."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._why = ""
 
     def pytest_runtest_setup(self, item: Any) -> None:
         """Waits for the others; what one of them has given up is forgotten."""
         del item
+        self._parts, self._why = [], ""
         peer.begin_epoch()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Prints the result of a test."""
-        is_over = report.when == "call" or report.outcome != "passed"
-        if is_over and report.when != "teardown":
-            why = str(report.longrepr).splitlines()[-1] if report.outcome != "passed" else ""
-            print(f"\nTEST {report.nodeid.split('::')[-1]} {report.outcome} {why}", flush=True)
+        """Prints the result of a test, after those of its parts."""
+        if report.outcome != "passed":
+            self._why = str(report.longrepr).splitlines()[-1]
+        is_part = hasattr(report, "context")
+        if is_part or report.outcome != "passed":
+            self._parts.append(report.outcome)
+        if report.when == "teardown":
+            print(
+                f"\nTEST {report.nodeid.split('::')[-1]} {self._outcome()} {self._why}", flush=True
+            )
+
+    def _outcome(self) -> str:
+        if "failed" in self._parts:
+            return "failed"
+        return "skipped" if set(self._parts) == {"skipped"} else "passed"
 
 
 if __name__ == "__main__":
