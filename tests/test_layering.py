@@ -44,7 +44,7 @@ PYTHON_LAYERS: Layers = (
     {"keras", "optimizers", "tf1"},
     {"keras/fit", "tf1/session"},
     {"keras/verify", "tf1/verify"},
-    {"keras/callbacks", "keras/layers", "tf1/hooks"},
+    {"keras/callbacks", "keras/layers", "keras/saving", "tf1/hooks"},
     {"exchange", "policy"},
     {"verification"},
     {"data", "membership", "monitor", "replicas", "variables"},

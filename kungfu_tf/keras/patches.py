@@ -24,6 +24,7 @@ from kungfu_tf.keras.fit import (
 from kungfu_tf.keras.fit.first_epoch import first_epoch_and_step
 from kungfu_tf.keras.fit.metric_results import results
 from kungfu_tf.keras.fit.on_batch import train_on_batch
+from kungfu_tf.keras.saving import backup_folder, model_files
 from kungfu_tf.upstream import generations, patches
 from kungfu_tf.upstream.patches import Owner, Patch, class_used_by, defining
 
@@ -45,6 +46,7 @@ _TAPE = Owner("GradientTape", lambda keras, name: defining(tf.GradientTape, name
 _OPTIMIZER = Owner("Optimizer", lambda keras, name: keras.module.optimizers.Optimizer)
 _MEAN = Owner("metrics.Mean", lambda keras, name: keras.module.metrics.Mean)
 _PROGRESS = Owner("ProgbarLogger", lambda keras, name: keras.module.callbacks.ProgbarLogger)
+_BACKUP = Owner("BackupAndRestore", lambda keras, name: keras.module.callbacks.BackupAndRestore)
 _ITERATOR = Owner(
     "EpochIterator",
     lambda keras, name: class_used_by(keras.module.Model.fit, "catch_stop_iteration"),
@@ -59,6 +61,7 @@ _METRICS = "metrics are those of all peers"
 _NO_XLA = 'jit_compile="auto" leaves out XLA, which cannot compile collectives'
 _WEIGHTS = "a warning of losses that are no means over samples"
 _SUMS = "a warning of losses that are sums over samples"
+_WHOLE = "a file is whole, whatever ends the process"
 _NUMBER_OF_STEPS = "the progress bar shows the number of steps of each epoch"
 
 _BOTH = (
@@ -68,6 +71,8 @@ _BOTH = (
     Patch(_MODEL, "predict", evaluation.predict, "a callback may predict on one peer"),
     Patch(_TAPE, "gradient", sums.gradient, "losses that are no scalars are refused"),
     Patch(_LAYER, "add_loss", added_losses.add_loss, _SUMS, is_needed=False),
+    Patch(_MODEL, "save", model_files.save, _WHOLE, is_needed=False),
+    Patch(_MODEL, "save_weights", model_files.save, _WHOLE, is_needed=False),
     Patch(_PROGRESS, "on_epoch_begin", progress_bar.begin_epoch, _NUMBER_OF_STEPS, is_needed=False),
     Patch(_PROGRESS, "_finalize_progbar", progress_bar.finish, _NUMBER_OF_STEPS, is_needed=False),
 )
@@ -81,6 +86,9 @@ KERAS_3 = (
     Patch(_OPTIMIZER, "_backend_update_step", None, "algorithms work around an update"),
     Patch(_MODEL, "_get_metrics_result_or_logs", results, _METRICS),
     Patch(_MEAN, "update_state", loss_means.update_mean, "a batch's loss counts by its samples"),
+    Patch(_BACKUP, "_save_model", backup_folder.save, _WHOLE, is_needed=False),
+    Patch(_BACKUP, "on_train_begin", backup_folder.restore, _WHOLE, is_needed=False),
+    Patch(_BACKUP, "on_train_end", backup_folder.remove, _WHOLE, is_needed=False),
     Patch(_ITERATOR, "__init__", epoch_iterators.make_epoch_iterator, "as many steps on all peers"),
     Patch(_MODEL, "compile", compilation.compile_model, _NO_XLA, is_needed=False),
     Patch(

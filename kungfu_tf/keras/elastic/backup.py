@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
+from kungfu_tf.keras.saving.backup_folder import one_backup
 from kungfu_tf.upstream import generations
 
 gfile = tf.io.gfile  # as Keras: the folder may be anywhere
@@ -20,8 +22,8 @@ class Backup:
     """One `BackupAndRestore`, on rank 0.
 
     Keras' backup has the epoch. A file beside it has the sample, the numbers of steps and samples
-    so far, and the batch size, if policies may change it. The file is written after the backup, and
-    used only if it is of the same step.
+    so far, and the batch size, if policies may change it. In Keras 3 it is a part of the backup. In
+    Keras 2 it is written after it, and used only if it is of the same step.
 
     Args:
         callback: The callback of Keras.
@@ -82,21 +84,28 @@ class Backup:
 
     def _and_note(self, save: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any, **kwargs: Any) -> None:
-            save(*args, **kwargs)
-            place, path = self._elastic_run.place, self._path()
-            saved = {
-                "epoch": place.epoch,
-                "sample": place.sample,
-                "step": generations.steps_of(self._model),
-                "steps": self._elastic_run.all_steps,
-                "trained": place.trained_samples,
-                "batch_size": place.batch_size,
-            }
-            with gfile.GFile(path + ".new", "w") as file:
-                file.write(json.dumps(saved))
-            gfile.rename(path + ".new", path, overwrite=True)
+            with self._one_backup():
+                save(*args, **kwargs)
+                self._note()
 
         return call
+
+    def _one_backup(self) -> contextlib.AbstractContextManager[None]:
+        return one_backup(self._callback) if self._is_of_keras_3 else contextlib.nullcontext()
+
+    def _note(self) -> None:
+        place, path = self._elastic_run.place, self._path()
+        saved = {
+            "epoch": place.epoch,
+            "sample": place.sample,
+            "step": generations.steps_of(self._model),
+            "steps": self._elastic_run.all_steps,
+            "trained": place.trained_samples,
+            "batch_size": place.batch_size,
+        }
+        with gfile.GFile(path + ".new", "w") as file:
+            file.write(json.dumps(saved))
+        gfile.rename(path + ".new", path, overwrite=True)
 
     def _epoch(self) -> int | None:
         """The epoch to continue with; None if there is no backup."""

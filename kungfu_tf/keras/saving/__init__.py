@@ -1,0 +1,6 @@
+"""Whole files: whatever ends the process, what was saved before can be loaded.
+
+`whole_file.py` writes a file under another name, and renames it. `model_files.py` does it for
+Keras' `save` and `save_weights`, `backup_folder.py` for the files of a `BackupAndRestore`, which
+belong together.
+"""
