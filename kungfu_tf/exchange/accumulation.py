@@ -11,6 +11,12 @@ from typing import Any
 import tensorflow as tf
 
 
+def check_steps(steps: Any) -> None:
+    """Raises a ValueError unless it is a number of steps that make an update."""
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"a number of steps for each update, 1 or more, not {steps!r}")
+
+
 class Accumulation:
     """The sum of this peer's gradients since the last update. It is never saved.
 
@@ -23,8 +29,7 @@ class Accumulation:
     """
 
     def __init__(self, steps: int, *, op: str = "mean") -> None:
-        if not isinstance(steps, int) or steps < 1:
-            raise ValueError(f"a number of steps for each update, 1 or more, not {steps!r}")
+        check_steps(steps)
         if op not in ("mean", "sum"):
             raise ValueError(f"op is 'mean' or 'sum' for gradients, not {op!r}")
         self._steps = steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf.exchange.accumulation import Accumulation
+from kungfu_tf.exchange.accumulation import Accumulation, check_steps
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
 from kungfu_tf.exchange.mean_gradients import mean_gradients
@@ -127,6 +127,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     """
     check_bucket_bytes(bucket_bytes)
     check_op(op)
+    check_steps(steps_per_update)
 
     def make() -> SynchronousSGD:
         accumulation = Accumulation(steps_per_update) if steps_per_update != 1 else None

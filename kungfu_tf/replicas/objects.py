@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle as pickles
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
@@ -11,6 +13,8 @@ import cloudpickle
 from kungfu_tf import context, errors, peer
 from kungfu_tf.native import calls
 from kungfu_tf.replicas import encoding
+
+_FAILED = 1 << 62  # a digest that no call has whose object could be sent
 
 
 def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str = "object") -> Any:
@@ -45,11 +49,10 @@ def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str
         raise errors.InvalidArgumentError(
             f"broadcast_object: root {root} is no rank of {peer.size()} peers"
         )
-    if context.current().is_alone:
-        return obj
-    is_root = peer.rank() == root
-    mine = _dump(obj, pickle) if is_root else b""
-    received = calls.gather_bytes(mine, name, digest=2 * root + pickle)
+    is_root = context.current().is_alone or peer.rank() == root
+    received = _gathered(
+        lambda: _dump(obj, pickle) if is_root else b"", name, digest=2 * root + pickle
+    )
     return obj if is_root else _load(received[root], pickle)
 
 
@@ -76,10 +79,21 @@ def all_gather_object(obj: Any, *, pickle: bool = False, name: str = "object") -
     losses = kf.all_gather_object({"loss": float(loss), "samples": len(batch)})
     ```
     """
-    mine = _dump(obj, pickle)
-    if context.current().is_alone:
-        return [obj]
-    return [_load(data, pickle) for data in calls.gather_bytes(mine, name, digest=pickle)]
+    received = _gathered(lambda: _dump(obj, pickle), name, digest=pickle)
+    return [_load(data, pickle) for data in received]
+
+
+def _gathered(dump: Callable[[], bytes], name: str, *, digest: int) -> list[bytes]:
+    """The bytes of all peers. If `dump` fails on one of them, the others learn of it at once."""
+    is_alone = context.current().is_alone or peer.is_single_process()
+    try:
+        mine = dump()
+    except Exception:
+        if not is_alone:
+            with contextlib.suppress(errors.KungfuError):
+                calls.gather_bytes(b"", name, digest=_FAILED)
+        raise
+    return [mine] if is_alone else calls.gather_bytes(mine, name, digest=digest)
 
 
 def _dump(obj: Any, pickle: bool) -> bytes:
