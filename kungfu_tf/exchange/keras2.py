@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context
+from kungfu_tf import context, errors
 from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.replicas import sample_weights
@@ -57,9 +57,10 @@ class Keras2Optimizer(Wrapped):
         def update() -> None:
             with sample_weights.unweighted(), self.kungfu_taking_completed():
                 means = accumulation.gradients(gradients, variables)
-                exchanged = self._kungfu_aggregate(zip(means, variables, strict=True))
+                exchanged = self._kungfu_exchange(means, variables, self._kungfu_step())
                 with self.kungfu_taking_exchanged():
-                    self.apply_gradients(exchanged, *args, **kwargs)
+                    pairs = zip(exchanged, variables, strict=True)
+                    self.apply_gradients(pairs, *args, **kwargs)
 
         accumulation.then(update, lambda: self.iterations.assign_add(1))
         return self.iterations
@@ -78,6 +79,11 @@ class Keras2Optimizer(Wrapped):
         pairs = self.kungfu_completed_pairs(grads_and_vars)
         if self.kungfu_state.takes_exchanged:
             return pairs
+        if self.kungfu_algorithm.accumulation is not None and not context.current().is_private:
+            raise errors.UnimplementedError(
+                "several steps for an update do not go with a loss scale in Keras 2: its "
+                "LossScaleOptimizer takes the gradients of each step for an update"
+            )
         variables = [v for _, v in pairs]
         gradients = self._kungfu_exchange([g for g, _ in pairs], variables, self._kungfu_step())
         return list(zip(gradients, variables, strict=True))

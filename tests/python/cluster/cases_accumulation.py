@@ -9,6 +9,7 @@ from harness import Skip, each
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
+from kungfu_tf import errors
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations
 
@@ -88,6 +89,18 @@ def case_a_fit_of_uneven_batches():
     run = training.fit(training.dense_model(), wrapped, own)
     assert len(run.weights) == STEPS * training.EPOCHS
     assert training.differences(run, single, 1e-12) == []
+
+
+@each(family=FAMILIES)
+def case_a_loss_scale(family):
+    """As `compile` puts it around an optimizer under mixed_float16."""
+    optimizer = keras.mixed_precision.LossScaleOptimizer(sgd(family, 1.0))
+    weight = tf.Variable([1.0])
+    text = raised_by(
+        errors.UnimplementedError,
+        lambda: optimizer.apply_gradients([(tf.constant([1.0]), weight)]),
+    )
+    assert "loss scale" in text
 
 
 def case_an_optimizer_that_does_so_itself_refuses():
