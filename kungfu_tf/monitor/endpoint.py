@@ -6,99 +6,25 @@ import contextlib
 import errno
 import hmac
 import importlib
-import io
 import ipaddress
 import logging
-import socket
-import socketserver
 import threading
-import time
 import wsgiref.simple_server
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context as eager
 
 from kungfu_tf import config, errors, ops, peer
 from kungfu_tf.monitor import measurements
+from kungfu_tf.monitor.http_server import Handler, Server, Server6
 
 _log = logging.getLogger(__name__)
 
-_SECONDS = 5.0  # that a client has to send its request, and to take each part of the answer
 _LATENCY_SECONDS = 1.0  # that the other peers have to answer
 _MOST_PASSED = 64  # ports that a newcomer may find taken by former peers of this host
 _LAST_PORT = 65535
-_MOST_CONNECTIONS = 16  # at the same time
-
-
-class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    """Has a thread for each connection, so that a silent one holds up no other."""
-
-    daemon_threads = True
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _TimedReader(io.RawIOBase):
-    """Reads from a connection for some seconds. Then reading raises TimeoutError.
-
-    The timeout of a socket holds for each read. So a client that sends single bytes could keep the
-    connection open.
-    """
-
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
-        super().__init__()
-        self._connection = connection
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._connection.settimeout(left)
-        try:
-            return self._connection.recv_into(buffer)
-        finally:
-            self._connection.settimeout(self._seconds)  # for the answer
-
-
-class _Handler(wsgiref.simple_server.WSGIRequestHandler):
-    timeout: ClassVar[float] = _SECONDS
-
-    def setup(self) -> None:
-        super().setup()
-        self.rfile.close()
-        self.rfile = io.BufferedReader(_TimedReader(self.connection, self.timeout))
-
-    def handle(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            super().handle()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Logs nothing."""
 
 
 class Endpoint:
@@ -193,11 +119,11 @@ class Endpoint:
                 f"gets port {mine}, and {_LAST_PORT} is the last"
             )
         last = min(mine + _MOST_PASSED, _LAST_PORT) if mine and peer.elastic() else mine
-        kind = _Server6 if ":" in self._address else _Server
+        kind = Server6 if ":" in self._address else Server
         while True:
             try:
                 server = wsgiref.simple_server.make_server(
-                    self._address, port, app, server_class=kind, handler_class=_Handler
+                    self._address, port, app, server_class=kind, handler_class=Handler
                 )
             except OSError as error:
                 if port >= last or error.errno != errno.EADDRINUSE:

@@ -1,6 +1,8 @@
 """`kungfu-run`: the command."""
 
+import errno
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -36,6 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LaunchError as error:
         print(f"kungfu-run: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        print(
+            f"kungfu-run: {most} open files, this process' limit, are too few for this job; raise "
+            "it by `ulimit -n`",
+            file=sys.stderr,
+        )
+        return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 

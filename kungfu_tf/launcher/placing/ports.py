@@ -95,6 +95,8 @@ def _why_not_free(address: IPAddress, port: int) -> str | None:
             # Under SO_REUSEADDR only listening tells whether another process listens.
             probe.listen(1)
     except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise
         if error.errno == errno.EADDRINUSE:
             return "is in use"
         return f"cannot be used: {error.strerror}"

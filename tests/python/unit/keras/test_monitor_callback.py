@@ -7,6 +7,7 @@ import logging
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -17,7 +18,7 @@ import tensorflow as tf
 
 import kungfu_tf as kf
 from kungfu_tf import errors, peer
-from kungfu_tf.monitor import endpoint
+from kungfu_tf.monitor import endpoint, http_server
 from kungfu_tf.ops import noise_scale
 from tests import ports
 
@@ -178,29 +179,41 @@ def test_an_address_may_be_of_ipv6() -> None:
         assert "kungfu_size 1.0" in answer.read().decode()
 
 
-def test_connections_that_ask_nothing_hold_up_no_other() -> None:
+@pytest.mark.parametrize("what", [b"", b"GET / HTTP/1.0\r\nX: ", b"GET / HTTP/1.0\r\n\r\n"])
+def test_who_may_ask_is_answered_whoever_else_comes_again_and_again(what: bytes) -> None:
     pytest.importorskip("prometheus_client")
-    served = endpoint.Endpoint(0, "127.0.0.1", None)
+    served = endpoint.Endpoint(0, "127.0.0.1", "secret")
     served.open()
-    with contextlib.ExitStack() as stack:
-        stack.callback(served.close)
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{served.port}", headers={"Authorization": "Bearer secret"}
+    )
+    over = threading.Event()
 
-        def connect() -> socket.socket:
-            return stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
+    def comes_again_and_again() -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError), socket.socket() as other:
+                other.settimeout(1)
+                other.connect(("127.0.0.1", served.port))
+                other.sendall(what)
+                other.recv(1)
 
-        for _ in range(endpoint._MOST_CONNECTIONS - 1):
-            connect()
-        url = f"http://127.0.0.1:{served.port}"
-        with urllib.request.urlopen(url, timeout=20) as answer:  # each has 5 seconds to ask
-            assert "kungfu_size 1.0" in answer.read().decode()
-        for _ in range(2):
-            last = connect()
-        assert last.recv(1) == b""  # one too many
+    others = [threading.Thread(target=comes_again_and_again, daemon=True) for _ in range(40)]
+    try:
+        for thread in others:
+            thread.start()
+        for _ in range(20):
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert "kungfu_size 1.0" in answer.read().decode()
+    finally:
+        over.set()
+        for thread in others:
+            thread.join(30)
+        served.close()
 
 
 def test_who_asks_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     pytest.importorskip("prometheus_client")
-    monkeypatch.setattr(endpoint._Handler, "timeout", 1.0)  # seconds, many times a byte's
+    monkeypatch.setattr(http_server.Handler, "timeout", 1.0)  # seconds, many times a byte's
     served = endpoint.Endpoint(0, "127.0.0.1", None)
     served.open()
     with contextlib.ExitStack() as stack:
