@@ -42,13 +42,16 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
             if reason not in ("passed", "skipped"):
                 print(f"FAIL  {name}  ({reason})", flush=True)
         counts = Counter(r if r in ("passed", "skipped") else "failed" for r in results.values())
-        failed += counts["failed"] or not results
+        failed += counts["failed"]
         print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
     return 1 if failed else 0
 
 
 def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:
-    """For each test "passed", "skipped" (on all peers) or why it has failed."""
+    """For each test "passed", "skipped" (on all peers) or why it has failed.
+
+    A file that has not ended as it should is among them.
+    """
     output = Path(tempfile.mkdtemp(prefix="kungfu-upstream-")) / "output"
     job = [python, "-m", "kungfu_tf.launcher", "-np", peers, "-compat", "horovod"]
     with output.open("w") as target:
@@ -60,15 +63,18 @@ def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:
             stderr=subprocess.STDOUT,
         )
         try:
-            process.wait(limit)
+            code = process.wait(limit)
+            ended = "" if code == 0 else f"exit code {code}; {output}"
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGTERM)
             process.wait()
+            ended = f"not over after {limit:g} s; {output}"
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for rank, name, outcome, why in _LINE.findall(output.read_text()):
         if _NO_TEST not in why:
             found[name][rank] = outcome if outcome != "failed" else why or "failed"
-    return {name: _common(outcomes, int(peers)) for name, outcomes in found.items()}
+    results = {name: _common(outcomes, int(peers)) for name, outcomes in found.items()}
+    return results | ({file.name: ended} if ended else {})
 
 
 def _common(outcomes: dict[str, str], peers: int) -> str:
