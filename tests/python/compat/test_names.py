@@ -87,9 +87,14 @@ def parameters_in(signature: str) -> list[inspect.Parameter]:
 
 
 def accepts(ours: list[inspect.Parameter], theirs: list[inspect.Parameter]) -> bool:
-    """Whether every call that fits their parameters fits ours, and means the same."""
-    same, further = ours[: len(theirs)], ours[len(theirs) :]
+    """Whether every call that fits their parameters fits ours, and means the same.
+
+    A function of theirs that takes anything passes it on: its parameters say nothing.
+    """
     stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    same, further = ours[: len(theirs)], ours[len(theirs) :]
+    if tuple(p.kind for p in theirs) == stars:
+        same, theirs, further = [], [], ours
     return (
         [(p.name, p.kind) for p in same] == [(p.name, p.kind) for p in theirs]
         and all(b.default in (a.default, ANY_VALUE) for a, b in zip(same, theirs, strict=True))

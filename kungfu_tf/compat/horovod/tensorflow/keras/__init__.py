@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 from horovod import tensorflow as hvd
+from horovod.common.util import is_version_greater_equal_than
 from horovod.tensorflow import (
     Average,
     Compression,
@@ -59,6 +60,7 @@ __all__ = [
     "gloo_enabled",
     "init",
     "is_initialized",
+    "is_version_greater_equal_than",
     "load_model",
     "local_rank",
     "local_size",
