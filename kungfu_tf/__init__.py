@@ -70,14 +70,17 @@ if TYPE_CHECKING:
         print_strategy_stats,
     )
     from kungfu_tf.replicas.average import average_variables
+    from kungfu_tf.replicas.objects import all_gather_object, broadcast_object
     from kungfu_tf.verification.loop import verify
 
 __all__ = [
     "DistributedGradientTape",
     "Monitor",
+    "all_gather_object",
     "all_reduce_int_max",
     "average_variables",
     "barrier",
+    "broadcast_object",
     "calc_stats",
     "callbacks",
     "check_interference",
@@ -117,7 +120,9 @@ __all__ = [
 _MODULE_OF = {
     "DistributedGradientTape": "exchange.tape",
     "Monitor": "monitor.monitor",
+    "all_gather_object": "replicas.objects",
     "average_variables": "replicas.average",
+    "broadcast_object": "replicas.objects",
     "calc_stats": "monitor.statistics",
     "check_interference": "monitor.statistics",
     "launch": "function_launch",

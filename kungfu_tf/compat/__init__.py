@@ -3,15 +3,20 @@
     from kungfu_tf import compat
 
     compat.install("kungfu")    import kungfu... means the modules of kungfu_tf.compat
+    compat.install("horovod")   import horovod... likewise
     compat.install("tf1")       import tensorflow means tensorflow.compat.v1
 
-`kungfu-run -compat kungfu,tf1 python old_program.py` does both before the program begins, in all
+`kungfu-run -compat kungfu,tf1 python old_program.py` does so before the program begins, in all
 Python processes of the job, and the program needs no edit.
 
 **kungfu** has KungFu's public functions and classes with their signatures and positional arguments.
 They do what `kungfu_tf` does, so errors, deadlines and checks are ours. A name or module that is
 not there is an ImportError or AttributeError whose message says why: `kungfu_tf.compat.missing`
 lists them.
+
+**horovod** has the names of `horovod.tensorflow`, `horovod.keras` and `horovod.tensorflow.keras`,
+with Horovod's signatures and conventions: means of integers, the gradients of its operations, the
+classes of its errors, `initial_lr`. Process sets and elastic jobs are missing.
 
 **tf1** is for the program and the modules that lie beside it: installed packages, such as its
 libraries, get TensorFlow as it is. The program's first `import tensorflow` also turns the behaviour
@@ -23,12 +28,18 @@ other features in `kungfu_tf` (metrics, files, uneven data) need Keras without t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kungfu_tf import config
-from kungfu_tf.compat import _kungfu, _tf1
+from kungfu_tf.compat import _packages, _tf1
 
 __all__ = ["install"]
 
-_INSTALLERS = {"kungfu": _kungfu.install, "tf1": _tf1.install}
+_INSTALLERS: dict[str, Callable[[], None]] = {
+    "kungfu": lambda: _packages.install("kungfu"),
+    "tf1": _tf1.install,
+    "horovod": lambda: _packages.install("horovod"),
+}
 assert tuple(_INSTALLERS) == config.COMPAT_NAMES
 
 
@@ -36,11 +47,11 @@ def install(name: str) -> None:
     """Stands in for a library, from the next import on. A second time it does nothing.
 
     Args:
-        name: "kungfu" or "tf1": see above.
+        name: "kungfu", "horovod" or "tf1": see above.
 
     Raises:
         ValueError: If there is no such name.
-        FailedPreconditionError: If the program has imported the real KungFu.
+        FailedPreconditionError: If the program has imported the real KungFu or Horovod.
 
     Example:
 

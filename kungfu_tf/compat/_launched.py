@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf.compat import _kungfu, _tf1
+from kungfu_tf.compat import _packages, _tf1
 from kungfu_tf.function_launch import pickling
 
 
@@ -14,10 +14,12 @@ class Launched:
 
     def __init__(self, fn: Callable[[int], Any]) -> None:
         self._pickled = pickling.dump_function(fn)
+        self._packages = _packages.installed()
         self._uses_tf1 = _tf1.in_use()
 
     def __call__(self, rank: int) -> Any:
-        _kungfu.install()
+        for package in self._packages:
+            _packages.install(package)
         if self._uses_tf1:
             _tf1.use()
         return pickling.load_function(memoryview(self._pickled))(rank)

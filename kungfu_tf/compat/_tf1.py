@@ -18,7 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_LIBRARIES = {"keras", "kungfu", "kungfu_tf", "tensorflow", "tensorflow_estimator", "tf_keras"}
+_LIBRARIES = {
+    *("horovod", "kungfu", "kungfu_tf"),
+    *("keras", "tensorflow", "tensorflow_estimator", "tf_keras"),
+}
 _GONE = {
     "tensorflow.contrib": "TensorFlow has none since 2.0",
     "tensorflow.examples": (

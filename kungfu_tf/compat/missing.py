@@ -1,4 +1,4 @@
-"""The names of KungFu that `kungfu_tf.compat` lacks, and why."""
+"""The names of KungFu and Horovod that `kungfu_tf.compat` lacks, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,55 @@ _NCCL = "kungfu_tf does not use NCCL: gradients of GPUs travel through the host'
 _OWN = "it is no part of KungFu's interface, but of how KungFu is made"
 _MADE = "it is of how KungFu is made; the functions of kungfu.tensorflow.optimizers make optimizers"
 
+_MADE_OF_HOROVOD = "it is no part of Horovod's interface, but of how Horovod is made"
+_SETS = "process sets are missing: collectives are those of all processes"
+_ELASTIC = (
+    "jobs whose processes change are missing: kungfu_tf.elastic has them for programs of its own"
+)
+_TIMELINE = "there is no timeline: kungfu_tf.Monitor measures"
+
 WHY = {
+    "horovod.keras.callbacks.BestModelCheckpoint": "it is for Spark",
+    "horovod.keras.elastic.CommitStateCallback": _ELASTIC,
+    "horovod.keras.elastic.UpdateBatchStateCallback": _ELASTIC,
+    "horovod.keras.elastic.UpdateEpochStateCallback": _ELASTIC,
+    "horovod.keras.elastic.run": _ELASTIC,
+    "horovod.keras.start_timeline": _TIMELINE,
+    "horovod.keras.stop_timeline": _TIMELINE,
+    "horovod.mxnet": "it is for MXNet, and kungfu_tf for TensorFlow",
+    "horovod.ray": "kungfu-run starts processes, not Ray",
+    "horovod.spark": "kungfu-run starts processes, not Spark",
+    "horovod.tensorflow.LocalGradientAggregationHelper": _MADE_OF_HOROVOD,
+    "horovod.tensorflow.add_process_set": _SETS,
+    "horovod.tensorflow.check_extension": _MADE_OF_HOROVOD,
+    "horovod.tensorflow.data": "the service of tf.data has functions of its own for this",
+    "horovod.tensorflow.elastic.run": _ELASTIC,
+    "horovod.tensorflow.gradient_aggregation": _MADE_OF_HOROVOD,
+    "horovod.tensorflow.gradient_aggregation_eager": _MADE_OF_HOROVOD,
+    "horovod.tensorflow.join": (
+        "no process goes on alone: kungfu_tf.data.shard and fit give all of them as many steps"
+    ),
+    "horovod.tensorflow.keras.add_process_set": _SETS,
+    "horovod.tensorflow.keras.callbacks.BestModelCheckpoint": "it is for Spark",
+    "horovod.tensorflow.keras.elastic.CommitStateCallback": _ELASTIC,
+    "horovod.tensorflow.keras.elastic.UpdateBatchStateCallback": _ELASTIC,
+    "horovod.tensorflow.keras.elastic.UpdateEpochStateCallback": _ELASTIC,
+    "horovod.tensorflow.keras.elastic.run": _ELASTIC,
+    "horovod.tensorflow.keras.remove_process_set": _SETS,
+    "horovod.tensorflow.keras.start_timeline": _TIMELINE,
+    "horovod.tensorflow.keras.stop_timeline": _TIMELINE,
+    "horovod.tensorflow.mpi_ops.MPI_LIB": _MADE_OF_HOROVOD,
+    "horovod.tensorflow.mpi_ops.add_process_set": _SETS,
+    "horovod.tensorflow.mpi_ops.join": "no process goes on alone",
+    "horovod.tensorflow.mpi_ops.remove_process_set": _SETS,
+    "horovod.tensorflow.mpi_ops.start_timeline": _TIMELINE,
+    "horovod.tensorflow.mpi_ops.stop_timeline": _TIMELINE,
+    "horovod.tensorflow.refs_to_vars": _MADE_OF_HOROVOD,
+    "horovod.tensorflow.remove_process_set": _SETS,
+    "horovod.tensorflow.start_timeline": _TIMELINE,
+    "horovod.tensorflow.stop_timeline": _TIMELINE,
+    "horovod.tensorflow.vars_to_refs": _MADE_OF_HOROVOD,
+    "horovod.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
     "kungfu.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
     "kungfu.loader": _OWN,
     "kungfu.ext": _OWN,
@@ -32,7 +80,7 @@ WHY = {
 
 
 def why(module: str, name: str) -> str:
-    """Says why a module of `kungfu` has no such name."""
+    """Says why a module of `kungfu` or `horovod` has no such name."""
     full = f"{module}.{name}" if module else name
     if full in WHY:
         return f"kungfu_tf.compat has no {full}: {WHY[full]}"

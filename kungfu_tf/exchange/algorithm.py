@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from kungfu_tf.context import ordinals
+from kungfu_tf.exchange.accumulation import Accumulation
 
 
 class Algorithm:
@@ -48,10 +49,13 @@ class Algorithm:
             validates and saves the average of the models (`average_variables`), and ends with it.
         is_synchronous: Whether the peers meet in every step. If not, `fit` lets each peer take as
             many steps as it has batches.
+        accumulation: What adds up the gradients of several steps, of which only the last calls the
+            methods below; None: each step is an update. It is for Keras 2.
     """
 
     keeps_equal: ClassVar[bool] = False
     is_synchronous: ClassVar[bool] = True
+    accumulation: Accumulation | None = None
 
     @functools.cached_property
     def ordinal(self) -> int:

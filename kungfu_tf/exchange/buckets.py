@@ -23,6 +23,16 @@ def check_bucket_bytes(bucket_bytes: Any) -> None:
         raise ValueError(f"bucket_bytes must be positive, not {bucket_bytes}")
 
 
+def check_op(op: str) -> None:
+    """Checks how gradients are to be combined.
+
+    Raises:
+        ValueError: If it is neither "mean" nor "sum".
+    """
+    if op not in ("mean", "sum"):
+        raise ValueError(f"op is 'mean' or 'sum' for gradients, not {op!r}")
+
+
 def plan(gradients: Sequence[Any], variables: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
     """Cuts the gradients into buckets, lists of indices.
 

@@ -12,7 +12,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
+from kungfu_tf import context, errors
+from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.exchange.wrapped import Wrapped
+from kungfu_tf.replicas import sample_weights
+from kungfu_tf.upstream import generations
 
 
 class Keras2Optimizer(Wrapped):
@@ -25,6 +31,10 @@ class Keras2Optimizer(Wrapped):
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras' method, with the algorithm around it."""
         pairs = self.kungfu_completed_pairs(grads_and_vars)
+        accumulation = self.kungfu_algorithm.accumulation
+        is_update = self.kungfu_state.takes_exchanged or context.current().is_private
+        if accumulation is not None and not is_update:
+            return self._kungfu_accumulate(accumulation, pairs, args, kwargs)
         gradients = [g for g, _ in pairs if g is not None]
         variables = [v for g, v in pairs if g is not None]
         apply = super().apply_gradients
@@ -35,8 +45,45 @@ class Keras2Optimizer(Wrapped):
 
         return self._kungfu_update(gradients, variables, update)
 
+    def _kungfu_accumulate(
+        self, accumulation: Accumulation, pairs: list[Any], args: Any, kwargs: Any
+    ) -> Any:
+        """Adds this step's gradients, weighed by its samples; the last step of several updates."""
+        gradients, variables = [g for g, _ in pairs], [v for _, v in pairs]
+        accumulation.add(sample_weights.weighted(gradients, sample_weights.current()), variables)
+        with tf.init_scope():
+            generations.build(self, variables)
+
+        def update() -> None:
+            with sample_weights.unweighted(), self.kungfu_taking_completed():
+                means = accumulation.gradients(gradients, variables)
+                exchanged = self._kungfu_exchange(means, variables, self._kungfu_step())
+                with self.kungfu_taking_exchanged():
+                    pairs = zip(exchanged, variables, strict=True)
+                    self.apply_gradients(pairs, *args, **kwargs)
+
+        accumulation.then(update, lambda: self.iterations.assign_add(1))
+        return self.iterations
+
+    @contextlib.contextmanager
+    def kungfu_taking_exchanged(self) -> Iterator[None]:
+        """Within it gradients have been exchanged already."""
+        state = self.kungfu_state
+        before, state.takes_exchanged = state.takes_exchanged, True
+        try:
+            yield
+        finally:
+            state.takes_exchanged = before
+
     def _kungfu_aggregate(self, grads_and_vars: Any) -> list[Any]:
         pairs = self.kungfu_completed_pairs(grads_and_vars)
+        if self.kungfu_state.takes_exchanged:
+            return pairs
+        if self.kungfu_algorithm.accumulation is not None and not context.current().is_private:
+            raise errors.UnimplementedError(
+                "several steps for an update do not go with a loss scale in Keras 2: its "
+                "LossScaleOptimizer takes the gradients of each step for an update"
+            )
         variables = [v for _, v in pairs]
         gradients = self._kungfu_exchange([g for g, _ in pairs], variables, self._kungfu_step())
         return list(zip(gradients, variables, strict=True))

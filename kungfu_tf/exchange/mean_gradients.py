@@ -1,4 +1,4 @@
-"""The mean of many gradients over the peers, a bucket of them in each operation."""
+"""The mean, or sum, of many gradients over the peers, a bucket of them in each operation."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def mean_gradients(
     step: Any = None,
     measured: Norms | None = None,
     sums_rows: bool = False,
+    op: str = "mean",
 ) -> list[Any]:
-    """Returns the means over the peers, in the order given; None stays None.
+    """Returns the means over the peers, or their sums, in the order given; None stays None.
 
     Each gradient passes these steps, once:
 
@@ -51,6 +52,7 @@ def mean_gradients(
             it counts none.
         measured: The norms to add to; None: they are not measured.
         sums_rows: Whether rows of one index may be added up: see `Algorithm.sums_rows`.
+        op: "mean" or "sum". Norms are measured of means only.
 
     Raises:
         InvalidArgumentError: If a gradient is of a loss that is no scalar.
@@ -68,7 +70,9 @@ def mean_gradients(
         bucket_name = None if name is None else f"{name}/{number}"
         mine = [gradients[i] for i in bucket]
         is_sparse = _is_sparse(mine[0])  # then it is alone in its bucket
-        exchange = _Exchange(bucket_name, agree, step, measured, None if is_sparse else together)
+        exchange = _Exchange(
+            bucket_name, agree, step, measured, op, None if is_sparse else together
+        )
         if is_sparse and sums_rows:
             mine = [unique_rows(mine[0])]
         sent = sample_weights.weighted(mine, weight)
@@ -92,6 +96,7 @@ class _Exchange:
         agree: Numbers that must be the same on all peers.
         step: The optimizer's step.
         measured: The norms to add to.
+        op: "mean" or "sum".
         together: The operations that end together.
     """
 
@@ -99,12 +104,13 @@ class _Exchange:
     agree: list[int]
     step: Any
     measured: Norms | None
+    op: str
     together: kernels.Exchange | None
 
     def dense(self, sent: list[Any]) -> list[Any]:
-        """The means of dense tensors."""
+        """The results for dense tensors."""
         if self.measured is None:
-            return self._group_mean(sent)
+            return self._group_result(sent)
         wanted = self.measured.wanted
         means, *squares = norms.group_mean(
             sent,
@@ -118,25 +124,25 @@ class _Exchange:
         return means
 
     def sparse(self, sent: Any) -> Any:
-        """The mean of sparse rows, which are those of all peers; the norm travels with them."""
+        """The result for sparse rows, which are those of all peers; the norm travels with them."""
         if self.measured is None:
-            return self._group_mean([sent])[0]
-        mean, own = self._group_mean([sent, self.measured.of_sparse(sent)])
+            return self._group_result([sent])[0]
+        mean, own = self._group_result([sent, self.measured.of_sparse(sent)])
         self.measured.add_sparse(own, mean)
         return mean
 
     def unique_rows(self, sent: Any, variable: Any) -> Any:
-        """The mean of sparse rows that have each index once, as their mean has."""
+        """The result for sparse rows that have each index once, as the result has."""
         own = None if self.measured is None else self.measured.of_sparse(sent)
-        mean = mean_of_unique_rows(sent, variable, name=self.name, agree=self.agree)
+        mean = mean_of_unique_rows(sent, variable, name=self.name, agree=self.agree, op=self.op)
         if self.measured is not None:
-            self.measured.add_sparse(self._group_mean([own])[0], mean)
+            self.measured.add_sparse(self._group_result([own])[0], mean)
         return mean
 
-    def _group_mean(self, sent: list[Any]) -> list[Any]:
+    def _group_result(self, sent: list[Any]) -> list[Any]:
         return group.agreed_all_reduce(
             sent,
-            op="mean",
+            op=self.op,
             name=self.name,
             step=self.step,
             agree=self.agree,

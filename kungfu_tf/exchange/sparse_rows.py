@@ -16,9 +16,9 @@ from kungfu_tf.ops import naming, rows
 
 
 def mean_of_unique_rows(
-    mine: Any, variable: Any, *, name: str | None, agree: Sequence[int] = ()
+    mine: Any, variable: Any, *, name: str | None, agree: Sequence[int] = (), op: str = "mean"
 ) -> tf.IndexedSlices:
-    """The mean over the peers, with each index once that any of them has.
+    """The mean over the peers, or the sum, with each index once that any of them has.
 
     The peers first gather their indices: T on all peers together. Let V be the number of rows of
     the variable. Then the rows travel in the cheaper of two ways. Each of `size` peers receives
@@ -31,6 +31,7 @@ def mean_of_unique_rows(
         variable: The variable of which they are rows.
         name: The prefix of the names of the operations; None: by their places in the program.
         agree: Numbers that must be the same on all peers.
+        op: "mean" or "sum".
     """
 
     def called(part: str) -> str | None:
@@ -44,11 +45,11 @@ def mean_of_unique_rows(
     def gathered() -> Any:
         values = ops.all_gather(mine.values, concat=True, name=called("values"))
         sums = tf.math.unsorted_segment_sum(values, places, tf.size(union))
-        return sums / tf.cast(ops.cluster_size(), sums.dtype)
+        return sums / tf.cast(ops.cluster_size(), sums.dtype) if op == "mean" else sums
 
     def reduced() -> Any:
         dense = tf.math.unsorted_segment_sum(mine.values, mine.indices, height)
-        return tf.gather(ops.all_reduce(dense, op="mean", name=called("dense")), union)
+        return tf.gather(ops.all_reduce(dense, op=op, name=called("dense")), union)
 
     height = variable.shape.as_list()[0]
     if height is None:

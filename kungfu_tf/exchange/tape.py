@@ -10,9 +10,9 @@ import tensorflow as tf
 from kungfu_tf import context, peer
 from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
 from kungfu_tf.exchange.mean_gradients import mean_gradients
-from kungfu_tf.replicas import sample_weights
+from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.verification import unverified
 
 
@@ -28,10 +28,11 @@ class DistributedGradientTape:
         samples: How many samples this peer's batch has, an integer scalar. Then the results are
             means over the samples of all peers, if each peer's loss is the mean over its own. A
             peer without samples has the weight 0. Default: peers count alike.
+        op: "mean"; or "sum", which is `size` times as much.
 
     Raises:
         TypeError: If `tape` is not a `tf.GradientTape`, or `bucket_bytes` not an integer.
-        ValueError: If `bucket_bytes` is not positive.
+        ValueError: If `bucket_bytes` is not positive, or there is no such `op`.
 
     Example:
 
@@ -51,14 +52,17 @@ class DistributedGradientTape:
         *,
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         samples: Any = None,
+        op: str = "mean",
     ) -> None:
         if not isinstance(tape, tf.GradientTape):
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
         check_bucket_bytes(bucket_bytes)
+        check_op(op)
         warn_if_alone()
         self._tape = tape
         self._bucket_bytes = bucket_bytes
         self._samples = samples
+        self._op = op
         self._weight: Any = None
         self._recording = contextlib.ExitStack()
 
@@ -85,7 +89,7 @@ class DistributedGradientTape:
         with self._counting():
             of_tape = type(self._tape).gradient
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
-            means = self._means(gradients, variables)
+            means = local_variables.exchanged(gradients, variables, self._means)
         if (note := context.current().note_gradients) is not None:
             means = list(note(variables, means, True))
         else:
@@ -98,7 +102,7 @@ class DistributedGradientTape:
         gradients = union.completed(gradients, variables, name="tape")
         # A tape lives for one step. If it had a name, each step would have new ones. The default
         # names of operations repeat.
-        return mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes)
+        return mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes, op=self._op)
 
     def _counting(self) -> Any:
         """Within it averages over peers count samples, also those of layers in both passes."""

@@ -8,6 +8,7 @@ from kungfu_tf import context
 from kungfu_tf.exchange import union
 from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.ops import members
+from kungfu_tf.replicas import local_variables
 
 
 class V1Optimizer(Wrapped):
@@ -49,4 +50,5 @@ class V1Optimizer(Wrapped):
 
 def _members_of(pairs: list[Any]) -> int:
     """A number for the updated variables, in which peers of a TF1 graph must agree."""
-    return members.identity([v for _, v in pairs], union.kinds_of([g for g, _ in pairs]))
+    shared = [(g, v) for g, v in pairs if not local_variables.is_local(v)]
+    return members.identity([v for _, v in shared], union.kinds_of([g for g, _ in shared]))

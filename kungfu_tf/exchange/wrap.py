@@ -58,6 +58,15 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
     return optimizer
 
 
+def check_accumulates(optimizer: Any) -> None:
+    """Raises a ValueError unless a wrapped optimizer can use an `Algorithm.accumulation`."""
+    if not isinstance(generations.innermost(optimizer), Keras2Optimizer):
+        raise ValueError(
+            f"several steps for an update: {type(optimizer).__name__} is not of Keras 2. An "
+            "optimizer of Keras 3 is made with gradient_accumulation_steps"
+        )
+
+
 def _wrap_parts(
     optimizer: Any, make_algorithm: Callable[[], Algorithm], wrapper: type[Wrapped]
 ) -> type[WrappedInside] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from kungfu_tf.exchange import union
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.finite import all_finite_or_none
 from kungfu_tf.exchange.state import State, state_of
-from kungfu_tf.replicas import gates, sample_weights
+from kungfu_tf.replicas import gates, local_variables, sample_weights
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.warn import warn
 from kungfu_tf.verification import exchanges, unverified
@@ -59,7 +60,8 @@ class Wrapped(generations.Base):
         refuse_replicas()
         if context.current().is_private:
             return list(gradients)
-        return union.completed(gradients, variables, name=self.kungfu_algorithm.name)
+        complete = functools.partial(union.completed, name=self.kungfu_algorithm.name)
+        return local_variables.of_shared(gradients, variables, complete)
 
     @tf.autograph.experimental.do_not_convert
     def _kungfu_exchange(
@@ -89,7 +91,10 @@ class Wrapped(generations.Base):
             return self._kungfu_finite(sample_weights.of_samples(gradients))
         self._kungfu_warn_if_unknown()
         with gates.before(gradients):
-            return self._kungfu_finite(algorithm.gradients(gradients, variables, step=step))
+            exchanged = local_variables.exchanged(
+                gradients, variables, lambda g, v: algorithm.gradients(g, v, step=step)
+            )
+            return self._kungfu_finite(exchanged)
 
     def _kungfu_finite(self, gradients: list[Any]) -> list[Any]:
         """The gradients, such that a loss scale takes the same decision on all peers.

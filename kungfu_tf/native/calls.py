@@ -60,14 +60,36 @@ def largest_of_all(number: int, name: str) -> int:
     return value.value
 
 
+def gather_bytes(mine: bytes, name: str, *, digest: int) -> list[bytes]:
+    """The bytes of all ranks. All peers call it, in the same order; lengths may differ.
+
+    Args:
+        mine: Those of this peer.
+        name: The name of the operation.
+        digest: A number that must be the same on all peers.
+    """
+    call = _Call(mine)
+    options = libraries.Options(name=name.encode(), dtype=libraries.UINT8, shape_digest=digest)
+    arguments = (mine, len(mine), ctypes.byref(options), call.on_allocate)
+    call.run(libraries.core().kungfu_all_gather, arguments)
+    ends = itertools.accumulate(call.counts)
+    return [call.result[end - n : end] for n, end in zip(call.counts, ends, strict=True)]
+
+
 class _Call:
-    """One operation of the core. The core knows it by its number until the operation has ended."""
+    """One operation of the core. The core knows it by its number until the operation has ended.
+
+    Attributes:
+        counts: How many bytes of a result come from each rank.
+    """
 
     _numbers = itertools.count(1)
     _pending: dict[int, _Call] = {}
 
     def __init__(self, memory: object) -> None:
+        self.counts: list[int] = []
         self._memory = memory
+        self._result: Any = None
         self._done = threading.Event()
         self._code = 0
         self._message = ""
@@ -84,6 +106,20 @@ class _Call:
             raise
         if self._code != 0:
             raise errors.from_code(self._code, self._message)
+
+    @property
+    def result(self) -> bytes:
+        """The bytes that the core has written."""
+        return bytes(self._result)[: sum(self.counts)]
+
+    @staticmethod
+    @libraries.Allocate
+    def on_allocate(number: int, counts: Any, size: int) -> int:
+        """Makes the memory of a result, which has a byte more than it needs."""
+        call = _Call._pending[number]
+        call.counts = counts[:size]
+        call._result = (ctypes.c_uint8 * (sum(call.counts) + 1))()
+        return ctypes.addressof(call._result)
 
     @staticmethod
     @libraries.Done

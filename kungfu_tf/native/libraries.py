@@ -24,8 +24,11 @@ from kungfu_tf.upstream import versions
 ABI_VERSION = 11
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
-# kungfu_done of kungfu.h
+# kungfu_done and kungfu_allocate of kungfu.h
 Done = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+Allocate = ctypes.CFUNCTYPE(
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64), ctypes.c_int
+)
 
 
 class Options(ctypes.Structure):
@@ -57,7 +60,7 @@ class Span(ctypes.Structure):
     ]
 
 
-INT64, MAX = 7, 3  # of kungfu_dtype and kungfu_reduce_op
+UINT8, INT64, MAX = 0, 7, 3  # of kungfu_dtype and kungfu_reduce_op
 
 
 class Statistics(ctypes.Structure):
@@ -115,6 +118,13 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_all_reduce": (
         ctypes.c_uint64,
         [ctypes.POINTER(Span), ctypes.c_int, ctypes.POINTER(Options), Done, ctypes.c_void_p],
+    ),
+    "kungfu_all_gather": (
+        ctypes.c_uint64,
+        [
+            *(ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(Options)),
+            *(Allocate, Done, ctypes.c_void_p),
+        ],
     ),
     "kungfu_strategy_name": (ctypes.c_char_p, [ctypes.c_int]),
     "kungfu_interrupt": (None, [ctypes.c_int, ctypes.c_char_p]),

@@ -211,7 +211,9 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
 
 
 @kernels.operation
-def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> Any:
+def all_to_all(
+    tensor: Any, *, splits: Any = None, return_splits: bool = False, name: str | None = None
+) -> Any:
     """Sends some of its rows to each peer, and returns the rows that came from all peers.
 
     Differentiable: the gradients go back.
@@ -221,22 +223,27 @@ def all_to_all(tensor: Any, *, splits: Any = None, name: str | None = None) -> A
             as an array of one.
         splits: Integers [size]: how many rows go to each rank; they must add up to all rows.
             Default: even parts, cut as `reduce_scatter` does.
+        return_splits: Whether to return, too, how many rows came from each rank.
         name: The same on every peer; default by the place in the program.
 
     Returns:
         The received rows, [rows, ...], in the order of the senders' ranks. The first dimension is
-        unknown in a graph.
+        unknown in a graph. With `return_splits` a pair: the rows, and an int64 tensor [size], by
+        which they can be sent back.
 
     Raises:
         UnsupportedTypeError: If the dtype cannot be sent.
         tf.errors.InvalidArgumentError: If dtype or the shape of rows differ between peers; if
-            `splits` are not `size` numbers that add up to all rows; or if rows have no elements.
+            `splits` are not `size` numbers that add up to all rows.
 
     Example:
 
     ```python
-    mine = kf.ops.all_to_all(rows, splits=tf.math.bincount(owner_of_row, minlength=kf.size()))
+    counts = tf.math.bincount(owner_of_row, minlength=kf.size())
+    mine, from_whom = kf.ops.all_to_all(rows, splits=counts, return_splits=True)
+    results = kf.ops.all_to_all(answer(mine), splits=from_whom)
     ```
     """
     x = tensors.to_tensor(tensor, naming.title("all_to_all", name))
-    return rows.all_to_all(x, splits, tag=naming.make_tag("all_to_all", name))[0]
+    received, lengths = rows.all_to_all(x, splits, tag=naming.make_tag("all_to_all", name))
+    return (received, lengths) if return_splits else received

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -60,6 +60,7 @@ def agreed_all_reduce(
     step: Any = None,
     agree: Sequence[int] = (),
     exchange: kernels.Exchange | None = None,
+    attributes: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """`group_all_reduce`, which also checks that the peers have the same numbers.
 
@@ -70,6 +71,7 @@ def agreed_all_reduce(
         step: As for `group_all_reduce`.
         agree: Integers from 0 to 2³¹ − 1. Only a digest of them is sent.
         exchange: The operations that end together with this one, which has tensors of one dtype.
+        attributes: Other attributes of the operations.
     """
     what = naming.title("group_all_reduce", name)
     groups, layout = _laid_out(values, what, agree)
@@ -91,6 +93,7 @@ def agreed_all_reduce(
             positions=layout,
             tag=tags[min(group)],
             **kernels.exchange_of(exchange, tags[min(group)]),
+            **(attributes or {}),
         )
         results.update(zip(group, outputs, strict=True))
     for position in sparse:

@@ -5,28 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from kungfu_tf.exchange.accumulation import Accumulation, check_steps
 from kungfu_tf.exchange.algorithm import Algorithm
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
+from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
 from kungfu_tf.exchange.mean_gradients import mean_gradients
-from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.exchange.wrap import check_accumulates, wrap
 from kungfu_tf.ops import naming
 
 Optimizer = TypeVar("Optimizer")
 
 
 class SynchronousSGD(Algorithm):
-    """g ← mean over peers of g."""
+    """g ← mean, or sum, over peers of g."""
 
     keeps_equal = True
 
-    def __init__(self, bucket_bytes: int = DEFAULT_BUCKET_BYTES, *, monitor: bool = False) -> None:
+    def __init__(
+        self,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+        *,
+        monitor: bool = False,
+        op: str = "mean",
+        accumulation: Accumulation | None = None,
+    ) -> None:
         self.bucket_bytes = bucket_bytes
         self.monitor = monitor
+        self.op = op
+        self.accumulation = accumulation
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
-        """Returns the means. The last layers' gradients are known, and sent, first."""
+        """Returns the results. The last layers' gradients are known, and sent, first."""
         return mean_gradients(
             gradients,
             variables,
@@ -34,6 +44,7 @@ class SynchronousSGD(Algorithm):
             name=self.exchange,
             step=step,
             sums_rows=self.sums_rows,
+            op=self.op,
         )
 
     @property
@@ -44,7 +55,12 @@ class SynchronousSGD(Algorithm):
 
 
 def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, *, bucket_bytes: int = DEFAULT_BUCKET_BYTES, monitor: bool = False
+    optimizer: Optimizer,
+    *,
+    bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+    monitor: bool = False,
+    op: str = "mean",
+    steps_per_update: int = 1,
 ) -> Optimizer:
     """Makes an optimizer synchronous: N peers × batch B train like one process × batch N·B.
 
@@ -87,13 +103,20 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         bucket_bytes: Gradients are sent in groups of up to this many bytes. Small groups start
             earlier, large ones have less overhead.
         monitor: Whether the exchange counts towards the throughput: see `kungfu_tf.calc_stats`.
+        op: "mean"; or "sum", which is `size` times as much, for losses that are sums over the
+            batch of all peers, or already divided by its size. `kungfu-run -verify` expects means.
+        steps_per_update: How many steps of an optimizer of Keras 2 or tf-keras make one update, of
+            the mean of their gradients. Only then is anything sent. Each of them counts as an
+            iteration, and what is left at the end is dropped. An optimizer of Keras 3 has
+            `gradient_accumulation_steps` for this.
 
     Returns:
         The same object.
 
     Raises:
         TypeError: If `optimizer` is not an optimizer, or `bucket_bytes` is not an integer.
-        ValueError: If it is wrapped already, or `bucket_bytes` is not positive.
+        ValueError: If it is wrapped already, `bucket_bytes` is not positive, there is no such `op`,
+            or the optimizer is not of Keras 2 and `steps_per_update` is not 1.
 
     Example:
 
@@ -103,4 +126,14 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     ```
     """
     check_bucket_bytes(bucket_bytes)
-    return wrap(optimizer, lambda: SynchronousSGD(bucket_bytes, monitor=monitor))
+    check_op(op)
+    check_steps(steps_per_update)
+
+    def make() -> SynchronousSGD:
+        accumulation = Accumulation(steps_per_update) if steps_per_update != 1 else None
+        return SynchronousSGD(bucket_bytes, monitor=monitor, op=op, accumulation=accumulation)
+
+    wrapped = wrap(optimizer, make)
+    if steps_per_update != 1:
+        check_accumulates(wrapped)
+    return wrapped

@@ -8,7 +8,13 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context
-from kungfu_tf.replicas import first_batch, hidden_state, inference, randomness
+from kungfu_tf.replicas import (
+    first_batch,
+    hidden_state,
+    inference,
+    local_variables,
+    randomness,
+)
 from kungfu_tf.replicas.broadcast import broadcast_variables
 from kungfu_tf.replicas.moving_statistics import begin_sums
 from kungfu_tf.upstream import generations
@@ -39,12 +45,13 @@ def forget(model: Any) -> None:
         model.train_function = model.train_function.kungfu_around
 
 
-def begin(model: Any, iterator: Any, *, compares: bool = True) -> Any:
+def begin(model: Any, iterator: Any, *, root: int = 0, compares: bool = True) -> Any:
     """Completes all peers' models, makes them equal, and checks that they compute the same.
 
     Args:
         model: A compiled Keras model, before the first call of its train function.
         iterator: The iterator of the batches that it will be trained on.
+        root: The rank whose model all get.
         compares: Whether to check what the models compute. It is the same on all peers.
 
     Returns:
@@ -56,8 +63,8 @@ def begin(model: Any, iterator: Any, *, compares: bool = True) -> Any:
     """
     batch, iterator = first_batch.look_at(iterator, generations.steps_per_execution(model))
     _build(model, batch, getattr(iterator, "element_spec", None))
-    _make_equal(model)
-    if compares:
+    _make_equal(model, root)
+    if compares and not any(map(local_variables.is_local, model.weights)):
         inference.check_same(model, batch)
     return iterator
 
@@ -80,8 +87,8 @@ def _build(model: Any, batch: Any, element_spec: Any) -> None:
         generations.build(optimizers[0], model.trainable_variables)
 
 
-def _make_equal(model: Any) -> None:
-    """Gives all peers the state of rank 0, and each its own random numbers.
+def _make_equal(model: Any, root: int) -> None:
+    """Gives all peers the state of the root, and each its own random numbers.
 
     The state is that of the model, of its optimizers and of their algorithms.
 
@@ -93,7 +100,8 @@ def _make_equal(model: Any) -> None:
     states += [v for a in generations.algorithms_of_model(model) for v in a.variables]
     try:
         with hidden_state.derived_anew(model):
-            broadcast_variables([*model.weights, *states])
+            weights = [*model.weights, *states]
+            broadcast_variables(local_variables.shared(weights, model.weights), root=root)
     except tf.errors.InvalidArgumentError as error:
         why = plain_message(error)
         raise tf.errors.InvalidArgumentError(
@@ -112,7 +120,8 @@ def equal_variables(model: Any) -> list[Any]:
         v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
     ]
     optimizers = generations.optimizers_of(model)
-    return trainable + [v for o in optimizers for v in generations.shared_variables_of(o)]
+    states = [v for o in optimizers for v in generations.shared_variables_of(o)]
+    return local_variables.shared([*trainable, *states], trainable)
 
 
 def warn_not_distributed(model: Any) -> None:

@@ -79,6 +79,7 @@ class SpanKernel : public CollectiveKernel {
     OP_REQUIRES_OK_ASYNC(context, Extend(context, &options, &finish), done);
     auto call = std::make_shared<Call>(context, std::move(done));
     call->describe = [context, count = num_tensors_] { return DescribeOutputs(context, count); };
+    call->differing = differing();
     call->finish = std::move(finish);
     const std::string name = NameWith(number, &options);
     options.name = name.c_str();
@@ -182,6 +183,7 @@ REGISTER_OP("KungfuAllReduce")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
     .Attr("op: " KUNGFU_REDUCTIONS)
+    .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers.");
@@ -211,6 +213,7 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Attr("positions: list(int) = []")
     .Attr("exchange: string = ''")
     .Attr("exchange_size: int = 1")
+    .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       tensorflow::shape_inference::ShapeHandle scalar;
@@ -262,6 +265,7 @@ REGISTER_OP("KungfuBroadcast")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
     .Attr("root: int = 0")
+    .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The `input` of the peer with rank `root`.");

@@ -54,11 +54,13 @@ std::vector<int64_t> Rows(absl::Span<const uint64_t> counts, const TensorShape& 
   return rows;
 }
 
-// A call for input 0, which ends in `verdict` if that is an error.
+// A call for input 0, which ends in `verdict` if that is an error, and in an error of the code `differing` if peers
+// differ.
 std::shared_ptr<Call> MakeCall(OpKernelContext* context, tensorflow::AsyncOpKernel::DoneCallback done,
-                               absl::Status verdict) {
+                               absl::Status verdict, absl::StatusCode differing) {
   auto call = std::make_shared<Call>(context, std::move(done));
   call->verdict = std::move(verdict);
+  call->differing = differing;
   call->describe = [context] { return Describe(context->input(0)); };
   return call;
 }
@@ -82,7 +84,8 @@ class GatherKernel : public CollectiveKernel {
     }
     digest.AddVector(context->input(1));
 
-    auto call = MakeCall(context, std::move(done), concat_ ? CountableRows(input.shape()) : absl::OkStatus());
+    auto call =
+        MakeCall(context, std::move(done), concat_ ? CountableRows(input.shape()) : absl::OkStatus(), differing());
     call->allocate = [this, context](absl::Span<const uint64_t> counts, void** memory) {
       return Allocate(context, counts, memory);
     };
@@ -130,7 +133,7 @@ class ReduceScatterKernel : public CollectiveKernel {
     const Tensor& input = context->input(0);
     Digest digest;
     digest.AddShape(input.shape());
-    auto call = MakeCall(context, std::move(done), absl::OkStatus());
+    auto call = MakeCall(context, std::move(done), absl::OkStatus(), differing());
     call->allocate = [context, rank = kungfu_rank()](absl::Span<const uint64_t> counts, void** memory) {
       const TensorShape& shape = context->input(0).shape();
       // As numpy.array_split: the first rows % size parts have one row more.
@@ -161,7 +164,7 @@ class AllToAllKernel : public CollectiveKernel {
     absl::Status verdict = CountableRows(input.shape());
     verdict.Update(CheckSplits(splits.data(), splits.size(), RowCount(input.shape())));
 
-    auto call = MakeCall(context, std::move(done), verdict);
+    auto call = MakeCall(context, std::move(done), verdict, differing());
     call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
       const TensorShape& shape = context->input(0).shape();
       const std::vector<int64_t> lengths = Rows(counts, shape);
@@ -228,6 +231,7 @@ REGISTER_OP("KungfuAllGather")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
     .Attr("concat: bool = false")
+    .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn(GatheredShapes)
     .Doc("The `input` of all peers in rank order, and the rows that came from each. `agree`: what must be the same.");
@@ -255,6 +259,7 @@ REGISTER_OP("KungfuReduceScatter")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
     .Attr("op: " KUNGFU_REDUCTIONS)
+    .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       context->set_output(0, AnyRows(context));
@@ -270,6 +275,7 @@ REGISTER_OP("KungfuAllToAll")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
+    .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
       KUNGFU_RETURN_IF_ERROR(LengthsShape(context));

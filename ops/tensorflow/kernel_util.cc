@@ -171,9 +171,11 @@ void Call::OnDone(void* arg, int code, const char* message) {
   status.Update(ToStatus(code, message));
   if (status.ok() && call->finish) status = call->finish();
   // The peers' complaint about the digest of such a call says less than the verdict.
-  if (!call->verdict.ok() && (status.ok() || absl::IsInvalidArgument(status))) status = call->verdict;
+  const bool is_judged = !call->verdict.ok() && (status.ok() || absl::IsInvalidArgument(status));
+  if (is_judged) status = call->verdict;
   if (absl::IsInvalidArgument(status) && call->describe) {
-    status = absl::InvalidArgumentError(absl::StrCat(status.message(), " (here: ", call->describe(), ")"));
+    const absl::StatusCode code = is_judged ? status.code() : call->differing;
+    status = absl::Status(code, absl::StrCat(status.message(), " (here: ", call->describe(), ")"));
   }
   call->Complete(std::move(status));
 }
@@ -210,6 +212,11 @@ CollectiveKernel::CollectiveKernel(OpKernelConstruction* context) : AsyncOpKerne
     OP_REQUIRES_OK(context, ParseReduceOp(op, &op_));
   }
   if (context->HasAttr("root")) OP_REQUIRES_OK(context, context->GetAttr("root", &root_));
+  if (context->HasAttr("differing")) {
+    int differing;
+    OP_REQUIRES_OK(context, context->GetAttr("differing", &differing));
+    differing_ = static_cast<absl::StatusCode>(differing);
+  }
 }
 
 kungfu_options CollectiveKernel::Options(tensorflow::DataType dtype, const Digest& digest,

@@ -27,6 +27,10 @@ namespace kungfu::kernels {
   "{uint8, uint16, uint32, uint64, int8, int16, int32, int64, half, bfloat16, float, double, complex64, " \
   "complex128, bool}"
 
+// The code of the error that differing peers get, as an op's attribute: INVALID_ARGUMENT unless a program expects
+// another.
+#define KUNGFU_DIFFERING "differing: int = 3"
+
 // The reductions, as the constraint of an op's attribute, in the order of kungfu_reduce_op.
 #define KUNGFU_REDUCTIONS "{'sum', 'mean', 'min', 'max', 'prod'}"
 
@@ -89,6 +93,8 @@ class Call : public std::enable_shared_from_this<Call> {
   // An argument that only the kernel can judge. Such an operation is started all the same, with a digest that no valid
   // call has (CollectiveKernel::Options). So the other peers learn of it at once, and it ends in this status.
   absl::Status verdict;
+  // The code of the error if peers differ, whose own code is INVALID_ARGUMENT.
+  absl::StatusCode differing = absl::StatusCode::kInvalidArgument;
 
   // `start(arg)` hands OnDone, OnAllocate and `arg` to a function of the core, and returns what that returned.
   void Start(const std::function<uint64_t(void* arg)>& start);
@@ -116,7 +122,7 @@ class Call : public std::enable_shared_from_this<Call> {
 };
 
 // A kernel that runs one operation of the core, with the attributes that all of them have: `tag`, the name that is
-// the same on every peer, and where the op has them `op` and `root`.
+// the same on every peer, and where the op has them `op`, `root` and `differing`.
 class CollectiveKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit CollectiveKernel(OpKernelConstruction* context);
@@ -124,6 +130,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
  protected:
   const std::string& tag() const { return tag_; }
   int root() const { return root_; }
+  absl::StatusCode differing() const { return differing_; }
 
   kungfu_options Options(tensorflow::DataType dtype, const Digest& digest, const absl::Status& verdict) const;
 
@@ -131,6 +138,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   std::string tag_;
   int op_ = KUNGFU_SUM;
   int root_ = 0;
+  absl::StatusCode differing_ = absl::StatusCode::kInvalidArgument;
 };
 
 // Registers `kernel` on CPU, and on GPU with everything in host memory: GPU programs reduce through the host.

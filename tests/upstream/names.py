@@ -1,8 +1,8 @@
-"""Prints the public names and signatures of a checkout of KungFu, as a table of facts.
+"""Prints the public names and signatures of a checkout of KungFu or Horovod, as a table of facts.
 
     python tests/upstream/names.py PATH > tests/python/compat/kungfu_names.json
 
-The table has a module, a name and its parameters, and none of KungFu's code. A class stands with
+The table has a module, a name and its parameters, and none of the code there. A class stands with
 the parameters of its constructor, and its methods follow it.
 """
 
@@ -12,11 +12,12 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Names that begin with an underscore, and which KungFu's own programs use.
+# Names that begin with an underscore, and which KungFu's or Horovod's own programs use.
 _USED = {
+    "_executing_eagerly",
     "_get_cuda_index",
     "_log_event",
     "_since_job_start",
@@ -29,18 +30,51 @@ _USED = {
 }
 _NO_SIGNATURE = ""
 
+Table = dict[str, dict[str, str]]
 
-def table(checkout: Path) -> dict[str, dict[str, str]]:
-    """The names of all modules but those for PyTorch."""
-    packages = checkout / "srcs" / "python"
+
+# The modules of Horovod that programs for TensorFlow import.
+_OF_HOROVOD = re.compile(
+    r"horovod(\.runner|(\.tensorflow)?\.keras(\.callbacks|\.elastic)?"
+    r"|\.tensorflow(\.compression|\.elastic|\.functions|\.mpi_ops|\.sync_batch_norm)?)?"
+)
+# TensorFlow and Keras call the methods of classes that are derived from these.
+_CALLED = ("hook", "batchnormalization")
+
+
+def table(packages: Path, package: str, is_wanted: Callable[[str], object]) -> Table:
+    """The names of the wanted modules.
+
+    Args:
+        packages: The folder that has the package.
+        package: Its name.
+        is_wanted: Whether a module is.
+    """
     found = {}
-    for file in sorted((packages / "kungfu").rglob("*.py")):
+    for file in sorted((packages / package).rglob("*.py")):
         module = ".".join(file.relative_to(packages).with_suffix("").parts)
         module = module.removesuffix(".__init__")
-        if not module.startswith("kungfu.torch"):
+        if is_wanted(module):
             names = _names_of(ast.parse(file.read_text()), file.name == "__init__.py")
             found[module] = {} if module.endswith("__main__") else dict(sorted(names))
     return found
+
+
+def of_kungfu(checkout: Path) -> dict[str, object]:
+    """The facts of KungFu: all modules but those for PyTorch."""
+    names = table(
+        checkout / "srcs" / "python", "kungfu", lambda name: not name.startswith("kungfu.torch")
+    )
+    return {"names": names, "flags": flags(checkout)}
+
+
+def of_horovod(checkout: Path) -> dict[str, object]:
+    """The facts of Horovod: the modules for TensorFlow, and the flags of horovodrun."""
+    names = table(checkout, "horovod", _OF_HOROVOD.fullmatch)
+    source = (checkout / "horovod" / "runner" / "launch.py").read_text()
+    given = re.findall(r"add_argument\(((?:\s*'--?[\w-]+',)+)", source)
+    found = {flag for words in given for flag in re.findall(r"'(--?[\w-]+)'", words)}
+    return {"names": names, "flags": sorted(found)}
 
 
 def flags(checkout: Path) -> list[str]:
@@ -55,8 +89,8 @@ def _names_of(tree: ast.Module, is_package: bool) -> Iterator[tuple[str, str]]:
             yield node.name, _signature(node.args)
         elif isinstance(node, ast.ClassDef) and _is_public(node.name):
             yield from _names_of_class(node)
-        elif isinstance(node, ast.ImportFrom) and is_package and _is_of_kungfu(node):
-            yield from ((n.name, _NO_SIGNATURE) for n in node.names if n.name[0] != "_")
+        elif isinstance(node, ast.ImportFrom) and is_package and _is_own(node):
+            yield from ((n.name, _NO_SIGNATURE) for n in node.names if _is_public(n.name))
         elif isinstance(node, ast.Assign):
             targets = [target for target in node.targets if isinstance(target, ast.Name)]
             yield from ((t.id, _NO_SIGNATURE) for t in targets if _is_public(t.id))
@@ -67,6 +101,8 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for node in body:
         if isinstance(node, ast.If):
             yield from _top_level([*node.body, *node.orelse])
+        elif isinstance(node, ast.Try):
+            yield from _top_level([*node.body, *(n for h in node.handlers for n in h.body)])
         else:
             yield node
 
@@ -75,10 +111,10 @@ def _names_of_class(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
     made = [_signature(each.args, 1) for each in methods if each.name == "__init__"]
     yield node.name, made[0] if made else _NO_SIGNATURE
-    is_hook = any("hook" in ast.unparse(base).lower() for base in node.bases)
+    bases = " ".join(map(ast.unparse, node.bases)).lower()
+    is_called = any(name in bases for name in _CALLED)
     for each in methods:
-        # TensorFlow calls those of hooks.
-        if not each.name.startswith("_") and not is_hook:
+        if not each.name.startswith("_") and not is_called:
             yield f"{node.name}.{each.name}", _signature(each.args, 1)
 
 
@@ -86,8 +122,8 @@ def _is_public(name: str) -> bool:
     return name in _USED or not name.startswith("_")
 
 
-def _is_of_kungfu(node: ast.ImportFrom) -> bool:
-    return node.level > 0 or (node.module or "").startswith("kungfu")
+def _is_own(node: ast.ImportFrom) -> bool:
+    return node.level > 0 or (node.module or "").startswith(("kungfu", "horovod"))
 
 
 def _signature(arguments: ast.arguments, skipped: int = 0) -> str:
@@ -100,4 +136,5 @@ def _signature(arguments: ast.arguments, skipped: int = 0) -> str:
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
-    print(json.dumps({"names": table(root), "flags": flags(root)}, indent=1))
+    facts = of_horovod(root) if (root / "horovod").is_dir() else of_kungfu(root)
+    print(json.dumps(facts, indent=1))

@@ -12,9 +12,9 @@ from kungfu_tf.upstream.callback import Callback
 
 
 class BroadcastGlobalVariablesCallback(Callback):
-    """Starts all peers from rank 0's model, and stops them if they drift apart.
+    """Starts all peers from one peer's model, and stops them if they drift apart.
 
-    Before the first step of `fit` all peers get rank 0's weights and optimizer state, slots
+    Before the first step of `fit` all peers get the root's weights and optimizer state, slots
     included. A model that has no variables yet is built first, from the shape of its first batch.
     Seed generators are not made equal: each peer derives its own from its seed and its rank. So
     dropout differs between peers and repeats from run to run.
@@ -29,6 +29,7 @@ class BroadcastGlobalVariablesCallback(Callback):
     Works on Keras 3, Keras 2 and tf-keras. In a process that is alone it does nothing.
 
     Args:
+        root: The rank whose model all peers get.
         check_every: After how many epochs the peers compare. None: never, not even around the first
             step. That is for models that compute something else on each peer by design.
         repairs_rounding: Whether all peers get rank 0's values if a comparison finds differences as
@@ -50,10 +51,13 @@ class BroadcastGlobalVariablesCallback(Callback):
     ```
     """
 
-    def __init__(self, *, check_every: int | None = 1, repairs_rounding: bool = False) -> None:
+    def __init__(
+        self, *, root: int = 0, check_every: int | None = 1, repairs_rounding: bool = False
+    ) -> None:
         super().__init__()
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 epoch, or None, not {check_every}")
+        self.root = root
         self.check_every = check_every
         self.repairs_rounding = repairs_rounding
         self.checks_first_step = True
@@ -75,7 +79,7 @@ class BroadcastGlobalVariablesCallback(Callback):
 
         def first(train_function: Any, iterator: Any) -> Any:
             compares = self.check_every is not None
-            iterator = first_step.begin(model, iterator, compares=compares)
+            iterator = first_step.begin(model, iterator, root=self.root, compares=compares)
             logs = train_function(iterator)
             if self.checks_first_step:
                 self._check("after the first step")

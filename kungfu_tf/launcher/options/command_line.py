@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
+from kungfu_tf.launcher.options import horovodrun
 from kungfu_tf.launcher.options.flags import FLAGS, USAGE, Flag
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.no_program import lacks_program
@@ -95,6 +96,7 @@ def parse(arguments: Sequence[str]) -> Options:
         VersionRequested: If it asks for the version.
     """
     values: dict[str, Any] = {}
+    of_horovodrun: list[str] = []  # the flags that kungfu-run lacks
     position = 0
     while position < len(arguments):
         word = arguments[position]
@@ -104,7 +106,10 @@ def parse(arguments: Sequence[str]) -> Options:
         if not word.startswith("-") or word == "-":
             break
         name, equals, value = word.lstrip("-").partition("=")
-        flag = _find(name, word)
+        if name in horovodrun.ROWS and name not in _BY_NAME:
+            of_horovodrun.append(name)
+            name = horovodrun.ROWS[name].means or name
+        flag = _find(name, word, of_horovodrun)
         position += 1
         if not equals:
             if not flag.argument:
@@ -114,19 +119,26 @@ def parse(arguments: Sequence[str]) -> Options:
                 position += 1
             else:
                 raise LaunchError(f"-{flag.name} needs a value: -{flag.name} {flag.argument}")
+        if not flag.field:
+            continue
         try:
             parsed = flag.parse(value)
         except ValueError as error:
             raise LaunchError(f"-{flag.name}: '{value}' {error}") from None
         values[flag.field] = (*values.get(flag.field, ()), *parsed) if flag.adds else parsed
+    if of_horovodrun:
+        horovodrun.check(of_horovodrun, values.get("compat", ()))
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 
-def _find(name: str, word: str) -> Flag:
+def _find(name: str, word: str, of_horovodrun: Sequence[str]) -> Flag:
     if name in ("h", "help"):
         raise HelpRequested
     if name in ("V", "version"):
         raise VersionRequested
+    if name in of_horovodrun:
+        argument = "VALUE" if horovodrun.ROWS[name].takes_value else ""
+        return Flag(name, "", argument, str, "has no effect, or is refused")
     if name not in _BY_NAME:
         near = ["np"] if name in _MEANING_NP else difflib.get_close_matches(name, _BY_NAME, n=1)
         hint = f"; did you mean -{near[0]}?" if near else ""

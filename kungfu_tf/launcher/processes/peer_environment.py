@@ -75,6 +75,8 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         result[config.COMPAT.name] = ",".join(options.compat)
         paths = [_START_HOOK, environ.get("PYTHONPATH")]
         result["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    if "horovod" in options.compat:
+        result.update(_of_horovod(peer, job.cluster))
     if options.allow_nvlink:
         result.setdefault("NCCL_P2P_LEVEL", "NVL")
     if peer.rank in job.placement.devices:
@@ -90,6 +92,21 @@ def _told_to_others(peer: Peer, cluster: Cluster) -> dict[str, int]:
         "WORLD_SIZE": len(cluster.peers),
         "LOCAL_RANK": peer.local_rank,
         "LOCAL_WORLD_SIZE": local,
+    }
+
+
+def _of_horovod(peer: Peer, cluster: Cluster) -> dict[str, str]:
+    """What horovodrun tells a process at its start. In a job that changes, the program asks."""
+    hosts = list(dict.fromkeys(each.address for each in cluster.peers))
+    neighbours = [each for each in cluster.peers if each.address == peer.address]
+    return {
+        "HOROVOD_RANK": str(peer.rank),
+        "HOROVOD_SIZE": str(len(cluster.peers)),
+        "HOROVOD_LOCAL_RANK": str(peer.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(len(neighbours)),
+        "HOROVOD_CROSS_RANK": str(hosts.index(peer.address) if peer.address in hosts else 0),
+        "HOROVOD_CROSS_SIZE": str(len(hosts)),
+        "HOROVOD_HOSTNAME": str(peer.address),
     }
 
 

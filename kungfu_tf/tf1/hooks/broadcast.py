@@ -9,7 +9,7 @@ import tensorflow as tf
 from kungfu_tf import peer
 from kungfu_tf.context import trained_variables
 from kungfu_tf.replicas import gates
-from kungfu_tf.replicas.broadcast import BroadcastGlobalVariablesOp
+from kungfu_tf.replicas.broadcast import broadcast_variables
 from kungfu_tf.replicas.equality import GraphCheck
 from kungfu_tf.upstream.hook import Hook
 
@@ -27,6 +27,7 @@ class BroadcastGlobalVariablesHook(Hook):
     single process it does nothing.
 
     Args:
+        root: The rank whose variables all get.
         check_every: Steps (calls of `session.run` that train) between two comparisons; None: never.
 
     Raises:
@@ -46,8 +47,9 @@ class BroadcastGlobalVariablesHook(Hook):
     ```
     """
 
-    def __init__(self, *, check_every: int | None = 1000) -> None:
+    def __init__(self, *, root: int = 0, check_every: int | None = 1000) -> None:
         super().__init__()
+        self._root = root
         if check_every is not None and check_every < 1:
             raise ValueError(f"check_every must be at least 1 step, or None, not {check_every}")
         self._check_every = check_every or 0
@@ -59,7 +61,7 @@ class BroadcastGlobalVariablesHook(Hook):
         """Adds operations to the graph, which is complete except for the hooks."""
         self._steps = 0
         self._check = None
-        self._broadcast = BroadcastGlobalVariablesOp()
+        self._broadcast = broadcast_variables(tf.compat.v1.global_variables(), root=self._root)
         differs = bool(trained_variables.differing_of(tf.compat.v1.get_default_graph()))
         if self._check_every and not differs and not peer.is_single_process():
             self._check = GraphCheck(tf.compat.v1.trainable_variables())

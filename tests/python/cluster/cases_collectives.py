@@ -105,6 +105,46 @@ def case_all_to_all(dtype):
     check(kf.ops.all_to_all, x[kf.rank()], expected)
 
 
+@each(splits=[True, False])
+def case_all_to_all_says_how_many_rows_came_from_whom(splits):
+    """And so they can be sent back."""
+    n = kf.size()
+    sent = [[(rank + 2 * to) % 4 for to in range(n)] for rank in range(n)]
+    x = arrays("int32", shape=(sum(sent[0]), 2), rows=[sum(each) for each in sent])
+    counts = sent[kf.rank()] if splits else None
+    if not splits:
+        sent = [[len(part) for part in np.array_split(each, n)] for each in x]
+    parts = [np.split(each, np.cumsum(s)[:-1])[kf.rank()] for each, s in zip(x, sent, strict=True)]
+    lengths = np.array([len(part) for part in parts])
+
+    def pick(i):
+        return lambda t: kf.ops.all_to_all(t, splits=counts, return_splits=True)[i]
+
+    check(pick(0), x[kf.rank()], np.concatenate(parts))
+    check(pick(1), x[kf.rank()], lengths)
+    there, from_whom = kf.ops.all_to_all(x[kf.rank()], splits=counts, return_splits=True)
+    np.testing.assert_array_equal(kf.ops.all_to_all(there, splits=from_whom), x[kf.rank()])
+
+
+@each(splits=[True, False])
+def case_all_to_all_of_rows_without_elements(splits):
+    n, mine = kf.size(), kf.rank()
+    x = np.zeros((n * (mine + 1) if splits else n + 1, 0, 3), np.float32)
+    counts = [mine + 1] * n if splits else None
+    lengths = np.arange(n) + 1 if splits else np.full(n, 2 if mine == 0 else 1)
+
+    def pick(i):
+        return lambda t: kf.ops.all_to_all(t, splits=counts, return_splits=True)[i]
+
+    check(pick(0), x, np.zeros((lengths.sum(), 0, 3), np.float32))
+    check(pick(1), x, lengths)
+    text = raised_by(
+        tf.errors.InvalidArgumentError,
+        lambda: kf.ops.all_to_all(x, splits=[1] * (n - 1) + [len(x)]),
+    )
+    assert "do not add up to all rows" in text
+
+
 @each(dtype=TYPES)
 @exhaustive(dtype=SOME)
 def case_consensus(dtype):

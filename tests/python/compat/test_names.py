@@ -1,4 +1,4 @@
-"""What `kungfu` has, how it may be called, and what it says of what it has not."""
+"""What `kungfu` and `horovod` have, how they may be called, and what they say of the rest."""
 
 from __future__ import annotations
 
@@ -22,16 +22,26 @@ import tensorflow as tf
 
 from kungfu_tf import compat
 from kungfu_tf.compat import missing
-from kungfu_tf.launcher.options import command_line, flags
+from kungfu_tf.launcher.options import command_line, flags, horovodrun
+from kungfu_tf.launcher.options.launch_error import LaunchError
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULES = Path(compat.__file__).with_name("kungfu")
+PACKAGES = ("kungfu", "horovod")
+MODULES = [Path(compat.__file__).with_name(package) for package in PACKAGES]
 
-# Facts of KungFu's: tests/upstream/names.py has made them of its sources.
-ANY_VALUE = object()
-TABLE = json.loads(Path(__file__).with_name("kungfu_names.json").read_text())
-NAMES = TABLE["names"]
-FLAGS = TABLE["flags"]
+
+# Facts of KungFu and Horovod: tests/upstream/names.py has made them of their sources.
+class _AnyValue:
+    def __getattr__(self, name: str) -> _AnyValue:
+        return self
+
+
+ANY_VALUE = _AnyValue()
+TABLES = [
+    json.loads(Path(__file__).with_name(f"{name}_names.json").read_text()) for name in PACKAGES
+]
+NAMES = {module: names for table in TABLES for module, names in table["names"].items()}
+FLAGS, OF_HOROVODRUN = (table["flags"] for table in TABLES)
 
 # Flags of KungFu's scripts, tests and documentation, as they go together.
 TOGETHER = [
@@ -51,13 +61,14 @@ TOGETHER = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kungfu() -> Iterator[None]:
-    """Stands in for it, in this module only."""
+def packages() -> Iterator[None]:
+    """Stands in for them, in this module only."""
     finders = list(sys.meta_path)
-    compat.install("kungfu")
+    for package in PACKAGES:
+        compat.install(package)
     yield
     sys.meta_path[:] = finders
-    for name in [name for name in sys.modules if name.split(".")[0] == "kungfu"]:
+    for name in [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
         del sys.modules[name]
 
 
@@ -76,9 +87,14 @@ def parameters_in(signature: str) -> list[inspect.Parameter]:
 
 
 def accepts(ours: list[inspect.Parameter], theirs: list[inspect.Parameter]) -> bool:
-    """Whether every call that fits their parameters fits ours, and means the same."""
-    same, further = ours[: len(theirs)], ours[len(theirs) :]
+    """Whether every call that fits their parameters fits ours, and means the same.
+
+    A function of theirs that takes anything passes it on: its parameters say nothing.
+    """
     stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    same, further = ours[: len(theirs)], ours[len(theirs) :]
+    if tuple(p.kind for p in theirs) == stars:
+        same, theirs, further = [], [], ours
     return (
         [(p.name, p.kind) for p in same] == [(p.name, p.kind) for p in theirs]
         and all(b.default in (a.default, ANY_VALUE) for a, b in zip(same, theirs, strict=True))
@@ -129,6 +145,35 @@ def test_flags(flag: str) -> None:
     assert f"  -{flag}" in flags.help_text()
 
 
+@pytest.mark.parametrize("flag", OF_HOROVODRUN)
+def test_flags_of_horovodrun(flag: str) -> None:
+    name = flag.lstrip("-")
+    if name in ("version", "v"):  # kungfu-run's own
+        return
+    row = horovodrun.ROWS.get(name)
+    given = [flag, "1-2"] if row is not None and row.takes_value else [flag]
+    given = {"-np": [flag, "2"], "--num-proc": [flag, "2"]}.get(flag, given)
+    given = [flag, "127.0.0.1:2"] if name in ("H", "hosts", "hostfile") else given
+    command = ["-compat", "horovod", *given, "python3", "train.py"]
+    if row is not None and row.refused:
+        with pytest.raises(LaunchError, match=f"-{name} of horovodrun is missing in kungfu-run"):
+            command_line.parse(command)
+    else:
+        assert command_line.parse(command).command == ("python3", "train.py")
+
+
+def test_flags_of_horovodrun_need_horovod() -> None:
+    with pytest.raises(LaunchError, match=r"'-fusion-threshold-mb'.*-compat horovod"):
+        command_line.parse(["--fusion-threshold-mb", "32", "python3", "train.py"])
+
+
+def test_flags_of_horovodrun_that_mean_ours() -> None:
+    line = "--num-proc 3 --hosts a:3 --network-interface eth1 --output-filename logs --verbose"
+    options = command_line.parse([*line.split(), "-compat", "horovod", "python3", "train.py"])
+    assert (options.np, options.hosts, options.nic) == (3, "a:3", "eth1")
+    assert (options.logdir, options.verbose) == ("logs", True)
+
+
 @pytest.mark.parametrize("line", TOGETHER)
 def test_flags_that_go_together(line: str) -> None:
     command = [*line.split(), "python3", "train.py"]
@@ -136,11 +181,13 @@ def test_flags_that_go_together(line: str) -> None:
 
 
 def test_every_module_can_be_imported_and_has_what_it_says() -> None:
-    for file in MODULES.rglob("*.py"):
-        path = file.relative_to(MODULES).with_suffix("").parts
-        name = ".".join(part for part in path if part != "__init__")
-        if name and not name.endswith("__main__"):
-            assert all(hasattr(of(name), each) for each in getattr(of(name), "__all__", [])), name
+    for folder in MODULES:
+        for file in folder.rglob("*.py"):
+            path = file.relative_to(folder.parent).with_suffix("").parts
+            name = ".".join(part for part in path if part != "__init__")
+            if not name.endswith("__main__"):
+                module = importlib.import_module(name)
+                assert all(hasattr(module, each) for each in getattr(module, "__all__", [])), name
 
 
 def test_names_of_several_versions_of_tensorflow() -> None:
@@ -394,7 +441,8 @@ def test_what_is_missing_is_named_with_its_reason(name: str) -> None:
         getattr(importlib.import_module(module), last)
     message = f"kungfu_tf.compat has no {name}: {missing.WHY[name]}"
     assert (str(imported.value), str(asked.value)) == (message, message)
-    assert f"`{name}`" in (ROOT / "docs" / "migrate" / "kungfu.md").read_text()
+    page = f"{name.split('.')[0]}.md"
+    assert f"`{name}`" in (ROOT / "docs" / "migrate" / page).read_text()
 
 
 def test_a_slip_of_the_pen() -> None:

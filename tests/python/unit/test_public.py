@@ -20,14 +20,16 @@ TESTS = Path(__file__).parents[2]
 
 # All that is public, and how it may be called; None: a module, or an error.
 PUBLIC = {
-    "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None)",
+    "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None, op='mean')",
     "Monitor": (
         "(*, optimizer=None, log_dir=None, port=None, address='127.0.0.1', token=None, "
         "latencies=False)"
     ),
+    "all_gather_object": "(obj, *, pickle=False, name='object')",
     "all_reduce_int_max": "(x)",
     "average_variables": "(model_or_variables)",
     "barrier": "(*, name='barrier')",
+    "broadcast_object": "(obj, *, root=0, pickle=False, name='object')",
     "calc_stats": "()",
     "callbacks": None,
     "check_interference": "(*, threshold=0.8)",
@@ -61,7 +63,9 @@ PUBLIC = {
     "uid": "()",
     "variables": None,
     "verify": "(step)",
-    "callbacks.BroadcastGlobalVariablesCallback": "(*, check_every=1, repairs_rounding=False)",
+    "callbacks.BroadcastGlobalVariablesCallback": (
+        "(*, root=0, check_every=1, repairs_rounding=False)"
+    ),
     "callbacks.ElasticCallback": "(schedule)",
     "callbacks.LearningRateScheduleCallback": (
         "(initial_lr, multiplier, *, start_epoch=0, end_epoch=None, "
@@ -108,15 +112,18 @@ PUBLIC = {
         "latencies=False)"
     ),
     "hooks.PolicyHook": ("(policies, epoch_size, epoch_num, init_batch_size, *, on_error='stop')"),
-    "initializer.BroadcastGlobalVariablesCallback": "(*, check_every=1, repairs_rounding=False)",
-    "initializer.BroadcastGlobalVariablesHook": "(*, check_every=1000)",
+    "initializer.BroadcastGlobalVariablesCallback": (
+        "(*, root=0, check_every=1, repairs_rounding=False)"
+    ),
+    "initializer.BroadcastGlobalVariablesHook": "(*, root=0, check_every=1000)",
     "initializer.BroadcastGlobalVariablesOp": "()",
     "initializer.broadcast_variables": "(variables, *, root=0)",
     "layers.SyncBatchNormalization": "(**arguments)",
+    "layers.local": "(layer, *, scale=None)",
     "layers.synchronize": "(model)",
     "ops.all_gather": "(tensor, *, concat=False, name=None)",
     "ops.all_reduce": "(tensor, *, op='sum', name=None)",
-    "ops.all_to_all": "(tensor, *, splits=None, name=None)",
+    "ops.all_to_all": "(tensor, *, splits=None, return_splits=False, name=None)",
     "ops.barrier": "(*, name=None)",
     "ops.broadcast": "(tensor, *, root=0, name=None)",
     "ops.calc_stats": "(*, name=None)",
@@ -166,7 +173,9 @@ PUBLIC = {
     "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1)",
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
     "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0)",
-    "optimizers.SynchronousSGDOptimizer": "(optimizer, *, bucket_bytes=26214400, monitor=False)",
+    "optimizers.SynchronousSGDOptimizer": (
+        "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1)"
+    ),
     "optimizers.wrap": "(optimizer, make_algorithm)",
     "policy.BasePolicy": "()",
     "policy.InterferenceStrategyPolicy": "(strategies, *, interval=100, threshold=0.8)",

@@ -1,4 +1,4 @@
-"""Finds `kungfu` and its modules in the folder `kungfu` beside this file."""
+"""Finds `kungfu` or `horovod`, and their modules, in the folder of that name beside this file."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ from typing import Any
 from kungfu_tf import errors
 from kungfu_tf.compat import missing
 
-_FOLDER = Path(__file__).with_name("kungfu")
+_HERE = Path(__file__).parent
 
 
-def install() -> None:
+def install(package: str) -> None:
     """Puts it before all other finders.
 
+    Args:
+        package: "kungfu" or "horovod".
+
     Raises:
-        FailedPreconditionError: If another `kungfu` has been imported.
+        FailedPreconditionError: If another package of this name has been imported.
     """
-    there = sys.modules.get("kungfu")
+    there = sys.modules.get(package)
     if there is not None and not isinstance(there.__loader__, _Loader):
         where = getattr(there, "__file__", None) or "somewhere"
         raise errors.FailedPreconditionError(
-            f"compat: the program has imported the real kungfu already, from {where}; call "
-            "install before that, or uninstall KungFu"
+            f"compat: the program has imported the real {package} already, from {where}; call "
+            f"install before that, or uninstall {package}"
         )
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if package not in installed():
+        sys.meta_path.insert(0, _Finder(package))
+
+
+def installed() -> list[str]:
+    """The packages that have been installed here."""
+    return [finder.package for finder in sys.meta_path if isinstance(finder, _Finder)]
 
 
 class _Loader(SourceFileLoader):
@@ -46,18 +54,21 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
+    def __init__(self, package: str) -> None:
+        self.package = package
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module's.
 
         Raises:
-            ModuleNotFoundError: If a module of `kungfu` is missing, with the reason.
+            ModuleNotFoundError: If a module of the package is missing, with the reason.
         """
         top, *rest = fullname.split(".")
-        if top != "kungfu":
+        if top != self.package:
             return None
-        place = _FOLDER.joinpath(*rest)
+        place = _HERE.joinpath(top, *rest)
         file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         if not file.is_file():
             parent, _, last = fullname.rpartition(".")

@@ -1,0 +1,103 @@
+"""State of TensorFlow that is committed to memory, and restored from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from horovod.common.elastic import ObjectState
+from horovod.tensorflow.functions import broadcast_object, broadcast_variables
+from horovod.tensorflow.mpi_ops import rank
+
+from kungfu_tf.upstream import generations
+
+__all__ = ["TensorFlowKerasState", "TensorFlowState"]
+
+
+class _Variables(ObjectState):
+    """Objects and variables."""
+
+    def __init__(self, session: Any, kwargs: dict[str, Any]) -> None:
+        super().__init__(broadcast_object, rank, **kwargs)
+        self.session = session
+        self._values = self._read()
+
+    def _of_state(self) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Keeps the variables and the attributes as they are."""
+        self._values = self._read()
+        super().save()
+
+    def restore(self) -> None:
+        """Sets the variables and the attributes as they were kept."""
+        for variable, value in zip(self._of_state(), self._values, strict=True):
+            if self.session is None:
+                variable.assign(value)
+            else:
+                variable.load(value, self.session)
+        super().restore()
+
+    def sync(self) -> None:
+        """Gives all processes rank 0's variables and attributes."""
+        operation = broadcast_variables(self._of_state(), root_rank=0)
+        if self.session is not None:
+            self.session.run(operation)
+        self._values = self._read()
+        super().sync()
+
+    def _read(self) -> list[Any]:
+        if self.session is not None:
+            return list(self.session.run(list(self._of_state())))
+        return [np.array(variable) for variable in self._of_state()]
+
+
+class TensorFlowState(_Variables):
+    """Variables, and objects as attributes.
+
+    Args:
+        variables: Variables; None: all global ones.
+        session: The session of a graph.
+        **kwargs: The objects.
+    """
+
+    def __init__(self, variables: Any = None, session: Any = None, **kwargs: Any) -> None:
+        self.variables = variables or tf.compat.v1.global_variables()
+        if session is None and not tf.executing_eagerly():
+            session = tf.compat.v1.get_default_session()
+        super().__init__(session, kwargs)
+
+    def _of_state(self) -> Sequence[Any]:
+        return list(self.variables)
+
+
+class TensorFlowKerasState(_Variables):
+    """A Keras model and its optimizer, and objects as attributes.
+
+    Args:
+        model: A model that is built.
+        optimizer: Its optimizer; None: the one that it is compiled with.
+        backend: Keras' backend, of a graph.
+        **kwargs: The objects.
+
+    Raises:
+        ValueError: If the model is not built.
+    """
+
+    def __init__(
+        self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any
+    ) -> None:
+        if not model.built:
+            raise ValueError("the model must be built first, by model.build(input_shape)")
+        self.model = model
+        self.optimizer = optimizer or model.optimizer
+        self.backend = backend
+        is_graph = backend is not None and not tf.executing_eagerly()
+        super().__init__(backend.get_session() if is_graph else None, kwargs)
+
+    def _of_state(self) -> Sequence[Any]:
+        states = generations.variables_of(self.optimizer)
+        return [generations.native(v) for v in [*self.model.variables, *states]]
