@@ -92,7 +92,6 @@ ROWS = {
     "timeline-filename": Row(refused="there is no timeline"),
     "timeline-mark-cycles": Row(takes_value=False, refused="there is no timeline"),
     "no-timeline-mark-cycles": Row(takes_value=False, has_no_effect="there is no timeline"),
-    "min-np": Row(refused=_ELASTIC),
     "min-num-proc": Row(refused=_ELASTIC),
     "max-np": Row(refused=_ELASTIC),
     "max-num-proc": Row(refused=_ELASTIC),
@@ -115,8 +114,10 @@ def check(names: Sequence[str], compat: Sequence[str]) -> None:
         LaunchError: If one of them is refused, or -compat does not name horovod.
     """
     if "horovod" not in compat:
+        means = ROWS[names[0]].means
+        hint = f"; did you mean -{means}?" if means else ""
         raise LaunchError(
-            f"there is no flag '-{names[0]}' (kungfu-run --help lists them): it is one of"
+            f"there is no flag '--{names[0]}'{hint} (kungfu-run --help lists them): it is one of"
             " horovodrun's, which are understood with -compat horovod"
         )
     for name in names:

@@ -98,7 +98,7 @@ def case_learning_rates():
 
 
 def case_choose_an_optimizer():
-    pairs, average, _ = programs_of("docs/guides/choose-an-optimizer.md")
+    pairs, average, *_ = programs_of("docs/guides/choose-an-optimizer.md")
     names = {**usual(), **run(pairs)}
     model = compiled(names)
     model.fit(names["dataset"].batch(32), verbose=0)

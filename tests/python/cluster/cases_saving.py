@@ -69,7 +69,7 @@ np.testing.assert_allclose(exported.serve(x), predicted)
 
 def run(*command):
     """A program that is not of this job."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("KUNGFU_")}
+    environment = training.of_no_job()
     done = subprocess.run(
         [sys.executable, *command],
         env=environment,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -107,6 +108,12 @@ def completed(optimizer: Any) -> list[int]:
     while count := libraries.completed(f"{algorithm.name}/gradients/{len(counts)}"):
         counts.append(count)
     return counts
+
+
+def of_no_job() -> dict[str, str]:
+    """The environment of this peer without what its launcher has told it."""
+    told = ("KUNGFU_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    return {name: text for name, text in os.environ.items() if not name.startswith(told)}
 
 
 # -- Keras

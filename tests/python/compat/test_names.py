@@ -152,7 +152,9 @@ def test_flags_of_horovodrun(flag: str) -> None:
         return
     row = horovodrun.ROWS.get(name)
     given = [flag, "1-2"] if row is not None and row.takes_value else [flag]
-    given = {"-np": [flag, "2"], "--num-proc": [flag, "2"]}.get(flag, given)
+    survive = ["-on-failure", "survive"]
+    ours = {"-np": ["2"], "--num-proc": ["2"], "--min-np": ["2", *survive]}
+    given = [flag, *ours[flag]] if flag in ours else given
     given = [flag, "127.0.0.1:2"] if name in ("H", "hosts", "hostfile") else given
     command = ["-compat", "horovod", *given, "python3", "train.py"]
     if row is not None and row.refused:
@@ -163,7 +165,7 @@ def test_flags_of_horovodrun(flag: str) -> None:
 
 
 def test_flags_of_horovodrun_need_horovod() -> None:
-    with pytest.raises(LaunchError, match=r"'-fusion-threshold-mb'.*-compat horovod"):
+    with pytest.raises(LaunchError, match=r"'--fusion-threshold-mb'.*-compat horovod"):
         command_line.parse(["--fusion-threshold-mb", "32", "python3", "train.py"])
 
 
