@@ -119,8 +119,9 @@ KUNGFU_EXPORT size_t kungfu_longest_name(void);
 typedef void (*kungfu_done)(void* arg, int code, const char* message);
 
 /* Returns the memory for a result whose size the call could not know, or NULL (the operation fails). `counts[r]`:
- * elements that come from rank r (all_gather, gather, all_to_all); for reduce_scatter counts[r] is what rank r keeps.
- * Called at most once, before `done`, from the same threads. */
+ * elements that come from rank r (all_gather, gather, all_to_all). For reduce_scatter `size` is 1, and counts[0] is
+ * what this peer keeps. Together they are the size of the result. Called at most once, before `done`, from the same
+ * threads. */
 typedef void* (*kungfu_allocate)(void* arg, const uint64_t* counts, int size);
 
 /* Every call returns an identifier for kungfu_cancel. Buffers must stay until `done`.

@@ -248,7 +248,7 @@ void Plan::PlanReduceScatter() {
     const uint64_t rows = TotalCount(*operation_) / row;
     std::vector<uint64_t> counts;
     for (int rank = 0; rank < size_; ++rank) counts.push_back(EvenPart(rows, size_, rank).size() * row);
-    StatusOr<char*> result = AllocateResult(counts, counts[rank_]);
+    StatusOr<char*> result = AllocateResult({counts[rank_]}, counts[rank_]);
     if (!result.ok()) return result.status();
     const char* send = static_cast<const char*>(operation_->spans[0].send);
     uint64_t offset = 0;

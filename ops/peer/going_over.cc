@@ -159,8 +159,9 @@ void Peer::GoOnWithSurvivorsOnLoop() {
   GoOverOnLoop(session(), survivors_.peers, FirstEpoch(version), next, [this, version](const Status& status) {
     if (survivors_.version > version) return GoOnWithSurvivorsOnLoop();  // another one was lost meanwhile
     joins_survivors_ = false;
-    if (!status.ok()) return transactions_->FailOnLoop(status);
-    transactions_->MeetOnLoop();
+    if (status.ok()) return transactions_->MeetOnLoop();
+    transactions_->FailOnLoop(status);
+    transactions_->NeverRepeatOnLoop();
   });
 }
 

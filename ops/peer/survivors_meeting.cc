@@ -129,6 +129,7 @@ void Transactions::CompareOnLoop() {
 Transactions::Progress Transactions::ProgressOf(const Key& key) const {
   const auto found = exchanges_.find(key);
   if (found != exchanges_.end()) return found->second->is_complete() ? kAllHere : kBegun;
+  if (failed_.count(key) != 0) return kFailed;
   const auto begun = begun_.find(key.first);
   return begun != begun_.end() && key.second < begun->second ? kDelivered : kNotBegun;
 }
@@ -137,29 +138,36 @@ void Transactions::ResolveOnLoop() {
   KF_DCHECK(loop_->InLoop());
   const size_t count = meeting_->keys.size();
   const size_t peers = meeting_->counts.size();
-  std::vector<Key> delivered;
+  std::set<Key> delivered, failed;
   for (size_t i = 0; i < count; ++i) {
-    bool somewhere = false, everywhere = true;
+    bool is_delivered = false, has_failed = false, is_complete = true;
     for (size_t peer = 0; peer < peers; ++peer) {
       const char progress = meeting_->all[peer * count + i];
-      somewhere = somewhere || progress == kDelivered;
-      everywhere = everywhere && progress == kAllHere;
+      is_delivered = is_delivered || progress == kDelivered;
+      has_failed = has_failed || progress == kFailed;
+      is_complete = is_complete && progress == kAllHere;
     }
-    if (somewhere || everywhere) delivered.push_back(meeting_->keys[i]);
+    if (is_delivered || is_complete) {
+      delivered.insert(meeting_->keys[i]);
+    } else if (has_failed) {
+      failed.insert(meeting_->keys[i]);
+    }
   }
   meeting_.reset();
   surviving_ = false;
-  RepeatOnLoop(delivered);
+  failed_.clear();
+  RepeatOnLoop(delivered, failed);
 }
 
 // The peers begin the operations of one name in the same order, so the new session numbers them alike.
-void Transactions::RepeatOnLoop(const std::vector<Key>& delivered) {
+void Transactions::RepeatOnLoop(const std::set<Key>& delivered, const std::set<Key>& failed) {
   KF_DCHECK(loop_->InLoop());
-  const std::set<Key> deliver(delivered.begin(), delivered.end());
   std::vector<uint64_t> repeated;
   for (const auto& [handle, call] : calls_) {
     Exchange* const exchange = call->exchange;
-    if (exchange == nullptr || deliver.count({exchange->name, exchange->number}) != 0) continue;
+    if (exchange == nullptr) continue;
+    const Key key{exchange->name, exchange->number};
+    if (delivered.count(key) != 0 || failed.count(key) != 0) continue;
     exchange->complete = 0;
     call->stage = Stage::kWaiting;
     call->failure = OkStatus();
@@ -178,6 +186,11 @@ void Transactions::RepeatOnLoop(const std::vector<Key>& delivered) {
     } else {
       FailExchangeOnLoop(exchange, InternalError(key.first + " was delivered by a survivor, and is not complete here"));
     }
+  }
+  for (const Key& key : failed) {
+    const auto found = exchanges_.find(key);
+    if (found == exchanges_.end()) continue;
+    FailExchangeOnLoop(found->second.get(), UnavailableError(key.first + " has failed on another survivor"));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <set>
 
 #include "ops/base/hmac.h"
@@ -124,7 +125,7 @@ Operation Transactions::Repeatable(Call* call) {
       uint64_t total = 0;
       for (const uint64_t count : counts) total += count;
       call->counts = counts;
-      call->result.reset(new char[total * element]);
+      call->result.reset(new (std::nothrow) char[total * element]);
       return call->result.get();
     };
   }
@@ -251,7 +252,9 @@ void Transactions::FailExchangeOnLoop(Exchange* exchange, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const std::string name = exchange->name;
   const std::vector<Call*> calls = std::move(exchange->calls);
-  exchanges_.erase({name, exchange->number});
+  const Key key{name, exchange->number};
+  if (repeats_) failed_.insert(key);
+  exchanges_.erase(key);
   std::vector<Call*> over;
   for (Call* call : calls) {
     call->exchange = nullptr;
@@ -288,6 +291,7 @@ void Transactions::FailOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
   while (!exchanges_.empty()) FailExchangeOnLoop(exchanges_.rbegin()->second.get(), why);
   begun_.clear();
+  failed_.clear();
   ++era_;
 }
 

@@ -14,6 +14,7 @@
 // each exchange is:
 //
 //     somebody has delivered it, or it is complete on all    all deliver it, the lost peer's contribution included
+//     it has failed on somebody                              it fails on all
 //     else                                                   all repeat it, whole, from their inputs
 //
 // Exchanges are known by name and number: how many of the name began before. The survivors' programs have begun the
@@ -30,6 +31,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -105,7 +107,7 @@ class Transactions {
   using Key = std::pair<std::string, uint64_t>;
 
   // How far an exchange is, as the survivors tell each other.
-  enum Progress : char { kNotBegun, kBegun, kAllHere, kDelivered };
+  enum Progress : char { kNotBegun, kBegun, kAllHere, kDelivered, kFailed };
 
   // What the survivors tell each other, once they have a session.
   struct Meeting {
@@ -139,7 +141,7 @@ class Transactions {
   void CompareOnLoop();
   void ResolveOnLoop();
   Progress ProgressOf(const Key& key) const;
-  void RepeatOnLoop(const std::vector<Key>& delivered);
+  void RepeatOnLoop(const std::set<Key>& delivered, const std::set<Key>& failed);
 
   EventLoop* const loop_;
   const bool repeats_;
@@ -150,6 +152,7 @@ class Transactions {
   std::map<uint64_t, std::unique_ptr<Call>> calls_;     // by handle: oldest first
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;  // not delivered
   std::unordered_map<std::string, uint64_t> begun_;     // how many, by name
+  std::set<Key> failed_;                                // since the survivors met last
   uint64_t era_ = 0;                                    // how often the numbers began anew
   bool never_ = false;
   bool surviving_ = false;  // peers were lost, and the others have not met

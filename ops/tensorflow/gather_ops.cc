@@ -89,7 +89,7 @@ class GatherKernel : public CollectiveKernel {
     call->allocate = [this, context](absl::Span<const uint64_t> counts, void** memory) {
       return Allocate(context, counts, memory);
     };
-    if (!all_) call->finish = [this, context, size = kungfu_size()] { return FillElsewhere(context, size); };
+    if (!all_) call->finish = [this, context] { return FillElsewhere(context); };
     const kungfu_options options = Options(input.dtype(), digest, call->verdict);
     const auto function = all_ ? &kungfu_all_gather : &kungfu_gather;
     call->Start([&](void* arg) {
@@ -114,9 +114,9 @@ class GatherKernel : public CollectiveKernel {
   }
 
   // Without a result there are no rows from any peer.
-  absl::Status FillElsewhere(OpKernelContext* context, int size) const {
+  absl::Status FillElsewhere(OpKernelContext* context) const {
     if (context->mutable_output(0) != nullptr) return absl::OkStatus();
-    KUNGFU_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(size, 0)));
+    KUNGFU_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(kungfu_size(), 0)));
     void* memory;
     return SetRows(context, ShapeOf(context->input(0).shape(), 0), 0, &memory);
   }
@@ -134,13 +134,10 @@ class ReduceScatterKernel : public CollectiveKernel {
     Digest digest;
     digest.AddShape(input.shape());
     auto call = MakeCall(context, std::move(done), absl::OkStatus(), differing());
-    call->allocate = [context, rank = kungfu_rank()](absl::Span<const uint64_t> counts, void** memory) {
+    call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
       const TensorShape& shape = context->input(0).shape();
-      // As numpy.array_split: the first rows % size parts have one row more.
-      const int64_t rows = RowCount(shape);
-      const int64_t size = static_cast<int64_t>(counts.size());
-      const int64_t mine = rows / size + (rank < rows % size ? 1 : 0);
-      return SetRows(context, WithRows(mine, shape), counts[rank], memory);
+      const int64_t mine = RowSize(shape) > 0 ? Rows(counts, shape)[0] : EvenPart(RowCount(shape));
+      return SetRows(context, WithRows(mine, shape), counts[0], memory);
     };
     const kungfu_options options = Options(input.dtype(), digest, call->verdict);
     call->Start([&](void* arg) {
@@ -148,6 +145,13 @@ class ReduceScatterKernel : public CollectiveKernel {
       return kungfu_reduce_scatter(input.data(), input.NumElements(), row_size, &options, &Call::OnAllocate,
                                    &Call::OnDone, arg);
     });
+  }
+
+ private:
+  // Rows without elements, of which the core counts none. As numpy.array_split: the first parts have one row more.
+  static int64_t EvenPart(int64_t rows) {
+    const int64_t size = kungfu_size();
+    return rows / size + (kungfu_rank() < rows % size ? 1 : 0);
   }
 };
 

@@ -93,7 +93,7 @@ KF_TEST(Half, ReduceAndReduceScatter) {
       Operation operation = Reduction(Kind::kReduceScatter, one);
       operation.spans = {{sends[rank].data(), nullptr, kCount}};
       operation.allocate = [&parts, rank](const std::vector<uint64_t>& counts) -> void* {
-        parts[rank].resize(counts[rank]);
+        parts[rank].resize(counts.at(0));
         return parts[rank].data();
       };
       return operation;

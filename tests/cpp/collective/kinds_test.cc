@@ -170,7 +170,7 @@ KF_TEST(Kinds, ReduceScatterInUnevenRows) {
         operation.spans = {{send[rank].data(), nullptr, count}};
         operation.row = row;
         operation.allocate = [&results, rank](const std::vector<uint64_t>& kept) -> void* {
-          results[rank].assign(kept[rank], -1);
+          results[rank].assign(kept.at(0), -1);
           return results[rank].data();
         };
         return operation;

@@ -228,6 +228,67 @@ KF_TEST(Transactions, AResultWithoutAPlaceIsAskedForOnce) {
   for (const auto& result : results) EXPECT_TRUE(result == values);
 }
 
+// Rank 1 of three keeps other rows than rank 1 of two.
+KF_TEST(Transactions, ReduceScatterIsCutForTheSurvivors) {
+  Survivable job("abc");
+  std::vector<std::vector<float>> results(2);
+  const std::vector<float> values = {1, 2, 3, 4, 5};
+  std::vector<std::future<Status>> ended;
+  for (int i = 0; i < 2; ++i) {
+    Operation operation = MakeOperation(Kind::kReduceScatter, "scatter");
+    operation.spans = {{values.data(), nullptr, values.size()}};
+    operation.allocate = [&results, i](const std::vector<uint64_t>& counts) {
+      results[i].resize(counts.at(0));
+      return results[i].data();
+    };
+    ended.push_back(Begin(job.peer("bc"[i]), std::move(operation)));
+  }
+  job.Survive("bc", "bc");
+  for (auto& future : ended) EXPECT_OK(Wait(&future));
+  EXPECT_TRUE(results[0] == (std::vector<float>{2, 4, 6}));
+  EXPECT_TRUE(results[1] == (std::vector<float>{8, 10}));
+}
+
+// The lost peer has contributed: each keeps its rows among three.
+KF_TEST(Transactions, ReduceScatterThatIsCompleteIsDeliveredAsItWasCut) {
+  Survivable job("abc");
+  std::vector<std::vector<float>> results(3);
+  const std::vector<float> values = {1, 2, 3, 4, 5};
+  std::vector<std::future<Status>> ended;
+  for (int i = 0; i < 3; ++i) {
+    Operation operation = MakeOperation(Kind::kReduceScatter, "scatter");
+    operation.spans = {{values.data(), nullptr, values.size()}};
+    operation.exchange = "update";
+    operation.exchange_size = i == 0 ? 2 : 1;
+    operation.allocate = [&results, i](const std::vector<uint64_t>& counts) {
+      results[i].resize(counts.at(0));
+      return results[i].data();
+    };
+    ended.push_back(Begin(job.peer("abc"[i]), std::move(operation)));
+  }
+  ASSERT_TRUE(job.HasCompleted('b', "scatter") && job.HasCompleted('c', "scatter"));
+  job.Survive("bc", "bc");
+  for (int i = 1; i < 3; ++i) EXPECT_OK(Wait(&ended[i]));
+  EXPECT_TRUE(results[1] == (std::vector<float>{9, 12}));
+  EXPECT_TRUE(results[2] == std::vector<float>{15});
+}
+
+// It counts neither as delivered, nor is it repeated by the others for ever.
+KF_TEST(Transactions, WhatHasFailedOnASurvivorFailsOnAll) {
+  Survivable job("abc");
+  Sum a, b, c;
+  a.Begin(job.peer('a'), "first", 2);
+  b.Begin(job.peer('b'), "first", 2);
+  c.Begin(job.peer('c'), "first", 2);
+  ASSERT_TRUE(job.HasCompleted('a', "first") && job.HasCompleted('b', "first"));
+  job.peer('a')->Cancel(a.handle, InternalError("it failed elsewhere"));
+  EXPECT_EQ(Wait(&a.ended).code(), Code::kInternal);
+  job.Survive("ab", "ab");
+  const Status status = Wait(&b.ended);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_CONTAINS(status.message(), "has failed on another survivor");
+}
+
 // An error of the program is none of the machine.
 KF_TEST(Transactions, WhatWaitsForSurvivorsFailsWhenThereAreNone) {
   Survivable job("abc");

@@ -22,8 +22,8 @@ MUTANTS = [
     Mutant(
         name="slots-stay-different",
         file="kungfu_tf/replicas/first_step.py",
-        text="broadcast_variables([*model.weights, *states])",
-        fault="broadcast_variables([*model.weights])",
+        text="weights = [*model.weights, *states]",
+        fault="weights = [*model.weights]",
         why="Peers that resume train with other momenta.",
         test=(
             "tests/python/cluster/cases_initializer.py::np3"
