@@ -235,6 +235,14 @@ HAS_CONFIG_SERVER = Setting(
     internal=True,
 )
 
+INSECURE = Setting(
+    "KUNGFU_INSECURE",
+    _SWITCH,
+    "0",
+    "1: the secret of the job is known to all (kungfu-run -insecure)",
+    internal=True,
+)
+
 JOB_START = Setting(
     "KUNGFU_JOB_START_TIMESTAMP",
     _TIME,
@@ -311,6 +319,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     MONITOR_TOKEN,
     COMPAT,
     HAS_CONFIG_SERVER,
+    INSECURE,
     JOB_START,
     PROC_START,
     CONFIG_TOKEN,

@@ -10,3 +10,4 @@ class Credentials:
     job_id: str
     secret: str = dataclasses.field(repr=False)
     warning: str | None = None
+    insecure: bool = False  # all know the secret

@@ -20,7 +20,7 @@ from kungfu_tf import errors
 
 _NUMBER = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
-_ARRAYS = "biufcV"  # kinds of dtypes whose elements are bytes; V: bfloat16 and the like
+_NUMBERS = "biufc"  # kinds of dtypes; bfloat16 and the like are V, as structures are
 
 
 def encode(value: Any) -> bytes:
@@ -28,7 +28,7 @@ def encode(value: Any) -> bytes:
 
     Args:
         value: None, bool, int, float, str, bytes, NumPy arrays and scalars of numbers, and lists,
-            tuples and dicts of these.
+            tuples and dicts of these. Arrays arrive in the machine's byte order.
 
     Raises:
         UnsupportedTypeError: If it is, or holds, anything else. It says where.
@@ -71,15 +71,23 @@ def _write(out: bytearray, value: Any, where: str) -> None:
         _write_all(out, "l" if kind is list else "t", len(value), value, where)
     elif kind is dict:
         _write_all(out, "m", len(value), (part for item in value.items() for part in item), where)
-    elif isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in _ARRAYS:
-        array = np.asarray(value)
+    elif _is_of_numbers(value):
+        array = np.asarray(value, value.dtype.newbyteorder("="))
         parts = (array.dtype.name, array.shape, array.tobytes())
-        _write_all(out, "a" if isinstance(value, np.ndarray) else "g", 1, parts, where)
+        _write_all(out, "a" if kind is np.ndarray else "g", 1, parts, where)
     else:
         raise errors.UnsupportedTypeError(
             f"{where} is a {kind.__module__}.{kind.__qualname__}, which only a pickle can hold: "
             "pickle=True"
         )
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Whether it is an array or a scalar of NumPy whose elements are numbers, and no subclass."""
+    if type(value) is not np.ndarray and not isinstance(value, np.generic):
+        return False
+    dtype = value.dtype
+    return dtype.kind in _NUMBERS or (dtype.kind == "V" and dtype.type is not np.void)
 
 
 def _write_all(out: bytearray, letter: str, count: int, parts: Iterable[Any], where: str) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle as pickles
 from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 
-from kungfu_tf import context, errors, peer
+from kungfu_tf import config, context, errors, peer
 from kungfu_tf.native import calls
 from kungfu_tf.replicas import encoding
 
@@ -49,6 +48,7 @@ def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str
         raise errors.InvalidArgumentError(
             f"broadcast_object: root {root} is no rank of {peer.size()} peers"
         )
+    _check_secret(pickle)
     is_root = context.current().is_alone or peer.rank() == root
     received = _gathered(
         lambda: _dump(obj, pickle) if is_root else b"", name, digest=2 * root + pickle
@@ -79,6 +79,7 @@ def all_gather_object(obj: Any, *, pickle: bool = False, name: str = "object") -
     losses = kf.all_gather_object({"loss": float(loss), "samples": len(batch)})
     ```
     """
+    _check_secret(pickle)
     received = _gathered(lambda: _dump(obj, pickle), name, digest=pickle)
     return [_load(data, pickle) for data in received]
 
@@ -96,15 +97,17 @@ def _gathered(dump: Callable[[], bytes], name: str, *, digest: int) -> list[byte
     return [mine] if is_alone else calls.gather_bytes(mine, name, digest=digest)
 
 
-def _dump(obj: Any, pickle: bool) -> bytes:
-    if not pickle:
-        return encoding.encode(obj)
-    if peer.launched() and not os.environ.get("KUNGFU_SECRET"):
+def _check_secret(pickle: bool) -> None:
+    """The same on all peers. Without a secret a stranger could be one of them."""
+    if pickle and config.INSECURE.get():
         raise errors.FailedPreconditionError(
             "this job has no secret (kungfu-run -insecure): any process could send a pickle, which "
             "may run code"
         )
-    data: bytes = cloudpickle.dumps(obj)
+
+
+def _dump(obj: Any, pickle: bool) -> bytes:
+    data: bytes = cloudpickle.dumps(obj) if pickle else encoding.encode(obj)
     return data
 
 

@@ -41,7 +41,7 @@ def several_hosts(given: Secret | None, description: str, *, insecure: bool = Fa
         raise LaunchError(errors.linked("secret-needed", _HOW_TO_MAKE_ONE))
     secret = given or _INSECURE
     digest = hmac.new(secret.text.encode(), description.encode(), hashlib.sha256).hexdigest()
-    return Credentials(digest[:32], secret.text, secret.doubt)
+    return Credentials(digest[:32], secret.text, secret.doubt, insecure=given is None)
 
 
 def new_token(path: str) -> str:

@@ -12,9 +12,6 @@ from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.native import foreign_job
 
-# Of torchrun: each peer gets its own.
-_OF_RUNNER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-
 
 def add(options: Options, environ: Mapping[str, str]) -> tuple[Options, Mapping[str, str]]:
     """The options with the hosts on which another launcher has started kungfu-run.
@@ -51,7 +48,7 @@ def add(options: Options, environ: Mapping[str, str]) -> tuple[Options, Mapping[
     slots = -(-(options.np or 1) // len(hosts))
     named = ",".join(f"[{host}]:{slots}" if ":" in host else f"{host}:{slots}" for host in hosts)
     here = None if options.nic else hosts[place.rank]
-    mine = {name: text for name, text in environ.items() if name not in _OF_RUNNER}
+    mine = dict(environ)
     mine.pop("KUNGFU_SECRET_FILE", None)
     of_run = hmac.new(secret.encode(), meeting.run.encode(), hashlib.sha256)
     mine["KUNGFU_SECRET"] = of_run.hexdigest()

@@ -55,8 +55,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
         KUNGFU_OWN_CORES="1" if job.cores else "0",
     )
-    for name, number in _told_to_others(peer, job.cluster).items():
-        result.setdefault(name, str(number))
+    result.update(_told_to_others(peer, job.cluster))
     result[config.RUNNER.name] = job.directory.runner
     result[config.RESTARTS.name] = str(job.restarts)
     result[config.PROGRESS.name] = str(job.progress)
@@ -64,6 +63,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result[config.RELOADS.name] = "1" if options.elastic_mode == "reload" else "0"
     has_server = options.config_server is not None or options.builtin_config_port is not None
     result[config.HAS_CONFIG_SERVER.name] = str(int(has_server))
+    result[config.INSECURE.name] = str(int(job.credentials.insecure))
     result[config.JOB_START.name] = f"{options.job_start:f}"
     result[config.PROC_START.name] = f"{time.time():f}"
     result.setdefault("KUNGFU_LOG_LEVEL", _log_level(options))
@@ -84,14 +84,14 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _told_to_others(peer: Peer, cluster: Cluster) -> dict[str, int]:
+def _told_to_others(peer: Peer, cluster: Cluster) -> dict[str, str]:
     """What other tools look for, under the names of torchrun."""
     local = sum(other.address == peer.address for other in cluster.peers)
     return {
-        "RANK": peer.rank,
-        "WORLD_SIZE": len(cluster.peers),
-        "LOCAL_RANK": peer.local_rank,
-        "LOCAL_WORLD_SIZE": local,
+        "RANK": str(peer.rank),
+        "WORLD_SIZE": str(len(cluster.peers)),
+        "LOCAL_RANK": str(peer.local_rank),
+        "LOCAL_WORLD_SIZE": str(local),
     }
 
 
