@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 
 import tensorflow as tf
@@ -151,9 +152,17 @@ def summarised(tag):
     return sorted(e.step for e in events for value in e.summary.value if value.tag == tag)
 
 
+def is_a_later_second():
+    """TensorFlow names a file of events by the second of its beginning, and by nothing else."""
+    begun = [int(path.name.split(".")[3]) for path in FOLDER.glob("events.*")]
+    return time.time() >= max(begun, default=0) + 1
+
+
 def main() -> None:
     server = Server()
-    if not kf.joining():
+    if kf.joining():
+        wait_until(is_a_later_second, "the clock stands still")
+    else:
         server.start()
     changes, saves, evaluations = Changes(server), Saves(), Evaluations()
     hooks = [kf.hooks.ElasticHook(None, STEPS), changes]
