@@ -258,15 +258,17 @@ def test_the_script_of_the_guide_goes_on_when_it_is_requeued(
     job = cluster.call("sbatch", "--parsable", f"--chdir={home}", str(home / "job.sh")).strip()
 
     def state() -> str:
-        return cluster.call("squeue", "--noheader", f"--jobs={job}", "--format=%T %r")
+        return cluster.call(
+            "squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T %r"
+        )
 
     def said() -> str:
         return f"{state()}: " + "".join(file.read_text() for file in home.glob("slurm-*.out"))
 
-    busy = "PENDING (?!BeginTime)|CONFIGURING|RUNNING|COMPLETING"
-    waiting.until(lambda: not re.search(busy, state()), said)
+    ended = "COMPLETED|FAILED|CANCELLED|TIMEOUT"
+    waiting.until(lambda: re.search(f"PENDING BeginTime|{ended}", state()), said)
     cluster.call("scontrol", "update", f"JobId={job}", "StartTime=now")  # and not in two minutes
-    waiting.until(lambda: not re.search(f"PENDING|{busy}", state()), said)
+    waiting.until(lambda: re.search(ended, state()), said)
     assert [(home / str(n)).exists() and (home / str(n)).read_text() for n in range(4)] == (
         4 * ["1 [2, 3]\n"]
     ), said()
