@@ -45,12 +45,9 @@ class Accumulation:
 
     def add(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         """Adds this peer's gradients of a step, of which sparse ones become dense."""
-        is_first = tf.equal(self._counter, 0)
         for gradient, variable in zip(gradients, variables, strict=True):
             if gradient is not None:
-                gathered = self._sum_of(variable)
-                before = tf.where(is_first, tf.zeros_like(gathered), gathered)
-                gathered.assign(before + tf.convert_to_tensor(gradient))
+                self._sum_of(variable).assign_add(tf.convert_to_tensor(gradient))
         self._counter.assign_add(1)
 
     def then(self, update: Callable[[], Any], otherwise: Callable[[], Any]) -> None:
@@ -59,6 +56,8 @@ class Accumulation:
         def end() -> Any:
             update()
             self._counter.assign(0)
+            for gathered in self._sums.values():
+                gathered.assign(tf.zeros_like(gathered))
             return tf.constant(0)
 
         def go_on() -> Any:
@@ -67,11 +66,11 @@ class Accumulation:
 
         tf.cond(tf.equal(self._counter, self._steps), end, go_on)
 
-    def gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """What the steps have added up; None where this step has none."""
+    def gradients(self, variables: Sequence[Any]) -> list[Any]:
+        """What the steps have added up; None where none of them had a gradient."""
         return [
-            None if gradient is None else self._result(self._sum_of(variable))
-            for gradient, variable in zip(gradients, variables, strict=True)
+            None if v.ref() not in self._sums else self._result(self._sums[v.ref()])
+            for v in variables
         ]
 
     def _result(self, gathered: Any) -> Any:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from kungfu_tf import context, errors
 from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.exchange.wrapped import Wrapped
-from kungfu_tf.replicas import sample_weights
+from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.upstream import generations
 
 
@@ -50,13 +50,13 @@ class Keras2Optimizer(Wrapped):
     ) -> Any:
         """Adds this step's gradients, weighed by its samples; the last step of several updates."""
         gradients, variables = [g for g, _ in pairs], [v for _, v in pairs]
-        accumulation.add(sample_weights.weighted(gradients, sample_weights.current()), variables)
+        accumulation.add(local_variables.weighted(gradients, variables), variables)
         with tf.init_scope():
             generations.build(self, variables)
 
         def update() -> None:
             with sample_weights.unweighted(), self.kungfu_taking_completed():
-                means = accumulation.gradients(gradients, variables)
+                means = accumulation.gradients(variables)
                 exchanged = self._kungfu_exchange(means, variables, self._kungfu_step())
                 with self.kungfu_taking_exchanged():
                     pairs = zip(exchanged, variables, strict=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kungfu_tf.exchange import new_values
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside
-from kungfu_tf.replicas import sample_weights
+from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.upstream import generations
 
 
@@ -124,7 +124,6 @@ class Keras3WrappedInside(Keras3Copies, WrappedInside):
 
 
 def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
-    """The gradients times this peer's weight in the step. New values stay as they are."""
-    mine = new_values.left_out(grads, variables)
-    mine = sample_weights.weighted(mine, sample_weights.current())
+    """`local_variables.weighted`. New values stay as they are."""
+    mine = local_variables.weighted(new_values.left_out(grads, variables), variables)
     return new_values.put_back(mine, grads, variables)

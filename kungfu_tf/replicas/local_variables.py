@@ -68,6 +68,21 @@ def of_shared(
     return result
 
 
+def weighted(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    """The gradients times this peer's weight in the step, but for those that `mark` gave a scale.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None.
+        variables: The variables that they belong to.
+    """
+    result = list(gradients)
+    chosen = [i for i, v in enumerate(variables) if _scale_of(v) in (None, _OF_MEAN)]
+    changed = sample_weights.weighted([gradients[i] for i in chosen], sample_weights.current())
+    for i, gradient in zip(chosen, changed, strict=True):
+        result[i] = gradient
+    return result
+
+
 def shared(variables: Iterable[Any], trained: Iterable[Any]) -> list[Any]:
     """The variables that are not local, nor an optimizer's slot of one that is.
 
@@ -75,8 +90,15 @@ def shared(variables: Iterable[Any], trained: Iterable[Any]) -> list[Any]:
         variables: Variables, also an optimizer's.
         trained: The variables that the optimizer trains.
     """
+    trained = list(trained)
     paths = [generations.name_of(v).split(":")[0] for v in trained if is_local(v)]
-    return [v for v in variables if not is_local(v) and not _is_slot_of(v, paths)]
+    of_model = {id(generations.native(v)) for v in trained}
+    return [
+        v
+        for v in variables
+        if not is_local(v)
+        and (id(generations.native(v)) in of_model or not _is_slot_of(v, paths))
+    ]
 
 
 def _scale_of(variable: Any) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
+import training
 from harness import each
 from support import raised_by
 
@@ -17,7 +18,7 @@ tf.keras.backend.set_floatx("float64")
 keras = tf.keras
 
 RATE = 0.1
-STEPS = 4
+STEPS, SAMPLES = 4, 3
 
 
 def model_of(scale, optimizer=None):
@@ -36,19 +37,26 @@ def batch(rank):
     return np.array([[1.0], [2.0], [-1.0]]) + 0.5 * rank, np.array([[1.0], [0.0], [2.0]])
 
 
-def expected(scale):
-    """The shared weight, and each peer's own, by the definition of gradient descent."""
+def expected(scale, steps_of_update=1, last=(SAMPLES, SAMPLES, SAMPLES)):
+    """The shared weight, and each peer's own, by the definition of gradient descent.
+
+    The last batch of each peer has so many samples: the means are those over all samples.
+    """
     n = kf.size()
-    factor = 1 / n if scale is None else scale
     shared, own = 1.0, np.arange(n) + 2.0
-    for _ in range(STEPS):
-        of_shared, of_own = [], []
-        for rank in range(n):
-            x, y = batch(rank)
+    of_shared, of_own = 0.0, np.zeros(n)
+    for step in range(1, STEPS + 1):
+        counts = [SAMPLES if step < STEPS else last[rank] for rank in range(n)]
+        for rank, count in enumerate(counts):
+            x, y = (part[:count] for part in batch(rank))
             error = 2 * (shared * own[rank] * x - y)
-            of_shared.append(np.mean(error * own[rank] * x))
-            of_own.append(np.mean(error * shared * x))
-        shared, own = shared - RATE * np.mean(of_shared), own - RATE * factor * np.array(of_own)
+            share = count / sum(counts)
+            of_shared += share * np.mean(error * own[rank] * x) / steps_of_update
+            factor = share if scale is None else scale
+            of_own[rank] += factor * np.mean(error * shared * x) / steps_of_update
+        if step % steps_of_update == 0:
+            shared, own = shared - RATE * of_shared, own - RATE * of_own
+            of_shared, of_own = 0.0, np.zeros(n)
     return [own[kf.rank()], shared]
 
 
@@ -56,9 +64,10 @@ def found(model):
     return [generations.native(w).numpy().item() for w in model.trainable_variables]
 
 
-def batches():
+def batches(last=SAMPLES):
     x, y = batch(kf.rank())
-    return tf.data.Dataset.from_tensor_slices((x, y)).batch(3).repeat(STEPS)
+    x, y = (np.concatenate([*[part] * (STEPS - 1), part[:last]]) for part in (x, y))
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(SAMPLES)
 
 
 @each(scale=[None, 1.0, 0.5])
@@ -67,6 +76,20 @@ def case_fit(scale):
     model = model_of(scale, SynchronousSGDOptimizer(keras.optimizers.SGD(RATE)))
     model.fit(batches(), verbose=0)
     np.testing.assert_allclose(found(model), expected(scale), rtol=1e-12)
+
+
+@each(scale=[None, 0.5])
+def case_several_steps_for_an_update_and_batches_that_differ(scale):
+    """A peer's own weights know nothing of the number of samples of the others, but for the mean."""
+    last = [3, 2, 1]
+    if training.is_keras_3():
+        optimizer = keras.optimizers.SGD(RATE, gradient_accumulation_steps=2)
+        model = model_of(scale, SynchronousSGDOptimizer(optimizer))
+    else:
+        optimizer = keras.optimizers.SGD(RATE)
+        model = model_of(scale, SynchronousSGDOptimizer(optimizer, steps_per_update=2))
+    model.fit(batches(last[kf.rank()]), verbose=0)
+    np.testing.assert_allclose(found(model), expected(scale, 2, last), rtol=1e-12)
 
 
 @each(scale=[None, 0.5])
@@ -84,6 +107,20 @@ def case_tape(scale):
     for x, y in batches():
         step(x, y)
     np.testing.assert_allclose(found(model), expected(scale), rtol=1e-12)
+
+
+def case_a_shared_layer_with_the_same_name():
+    """So it is named as an optimizer's slot of the local one is."""
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(RATE, momentum=0.9))
+    layer, shared = (keras.layers.Dense(1, use_bias=False, name="layer") for _ in range(2))
+    parts = [keras.Sequential([keras.layers.Input((1,)), x], name="part") for x in (layer, shared)]
+    parts[1] = keras.Sequential([keras.layers.Input((1,)), parts[1]], name="other")
+    model = keras.Sequential([keras.layers.Input((1,)), *parts])
+    kf.layers.local(layer)
+    model.compile(optimizer, "mse")
+    shared.kernel.assign([[kf.rank() + 1.0]])
+    model.fit(batches(), verbose=0)
+    assert kf.ops.consensus(shared.kernel)
 
 
 def case_a_table_that_lies_on_all_peers_in_parts():

@@ -10,6 +10,7 @@ from horovod.tensorflow._exchange import Options, exchanged
 from horovod.tensorflow._scaling import scaled
 
 import kungfu_tf as kf
+from kungfu_tf.exchange import new_values
 from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.replicas import local_variables
@@ -25,18 +26,15 @@ class HorovodSGD(kf.optimizers.Algorithm):
 
     def __init__(self, wanted: Options, *, adds_up: bool) -> None:
         self._wanted = wanted
-        self._factor = 1.0
         if wanted.passes > 1 and adds_up:
             op = "mean" if wanted.averages_passes else "sum"
             self.accumulation = Accumulation(wanted.passes, op=op)
-        elif wanted.passes > 1 and not wanted.averages_passes:
-            self._factor = float(wanted.passes)  # Keras 3 averages them
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
     ) -> list[Any]:
         """Returns the results."""
-        results = exchanged(
+        return exchanged(
             gradients,
             variables,
             self._wanted,
@@ -44,11 +42,6 @@ class HorovodSGD(kf.optimizers.Algorithm):
             step=step,
             sums_rows=self.sums_rows,
         )
-        if self._factor == 1.0:
-            return results
-        return [
-            None if g is None else scaled(tf.convert_to_tensor(g), self._factor) for g in results
-        ]
 
 
 class _Variables(list[Any]):
@@ -101,6 +94,18 @@ class _Horovod(generations.Base):
         computed.difference_update(id(v) for _, v in pairs)
         with self.kungfu_taking_exchanged():
             return super().apply_gradients(pairs, *args, **kwargs)
+
+
+    def _kungfu_to_accumulate(self, grads: list[Any], variables: list[Any]) -> list[Any]:
+        """Keras 3 averages the gradients of several steps, also where Horovod adds them up."""
+        grads = super()._kungfu_to_accumulate(grads, variables)
+        if self.horovod_options.averages_passes:
+            return grads
+        mine = [
+            None if g is None else scaled(tf.convert_to_tensor(g), self.horovod_options.passes)
+            for g in new_values.left_out(grads, variables)
+        ]
+        return new_values.put_back(mine, grads, variables)
 
 
 class _HorovodWithProperty(_Horovod):
