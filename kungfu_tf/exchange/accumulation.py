@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf.exchange.buckets import check_op
+
 
 def check_steps(steps: Any) -> None:
     """Raises a ValueError unless it is a number of steps that make an update."""
@@ -30,8 +32,7 @@ class Accumulation:
 
     def __init__(self, steps: int, *, op: str = "mean") -> None:
         check_steps(steps)
-        if op not in ("mean", "sum"):
-            raise ValueError(f"op is 'mean' or 'sum' for gradients, not {op!r}")
+        check_op(op)
         self._steps = steps
         self._op = op
         self._sums: dict[Any, Any] = {}

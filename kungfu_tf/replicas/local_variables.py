@@ -96,8 +96,7 @@ def shared(variables: Iterable[Any], trained: Iterable[Any]) -> list[Any]:
     return [
         v
         for v in variables
-        if not is_local(v)
-        and (id(generations.native(v)) in of_model or not _is_slot_of(v, paths))
+        if not is_local(v) and (id(generations.native(v)) in of_model or not _is_slot_of(v, paths))
     ]
 
 

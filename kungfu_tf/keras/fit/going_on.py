@@ -94,6 +94,7 @@ class _WrittenByRoot(Callback):
     def __init__(self, checkpoint: Any) -> None:
         super().__init__()
         self._checkpoint = checkpoint
+        self._verbose = checkpoint.verbose
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)
@@ -110,10 +111,15 @@ class _WrittenByRoot(Callback):
         self._checkpoint.on_epoch_begin(epoch, logs)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._tell_on_root()
         self._checkpoint.on_train_batch_end(batch, logs)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._tell_on_root()
         self._checkpoint.on_epoch_end(epoch, logs)
+
+    def _tell_on_root(self) -> None:
+        self._checkpoint.verbose = self._verbose if peer.is_root() else 0
 
 
 class _SavedByRoot:

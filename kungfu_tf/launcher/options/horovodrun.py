@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
-_TUNES = "it tunes what kungfu_tf decides by itself"
 _HOSTS = "kungfu-run starts the processes of its own host: run it on each host"
 _ELASTIC = "programs of horovod.elastic.run are missing in kungfu_tf.compat"
 
@@ -22,18 +21,17 @@ class Row:
     Attributes:
         takes_value: Whether a value follows it.
         means: The flag of kungfu-run that does the same.
-        has_no_effect: Why it is accepted without an effect.
-        refused: Why it is refused.
+        refused: Why it is refused. Without this and `means` it is accepted without an effect.
     """
 
     takes_value: bool = True
     means: str = ""
-    has_no_effect: str = ""
     refused: str = ""
 
 
-_SWITCH_TUNES = Row(takes_value=False, has_no_effect=_TUNES)
-_VALUE_TUNES = Row(has_no_effect=_TUNES)
+# It tunes, logs or limits what kungfu_tf decides by itself, or what it has not.
+_IGNORED_SWITCH = Row(takes_value=False)
+_IGNORED_VALUE = Row()
 
 ROWS = {
     "num-proc": Row(means="np"),
@@ -42,42 +40,42 @@ ROWS = {
     "network-interfaces": Row(means="nic"),
     "output-filename": Row(means="logdir"),
     "verbose": Row(takes_value=False, means="v"),
-    "gloo": Row(takes_value=False, has_no_effect="peers need neither MPI nor Gloo"),
-    "start-timeout": Row(has_no_effect="KUNGFU_COLLECTIVE_TIMEOUT limits all waiting"),
-    "gloo-timeout-seconds": Row(has_no_effect="KUNGFU_COLLECTIVE_TIMEOUT limits all waiting"),
-    "no-stall-check": Row(takes_value=False, has_no_effect="waiting has a limit"),
-    "stall-check": Row(takes_value=False, has_no_effect="waiting has a limit"),
-    "stall-check-warning-time-seconds": Row(has_no_effect="waiting has a limit"),
-    "stall-check-shutdown-time-seconds": Row(has_no_effect="waiting has a limit"),
-    "log-level": Row(has_no_effect="KUNGFU_LOG_LEVEL sets it"),
-    "log-with-timestamp": Row(takes_value=False, has_no_effect="messages have one"),
-    "log-without-timestamp": Row(takes_value=False, has_no_effect="messages have one"),
-    "log-hide-timestamp": Row(takes_value=False, has_no_effect="messages have one"),
-    "no-log-hide-timestamp": Row(takes_value=False, has_no_effect="messages have one"),
-    "prefix-output-with-timestamp": Row(takes_value=False, has_no_effect="lines have a rank"),
-    "prefix-timestamp": Row(takes_value=False, has_no_effect="lines have a rank"),
-    "mpi-threads-disable": Row(takes_value=False, has_no_effect="there is no MPI"),
-    "no-mpi-threads-disable": Row(takes_value=False, has_no_effect="there is no MPI"),
-    "tcp": Row(takes_value=False, has_no_effect="there is no MPI"),
-    "num-nccl-streams": Row(has_no_effect="there is no NCCL"),
-    "disable-cache": _SWITCH_TUNES,
-    "fusion-threshold-mb": _VALUE_TUNES,
-    "cycle-time-ms": _VALUE_TUNES,
-    "cache-capacity": _VALUE_TUNES,
-    "thread-affinity": _VALUE_TUNES,
-    "hierarchical-allreduce": _SWITCH_TUNES,
-    "no-hierarchical-allreduce": _SWITCH_TUNES,
-    "hierarchical-allgather": _SWITCH_TUNES,
-    "no-hierarchical-allgather": _SWITCH_TUNES,
-    "torus-allreduce": _SWITCH_TUNES,
-    "no-torus-allreduce": _SWITCH_TUNES,
-    "autotune": _SWITCH_TUNES,
-    "no-autotune": _SWITCH_TUNES,
-    "autotune-log-file": _VALUE_TUNES,
-    "autotune-warmup-samples": _VALUE_TUNES,
-    "autotune-steps-per-sample": _VALUE_TUNES,
-    "autotune-bayes-opt-max-samples": _VALUE_TUNES,
-    "autotune-gaussian-process-noise": _VALUE_TUNES,
+    "gloo": _IGNORED_SWITCH,
+    "start-timeout": _IGNORED_VALUE,
+    "gloo-timeout-seconds": _IGNORED_VALUE,
+    "no-stall-check": _IGNORED_SWITCH,
+    "stall-check": _IGNORED_SWITCH,
+    "stall-check-warning-time-seconds": _IGNORED_VALUE,
+    "stall-check-shutdown-time-seconds": _IGNORED_VALUE,
+    "log-level": _IGNORED_VALUE,
+    "log-with-timestamp": _IGNORED_SWITCH,
+    "log-without-timestamp": _IGNORED_SWITCH,
+    "log-hide-timestamp": _IGNORED_SWITCH,
+    "no-log-hide-timestamp": _IGNORED_SWITCH,
+    "prefix-output-with-timestamp": _IGNORED_SWITCH,
+    "prefix-timestamp": _IGNORED_SWITCH,
+    "mpi-threads-disable": _IGNORED_SWITCH,
+    "no-mpi-threads-disable": _IGNORED_SWITCH,
+    "tcp": _IGNORED_SWITCH,
+    "num-nccl-streams": _IGNORED_VALUE,
+    "disable-cache": _IGNORED_SWITCH,
+    "fusion-threshold-mb": _IGNORED_VALUE,
+    "cycle-time-ms": _IGNORED_VALUE,
+    "cache-capacity": _IGNORED_VALUE,
+    "thread-affinity": _IGNORED_VALUE,
+    "hierarchical-allreduce": _IGNORED_SWITCH,
+    "no-hierarchical-allreduce": _IGNORED_SWITCH,
+    "hierarchical-allgather": _IGNORED_SWITCH,
+    "no-hierarchical-allgather": _IGNORED_SWITCH,
+    "torus-allreduce": _IGNORED_SWITCH,
+    "no-torus-allreduce": _IGNORED_SWITCH,
+    "autotune": _IGNORED_SWITCH,
+    "no-autotune": _IGNORED_SWITCH,
+    "autotune-log-file": _IGNORED_VALUE,
+    "autotune-warmup-samples": _IGNORED_VALUE,
+    "autotune-steps-per-sample": _IGNORED_VALUE,
+    "autotune-bayes-opt-max-samples": _IGNORED_VALUE,
+    "autotune-gaussian-process-noise": _IGNORED_VALUE,
     "ssh-port": Row(refused=_HOSTS),
     "p": Row(refused=_HOSTS),
     "ssh-identity-file": Row(refused=_HOSTS),
@@ -91,7 +89,7 @@ ROWS = {
     "cb": Row(takes_value=False, refused="python -m kungfu_tf.info shows it"),
     "timeline-filename": Row(refused="there is no timeline"),
     "timeline-mark-cycles": Row(takes_value=False, refused="there is no timeline"),
-    "no-timeline-mark-cycles": Row(takes_value=False, has_no_effect="there is no timeline"),
+    "no-timeline-mark-cycles": _IGNORED_SWITCH,
     "min-num-proc": Row(refused=_ELASTIC),
     "max-np": Row(refused=_ELASTIC),
     "max-num-proc": Row(refused=_ELASTIC),

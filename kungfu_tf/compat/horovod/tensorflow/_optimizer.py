@@ -95,7 +95,6 @@ class _Horovod(generations.Base):
         with self.kungfu_taking_exchanged():
             return super().apply_gradients(pairs, *args, **kwargs)
 
-
     def _kungfu_to_accumulate(self, grads: list[Any], variables: list[Any]) -> list[Any]:
         """Keras 3 averages the gradients of several steps, also where Horovod adds them up."""
         grads = super()._kungfu_to_accumulate(grads, variables)

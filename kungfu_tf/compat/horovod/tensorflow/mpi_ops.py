@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 from horovod.common.process_sets import ProcessSet, check, global_process_set
+from horovod.common.util import num_rank_is_power_2 as check_num_rank_power_of_2
 from horovod.tensorflow._peer import (
     ccl_built,
     cross_rank,
@@ -111,11 +112,6 @@ def handle_average_backwards_compatibility(op: int | None, average: bool | None)
     if op is not None:
         return op
     return Sum if average is not None and not average else Average
-
-
-def check_num_rank_power_of_2(num_rank: int) -> bool:
-    """Whether a number is a power of 2."""
-    return num_rank > 0 and num_rank.bit_count() == 1
 
 
 def name_of(op: int) -> str:

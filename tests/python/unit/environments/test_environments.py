@@ -23,6 +23,15 @@ def tf_config(kind: str = "worker", index: int = 0, **tasks: int) -> Environ:
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
 
 
+# As tf.train.ClusterSpec takes it: tasks by their indices.
+SPARSE = {
+    "TF_CONFIG": json.dumps(
+        {
+            "cluster": {"worker": {"7": "c:2222", "3": "b:2222"}},
+            "task": {"type": "worker", "index": 7},
+        }
+    )
+}
 TORCHRUN = {
     "RANK": "5",
     "WORLD_SIZE": "8",
@@ -69,6 +78,7 @@ PLACES = [
         tf_config(index=1, chief=1, worker=2, ps=3),
         *("TF_CONFIG", 2, 3, "chief-0", 2222, 2222, None, None, 0),
     ),
+    (SPARSE, "TF_CONFIG", 1, 2, "b", 2222, 2222, None, None, 0),
     (TORCHRUN, "torchrun or a similar launcher", 5, 8, "host-a", 29501, 0, 1, 4, 2),
     (SLURM, "Slurm's srun", 4, 7, "n03", 12010, 0, 1, 3, 1),
     (OPEN_MPI, "Open MPI", 1, 3, "10.0.0.9", None, 0, 1, 2, 0),

@@ -35,7 +35,8 @@ class BroadcastGlobalVariablesCallback(kf.callbacks.BroadcastGlobalVariablesCall
 
     def register_local_var(self, var: Any) -> None:
         """Lets each process keep its own value of a variable."""
-        local_variables.mark(var, None)
+        if not local_variables.is_local(var):  # the optimizer may have said its scale
+            local_variables.mark(var, None)
 
 
 class MetricAverageCallback(kf.callbacks.MetricAverageCallback):
