@@ -80,7 +80,7 @@ def case_fit(scale):
 
 @each(scale=[None, 0.5])
 def case_several_steps_for_an_update_and_batches_that_differ(scale):
-    """A peer's own weights know nothing of the number of samples of the others, but for the mean."""
+    """A peer's own weights know nothing of the others' number of samples, but for the mean."""
     last = [3, 2, 1]
     if training.is_keras_3():
         optimizer = keras.optimizers.SGD(RATE, gradient_accumulation_steps=2)
