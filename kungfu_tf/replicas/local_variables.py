@@ -92,11 +92,9 @@ def shared(variables: Iterable[Any], trained: Iterable[Any]) -> list[Any]:
     """
     trained = list(trained)
     paths = [generations.name_of(v).split(":")[0] for v in trained if is_local(v)]
-    of_model = {id(generations.native(v)) for v in trained}
+    of_model = {id(v) for v in trained}
     return [
-        v
-        for v in variables
-        if not is_local(v) and (id(generations.native(v)) in of_model or not _is_slot_of(v, paths))
+        v for v in variables if not is_local(v) and (id(v) in of_model or not _is_slot_of(v, paths))
     ]
 
 
