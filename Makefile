@@ -201,7 +201,7 @@ OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,fit_callbacks.py initializer.py 
 TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
   $(addprefix tests/python/unit/ops/test_,kernels.py naming.py tensors.py) \
   $(addprefix $(CLUSTER)/cases_,batch_norm.py collectives.py estimator.py fit_uneven.py hidden_state.py local.py \
-    saving.py) \
+    saving.py verify_loop.py) \
   $(addprefix $(CLUSTER)/test_,elastic.py examples.py) tests/python/compat/test_programs.py
 
 test-legacy-keras: build

@@ -35,9 +35,15 @@ def quiet(layers: Iterable[Any], left_out: set[str]) -> Iterator[None]:
 
 
 def layers_of_process() -> list[Any]:
-    """All that are alive."""
-    classes = tuple(package.module.layers.Layer for package in generations.packages())
-    return [one for one in gc.get_objects() if issubclass(type(one), classes)]
+    """All that are alive. In Keras 2 metrics are layers, too: they are not among them."""
+    packages = generations.packages()
+    classes = tuple(package.module.layers.Layer for package in packages)
+    others = tuple(package.module.metrics.Metric for package in packages)
+    return [
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), classes) and not issubclass(type(one), others)
+    ]
 
 
 def _as_in_inference(
