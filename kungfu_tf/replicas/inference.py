@@ -148,7 +148,7 @@ def _check_hidden(
     for part, *digests in zip(hidden, *rows, strict=True):
         ranks = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
         if ranks:
-            raise errors.DivergenceError(
+            raise _divergence(
                 f"{part.label} differs from rank 0's on {peer.names_of(ranks)} {when}. It is no "
                 "weight of the model, so nothing has made it equal. Adapt a layer to the data of "
                 "all, by kungfu_tf.data.adapt(layer, dataset) or before kungfu_tf.data.shard; give "
@@ -184,7 +184,7 @@ def _name_first_layer(model: Any, sample: Any, when: str) -> None:
 
 def _raise_for(name: str, rows: Sequence[uneven_rows.Row], place: int, when: str) -> None:
     ranks = [rank for rank, row in enumerate(rows) if row[place] != rows[0][place]]
-    raise errors.DivergenceError(
+    raise _divergence(
         f"the output of {name} differs from rank 0's on {peer.names_of(ranks)} {when}, for "
         "samples of rank 0's and with equal variables. Each peer seems to have drawn or computed a "
         "constant for itself when the layer was built. Call keras.utils.set_random_seed with one "
@@ -192,3 +192,7 @@ def _raise_for(name: str, rows: Sequence[uneven_rows.Row], place: int, when: str
         "add_weight(trainable=False), which all get from rank 0. A model that depends on the rank "
         "by design needs a kungfu_tf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)"
     )
+
+
+def _divergence(message: str) -> errors.DivergenceError:
+    return errors.DivergenceError(errors.linked("computes-something-else", message))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import errors, ops, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
@@ -51,7 +51,7 @@ def check(
         )
     except (tf.errors.UnavailableError, tf.errors.DeadlineExceededError) as error:
         message = f"not all peers call fit, as all must: {plain_message(error)}"
-        raise type(error)(None, None, message) from None
+        raise type(error)(None, None, errors.linked("fit-not-called", message)) from None
     for i, argument in enumerate(mine):
         column = gathered[:, i]
         if np.any(column != column[0]):

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
+from kungfu_tf import errors
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
 from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import LOST, Host
@@ -242,10 +243,11 @@ class Follower:
             self._connection = None
             self._lost("is gone")
         elif self._helloed:
-            self._lost(
+            why = (
                 "does not take in this one: KUNGFU_SECRET or the command lines differ, or it is"
                 " another job's"
             )
+            self._lost(errors.linked("not-taken-in", why))
 
     def _lost(self, how: str) -> None:
         if self.over:
