@@ -10,10 +10,11 @@ from kungfu_tf.keras.fit import step_logs
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.count_steps import CountSteps
 from kungfu_tf.keras.fit.given_callbacks import has_ours
-from kungfu_tf.keras.fit.going_on import GoOn, written_by_root
+from kungfu_tf.keras.fit.going_on import GoOn
 from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.membership_change import LeaveOnChange
 from kungfu_tf.keras.fit.saves import around_saves
+from kungfu_tf.keras.fit.taken_over import by_next_root
 from kungfu_tf.keras.fit.together import ShareState, StopTogether, StopTogetherAtOnce
 from kungfu_tf.upstream import generations
 
@@ -37,7 +38,7 @@ def arranged(
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers(fit.model))]
     survival = []
     if peer.survives():
-        taken_over = {id(c): written_by_root(c, fit.model) for c in callbacks if c not in mine}
+        taken_over = {id(c): by_next_root(c, fit.model) for c in callbacks if c not in mine}
         kept = [c for c in callbacks if taken_over.get(id(c), c) is not None]
         survival = [GoOn(fit, callbacks, kept, verbose)]
         mine = [taken_over.get(id(c), c) for c in kept]

@@ -1,7 +1,7 @@
 """`fit` when peers are lost, and the others go on (`kungfu-run -on-failure survive`).
 
 The core repeats the step among the survivors, so Keras notices nothing. This tells the program, and
-gives the work of a lost rank 0 to the next one: its checkpoints and its output.
+prints in place of a lost rank 0. `taken_over.py` gives its files to the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 from kungfu_tf import peer
 from kungfu_tf.keras.fit.call import Fit
-from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
 
 _log = logging.getLogger(__name__)
@@ -77,64 +76,3 @@ class GoOn(Callback):
         if self._dropped and not self._was_root:
             names = ", ".join(self._dropped)
             _log.warning("fit: rank 0 was lost, which alone had %s: they do nothing more", names)
-
-
-def written_by_root(callback: Any, model: Any) -> Any | None:
-    """The callback, if any peer can take it over from rank 0; None if not.
-
-    A `ModelCheckpoint` can: it works on every peer, and writes on rank 0 only.
-    """
-    is_checkpoint = type(callback) is generations.package_of(model).module.callbacks.ModelCheckpoint
-    return _WrittenByRoot(callback) if is_checkpoint else None
-
-
-class _WrittenByRoot(Callback):
-    """A `ModelCheckpoint` that writes only while this peer is rank 0."""
-
-    def __init__(self, checkpoint: Any) -> None:
-        super().__init__()
-        self._checkpoint = checkpoint
-        self._verbose = checkpoint.verbose
-
-    def set_model(self, model: Any) -> None:
-        super().set_model(model)
-        self._checkpoint.set_model(_SavedByRoot(model))
-
-    def set_params(self, params: Any) -> None:
-        super().set_params(params)
-        self._checkpoint.set_params(params)
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        self._checkpoint.on_train_begin(logs)
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._checkpoint.on_epoch_begin(epoch, logs)
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._tell_on_root()
-        self._checkpoint.on_train_batch_end(batch, logs)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._tell_on_root()
-        self._checkpoint.on_epoch_end(epoch, logs)
-
-    def _tell_on_root(self) -> None:
-        self._checkpoint.verbose = self._verbose if peer.is_root() else 0
-
-
-class _SavedByRoot:
-    """A model whose files only rank 0 writes."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if peer.is_root():
-            self._model.save(*args, **kwargs)
-
-    def save_weights(self, *args: Any, **kwargs: Any) -> None:
-        if peer.is_root():
-            self._model.save_weights(*args, **kwargs)
