@@ -13,21 +13,64 @@ from harness.launch import environment
 
 PROGRAM = Path(__file__).parent / "survivors.py"
 # The ways of the buckets: in memory that the peers share; by messages.
-WAYS = {"direct": {"KUNGFU_DIRECT_BYTES": "1"}, "tcp": {"KUNGFU_TRANSPORT": "tcp"}}
+WAYS = {
+    "direct": {"KUNGFU_DIRECT_BYTES": "1"},
+    "unix": {"KUNGFU_TRANSPORT": "unix"},
+    "tcp": {"KUNGFU_TRANSPORT": "tcp"},
+}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_others_repeat_the_step_and_go_on(way: str, tmp_path: Path) -> None:
-    flags = ["-np", "4", "-on-failure", "survive"]
-    done = programs.run(PROGRAM, tmp_path, flags=flags, env=WAYS[way])
-    for who, phase, left in ((3, "backward", 3), (0, "epoch end", 2), (1, "validation", 1)):
+# Those of a job follow each other. In one of the three jobs of a row each is that of the last peer,
+# of rank 0, and of the next rank 0.
+ROWS = [
+    ("backward", "epoch end", "validation"),
+    ("fit begin", "step begin", "step end"),
+    ("traced", "forward", "delivered"),
+    ("epoch begin", "applied in part", "fit end"),
+    ("metrics", "validation end", "forward"),
+]
+ORDERS = [(3, 0, 1), (0, 3, 1), (0, 1, 3)]
+DAILY = {("direct", ROWS[0], ORDERS[0]), ("tcp", ROWS[0], ORDERS[0])}
+JOBS = [
+    pytest.param(
+        *(way, row, order),
+        marks=[] if (way, row, order) in DAILY else pytest.mark.exhaustive,
+        id=f"{way}, {', '.join(row)}, {order}",
+    )
+    for way in WAYS
+    for row in ROWS
+    for order in ORDERS
+]
+
+
+def survived(way: str, faults: list[tuple[int, str]], folder: Path) -> str:
+    """What was printed by a job of four that has lost these peers, in these phases."""
+    done = programs.run(
+        *(PROGRAM, folder, *(f"{who}:{phase}" for who, phase in faults)),
+        flags=["-np", "4", "-on-failure", "survive"],
+        env=WAYS[way],
+    )
+    for left, (who, phase) in zip((3, 2, 1), faults, strict=False):
         assert len(re.findall(rf"\[{who}\] injected .*'{phase}'", done.stdout)) == 1, done.stdout
         assert done.stdout.count(f"survived {phase}") == left, done.stdout + done.stderr
         assert re.search(rf"rank {who} \(.*\) was lost: killed by SIGKILL", done.stderr)
-    assert done.stderr.count("went on") == 3, done.stderr
-    assert "fit: 1 of 4 peers were lost in epoch 1, and 3 go on" in done.stderr
-    # Rank 1 prints in place of rank 0.
-    assert re.search(r"^\[1\] Epoch 2 - .*mae: ", done.stdout, re.MULTILINE), done.stdout
+    assert done.stderr.count("went on") == len(faults), done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("way", "row", "order"), JOBS)
+def test_the_others_repeat_the_step_and_go_on(
+    way: str, row: tuple[str, ...], order: tuple[int, ...], tmp_path: Path
+) -> None:
+    said = survived(way, list(zip(order, row, strict=True)), tmp_path)
+    if (way, row, order) in DAILY:
+        assert "fit: 1 of 4 peers were lost in epoch 1, and 3 go on" in said
+        # Rank 1 prints in place of rank 0.
+        assert re.search(r"^\[1\] Epoch 2 - .*mae: ", said, re.MULTILINE), said
+
+
+def test_rank_0_dies_while_it_writes_a_checkpoint(tmp_path: Path) -> None:
+    survived("direct", [(0, "checkpoint")], tmp_path)
 
 
 def test_where_the_job_ends_no_update_is_torn() -> None:

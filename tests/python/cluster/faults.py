@@ -1,0 +1,203 @@
+"""Faults in `fit`: where a peer dies, and how a model is made that dies there."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf import context
+
+keras = tf.keras
+keras.backend.set_floatx("float64")
+ME = kf.rank()  # a peer keeps its data, and its place in faults, when its rank changes
+SAMPLES, BATCH, EPOCHS, STEPS = 32, 8, 2, 4
+VARIABLES = 8  # of the model, which are trained
+
+# Each phase: the number of the step or epoch in which it is, and the first step that is made
+# without the peer that dies there. Either of two is right: what happens at once has no order.
+PHASES: dict[str, tuple[int, tuple[int, ...]]] = {
+    "fit begin": (0, (0,)),
+    "traced": (0, (0,)),
+    "epoch begin": (1, (STEPS,)),
+    "step begin": (2, (2,)),
+    "forward": (2, (2,)),
+    "backward": (2, (2,)),  # between the buckets of later and of earlier layers
+    "delivered": (2, (3,)),  # nothing is applied
+    "applied in part": (2, (3,)),
+    "metrics": (2, (2, 3)),
+    "step end": (2, (3,)),
+    "validation": (0, (STEPS,)),
+    "validation end": (0, (STEPS,)),
+    "checkpoint": (0, (STEPS,)),  # of rank 0
+    "epoch end": (0, (STEPS,)),
+    "fit end": (0, (EPOCHS * STEPS,)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """The peer that is lost, by its first rank, and where."""
+
+    who: int
+    phase: str
+
+    @property
+    def number(self) -> int:
+        """Of the step or the epoch."""
+        return PHASES[self.phase][0]
+
+    @property
+    def first_without(self) -> tuple[int, ...]:
+        """The first step that is made without the peer; one of several."""
+        return PHASES[self.phase][1]
+
+
+class Injector(keras.callbacks.Callback):
+    """Kills this process at its fault. Counts what it hears."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__()
+        self.fault, self.step, self.epoch, self.heard = fault, -1, 0, 0
+        self.has_begun = False
+
+    def at(self, phase: str, number: int) -> None:
+        if self.has_begun and (ME, phase, number) == (
+            self.fault.who,
+            self.fault.phase,
+            self.fault.number,
+        ):
+            print("injected", self.fault, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def trap(self, phase: str, value: Any) -> Any:
+        """The value, after a look whether the process dies here, in a graph."""
+
+        def look() -> Any:
+            self.at(phase, self.step)
+            return np.int64(0)
+
+        with tf.control_dependencies([value]):
+            looked = tf.numpy_function(look, [], tf.int64)
+        with tf.control_dependencies([looked]):
+            return tf.identity(value)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.has_begun = True
+        self.at("fit begin", 0)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.epoch = epoch
+        self.at("epoch begin", epoch)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.step += 1
+        self.at("step begin", self.step)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.at("step end", self.step)
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.at("validation", self.epoch)
+
+    def on_test_end(self, logs: Any = None) -> None:
+        self.at("validation end", self.epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.at("epoch end", epoch)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.at("fit end", 0)
+
+    def on_membership_change(self) -> None:
+        self.heard += 1
+
+
+@keras.utils.register_keras_serializable("faults")
+class Trapped(keras.layers.Layer):
+    """The identity, with traps around it."""
+
+    injector: Injector | None = None
+
+    def call(self, x: Any) -> Any:
+        injector = self.injector
+        if injector is None:
+            return x
+        injector.at("traced", 0)
+
+        @tf.custom_gradient
+        def trapped(x: Any) -> Any:
+            return injector.trap("forward", x), lambda upstream: injector.trap("backward", upstream)
+
+        return trapped(x)
+
+    def get_config(self) -> dict[str, Any]:
+        if self.injector is not None:
+            self.injector.at("checkpoint", self.injector.epoch)
+        config: dict[str, Any] = super().get_config()
+        return config
+
+
+@keras.utils.register_keras_serializable("faults")
+class TrappedSGD(keras.optimizers.SGD):
+    """SGD that looks before it changes the first variable, and before the third."""
+
+    injector: Injector | None = None
+    calls = 0
+
+    def update_step(self, gradient: Any, variable: Any, *args: Any) -> Any:
+        phase = {0: "delivered", 2: "applied in part"}.get(self.calls % VARIABLES)
+        self.calls += 1
+        if self.injector is not None and phase is not None:
+            gradient = self.injector.trap(phase, gradient)
+        return super().update_step(gradient, variable, *args)
+
+
+class Error(keras.metrics.MeanAbsoluteError):
+    """A metric that looks before it is updated."""
+
+    injector: Injector | None = None
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        if self.injector is not None:
+            y_pred = self.injector.trap("metrics", tf.convert_to_tensor(y_pred))
+        return super().update_state(y_true, y_pred, sample_weight)
+
+
+def data_of(peer: int) -> tuple[Any, Any]:
+    """The samples of a peer."""
+    x = np.random.default_rng(peer).normal(size=(SAMPLES, 6))
+    return x, x.sum(axis=1, keepdims=True)
+
+
+def model_of(injector: Injector | None) -> Any:
+    """A model with traps and a wrapped optimizer, or a plain one."""
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Dense(8, activation="tanh") for _ in range(3)]
+    trapped, optimizer, error = Trapped(), TrappedSGD(0.05, momentum=0.9), Error(name="mae")
+    trapped.injector = optimizer.injector = error.injector = injector
+    model = keras.Sequential(
+        [keras.Input([6]), layers[0], trapped, *layers[1:], keras.layers.Dense(1)]
+    )
+    if injector is not None:
+        optimizer = kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
+    model.compile(optimizer, "mse", metrics=[error])
+    return model
+
+
+def alone(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
+    """The weights after a training by one process, on the batches of those that were there."""
+    model = model_of(None)
+    data = {peer: data_of(peer) for peer in peers}
+    with context.within(is_alone=True):
+        for step in range(EPOCHS * STEPS):
+            there = [p for p in peers if p != fault.who or step < first_without]
+            rows = slice(step % STEPS * BATCH, (step % STEPS + 1) * BATCH)
+            x, y = (np.concatenate([data[p][i][rows] for p in there]) for i in (0, 1))
+            model.train_on_batch(x, y)
+    return [np.asarray(w) for w in model.get_weights()]
