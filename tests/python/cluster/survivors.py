@@ -38,7 +38,8 @@ def train(folder: Path, peers: list[int], fault: Fault) -> None:
     peers.remove(fault.who)
     assert kf.size() == len(peers), (kf.size(), peers)
     assert kf.rank() == peers.index(ME)
-    assert injector.heard == (fault.phase != "fit end"), injector.heard  # no batch comes after it
+    # After the end of `fit` there may be no batch with which it hears of it.
+    assert injector.heard == 1 or fault.phase == "fit end", injector.heard
     assert int(model.optimizer.iterations.numpy()) == EPOCHS * STEPS
     if kf.is_root():
         check_files(folder, fault)

@@ -75,10 +75,13 @@ BY_HAND = [torchrun, tf_config, pmi, indexed_job, keras]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another home directory, and no variables of those who have started the tests."""
+    """Another home directory, and no variables of those who have started the tests.
+
+    Slurm does not hand on what a shell has exported as a function.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in os.environ:
-        if name.startswith(("SLURM_", "KUNGFU_SE", "TF_CONFIG")):
+        if name.startswith(("SLURM_", "KUNGFU_SE", "TF_CONFIG", "BASH_FUNC_")):
             monkeypatch.delenv(name)
     return tmp_path
 
