@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ keras.backend.set_floatx("float64")
 ME = kf.rank()  # a peer keeps its data, and its place in faults, when its rank changes
 SAMPLES, BATCH, EPOCHS, STEPS = 32, 8, 2, 4
 VARIABLES = 8  # of the model, which are trained
+ALPHA = 0.25  # of SMA
 
 # Each phase: the number of the step or epoch in which it is, and the first step that is made
 # without the peer that dies there. Either of two is right: what happens at once has no order.
@@ -40,12 +42,17 @@ PHASES: dict[str, tuple[int, tuple[int, ...]]] = {
 }
 
 
+# Models are exchanged at any time in the step.
+DURING = ("forward", "backward", "delivered", "applied in part", "metrics")
+
+
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """The peer that is lost, by its first rank, and where."""
+    """The peer that is lost, by its first rank, and where; and what trains."""
 
     who: int
     phase: str
+    method: str = "S-SGD"
 
     @property
     def number(self) -> int:
@@ -55,6 +62,8 @@ class Fault:
     @property
     def first_without(self) -> tuple[int, ...]:
         """The first step that is made without the peer; one of several."""
+        if self.method == "SMA" and self.phase in DURING:
+            return (2, 3)
         return PHASES[self.phase][1]
 
 
@@ -185,19 +194,70 @@ def model_of(injector: Injector | None) -> Any:
         [keras.Input([6]), layers[0], trapped, *layers[1:], keras.layers.Dense(1)]
     )
     if injector is not None:
-        optimizer = kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
+        optimizer = wrapped(optimizer, injector.fault.method)
     model.compile(optimizer, "mse", metrics=[error])
     return model
 
 
+def wrapped(optimizer: Any, method: str) -> Any:
+    if method == "S-SGD":
+        return kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
+    return kf.optimizers.SynchronousAveragingOptimizer(optimizer, alpha=ALPHA)
+
+
 def alone(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
     """The weights after a training by one process, on the batches of those that were there."""
-    model = model_of(None)
-    data = {peer: data_of(peer) for peer in peers}
     with context.within(is_alone=True):
-        for step in range(EPOCHS * STEPS):
-            there = [p for p in peers if p != fault.who or step < first_without]
-            rows = slice(step % STEPS * BATCH, (step % STEPS + 1) * BATCH)
-            x, y = (np.concatenate([data[p][i][rows] for p in there]) for i in (0, 1))
-            model.train_on_batch(x, y)
+        method = alone_with_one_model if fault.method == "S-SGD" else alone_with_models
+        return method(peers, fault, first_without)
+
+
+def those_there(
+    peers: list[int], fault: Fault, first_without: int
+) -> Iterator[dict[int, tuple[Any, Any]]]:
+    """The batches of each step, by peer."""
+    data = {peer: data_of(peer) for peer in peers}
+    for step in range(EPOCHS * STEPS):
+        rows = slice(step % STEPS * BATCH, (step % STEPS + 1) * BATCH)
+        yield {
+            p: (x[rows], y[rows])
+            for p, (x, y) in data.items()
+            if p != fault.who or step < first_without
+        }
+
+
+def alone_with_one_model(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
+    """S-SGD: a step of one process on the samples of all peers."""
+    model = model_of(None)
+    for batches in those_there(peers, fault, first_without):
+        model.train_on_batch(*map(np.concatenate, zip(*batches.values(), strict=True)))
+    return weights_of(model)
+
+
+def alone_with_models(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
+    """SMA: v ← (1−α)·v + α·mean of v, then a step by the gradient at the old v.
+
+    Before `fit` ends all peers that are left get the mean of their models.
+    """
+    models = {p: model_of(None) for p in peers}
+    for batches in those_there(peers, fault, first_without):
+        before = {p: weights_of(models[p]) for p in batches}
+        means = mean_of(before.values())
+        for p, (x, y) in batches.items():
+            model, variables = models[p], models[p].trainable_variables
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+            gradients = tape.gradient(loss, variables)
+            pairs = zip(before[p], means, strict=True)
+            model.set_weights([(1 - ALPHA) * v + ALPHA * mean for v, mean in pairs])
+            model.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
+    return mean_of(weights_of(models[p]) for p in left)
+
+
+def weights_of(model: Any) -> list[Any]:
     return [np.asarray(w) for w in model.get_weights()]
+
+
+def mean_of(models: Iterable[list[Any]]) -> list[Any]:
+    return [np.mean(parts, axis=0) for parts in zip(*models, strict=True)]

@@ -1,7 +1,7 @@
 """Trainings that lose a peer each. The survivors compare their weights with those of one process.
 
-survivors.py FOLDER [RANK:PHASE...], or torn. Each peer knows the data of all others, so it can
-repeat alone what the peers that were there in each step have done together.
+survivors.py FOLDER METHOD [RANK:PHASE...], or torn. Each peer knows the data of all others, so it
+can repeat alone what the peers that were there in each step have done together.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def main() -> None:
     if sys.argv[1] == "torn":
         return torn()
     peers = [*range(kf.size())]
-    for text in sys.argv[2:]:
+    for text in sys.argv[3:]:
         who, _, phase = text.partition(":")
-        train(Path(sys.argv[1]), peers, Fault(int(who), phase))
+        train(Path(sys.argv[1]), peers, Fault(int(who), phase, sys.argv[2]))
 
 
 if __name__ == "__main__":

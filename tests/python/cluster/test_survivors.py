@@ -30,23 +30,28 @@ ROWS = [
     ("metrics", "validation end", "forward"),
 ]
 ORDERS = [(3, 0, 1), (0, 3, 1), (0, 1, 3)]
-DAILY = {("direct", ROWS[0], ORDERS[0]), ("tcp", ROWS[0], ORDERS[0])}
+DAILY = {
+    ("S-SGD", "direct", ROWS[0], ORDERS[0]),
+    ("S-SGD", "tcp", ROWS[0], ORDERS[0]),
+    ("SMA", "unix", ROWS[0], ORDERS[0]),
+}
 JOBS = [
     pytest.param(
-        *(way, row, order),
-        marks=[] if (way, row, order) in DAILY else pytest.mark.exhaustive,
-        id=f"{way}, {', '.join(row)}, {order}",
+        *(method, way, row, order),
+        marks=[] if (method, way, row, order) in DAILY else pytest.mark.exhaustive,
+        id=f"{method}, {way}, {', '.join(row)}, {order}",
     )
+    for method in ("S-SGD", "SMA")
     for way in WAYS
     for row in ROWS
     for order in ORDERS
 ]
 
 
-def survived(way: str, faults: list[tuple[int, str]], folder: Path) -> str:
+def survived(method: str, way: str, faults: list[tuple[int, str]], folder: Path) -> str:
     """What was printed by a job of four that has lost these peers, in these phases."""
     done = programs.run(
-        *(PROGRAM, folder, *(f"{who}:{phase}" for who, phase in faults)),
+        *(PROGRAM, folder, method, *(f"{who}:{phase}" for who, phase in faults)),
         flags=["-np", "4", "-on-failure", "survive"],
         env=WAYS[way],
     )
@@ -58,19 +63,19 @@ def survived(way: str, faults: list[tuple[int, str]], folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("way", "row", "order"), JOBS)
+@pytest.mark.parametrize(("method", "way", "row", "order"), JOBS)
 def test_the_others_repeat_the_step_and_go_on(
-    way: str, row: tuple[str, ...], order: tuple[int, ...], tmp_path: Path
+    method: str, way: str, row: tuple[str, ...], order: tuple[int, ...], tmp_path: Path
 ) -> None:
-    said = survived(way, list(zip(order, row, strict=True)), tmp_path)
-    if (way, row, order) in DAILY:
+    said = survived(method, way, list(zip(order, row, strict=True)), tmp_path)
+    if (method, way, row, order) in DAILY:
         assert "fit: 1 of 4 peers were lost in epoch 1, and 3 go on" in said
         # Rank 1 prints in place of rank 0.
         assert re.search(r"^\[1\] Epoch 2 - .*mae: ", said, re.MULTILINE), said
 
 
 def test_rank_0_dies_while_it_writes_a_checkpoint(tmp_path: Path) -> None:
-    survived("direct", [(0, "checkpoint")], tmp_path)
+    survived("S-SGD", "direct", [(0, "checkpoint")], tmp_path)
 
 
 def test_where_the_job_ends_no_update_is_torn() -> None:
