@@ -36,6 +36,7 @@ class Accumulation:
         self._steps = steps
         self._op = op
         self._sums: dict[Any, Any] = {}
+        self._with_gradients: set[Any] = set()
         with tf.init_scope():
             self._counter = _variable(tf.constant(0, tf.int64), "steps")
 
@@ -46,9 +47,12 @@ class Accumulation:
 
     def add(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         """Adds this peer's gradients of a step, of which sparse ones become dense."""
-        for gradient, variable in zip(gradients, variables, strict=True):
+        # All at once: a function that is traced later, or traced again, must not create any.
+        sums = [self._sum_of(variable) for variable in variables]
+        for gradient, gathered, variable in zip(gradients, sums, variables, strict=True):
             if gradient is not None:
-                self._sum_of(variable).assign_add(tf.convert_to_tensor(gradient))
+                self._with_gradients.add(variable.ref())
+                gathered.assign_add(tf.convert_to_tensor(gradient))
         self._counter.assign_add(1)
 
     def then(self, update: Callable[[], Any], otherwise: Callable[[], Any]) -> None:
@@ -68,9 +72,12 @@ class Accumulation:
         tf.cond(tf.equal(self._counter, self._steps), end, go_on)
 
     def gradients(self, variables: Sequence[Any]) -> list[Any]:
-        """What the steps have added up; None where none of them had a gradient."""
+        """What the steps have added up, zeros where these steps had no gradient.
+
+        It is None for a variable of which no step, of any update, has had one when it was traced.
+        """
         return [
-            None if v.ref() not in self._sums else self._result(self._sums[v.ref()])
+            self._result(self._sums[v.ref()]) if v.ref() in self._with_gradients else None
             for v in variables
         ]
 

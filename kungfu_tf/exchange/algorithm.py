@@ -89,6 +89,9 @@ class Algorithm:
         """
         return bool(vars(self).get("_sums_rows", False))
 
+    # Whether the gradients of several steps for an update are added up where Keras 3 averages them.
+    sums_steps = False
+
     @property
     def variables(self) -> Sequence[Any]:
         """Its state, which is equal on all peers. Newcomers to `fit` get it from rank 0."""

@@ -15,8 +15,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from kungfu_tf.exchange import new_values
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside
+from kungfu_tf.ops.gradient_values import values_of, with_values
 from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.upstream import generations
 
@@ -82,7 +85,12 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         grads = self._kungfu_completed(grads, variables)
         self.kungfu_state.accumulated_variables = new_values.trained(grads, variables)
         grads = new_values.largest(self.kungfu_algorithm, grads, variables)
-        return weighted(grads, variables)
+        grads = weighted(grads, variables)
+        if not self.kungfu_algorithm.sums_steps:
+            return grads
+        mine = new_values.left_out(grads, variables)
+        times = [_times(g, self.gradient_accumulation_steps) for g in mine]
+        return new_values.put_back(times, grads, variables)
 
     def _clip_gradients(self, grads: Any) -> Any:
         if self.kungfu_accumulates():
@@ -124,6 +132,13 @@ class Keras3WrappedInside(Keras3Copies, WrappedInside):
 
 
 def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
-    """`local_variables.weighted`. New values stay as they are."""
+    """The gradients as `local_variables.weighted` returns them. New values stay as they are."""
     mine = local_variables.weighted(new_values.left_out(grads, variables), variables)
     return new_values.put_back(mine, grads, variables)
+
+
+def _times(gradient: Any, factor: int) -> Any:
+    if gradient is None:
+        return None
+    values = values_of(gradient)
+    return with_values(gradient, values * tf.cast(factor, values.dtype))

@@ -83,11 +83,11 @@ def _write(out: bytearray, value: Any, where: str) -> None:
 
 
 def _is_of_numbers(value: Any) -> bool:
-    """Whether it is an array or a scalar of NumPy whose elements are numbers, and no subclass."""
+    """Whether it is a scalar of NumPy, or an array and no subclass, whose elements are numbers."""
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
         return False
     dtype = value.dtype
-    return dtype.kind in _NUMBERS or (dtype.kind == "V" and dtype.type is not np.void)
+    return dtype.kind in _NUMBERS or (dtype.kind == "V" and not issubclass(dtype.type, np.void))
 
 
 def _write_all(out: bytearray, letter: str, count: int, parts: Iterable[Any], where: str) -> None:

@@ -49,7 +49,7 @@ def check_equal(variables: Sequence[Any], when: str, *, repairs_rounding: bool =
     if repairs_rounding and sizes and all(size.is_rounding for size in sizes):
         values_from_root(different, 0)
         return
-    raise _divergence(rows, variables, when, sizes)
+    raise _divergence(_difference(rows, variables, when, sizes))
 
 
 class _Size(NamedTuple):
@@ -98,7 +98,7 @@ class GraphCheck:
         if not session.run(self._equal, {self._digests: digests}):
             lengthened = uneven_rows.with_length(digests)
             rows = uneven_rows.cut(session.run(self._gathered, {self._digests: lengthened}))
-            raise _divergence(rows, self._variables, when)
+            raise _divergence(_difference(rows, self._variables, when))
 
 
 def digests_of_variables(variables: Iterable[Any]) -> Digests:
@@ -130,9 +130,8 @@ def _different(rows: Sequence[Digests]) -> list[tuple[int, list[int]]]:
     return [(i, ranks) for i, ranks in where if ranks]
 
 
-def _divergence(*args: Any) -> errors.DivergenceError:
-    """The error with the message of `_difference`."""
-    return errors.DivergenceError(errors.linked("divergence", _difference(*args)))
+def _divergence(message: str) -> errors.DivergenceError:
+    return errors.DivergenceError(errors.linked("divergence", message))
 
 
 def _difference(

@@ -48,12 +48,17 @@ def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str
         raise errors.InvalidArgumentError(
             f"broadcast_object: root {root} is no rank of {peer.size()} peers"
         )
-    _check_secret(pickle)
     is_root = context.current().is_alone or peer.rank() == root
     received = _gathered(
-        lambda: _dump(obj, pickle) if is_root else b"", name, digest=2 * root + pickle
+        lambda: _dump(obj, pickle) if is_root else b"", name, pickle, digest=2 * root + pickle
     )
-    return obj if is_root else _load(received[root], pickle)
+    if is_root:
+        return obj
+    # Not by its rank, which is another one if a peer was lost meanwhile.
+    sent = [data for data in received if data]
+    if not sent:
+        raise errors.UnavailableError(f"broadcast_object: its root, rank {root}, is lost")
+    return _load(sent[0], pickle)
 
 
 def all_gather_object(obj: Any, *, pickle: bool = False, name: str = "object") -> list[Any]:
@@ -79,15 +84,15 @@ def all_gather_object(obj: Any, *, pickle: bool = False, name: str = "object") -
     losses = kf.all_gather_object({"loss": float(loss), "samples": len(batch)})
     ```
     """
-    _check_secret(pickle)
-    received = _gathered(lambda: _dump(obj, pickle), name, digest=pickle)
+    received = _gathered(lambda: _dump(obj, pickle), name, pickle, digest=pickle)
     return [_load(data, pickle) for data in received]
 
 
-def _gathered(dump: Callable[[], bytes], name: str, *, digest: int) -> list[bytes]:
+def _gathered(dump: Callable[[], bytes], name: str, pickle: bool, *, digest: int) -> list[bytes]:
     """The bytes of all peers. If `dump` fails on one of them, the others learn of it at once."""
     is_alone = context.current().is_alone or peer.is_single_process()
     try:
+        _check_secret(pickle)
         mine = dump()
     except Exception:
         if not is_alone:

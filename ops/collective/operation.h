@@ -15,8 +15,8 @@
 
 namespace kungfu {
 
-// Returns the memory for a result; null fails the operation. counts[r]: elements that come from rank r, or for
-// reduce_scatter that rank r keeps.
+// Returns the memory for a result; null fails the operation. counts[r]: elements that come from rank r; for
+// reduce_scatter there is one, of what this rank keeps.
 using Allocate = std::function<void*(const std::vector<uint64_t>& counts)>;
 
 struct Operation {

@@ -190,7 +190,7 @@ void Transactions::RepeatOnLoop(const std::set<Key>& delivered, const std::set<K
   for (const Key& key : failed) {
     const auto found = exchanges_.find(key);
     if (found == exchanges_.end()) continue;
-    FailExchangeOnLoop(found->second.get(), UnavailableError(key.first + " has failed on another survivor"));
+    FailExchangeOnLoop(found->second.get(), Status(Code::kAborted, key.first + " has failed on another survivor"));
   }
 }
 

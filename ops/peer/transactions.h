@@ -14,7 +14,7 @@
 // each exchange is:
 //
 //     somebody has delivered it, or it is complete on all    all deliver it, the lost peer's contribution included
-//     it has failed on somebody                              it fails on all
+//     it has failed on somebody                              it fails on all that have begun it
 //     else                                                   all repeat it, whole, from their inputs
 //
 // Exchanges are known by name and number: how many of the name began before. The survivors' programs have begun the

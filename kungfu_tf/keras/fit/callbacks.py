@@ -14,7 +14,7 @@ from kungfu_tf.keras.fit.going_on import GoOn
 from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.membership_change import LeaveOnChange
 from kungfu_tf.keras.fit.saves import around_saves
-from kungfu_tf.keras.fit.taken_over import by_next_root
+from kungfu_tf.keras.fit.taken_over import Root, by_next_root
 from kungfu_tf.keras.fit.together import ShareState, StopTogether, StopTogetherAtOnce
 from kungfu_tf.upstream import generations
 
@@ -38,10 +38,11 @@ def arranged(
     mine = [c for c in callbacks if peer.is_root() or not isinstance(c, writers(fit.model))]
     survival = []
     if peer.survives():
-        taken_over = {id(c): by_next_root(c, fit.model) for c in callbacks if c not in mine}
+        root = Root()
+        taken_over = {id(c): by_next_root(c, fit.model, root) for c in callbacks if c not in mine}
         kept = [c for c in callbacks if taken_over.get(id(c), c) is not None]
         survival = [GoOn(fit, callbacks, kept, verbose)]
-        mine = [taken_over.get(id(c), c) for c in kept]
+        mine = [root, *(taken_over.get(id(c), c) for c in kept)]
     compare = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
     run = fit.elastic_run
     for callback in [*compare, *mine]:

@@ -29,7 +29,7 @@ class Row:
     refused: str = ""
 
 
-# It tunes, logs or limits what kungfu_tf decides by itself, or what it has not.
+# Flags without an effect.
 _IGNORED_SWITCH = Row(takes_value=False)
 _IGNORED_VALUE = Row()
 

@@ -21,8 +21,8 @@ SAMPLES, BATCH, EPOCHS, STEPS = 32, 8, 2, 4
 VARIABLES = 8  # of the model, which are trained
 ALPHA = 0.25  # of SMA
 
-# Each phase: the number of the step or epoch in which it is, and the first step that is made
-# without the peer that dies there. Either of two is right: what happens at once has no order.
+# Of each phase the step or epoch of the fault, and the first step without the lost peer. Of two
+# steps either is right: the fault races with the exchange.
 PHASES: dict[str, tuple[int, tuple[int, ...]]] = {
     "fit begin": (0, (0,)),
     "traced": (0, (0,)),
@@ -167,7 +167,7 @@ class TrappedSGD(keras.optimizers.SGD):
         return super().update_step(gradient, variable, *args)
 
 
-class Error(keras.metrics.MeanAbsoluteError):
+class TrappedError(keras.metrics.MeanAbsoluteError):
     """A metric that looks before it is updated."""
 
     injector: Injector | None = None
@@ -188,7 +188,7 @@ def model_of(injector: Injector | None) -> Any:
     """A model with traps and a wrapped optimizer, or a plain one."""
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Dense(8, activation="tanh") for _ in range(3)]
-    trapped, optimizer, error = Trapped(), TrappedSGD(0.05, momentum=0.9), Error(name="mae")
+    trapped, optimizer, error = Trapped(), TrappedSGD(0.05, momentum=0.9), TrappedError(name="mae")
     trapped.injector = optimizer.injector = error.injector = injector
     model = keras.Sequential(
         [keras.Input([6]), layers[0], trapped, *layers[1:], keras.layers.Dense(1)]

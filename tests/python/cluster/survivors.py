@@ -24,7 +24,9 @@ def train(folder: Path, peers: list[int], fault: Fault) -> None:
     writers = [
         keras.callbacks.ModelCheckpoint(str(folder / f"{fault.who}-{{epoch}}.keras")),
         keras.callbacks.CSVLogger(str(folder / f"{fault.who}.csv")),
-        keras.callbacks.TensorBoard(str(folder / f"{fault.who}-board")),
+        keras.callbacks.TensorBoard(
+            str(folder / f"{fault.who}-board"), update_freq=1, write_steps_per_second=True
+        ),
         keras.callbacks.BackupAndRestore(str(folder / f"{fault.who}-backup")),
     ]
     model.fit(

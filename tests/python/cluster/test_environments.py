@@ -270,7 +270,9 @@ def test_the_script_of_the_guide_goes_on_when_it_is_requeued(
 
     ended = "COMPLETED|FAILED|CANCELLED|TIMEOUT"
     waiting.until(lambda: re.search(f"PENDING BeginTime|{ended}", state()), said)
-    cluster.call("scontrol", "update", f"JobId={job}", "StartTime=now+2")  # not two minutes
+    cluster.call(
+        "scontrol", "update", f"JobId={job}", "StartTime=now+2"
+    )  # it would be in two minutes
     waiting.until(lambda: re.search(ended, state()), said)
     assert [(home / str(n)).exists() and (home / str(n)).read_text() for n in range(4)] == (
         4 * ["1 [2, 3]\n"]

@@ -20,8 +20,8 @@ WAYS = {
 }
 
 
-# Those of a job follow each other. In one of the three jobs of a row each is that of the last peer,
-# of rank 0, and of the next rank 0.
+# Those of a job follow each other. In the three jobs of a row each phase is that of rank 0, and of
+# others: in the first place of the last peer and of one between.
 ROWS = [
     ("backward", "epoch end", "validation"),
     ("fit begin", "step begin", "step end"),
@@ -29,7 +29,7 @@ ROWS = [
     ("epoch begin", "applied in part", "fit end"),
     ("metrics", "validation end", "forward"),
 ]
-ORDERS = [(3, 0, 1), (0, 3, 1), (0, 1, 3)]
+ORDERS = [(3, 0, 1), (0, 3, 1), (1, 0, 3)]
 DAILY = {
     ("S-SGD", "direct", ROWS[0], ORDERS[0]),
     ("S-SGD", "tcp", ROWS[0], ORDERS[0]),

@@ -7,10 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 from horovod.tensorflow._exchange import Options, exchanged
-from horovod.tensorflow._scaling import scaled
 
 import kungfu_tf as kf
-from kungfu_tf.exchange import new_values
 from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.replicas import local_variables
@@ -26,6 +24,7 @@ class HorovodSGD(kf.optimizers.Algorithm):
 
     def __init__(self, wanted: Options, *, adds_up: bool) -> None:
         self._wanted = wanted
+        self.sums_steps = wanted.passes > 1 and not wanted.averages_passes
         if wanted.passes > 1 and adds_up:
             op = "mean" if wanted.averages_passes else "sum"
             self.accumulation = Accumulation(wanted.passes, op=op)
@@ -94,17 +93,6 @@ class _Horovod(generations.Base):
         computed.difference_update(id(v) for _, v in pairs)
         with self.kungfu_taking_exchanged():
             return super().apply_gradients(pairs, *args, **kwargs)
-
-    def _kungfu_to_accumulate(self, grads: list[Any], variables: list[Any]) -> list[Any]:
-        """Keras 3 averages the gradients of several steps, also where Horovod adds them up."""
-        grads = super()._kungfu_to_accumulate(grads, variables)
-        if self.horovod_options.averages_passes:
-            return grads
-        mine = [
-            None if g is None else scaled(tf.convert_to_tensor(g), self.horovod_options.passes)
-            for g in new_values.left_out(grads, variables)
-        ]
-        return new_values.put_back(mine, grads, variables)
 
 
 class _HorovodWithProperty(_Horovod):

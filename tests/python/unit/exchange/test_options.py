@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -29,6 +30,12 @@ class Count(Algorithm):
         return list(gradients)
 
 
+class Sums(Count):
+    """Adds up the gradients of the steps of an update."""
+
+    sums_steps = True
+
+
 def apply(optimizer: Any, *gradients: float) -> Any:
     variable = keras.Variable([1.0]) if KERAS_3 else tf.Variable([1.0])
     for gradient in gradients:
@@ -45,6 +52,18 @@ def auto_jit_compile(optimizer: Any) -> bool:
 
 
 if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
+
+    @pytest.mark.parametrize("is_scaled", [False, True])
+    @pytest.mark.parametrize("is_copied", [False, True])
+    @pytest.mark.parametrize(("sums", "right"), [(False, -1.0), (True, -3.0)])
+    def test_steps_of_an_update_are_averaged_or_summed(is_scaled, is_copied, sums, right) -> None:
+        plain = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
+        optimizer = wrap(plain, Sums if sums else Count)
+        if is_scaled:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=1.0)
+        if is_copied:
+            optimizer = copy.deepcopy(optimizer)
+        assert apply(optimizer, 1.0, 3.0) == right
 
     @pytest.fixture
     def gpu(monkeypatch):

@@ -41,6 +41,8 @@ def test_bytes_of_an_array_in_another_order(name: str) -> None:
         np.ma.masked_array([1, 2], mask=[True, False]),
         np.zeros(2, [("x", np.int32), ("y", np.float32)]),
         np.zeros(1, "V3")[0],
+        np.zeros(2, (np.record, [("x", "i4")])),
+        np.zeros(2, (np.record, [("x", "i4")]))[0],
         np.array([None]),
         np.array("text"),
     ],
