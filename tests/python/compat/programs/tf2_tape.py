@@ -16,6 +16,7 @@ from kungfu.tensorflow.ops import (
 )
 from kungfu.tensorflow.optimizers import SynchronousSGDOptimizer
 
+tf.random.set_seed(1)
 random = np.random.RandomState(1)
 x_train = random.normal(size=(256, 8)).astype("float32")
 y_train = (x_train.sum(axis=1) > 0).astype("int32")

@@ -57,10 +57,10 @@ if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
     @pytest.mark.parametrize("is_copied", [False, True])
     @pytest.mark.parametrize(("sums", "right"), [(False, -1.0), (True, -3.0)])
     def test_steps_of_an_update_are_averaged_or_summed(is_scaled, is_copied, sums, right) -> None:
-        plain = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
-        optimizer = wrap(plain, Sums if sums else Count)
+        optimizer = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
         if is_scaled:
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=1.0)
+        optimizer = wrap(optimizer, Sums if sums else Count)
         if is_copied:
             optimizer = copy.deepcopy(optimizer)
         assert apply(optimizer, 1.0, 3.0) == right
