@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 from kungfu_tf.context import ordinals
 from kungfu_tf.exchange.accumulation import Accumulation
+from kungfu_tf.groups import Group
 
 
 class Algorithm:
@@ -51,11 +52,13 @@ class Algorithm:
             many steps as it has batches.
         accumulation: What adds up the gradients of several steps, of which only the last calls the
             methods below; None: each step is an update. It is for Keras 2.
+        group: The peers among which the methods below are called; None: all.
     """
 
     keeps_equal: ClassVar[bool] = False
     is_synchronous: ClassVar[bool] = True
     accumulation: Accumulation | None = None
+    group: Group | None = None
 
     @functools.cached_property
     def ordinal(self) -> int:
