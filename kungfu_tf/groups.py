@@ -7,10 +7,13 @@ surroundings carry it to where they are made.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from kungfu_tf import context, errors, peer
+from kungfu_tf.context import ordinals
 from kungfu_tf.native import calls, libraries
 
 _made: dict[int, Group] = {}
@@ -19,9 +22,9 @@ _made: dict[int, Group] = {}
 class Group:
     """Some of the peers, which do operations among themselves.
 
-    All peers make it, those that are no members, too: with the same ranks, and in the same order if
-    they make several. Then its members give it to operations, as `group`. Ranks, sizes, means and
-    roots are those of the group there. A group's operations have names and numbers of their own: two
+    All peers make it, those that are no members, too: with the same ranks, and in the same order
+    if they make several. Then its members give it to operations, as `group`. Ranks, sizes, means
+    and roots are those of the group there. A group's operations are matched among its members: two
     groups may do the same at once, under the same name.
 
     A group ends with its list of peers: after `resize`, or after the loss of a peer, make it anew.
@@ -51,6 +54,7 @@ class Group:
     def __init__(self, ranks: Sequence[int]) -> None:
         self.ranks = tuple(sorted(int(rank) for rank in ranks))
         self.number = _add(self.ranks)
+        self.algorithms = ordinals.Ordinals()  # that were used in it
         self._version = peer.membership_version()
         _made[self.number] = self
 
@@ -110,6 +114,18 @@ def among(group: Group | None) -> AbstractContextManager[None]:
         return nullcontext()
     group.check()
     return context.within(group=group)
+
+
+def bound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which will be called later, among the group of today's surroundings."""
+    group = context.current().group
+
+    @functools.wraps(function)
+    def among_the_same(*arguments: Any) -> Any:
+        with context.within(group=group):
+            return function(*arguments)
+
+    return among_the_same
 
 
 def among_number(number: int) -> AbstractContextManager[None]:

@@ -62,12 +62,13 @@ class Algorithm:
 
     @functools.cached_property
     def ordinal(self) -> int:
-        """How many algorithms of this process were used before this one.
+        """How many algorithms of this process, or of the group, were used before this one.
 
         It counts at its first use, not when it is made. So a peer may wrap one more optimizer than
         others, for instance to read a file, if it never trains with it.
         """
-        return ordinals.algorithms.take()
+        taken_from = ordinals.algorithms if self.group is None else self.group.algorithms
+        return taken_from.take()
 
     @property
     def name(self) -> str:
