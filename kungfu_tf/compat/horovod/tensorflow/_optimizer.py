@@ -26,6 +26,7 @@ class HorovodSGD(kf.optimizers.Algorithm):
 
     def __init__(self, wanted: Options, *, adds_up: bool) -> None:
         self._wanted = wanted
+        self.group = wanted.group
         if wanted.passes > 1 and adds_up:
             op = "mean" if wanted.averages_passes else "sum"
             self.accumulation = Accumulation(wanted.passes, op=op)
