@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
     from kungfu_tf.exchange.tape import DistributedGradientTape
     from kungfu_tf.function_launch import launch
+    from kungfu_tf.groups import Group
     from kungfu_tf.monitor.monitor import Monitor
     from kungfu_tf.monitor.statistics import (
         calc_stats,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistributedGradientTape",
+    "Group",
     "Monitor",
     "all_gather_object",
     "all_reduce_int_max",
@@ -119,6 +121,7 @@ __all__ = [
 # Loaded at first use: modules, and these names of modules.
 _MODULE_OF = {
     "DistributedGradientTape": "exchange.tape",
+    "Group": "groups",
     "Monitor": "monitor.monitor",
     "all_gather_object": "replicas.objects",
     "average_variables": "replicas.average",

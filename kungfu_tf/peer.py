@@ -200,12 +200,23 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
 
 def rank() -> int:
     """This peer's position among all peers, from 0."""
-    return 0 if pretends_alone() else calls.number("kungfu_rank")
+    if pretends_alone():
+        return 0
+    group = context.current().group
+    return rank_among_all() if group is None else group.rank()
+
+
+def rank_among_all() -> int:
+    """This peer's position among all peers, also while a group's ranks count."""
+    return calls.number("kungfu_rank")
 
 
 def size() -> int:
     """The number of peers."""
-    return 1 if pretends_alone() else calls.number("kungfu_size")
+    if pretends_alone():
+        return 1
+    group = context.current().group
+    return calls.number("kungfu_size") if group is None else group.size()
 
 
 def pretends_alone() -> bool:
@@ -314,7 +325,7 @@ def barrier(*, name: str = "barrier") -> None:
     """
     if context.current().is_alone:
         return
-    options = libraries.Options(name=name.encode())
+    options = calls.options(name)
     calls.run(libraries.core().kungfu_barrier, ctypes.byref(options))
 
 

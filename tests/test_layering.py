@@ -58,6 +58,7 @@ PYTHON_LAYERS: Layers = (
     {"launcher/placing"},
     {"launcher/channels"},
     {"launcher/options", "ops"},
+    {"groups"},
     {"peer"},
     {"native"},
     {"environments"},

@@ -10,7 +10,6 @@ _OWN = "it is no part of KungFu's interface, but of how KungFu is made"
 _MADE = "it is of how KungFu is made; the functions of kungfu.tensorflow.optimizers make optimizers"
 
 _MADE_OF_HOROVOD = "it is no part of Horovod's interface, but of how Horovod is made"
-_SETS = "process sets are missing: collectives are those of all processes"
 _ELASTIC = (
     "jobs whose processes change are missing: kungfu_tf.elastic has them for programs of its own"
 )
@@ -28,7 +27,6 @@ WHY = {
     "horovod.ray": "kungfu-run starts processes, not Ray",
     "horovod.spark": "kungfu-run starts processes, not Spark",
     "horovod.tensorflow.LocalGradientAggregationHelper": _MADE_OF_HOROVOD,
-    "horovod.tensorflow.add_process_set": _SETS,
     "horovod.tensorflow.check_extension": _MADE_OF_HOROVOD,
     "horovod.tensorflow.data": "the service of tf.data has functions of its own for this",
     "horovod.tensorflow.elastic.run": _ELASTIC,
@@ -37,23 +35,18 @@ WHY = {
     "horovod.tensorflow.join": (
         "no process goes on alone: kungfu_tf.data.shard and fit give all of them as many steps"
     ),
-    "horovod.tensorflow.keras.add_process_set": _SETS,
     "horovod.tensorflow.keras.callbacks.BestModelCheckpoint": "it is for Spark",
     "horovod.tensorflow.keras.elastic.CommitStateCallback": _ELASTIC,
     "horovod.tensorflow.keras.elastic.UpdateBatchStateCallback": _ELASTIC,
     "horovod.tensorflow.keras.elastic.UpdateEpochStateCallback": _ELASTIC,
     "horovod.tensorflow.keras.elastic.run": _ELASTIC,
-    "horovod.tensorflow.keras.remove_process_set": _SETS,
     "horovod.tensorflow.keras.start_timeline": _TIMELINE,
     "horovod.tensorflow.keras.stop_timeline": _TIMELINE,
     "horovod.tensorflow.mpi_ops.MPI_LIB": _MADE_OF_HOROVOD,
-    "horovod.tensorflow.mpi_ops.add_process_set": _SETS,
     "horovod.tensorflow.mpi_ops.join": "no process goes on alone",
-    "horovod.tensorflow.mpi_ops.remove_process_set": _SETS,
     "horovod.tensorflow.mpi_ops.start_timeline": _TIMELINE,
     "horovod.tensorflow.mpi_ops.stop_timeline": _TIMELINE,
     "horovod.tensorflow.refs_to_vars": _MADE_OF_HOROVOD,
-    "horovod.tensorflow.remove_process_set": _SETS,
     "horovod.tensorflow.start_timeline": _TIMELINE,
     "horovod.tensorflow.stop_timeline": _TIMELINE,
     "horovod.tensorflow.vars_to_refs": _MADE_OF_HOROVOD,

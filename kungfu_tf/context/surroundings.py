@@ -34,6 +34,8 @@ class Surroundings:
         is_verified: Whether somebody else compares what is exchanged here (`verification`).
         restored: Values by name that sessions start from in place of a checkpoint; None: sessions
             start as usual.
+        group: The group of peers (`kungfu_tf.Group`) whose operations are called here, and whose
+            ranks count; None: all peers.
         estimator_run: The call of an Estimator's `train` whose data get one length on all peers.
     """
 
@@ -50,6 +52,7 @@ class Surroundings:
     is_verified: bool = False
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None
+    group: Any = None
 
 
 _OUTSIDE = Surroundings()

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 from kungfu_tf.context import ordinals
 from kungfu_tf.exchange.accumulation import Accumulation
+from kungfu_tf.groups import Group
 
 
 class Algorithm:
@@ -51,20 +52,23 @@ class Algorithm:
             many steps as it has batches.
         accumulation: What adds up the gradients of several steps, of which only the last calls the
             methods below; None: each step is an update. It is for Keras 2.
+        group: The peers among which the methods below are called; None: all.
     """
 
     keeps_equal: ClassVar[bool] = False
     is_synchronous: ClassVar[bool] = True
     accumulation: Accumulation | None = None
+    group: Group | None = None
 
     @functools.cached_property
     def ordinal(self) -> int:
-        """How many algorithms of this process were used before this one.
+        """How many algorithms of this process, or of the group, were used before this one.
 
         It counts at its first use, not when it is made. So a peer may wrap one more optimizer than
         others, for instance to read a file, if it never trains with it.
         """
-        return ordinals.algorithms.take()
+        taken_from = ordinals.algorithms if self.group is None else self.group.algorithms
+        return taken_from.take()
 
     @property
     def name(self) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context, peer
+from kungfu_tf import context, groups, peer
 from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
 from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.verification import unverified
 
@@ -29,6 +30,7 @@ class DistributedGradientTape:
             means over the samples of all peers, if each peer's loss is the mean over its own. A
             peer without samples has the weight 0. Default: peers count alike.
         op: "mean"; or "sum", which is `size` times as much.
+        group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all.
 
     Raises:
         TypeError: If `tape` is not a `tf.GradientTape`, or `bucket_bytes` not an integer.
@@ -53,6 +55,7 @@ class DistributedGradientTape:
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         samples: Any = None,
         op: str = "mean",
+        group: Group | None = None,
     ) -> None:
         if not isinstance(tape, tf.GradientTape):
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
@@ -63,6 +66,7 @@ class DistributedGradientTape:
         self._bucket_bytes = bucket_bytes
         self._samples = samples
         self._op = op
+        self._group = group
         self._weight: Any = None
         self._recording = contextlib.ExitStack()
 
@@ -86,7 +90,7 @@ class DistributedGradientTape:
             tf.errors.OpError: As from `kungfu_tf.ops.group_all_reduce`.
         """
         variables = tf.nest.flatten(sources)
-        with self._counting():
+        with groups.among(self._group), self._counting():
             of_tape = type(self._tape).gradient
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
             means = local_variables.exchanged(gradients, variables, self._means)
@@ -113,7 +117,9 @@ class DistributedGradientTape:
         return sample_weights.within(self._weight)
 
     def __enter__(self) -> DistributedGradientTape:
-        self._recording.enter_context(self._counting())
+        with groups.among(self._group):  # only the weight is theirs: the program's work is its own
+            counting = self._counting()
+        self._recording.enter_context(counting)
         self._tape.__enter__()
         return self
 

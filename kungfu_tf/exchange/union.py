@@ -146,7 +146,7 @@ class _Known:
         differed = any(kinds != union for kinds in table)
         if differed:
             self._last_of_differing = union
-        if peer.elastic():
+        if peer.elastic() and context.current().group is None:
             saved = tf.constant([peer.membership_version(), *union], tf.int64)
             for kinds in {*table, *([_ANY] if differed else [])}:
                 store.save_group([saved], self._tag(kinds), keep=1)
@@ -154,6 +154,8 @@ class _Known:
     def _of_others(self, mine: Kinds) -> Kinds | None:
         """The union that the others agreed on before this peer came, from rank 0; None: none."""
         if not peer.elastic() or not peer.membership_version() or peer.is_root():
+            return None
+        if context.current().group is not None:  # which newcomers make with the others
             return None
         spec = tf.TensorSpec([1 + len(mine)], tf.int64)
         for kinds in (mine, _ANY):
@@ -179,7 +181,8 @@ _numbers: dict[Any, int] = {}
 
 def _known_of(name: str, variables: Sequence[Any]) -> _Known:
     ids = [id(v) if members.is_variable(v) else tf.as_dtype(v.dtype).name for v in variables]
-    key = (name, *ids)
+    group = context.current().group
+    key = (name, group and group.number, *ids)
     if key not in _known:
         forget: Callable[[Any], Any] = lambda _: _known.pop(key, None)  # noqa: E731
         references = [weakref.ref(v, forget) for v in variables if members.is_variable(v)]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from kungfu_tf import context, errors, peer
+from kungfu_tf import context, errors, groups, peer
 from kungfu_tf.context import trained_variables
 from kungfu_tf.exchange import union
 from kungfu_tf.exchange.algorithm import Algorithm
@@ -61,7 +61,8 @@ class Wrapped(generations.Base):
         if context.current().is_private:
             return list(gradients)
         complete = functools.partial(union.completed, name=self.kungfu_algorithm.name)
-        return local_variables.of_shared(gradients, variables, complete)
+        with groups.among(self.kungfu_algorithm.group):
+            return local_variables.of_shared(gradients, variables, complete)
 
     @tf.autograph.experimental.do_not_convert
     def _kungfu_exchange(
@@ -90,7 +91,7 @@ class Wrapped(generations.Base):
         if type(algorithm).gradients is Algorithm.gradients:
             return self._kungfu_finite(sample_weights.of_samples(gradients))
         self._kungfu_warn_if_unknown()
-        with gates.before(gradients):
+        with gates.before(gradients), groups.among(algorithm.group):
             exchanged = local_variables.exchanged(
                 gradients, variables, lambda g, v: algorithm.gradients(g, v, step=step)
             )

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf import errors
+from kungfu_tf import context, errors
 from kungfu_tf.native import foreign_job, libraries
 
 
@@ -41,6 +41,18 @@ def number(function: str) -> int:
     return value
 
 
+def options(name: str, **fields: int) -> libraries.Options:
+    """The options of an operation, among the group of the surroundings.
+
+    Args:
+        name: The name by which peers match it.
+        **fields: Other fields of `libraries.Options`.
+    """
+    group = context.current().group
+    number = 0 if group is None else group.number
+    return libraries.Options(name=name.encode(), group=number, **fields)
+
+
 def largest_of_all(number: int, name: str) -> int:
     """The largest of all peers' numbers. All peers call it, in the same order.
 
@@ -51,10 +63,10 @@ def largest_of_all(number: int, name: str) -> int:
     value = ctypes.c_int64(number)
     here = ctypes.addressof(value)
     span = libraries.Span(here, here, 1)
-    options = libraries.Options(name=name.encode(), dtype=libraries.INT64, op=libraries.MAX)
+    of_all = options(name, dtype=libraries.INT64, op=libraries.MAX)
     run(
         libraries.core().kungfu_all_reduce,
-        *(ctypes.byref(span), 1, ctypes.byref(options)),
+        *(ctypes.byref(span), 1, ctypes.byref(of_all)),
         memory=value,
     )
     return value.value
@@ -69,8 +81,8 @@ def gather_bytes(mine: bytes, name: str, *, digest: int) -> list[bytes]:
         digest: A number that must be the same on all peers.
     """
     call = _Call(mine)
-    options = libraries.Options(name=name.encode(), dtype=libraries.UINT8, shape_digest=digest)
-    arguments = (mine, len(mine), ctypes.byref(options), call.on_allocate)
+    of_all = options(name, dtype=libraries.UINT8, shape_digest=digest)
+    arguments = (mine, len(mine), ctypes.byref(of_all), call.on_allocate)
     call.run(libraries.core().kungfu_all_gather, arguments)
     ends = itertools.accumulate(call.counts)
     return [call.result[end - n : end] for n, end in zip(call.counts, ends, strict=True)]

@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 11
+ABI_VERSION = 12
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done and kungfu_allocate of kungfu.h
@@ -47,6 +47,7 @@ class Options(ctypes.Structure):
         ("norms", ctypes.c_void_p),
         ("exchange", ctypes.c_char_p),
         ("exchange_size", ctypes.c_int32),
+        ("group", ctypes.c_uint64),
     ]
 
 
@@ -113,6 +114,15 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_outdated": (ctypes.c_int, []),
     "kungfu_interrupted": (ctypes.c_int, []),
     "kungfu_peer_name": (ctypes.c_char_p, [ctypes.c_int]),
+    "kungfu_add_group": (
+        None,
+        [
+            *(ctypes.POINTER(ctypes.c_int32), ctypes.c_int, ctypes.POINTER(ctypes.c_uint64)),
+            *(Done, ctypes.c_void_p),
+        ],
+    ),
+    "kungfu_remove_group": (None, [ctypes.c_uint64]),
+    "kungfu_group_rank": (ctypes.c_int, [ctypes.c_uint64]),
     "kungfu_longest_name": (ctypes.c_size_t, []),
     "kungfu_barrier": (ctypes.c_uint64, [ctypes.POINTER(Options), Done, ctypes.c_void_p]),
     "kungfu_all_reduce": (

@@ -6,11 +6,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import groups
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, naming, rows, sparse_reduction, tensors
 
 
 @kernels.operation
-def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
+def all_reduce(
+    tensor: Any, *, op: str = "sum", name: str | None = None, group: Group | None = None
+) -> Any:
     """Reduces a tensor over all peers; each of them gets the result.
 
     `y = x₀ + x₁ + ...`. Differentiable for sum and mean.
@@ -20,6 +24,7 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
             peers. Their number may differ between peers, and `op` must be sum or mean.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         A tensor of the same shape, or `tf.IndexedSlices` of the same dense shape.
@@ -36,18 +41,21 @@ def all_reduce(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
     loss = kf.ops.all_reduce(loss, op="mean")
     ```
     """
-    what = naming.title("all_reduce", name)
-    if isinstance(tensor, tf.IndexedSlices):
-        sparse_reduction.check(tensor, op, what)
-        tag = naming.make_tag("all_reduce", name)
-        return sparse_reduction.all_reduce_rows(tensor, op, tag=tag)
-    x = tensors.to_tensor(tensor, what)
-    tensors.check_reduction(x, op, what, tensor)
-    return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))
+    with groups.among(group):
+        what = naming.title("all_reduce", name)
+        if isinstance(tensor, tf.IndexedSlices):
+            sparse_reduction.check(tensor, op, what)
+            tag = naming.make_tag("all_reduce", name)
+            return sparse_reduction.all_reduce_rows(tensor, op, tag=tag)
+        x = tensors.to_tensor(tensor, what)
+        tensors.check_reduction(x, op, what, tensor)
+        return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))
 
 
 @kernels.operation
-def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
+def broadcast(
+    tensor: Any, *, root: int = 0, name: str | None = None, group: Group | None = None
+) -> Any:
     """Gives every peer the tensor of one of them.
 
     Differentiable: the root gets the sum of all gradients, the others zeros.
@@ -56,6 +64,7 @@ def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
         tensor: A tensor; only its shape and dtype count, except on the root.
         root: The rank whose tensor all peers get.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The root's tensor.
@@ -71,13 +80,16 @@ def broadcast(tensor: Any, *, root: int = 0, name: str | None = None) -> Any:
     seed = kf.ops.broadcast(tf.random.uniform([], maxval=1 << 30, dtype=tf.int64))
     ```
     """
-    x = tensors.to_tensor(tensor, naming.title("broadcast", name))
-    tag = naming.make_tag("broadcast", name)
-    return kernels.run("kungfu_broadcast", x, root=root, tag=tag)
+    with groups.among(group):
+        x = tensors.to_tensor(tensor, naming.title("broadcast", name))
+        tag = naming.make_tag("broadcast", name)
+        return kernels.run("kungfu_broadcast", x, root=root, tag=tag)
 
 
 @kernels.operation
-def reduce(tensor: Any, op: str, *, root: int = 0, name: str | None = None) -> Any:
+def reduce(
+    tensor: Any, op: str, *, root: int = 0, name: str | None = None, group: Group | None = None
+) -> Any:
     """Reduces a tensor over all peers; one of them gets the result.
 
     Differentiable for sum and mean.
@@ -87,6 +99,7 @@ def reduce(tensor: Any, op: str, *, root: int = 0, name: str | None = None) -> A
         op: As for `all_reduce`.
         root: The rank that gets the result.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         A tensor of the same shape: the result on the root, zeros elsewhere.
@@ -105,14 +118,19 @@ def reduce(tensor: Any, op: str, *, root: int = 0, name: str | None = None) -> A
         print(total.numpy())
     ```
     """
-    what = naming.title("reduce", name)
-    x = tensors.to_tensor(tensor, what)
-    tensors.check_reduction(x, op, what, tensor)
-    return kernels.run("kungfu_reduce", x, op=op, root=root, tag=naming.make_tag("reduce", name))
+    with groups.among(group):
+        what = naming.title("reduce", name)
+        x = tensors.to_tensor(tensor, what)
+        tensors.check_reduction(x, op, what, tensor)
+        return kernels.run(
+            "kungfu_reduce", x, op=op, root=root, tag=naming.make_tag("reduce", name)
+        )
 
 
 @kernels.operation
-def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) -> Any:
+def all_gather(
+    tensor: Any, *, concat: bool = False, name: str | None = None, group: Group | None = None
+) -> Any:
     """Gives every peer the tensors of all peers, in the order of their ranks.
 
     Differentiable: each peer gets the sum of the gradients of its part.
@@ -122,6 +140,7 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
         concat: False stacks tensors of one shape to [size, ...]. True concatenates them along their
             first axis, whose length may differ between peers. A scalar counts as an array of one.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         All tensors in one, [size, ...] or [sum of the lengths, ...]. Its first dimension is unknown
@@ -139,12 +158,20 @@ def all_gather(tensor: Any, *, concat: bool = False, name: str | None = None) ->
     predictions = kf.ops.all_gather(mine, concat=True)     # of all peers
     ```
     """
-    x = tensors.to_tensor(tensor, naming.title("all_gather", name))
-    return rows.all_gather(x, concat=concat, tag=naming.make_tag("all_gather", name))[0]
+    with groups.among(group):
+        x = tensors.to_tensor(tensor, naming.title("all_gather", name))
+        return rows.all_gather(x, concat=concat, tag=naming.make_tag("all_gather", name))[0]
 
 
 @kernels.operation
-def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None = None) -> Any:
+def gather(
+    tensor: Any,
+    *,
+    root: int = 0,
+    concat: bool = False,
+    name: str | None = None,
+    group: Group | None = None,
+) -> Any:
     """Gives one peer the tensors of all peers, in the order of their ranks.
 
     Differentiable: each peer gets the root's gradient of its part.
@@ -154,6 +181,7 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
         root: The rank that gets them.
         concat: As for `all_gather`.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         On the root the result of `all_gather`; elsewhere a tensor without rows, [0, ...].
@@ -169,13 +197,16 @@ def gather(tensor: Any, *, root: int = 0, concat: bool = False, name: str | None
     norms = kf.ops.gather(tf.norm(gradient))     # [size] on rank 0, [0] elsewhere
     ```
     """
-    x = tensors.to_tensor(tensor, naming.title("gather", name))
-    tag = naming.make_tag("gather", name)
-    return rows.gather(x, root=root, concat=concat, tag=tag)[0]
+    with groups.among(group):
+        x = tensors.to_tensor(tensor, naming.title("gather", name))
+        tag = naming.make_tag("gather", name)
+        return rows.gather(x, root=root, concat=concat, tag=tag)[0]
 
 
 @kernels.operation
-def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> Any:
+def reduce_scatter(
+    tensor: Any, *, op: str = "sum", name: str | None = None, group: Group | None = None
+) -> Any:
     """Reduces a tensor over all peers; each of them gets its rows of the result.
 
     The rows are cut into even parts, as `numpy.array_split` does. If the number of peers does not
@@ -187,6 +218,7 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
         tensor: A tensor; a scalar counts as an array of one.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         Part `rank` of the result, of the tensor's shape except for the first axis, which is unknown
@@ -203,16 +235,22 @@ def reduce_scatter(tensor: Any, *, op: str = "sum", name: str | None = None) -> 
     mine = kf.ops.reduce_scatter(tf.range(10.0))     # 3, 3, 2 and 2 elements on four peers
     ```
     """
-    what = naming.title("reduce_scatter", name)
-    x = tensors.to_tensor(tensor, what)
-    tensors.check_reduction(x, op, what, tensor)
-    tag = naming.make_tag("reduce_scatter", name)
-    return kernels.run("kungfu_reduce_scatter", x, op=op, tag=tag)
+    with groups.among(group):
+        what = naming.title("reduce_scatter", name)
+        x = tensors.to_tensor(tensor, what)
+        tensors.check_reduction(x, op, what, tensor)
+        tag = naming.make_tag("reduce_scatter", name)
+        return kernels.run("kungfu_reduce_scatter", x, op=op, tag=tag)
 
 
 @kernels.operation
 def all_to_all(
-    tensor: Any, *, splits: Any = None, return_splits: bool = False, name: str | None = None
+    tensor: Any,
+    *,
+    splits: Any = None,
+    return_splits: bool = False,
+    name: str | None = None,
+    group: Group | None = None,
 ) -> Any:
     """Sends some of its rows to each peer, and returns the rows that came from all peers.
 
@@ -225,6 +263,7 @@ def all_to_all(
             Default: even parts, cut as `reduce_scatter` does.
         return_splits: Whether to return, too, how many rows came from each rank.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The received rows, [rows, ...], in the order of the senders' ranks. The first dimension is
@@ -244,6 +283,7 @@ def all_to_all(
     results = kf.ops.all_to_all(answer(mine), splits=from_whom)
     ```
     """
-    x = tensors.to_tensor(tensor, naming.title("all_to_all", name))
-    received, lengths = rows.all_to_all(x, splits, tag=naming.make_tag("all_to_all", name))
-    return (received, lengths) if return_splits else received
+    with groups.among(group):
+        x = tensors.to_tensor(tensor, naming.title("all_to_all", name))
+        received, lengths = rows.all_to_all(x, splits, tag=naming.make_tag("all_to_all", name))
+        return (received, lengths) if return_splits else received

@@ -5,12 +5,31 @@ The operation of a gradient is named after the one it belongs to, `<tag>/grad`.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import errors
+from kungfu_tf import errors, groups
 from kungfu_tf.ops import collective, group, naming, rows, strategy, topology
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _gradient(op_type: str) -> Callable[[Function], Function]:
+    """Registers the gradient of an operation, which its group computes."""
+
+    def register(function: Function) -> Function:
+        @functools.wraps(function)
+        def of_group(op: Any, *gradients: Any) -> Any:
+            with groups.among_number(op.get_attr("group")):
+                return function(op, *gradients)
+
+        tf.RegisterGradient(op_type)(of_group)
+        return function
+
+    return register
 
 
 def _text(op: Any, attribute: str) -> str:
@@ -35,17 +54,17 @@ def _linear(op: Any) -> str:
     return reduction
 
 
-@tf.RegisterGradient("KungfuAllReduce")
+@_gradient("KungfuAllReduce")
 def _all_reduce(op: Any, gradient: Any) -> Any:
     return collective.all_reduce(gradient, op=_linear(op), name=_name(op))
 
 
-@tf.RegisterGradient("KungfuGroupAllReduce")
+@_gradient("KungfuGroupAllReduce")
 def _group_all_reduce(op: Any, *gradients: Any) -> list[Any]:
     return [*group.group_all_reduce(gradients, op=_linear(op), name=_name(op)), None]
 
 
-@tf.RegisterGradient("KungfuGroupAllReduceNorms")
+@_gradient("KungfuGroupAllReduceNorms")
 def _group_all_reduce_norms(op: Any, *gradients: Any) -> list[Any]:
     # Norms are measurements, and count as constants.
     means = gradients[:-2]
@@ -61,13 +80,13 @@ def _subset_all_reduce(op: Any, gradient: Any) -> list[Any]:
     ]
 
 
-@tf.RegisterGradient("KungfuBroadcast")
+@_gradient("KungfuBroadcast")
 def _broadcast(op: Any, gradient: Any) -> Any:
     dense = tf.convert_to_tensor(gradient)
     return collective.reduce(dense, "sum", root=op.get_attr("root"), name=_name(op))
 
 
-@tf.RegisterGradient("KungfuGroupBroadcast")
+@_gradient("KungfuGroupBroadcast")
 def _group_broadcast(op: Any, *gradients: Any) -> list[Any]:
     root = op.get_attr("root")
     return [
@@ -76,7 +95,7 @@ def _group_broadcast(op: Any, *gradients: Any) -> list[Any]:
     ]
 
 
-@tf.RegisterGradient("KungfuReduce")
+@_gradient("KungfuReduce")
 def _reduce(op: Any, gradient: Any) -> Any:
     reduction = _linear(op)
     dense = tf.convert_to_tensor(gradient)
@@ -86,7 +105,7 @@ def _reduce(op: Any, gradient: Any) -> Any:
     return result
 
 
-@tf.RegisterGradient("KungfuAllGather")
+@_gradient("KungfuAllGather")
 def _all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
     # Gradients go back to the peer whose rows they are of, which adds them up.
     lengths = op.outputs[1]
@@ -95,13 +114,13 @@ def _all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
     return [tf.reduce_sum(tf.reshape(parts, shape), axis=0), None]
 
 
-@tf.RegisterGradient("KungfuGather")
+@_gradient("KungfuGather")
 def _gather(op: Any, gradient: Any, _: Any) -> list[Any]:
     mine, _ = rows.all_to_all(tf.convert_to_tensor(gradient), op.outputs[1], tag=_tag(op))
     return [tf.reshape(mine, tf.shape(op.inputs[0])), None]
 
 
-@tf.RegisterGradient("KungfuReduceScatter")
+@_gradient("KungfuReduceScatter")
 def _reduce_scatter(op: Any, gradient: Any) -> Any:
     reduction = _linear(op)
     dense = tf.convert_to_tensor(gradient)
@@ -111,7 +130,7 @@ def _reduce_scatter(op: Any, gradient: Any) -> Any:
     return tf.reshape(gathered, tf.shape(op.inputs[0]))
 
 
-@tf.RegisterGradient("KungfuAllToAll")
+@_gradient("KungfuAllToAll")
 def _all_to_all(op: Any, gradient: Any, _: Any) -> list[Any]:
     back, _ = rows.all_to_all(tf.convert_to_tensor(gradient), op.outputs[1], tag=_tag(op))
     return [tf.reshape(back, tf.shape(op.inputs[0])), None]

@@ -10,12 +10,19 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import groups
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, members, naming, sparse_reduction, tensors
 
 
 @kernels.operation
 def group_all_reduce(
-    values: Sequence[Any], *, op: str = "sum", name: str | None = None, step: Any = None
+    values: Sequence[Any],
+    *,
+    op: str = "sum",
+    name: str | None = None,
+    step: Any = None,
+    group: Group | None = None,
 ) -> list[Any]:
     """Reduces each of many tensors over all peers.
 
@@ -28,6 +35,7 @@ def group_all_reduce(
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers, such as the optimizer's step.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The results, in the order of the inputs and of their shapes.
@@ -44,11 +52,12 @@ def group_all_reduce(
     gradients = kf.ops.group_all_reduce(tape.gradient(loss, variables), op="mean")
     ```
     """
+    with groups.among(group):
 
-    def of(agree: Sequence[int]) -> list[Any]:
-        return agreed_all_reduce(values, op=op, name=name, step=step, agree=agree)
+        def of(agree: Sequence[int]) -> list[Any]:
+            return agreed_all_reduce(values, op=op, name=name, step=step, agree=agree)
 
-    return _of_same_variables(values, of, naming.title("group_all_reduce", name))
+        return _of_same_variables(values, of, naming.title("group_all_reduce", name))
 
 
 @kernels.operation
@@ -104,7 +113,9 @@ def agreed_all_reduce(
 
 
 @kernels.operation
-def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = None) -> list[Any]:
+def group_broadcast(
+    values: Sequence[Any], *, root: int = 0, name: str | None = None, group: Group | None = None
+) -> list[Any]:
     """Gives every peer the tensors of one of them.
 
     One operation moves all tensors of a dtype. Differentiable as `broadcast` is.
@@ -113,6 +124,7 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         values: Tensors, and None, which stays None.
         root: The rank whose tensors they are.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The root's tensors, in the order given.
@@ -129,11 +141,12 @@ def group_broadcast(values: Sequence[Any], *, root: int = 0, name: str | None = 
         v.assign(value)
     ```
     """
+    with groups.among(group):
 
-    def of(agree: Sequence[int]) -> list[Any]:
-        return agreed_broadcast(values, root=root, name=name, agree=agree)
+        def of(agree: Sequence[int]) -> list[Any]:
+            return agreed_broadcast(values, root=root, name=name, agree=agree)
 
-    return _of_same_variables(values, of, naming.title("group_broadcast", name))
+        return _of_same_variables(values, of, naming.title("group_broadcast", name))
 
 
 @kernels.operation

@@ -49,10 +49,16 @@ def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
     check_graph(f"{kernel.removeprefix('kungfu_')} '{tag}'")
     if context.current().is_alone:
         return alone.outputs(kernel, inputs, attributes)
-    outputs = getattr(library(), kernel)(*inputs, tag=tag, **attributes)
+    outputs = getattr(library(), kernel)(*inputs, tag=tag, **attributes, **of_group())
     if not tf.executing_eagerly():
         _run_independently(tf.nest.flatten(outputs)[0].op)
     return outputs
+
+
+def of_group() -> dict[str, int]:
+    """The attributes by which an operation belongs to the group of the surroundings, if to any."""
+    group = context.current().group
+    return {} if group is None else {"group": group.number}
 
 
 @dataclasses.dataclass
@@ -81,7 +87,7 @@ class Exchange:
 
 def exchange_of(exchange: Exchange | None, tag: str) -> dict[str, Any]:
     """The attributes by which an operation with this tag belongs to an exchange, if to any."""
-    if exchange is None:
+    if exchange is None or context.current().group is not None:
         return {}
     exchange.name = exchange.name or tag
     return {"exchange": exchange.name, "exchange_size": exchange.size}

@@ -9,12 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context
+from kungfu_tf import context, groups
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, naming, tensors
 
 
 @kernels.operation
-def barrier(*, name: str | None = None) -> Any:
+def barrier(*, name: str | None = None, group: Group | None = None) -> Any:
     """Waits until all peers are here.
 
     In a `tf.function` it runs in program order with all operations that have side effects.
@@ -22,6 +23,7 @@ def barrier(*, name: str | None = None) -> Any:
 
     Args:
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The operation, in a graph; None in eager code.
@@ -40,19 +42,23 @@ def barrier(*, name: str | None = None) -> Any:
     kf.ops.barrier()
     ```
     """
-    kernels.check_graph(naming.title("barrier", name))
-    if context.current().is_alone:
-        return None if tf.executing_eagerly() else tf.no_op()
-    return kernels.library().kungfu_barrier(tag=naming.make_tag("barrier", name))
+    with groups.among(group):
+        kernels.check_graph(naming.title("barrier", name))
+        if context.current().is_alone:
+            return None if tf.executing_eagerly() else tf.no_op()
+        return kernels.library().kungfu_barrier(
+            tag=naming.make_tag("barrier", name), **kernels.of_group()
+        )
 
 
 @kernels.operation
-def consensus(tensor: Any, *, name: str | None = None) -> Any:
+def consensus(tensor: Any, *, name: str | None = None, group: Group | None = None) -> Any:
     """Tells whether a tensor has the same bytes on all peers.
 
     Args:
         tensor: A tensor; its size may differ between peers, and then the answer is no.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         A bool scalar, the same on all peers.
@@ -67,5 +73,6 @@ def consensus(tensor: Any, *, name: str | None = None) -> Any:
     assert kf.ops.consensus(kf.ops.fuse(model.trainable_variables))
     ```
     """
-    x = tensors.to_tensor(tensor, naming.title("consensus", name))
-    return kernels.run("kungfu_consensus", x, tag=naming.make_tag("consensus", name))
+    with groups.among(group):
+        x = tensors.to_tensor(tensor, naming.title("consensus", name))
+        return kernels.run("kungfu_consensus", x, tag=naming.make_tag("consensus", name))

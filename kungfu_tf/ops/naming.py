@@ -6,7 +6,8 @@ no path of a variable, no TensorFlow scope, and no count that outlives a graph:
     eager code     <name>, default <op>; calls are matched in the order of the program
     in a graph     <name>, default <op>/<function>/<place>
 
-`<place>` counts the operations of this kind in the graph of one trace of the function. The body of
+`<place>` counts the operations of this kind in the graph of one trace of the function. Those of
+each group of peers are counted apart, as other peers do not have them. The body of
 a cond or while is a graph of its own, called `<function>/<which of them>`. As the
 operations of a graph run in any order, a name that is given several times in one graph gets `/1`,
 `/2`, ... from the second time on. A tag that another name already has is skipped.
@@ -22,6 +23,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import context
+
 _UNIQUE_NAME = re.compile(r"__(?:inference|forward|backward)_(.*)_\d+")
 
 
@@ -29,7 +32,7 @@ class _Places:
     """The counts of one graph."""
 
     def __init__(self) -> None:
-        self.used: collections.Counter[str] = collections.Counter()
+        self.used_by: dict[int, collections.Counter[str]] = {}  # a group; 0: all peers
         self.nested: list[weakref.ref[Any]] = []  # the graphs of its conds and whiles
 
 
@@ -47,9 +50,11 @@ def make_tag(op: str, name: str | None) -> str:
     if tf.executing_eagerly():
         return name or op
     graph = tf.compat.v1.get_default_graph()
+    among = context.current().group
+    group = 0 if among is None else among.number
     with _lock:
         base = name or f"{op}/{_path(graph)}"
-        used = _places_of(graph).used
+        used = _places_of(graph).used_by.setdefault(group, collections.Counter())
         while True:
             place = used[base]
             used[base] += 1

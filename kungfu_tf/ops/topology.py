@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import context, peer
 from kungfu_tf.ops import kernels
 
 
@@ -32,6 +32,9 @@ def rank(*, name: str | None = None) -> Any:
     kernels.check_graph("rank")
     if peer.pretends_alone():
         return tf.constant(0)
+    group = context.current().group
+    if group is not None:
+        return tf.constant(group.rank(), name=name)
     return kernels.library().kungfu_rank(name=name)
 
 
@@ -57,6 +60,9 @@ def cluster_size(*, name: str | None = None) -> Any:
     kernels.check_graph("cluster_size")
     if peer.pretends_alone():
         return tf.constant(1)
+    group = context.current().group
+    if group is not None:
+        return tf.constant(group.size(), name=name)
     return kernels.library().kungfu_cluster_size(name=name)
 
 

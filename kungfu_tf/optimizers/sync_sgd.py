@@ -10,6 +10,7 @@ from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import check_accumulates, wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import naming
 
 Optimizer = TypeVar("Optimizer")
@@ -27,11 +28,13 @@ class SynchronousSGD(Algorithm):
         monitor: bool = False,
         op: str = "mean",
         accumulation: Accumulation | None = None,
+        group: Group | None = None,
     ) -> None:
         self.bucket_bytes = bucket_bytes
         self.monitor = monitor
         self.op = op
         self.accumulation = accumulation
+        self.group = group
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -61,6 +64,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     monitor: bool = False,
     op: str = "mean",
     steps_per_update: int = 1,
+    group: Group | None = None,
 ) -> Optimizer:
     """Makes an optimizer synchronous: N peers × batch B train like one process × batch N·B.
 
@@ -109,6 +113,8 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
             the mean of their gradients. Only then is anything sent. Each of them counts as an
             iteration, and what is left at the end is dropped. An optimizer of Keras 3 has
             `gradient_accumulation_steps` for this.
+        group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all. It is
+            for training loops of your own: `fit` is the work of all peers.
 
     Returns:
         The same object.
@@ -131,7 +137,9 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
 
     def make() -> SynchronousSGD:
         accumulation = Accumulation(steps_per_update) if steps_per_update != 1 else None
-        return SynchronousSGD(bucket_bytes, monitor=monitor, op=op, accumulation=accumulation)
+        return SynchronousSGD(
+            bucket_bytes, monitor=monitor, op=op, accumulation=accumulation, group=group
+        )
 
     wrapped = wrap(optimizer, make)
     if steps_per_update != 1:

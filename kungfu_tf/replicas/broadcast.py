@@ -7,14 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import groups, ops, peer
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import group, members
 from kungfu_tf.upstream import generations
 
 _NAME = "broadcast_variables"
 
 
-def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
+def broadcast_variables(
+    variables: Iterable[Any], *, root: int = 0, group: Group | None = None
+) -> Any:
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
@@ -24,6 +27,7 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
             travel (see `kungfu_tf.ops`).
         root: The rank whose values all get, from 0 to size − 1.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         In a TF1 graph the operation that does it; else None.
@@ -41,10 +45,11 @@ def broadcast_variables(variables: Iterable[Any], *, root: int = 0) -> Any:
     kf.initializer.broadcast_variables(model.weights)
     ```
     """
-    operation = values_from_root(variables, root)
-    if operation is not None:
-        operation.graph._kungfu_broadcasts = True
-    return operation
+    with groups.among(group):
+        operation = values_from_root(variables, root)
+        if operation is not None:
+            operation.graph._kungfu_broadcasts = True
+        return operation
 
 
 def values_from_root(variables: Iterable[Any], root: int) -> Any:

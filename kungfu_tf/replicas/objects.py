@@ -9,14 +9,22 @@ from typing import Any
 
 import cloudpickle
 
-from kungfu_tf import config, context, errors, peer
+from kungfu_tf import config, context, errors, groups, peer
+from kungfu_tf.groups import Group
 from kungfu_tf.native import calls
 from kungfu_tf.replicas import encoding
 
 _FAILED = 1 << 62  # a digest that no call has whose object could be sent
 
 
-def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str = "object") -> Any:
+def broadcast_object(
+    obj: Any,
+    *,
+    root: int = 0,
+    pickle: bool = False,
+    name: str = "object",
+    group: Group | None = None,
+) -> Any:
     """Gives all peers the object of one of them. All peers call it, in the same order.
 
     Only plain objects travel, whose bytes run no code where they are read.
@@ -28,6 +36,7 @@ def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str
         pickle: Whether it may be any object that cloudpickle takes. A pickle can run code, so it
             comes from peers of the job only, which have proved that they know its secret.
         name: The same on every peer.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The root's object: on the root itself, and elsewhere an equal one.
@@ -44,14 +53,15 @@ def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str
     options = kf.broadcast_object({"rate": rate, "classes": names})
     ```
     """
-    if not 0 <= root < peer.size():
-        raise errors.InvalidArgumentError(
-            f"broadcast_object: root {root} is no rank of {peer.size()} peers"
+    with groups.among(group):
+        if not 0 <= root < peer.size():
+            raise errors.InvalidArgumentError(
+                f"broadcast_object: root {root} is no rank of {peer.size()} peers"
+            )
+        is_root = context.current().is_alone or peer.rank() == root
+        received = _gathered(
+            lambda: _dump(obj, pickle) if is_root else b"", name, pickle, digest=2 * root + pickle
         )
-    is_root = context.current().is_alone or peer.rank() == root
-    received = _gathered(
-        lambda: _dump(obj, pickle) if is_root else b"", name, pickle, digest=2 * root + pickle
-    )
     if is_root:
         return obj
     # Not by its rank, which is another one if a peer was lost meanwhile.
@@ -61,13 +71,16 @@ def broadcast_object(obj: Any, *, root: int = 0, pickle: bool = False, name: str
     return _load(sent[0], pickle)
 
 
-def all_gather_object(obj: Any, *, pickle: bool = False, name: str = "object") -> list[Any]:
+def all_gather_object(
+    obj: Any, *, pickle: bool = False, name: str = "object", group: Group | None = None
+) -> list[Any]:
     """Gives every peer the objects of all peers. All peers call it, in the same order.
 
     Args:
         obj: This peer's object, as for `broadcast_object`.
         pickle: As for `broadcast_object`.
         name: The same on every peer.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
     Returns:
         The objects, in the order of their ranks.
@@ -84,7 +97,8 @@ def all_gather_object(obj: Any, *, pickle: bool = False, name: str = "object") -
     losses = kf.all_gather_object({"loss": float(loss), "samples": len(batch)})
     ```
     """
-    received = _gathered(lambda: _dump(obj, pickle), name, pickle, digest=pickle)
+    with groups.among(group):
+        received = _gathered(lambda: _dump(obj, pickle), name, pickle, digest=pickle)
     return [_load(data, pickle) for data in received]
 
 

@@ -38,6 +38,7 @@ Operation Make(Kind kind, const kungfu_options* options) {
   Operation operation;
   operation.kind = kind;
   operation.name = options->name ? options->name : "";
+  operation.group = options->group;
   operation.dtype = FromNumber<DType>(options->dtype);
   operation.op = FromNumber<ReduceOp>(options->op);
   operation.root = options->root;

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 11
+#define KUNGFU_ABI_VERSION 12
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -109,6 +109,7 @@ typedef struct {
    * have its name in common, and exchange_size says how many there are. 0 or 1: the operation ends alone. */
   const char* exchange;
   int32_t exchange_size;
+  uint64_t group; /* of kungfu_add_group: the peers that do it, and whose ranks count; 0: all. It ends alone, then */
 } kungfu_options;
 
 KUNGFU_EXPORT size_t kungfu_longest_name(void);
@@ -123,6 +124,17 @@ typedef void (*kungfu_done)(void* arg, int code, const char* message);
  * what this peer keeps. Together they are the size of the result. Called at most once, before `done`, from the same
  * threads. */
 typedef void* (*kungfu_allocate)(void* arg, const uint64_t* counts, int size);
+
+/* Makes a group of peers, and sets *group. All peers call it, in the same order, with the same ranks; the group's own
+ * ranks are in their order. It ends with the list of peers. INVALID_ARGUMENT: the ranks differ between peers, repeat, or
+ * are no ranks. */
+KUNGFU_EXPORT void kungfu_add_group(const int32_t* ranks, int num_ranks, uint64_t* group, kungfu_done done, void* arg);
+/* Ends a group here: pending operations fail with CANCELLED. */
+KUNGFU_EXPORT void kungfu_remove_group(uint64_t group);
+/* This peer's rank in a group, and the group's size; 0 is the group of all. -1 and kungfu_last_error() if this peer is
+ * no member, or there is no such group any more. */
+KUNGFU_EXPORT int kungfu_group_rank(uint64_t group);
+KUNGFU_EXPORT int kungfu_group_size(uint64_t group);
 
 /* Every call returns an identifier for kungfu_cancel. Buffers must stay until `done`.
  * Errors of arguments (dtype, op, name, root) arrive through `done`, too. */

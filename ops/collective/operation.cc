@@ -26,8 +26,8 @@ constexpr uint64_t kWithNorms = 0x9e3779b97f4a7c15;
 
 std::string Title(const Operation& operation) {
   const size_t own = std::strlen(kOwnPrefix);
-  if (operation.name.compare(0, own, kOwnPrefix) == 0) return operation.name.substr(own);
-  return std::string(Name(operation.kind)) + " '" + operation.name + "'";
+  if (operation.name.compare(0, own, kOwnPrefix) == 0) return operation.name.substr(own) + operation.among;
+  return std::string(Name(operation.kind)) + " '" + operation.name + "'" + operation.among;
 }
 
 uint64_t TotalCount(const Operation& operation) {
@@ -56,14 +56,15 @@ void TakeDigest(Operation* operation) {
   operation->has_digest = true;
 }
 
-Status ValidateName(const Operation& operation) {
+Status ValidateName(const Operation& operation, size_t prefix_size) {
+  const size_t longest = kMaxNameSize - prefix_size;
   if (!operation.of_core && operation.name.rfind(kOwnPrefix, 0) == 0) {
     return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name +
                                 "': names that begin with '" + kOwnPrefix + "' are the core's own");
   }
-  if (!operation.name.empty() && operation.name.size() <= kMaxNameSize) return OkStatus();
+  if (!operation.name.empty() && operation.name.size() <= longest) return OkStatus();
   return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name.substr(0, 32) +
-                              "': a name has 1 to " + std::to_string(kMaxNameSize) + " bytes, not " +
+                              "': a name has 1 to " + std::to_string(longest) + " bytes, not " +
                               std::to_string(operation.name.size()));
 }
 

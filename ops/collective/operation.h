@@ -22,6 +22,7 @@ using Allocate = std::function<void*(const std::vector<uint64_t>& counts)>;
 struct Operation {
   Kind kind = Kind::kBarrier;
   std::string name;
+  uint64_t group = 0;  // the number of the group of peers that does it; 0: all do
   DType dtype = DType::kUint8;
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
@@ -49,6 +50,7 @@ struct Operation {
   std::string exchange;
   int exchange_size = 1;
 
+  std::string among;        // " among ranks 0 and 2": the group, for messages
   bool of_core = false;     // not a program's: it may have a name of the core's own
   bool of_session = false;  // nor of a peer as a whole: a failure belongs to the operation that waits for it
 
@@ -59,14 +61,15 @@ struct Operation {
 // The beginning of the names of the core's own operations. The rest tells their purpose.
 constexpr char kOwnPrefix[] = "kungfu/";
 
-// "all_reduce 'conv1'"; for the core's own, their purpose.
+// "all_reduce 'conv1'", with the group behind it; for the core's own, their purpose.
 std::string Title(const Operation& operation);
 uint64_t TotalCount(const Operation& operation);
 // The properties that the peers of an operation must have in common.
 Signature SignatureOf(const Operation& operation);
 // Reads the data of a consensus, once: later calls do nothing.
 void TakeDigest(Operation* operation);
-Status ValidateName(const Operation& operation);
+// `prefix_size`: bytes that its name has more on the wire.
+Status ValidateName(const Operation& operation, size_t prefix_size);
 // Whether it can be done at all in a session of `size` peers: types, roots, counts.
 Status Validate(const Operation& operation, int size);
 

@@ -7,11 +7,6 @@
 #include "ops/base/logging.h"
 
 namespace kungfu {
-namespace {
-
-constexpr char kName[] = "kungfu/ping";
-
-}  // namespace
 
 void Pinger::PingOnLoop(const Questions& questions, Deadline deadline, Done done) {
   KF_DCHECK(loop_->InLoop());
@@ -36,13 +31,13 @@ void Pinger::PingOnLoop(const Questions& questions, Deadline deadline, Done done
 void Pinger::Ask(Round* round, int rank) {
   round->asked[rank] = Clock::now();
   for (int i = 0; i < round->questions.at_once; ++i) {
-    router_->AskOnLoop(peers_[rank], {epoch_, round->number, kName}, Signature{}, round->questions.filler);
+    router_->AskOnLoop(peers_[rank], {epoch_, round->number, name_}, Signature{}, round->questions.filler);
   }
 }
 
 bool Pinger::OnAnswerOnLoop(const PeerId& from, const OperationId& id) {
   KF_DCHECK(loop_->InLoop());
-  if (id.name != kName) return false;
+  if (id.name != name_) return false;
   const int rank = peers_.RankOf(from);
   const auto round =
       std::find_if(rounds_.begin(), rounds_.end(), [&](const Round& one) { return one.number == id.number; });

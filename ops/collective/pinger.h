@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <list>
+#include <string>
 #include <vector>
 
 #include "ops/base/deadline.h"
@@ -26,8 +27,9 @@ class Pinger {
     int times = 4;           // the shortest counts: the first may have to open the connection
   };
 
-  Pinger(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch)
-      : loop_(loop), router_(router), peers_(peers), rank_(rank), epoch_(epoch) {}
+  // `prefix`: of the names of all operations between these peers.
+  Pinger(EventLoop* loop, Router* router, const PeerList& peers, int rank, uint32_t epoch, const std::string& prefix)
+      : loop_(loop), router_(router), peers_(peers), rank_(rank), epoch_(epoch), name_(prefix + "kungfu/ping") {}
 
   // Asks, and again when all is answered. Rounds may overlap.
   void PingOnLoop(const Questions& questions, Deadline deadline, Done done);
@@ -56,6 +58,7 @@ class Pinger {
   const PeerList& peers_;
   const int rank_;
   const uint32_t epoch_;
+  const std::string name_;
 
   uint64_t next_ = 0;
   std::list<Round> rounds_;

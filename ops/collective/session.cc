@@ -40,12 +40,15 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       }),
       first_failure_(std::move(first_failure)),
       on_interrupted_(std::move(interrupted)),
-      next_handle_(((static_cast<uint64_t>(epoch) << kHandleBits) & ~kForeignBits) + 1) {}
+      shared_(std::make_shared<Shared>()) {
+  shared_->next_handle = ((static_cast<uint64_t>(epoch) << kHandleBits) & ~kForeignBits) + 1;
+}
 
 Session::~Session() = default;
 
 bool Session::Begin(Operation* operation) {
-  ++pending_;
+  ++shared_->pending;
+  operation->among = among_;
   operation->began = Clock::now();
   counters_->Began(operation->name, operation->began);
   if (size() > 1) {
@@ -57,7 +60,7 @@ bool Session::Begin(Operation* operation) {
     Finish(operation, Status(Code::kAborted, Title(*operation) + why));
     return false;
   }
-  Status status = ValidateName(*operation);
+  Status status = ValidateName(*operation, prefix_.size());
   if (status.ok()) status = Validate(*operation, 1);
   if (status.ok()) status = CompleteOnSinglePeer(*operation);
   Finish(operation, status);
@@ -66,13 +69,13 @@ bool Session::Begin(Operation* operation) {
 
 uint64_t Session::RunAtOnceOnLoop(Operation operation) {
   KF_DCHECK(loop_->InLoop());
-  const uint64_t handle = next_handle_++;
+  const uint64_t handle = shared_->next_handle++;
   if (Begin(&operation)) StartOnLoop(handle, std::move(operation));
   return handle;
 }
 
 uint64_t Session::Start(Operation operation) {
-  const uint64_t handle = next_handle_++;
+  const uint64_t handle = shared_->next_handle++;
   if (!Begin(&operation)) return handle;
   if (loop_->MayRunAtOnce()) {
     StartOnLoop(handle, std::move(operation));
@@ -113,6 +116,8 @@ void Session::Cancel(uint64_t handle, const Status& cause) {
       running->second->FailOnLoop(because(running->second->title()), /*tell=*/true);
     } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; })) {
       DropWaitingOnLoop(waiting, because(Title(waiting->operation)), /*tell=*/true);
+    } else {
+      ForGroupsOnLoop([&](Session* group) { group->Cancel(handle, cause); });
     }
   });
 }
@@ -122,8 +127,13 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
   previous_ = std::move(previous);
   watch_ = std::make_unique<StallWatch>(loop_, router_, peers_, rank_, options_.stall_warning, options_.silence_timeout,
                                         [this](int rank, const Status& why) { GiveUpOnLoop(rank, why); });
-  pinger_ = std::make_unique<Pinger>(loop_, router_, peers_, rank_, epoch_);
-  router_->BeginEpochOnLoop(epoch_, peers_, this);
+  pinger_ = std::make_unique<Pinger>(loop_, router_, peers_, rank_, epoch_, prefix_);
+  if (prefix_.empty()) {
+    router_->BeginEpochOnLoop(epoch_, peers_, this);
+    for (const auto& [number, group] : groups()) {
+      if (group->session) BeginGroupOnLoop(number, group->session.get());
+    }
+  }
   if (size() > 1) {
     AgreeOnLoop();
   } else {
@@ -139,10 +149,11 @@ void Session::AgreeOnLoop() {
                                      options_.chunk_bytes);
   const auto run = [this](Operation operation) {
     operation.of_session = true;
+    operation.among = among_;
     const OperationId id = NumberOnLoop(operation.name);
     if (!broken_.ok()) failed_early_.emplace(id, broken_);
     if (rank_ != 0 && id == AgreementId()) router_->AskOnLoop(peers_[0], id, SignatureOf(operation));
-    RunOnLoop(next_handle_++, id, std::move(operation));
+    RunOnLoop(shared_->next_handle++, id, std::move(operation));
   };
   Agreement::Means means;
   means.strategy = options_.strategy.name;
@@ -208,7 +219,7 @@ void Session::OpenOnLoop() {
 
 void Session::StartOnLoop(uint64_t handle, Operation operation) {
   KF_DCHECK(loop_->InLoop());
-  const Status unnamed = ValidateName(operation);
+  const Status unnamed = ValidateName(operation, prefix_.size());
   if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
   const OperationId id = NumberOnLoop(operation.name);
   if (!broken_.ok()) {
@@ -230,7 +241,9 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
 
 OperationId Session::NumberOnLoop(const std::string& name) {
   KF_DCHECK(loop_->InLoop());
-  return {epoch_, numbers_[name]++, name};
+  std::string full = prefix_ + name;
+  const uint64_t number = numbers_[full]++;
+  return {epoch_, number, std::move(full)};
 }
 
 Seconds Session::TimeoutOf(const Operation& operation) const {
@@ -295,7 +308,8 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
   Operation operation = running->TakeOperation();
   running_.erase(running->handle());
   FinishOnLoop(&operation, status);
-  if (running_.empty() && idle_) std::exchange(idle_, nullptr)();
+  if (!running_.empty()) return;
+  for (const std::function<void()>& idle : std::exchange(idle_, {})) idle();
 }
 
 void Session::FinishOnLoop(Operation* operation, const Status& status) {
@@ -311,18 +325,21 @@ void Session::Finish(Operation* operation, const Status& status) {
   counters_->Ended(operation->name, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
   const StatusCallback done = std::move(operation->done);
   if (operation->of_session && ended_) return;  // the session, which asked for it, has ended
-  if (!operation->of_session) --pending_;
+  if (!operation->of_session) --shared_->pending;
   done(status);
 }
 
 void Session::WhenIdleOnLoop(std::function<void()> idle) {
   KF_DCHECK(loop_->InLoop());
-  if (running_.empty()) return idle();
-  idle_ = std::move(idle);
+  Session* busy = running_.empty() ? nullptr : this;
+  ForGroupsOnLoop([&](Session* group) { busy = group->running_.empty() ? busy : group; });
+  if (busy == nullptr) return idle();
+  busy->idle_.push_back([self = shared_from_this(), idle = std::move(idle)] { self->WhenIdleOnLoop(idle); });
 }
 
 void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
+  ForGroupsOnLoop([](Session* group) { group->EndOnLoop(); });
   ended_ = true;
   watch_.reset();
   agreement_.reset();
@@ -340,6 +357,7 @@ bool Session::Numbered(const OperationId& id) const {
 
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
+  if (Session* group = GroupOfOnLoop(id)) return group->OnAskOnLoop(from, id, theirs);
   if (previous_ && id.epoch == previous_->epoch_ && previous_->Numbered(id)) return OkStatus();
   if (id.epoch != epoch_) return Status(Code::kNotFound, "is in epoch " + std::to_string(epoch_));
   const auto running = by_id_.find(id);
@@ -351,6 +369,7 @@ Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Sig
 
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
   KF_DCHECK(loop_->InLoop());
+  if (Session* group = GroupOfOnLoop(id)) return group->OnAnswerOnLoop(from, id, answer);
   if (pinger_ && pinger_->OnAnswerOnLoop(from, id)) return;
   if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
   const auto interrupter = interrupters_.find(peers_.RankOf(from));

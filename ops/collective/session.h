@@ -8,6 +8,10 @@
 // numbers start at 0 again. Owned by shared pointers: the caller of an operation may hold on to a session that is over.
 //
 // Before the first operation the peers come together (agreement.h).
+//
+// A group is a session of some of its peers, within the session of all and its epoch: it has its own ranks, numbers,
+// graphs and shared memory. The names of its operations begin with its own on the wire, by which the session of all
+// hands it what the router brings.
 
 #pragma once
 
@@ -19,8 +23,10 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "ops/base/deadline.h"
+#include "ops/base/mutex.h"
 #include "ops/collective/agreement.h"
 #include "ops/collective/operation.h"
 #include "ops/collective/pinger.h"
@@ -51,6 +57,9 @@ struct SessionOptions {
   bool exchanges = false;
 };
 
+// "ranks 0, 2".
+std::string RanksText(const std::vector<int>& ranks);
+
 class Session : public std::enable_shared_from_this<Session>, private RouterHandler {
  public:
   // All pointers must outlive it. `router` may be null for a session of one. Without peers it is the session of a peer
@@ -73,6 +82,23 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   // thread.
   void Cancel(uint64_t handle, const Status& cause = OkStatus());
 
+  // -- Groups, of the session of all --
+
+  // The members of group `number`, by their ranks here, in order.
+  struct Group {
+    std::vector<int> ranks;
+    std::shared_ptr<Session> session;  // null: this peer is no member
+  };
+  // Makes one, which all peers make with the same number; on the loop, if there is one.
+  // REQUIRES: `ranks` ascend and are ranks of this session; the number is new.
+  void AddGroup(uint64_t number, const std::vector<int>& ranks);
+  // Makes those of a session of the same peers that is over. REQUIRES: BeginOnLoop was not called.
+  void AddGroupsOf(const Session& old);
+  // Null if there is none. Any thread.
+  std::shared_ptr<const Group> FindGroup(uint64_t number) const EXCLUDES(groups_mu_);
+  // Its operations fail with kCancelled, and there is no such group any more. On the loop, if there is one.
+  void CloseGroup(uint64_t number) EXCLUDES(groups_mu_);
+
   // Asks the other peers for a sign of life, and tells when it came: on the loop; in a session of one before the call
   // returns. Any thread; other peers need not do the same.
   void Ping(Seconds timeout, Pinger::Done done);
@@ -85,8 +111,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   uint32_t epoch() const { return epoch_; }
   // Whether the epoch was interrupted, here or elsewhere. Any thread.
   bool interrupted() const { return interrupted_; }
-  // Whether an operation was started that has not ended. Any thread.
-  bool busy() const { return pending_ > 0; }
+  // Whether an operation was started that has not ended, in a group or not. Any thread.
+  bool busy() const { return shared_->pending > 0; }
   const PeerList& peers() const { return peers_; }
 
   // Takes part in the router's epoch. Must be called before messages of other peers are expected. `previous`: the
@@ -109,6 +135,21 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void AbortOnLoop(const Status& why);
 
  private:
+  // What a session and its groups have in common.
+  struct Shared {
+    std::atomic<uint64_t> next_handle;  // unlike those of other epochs
+    std::atomic<int> pending{0};
+  };
+
+  // A group of `whole`.
+  Session(const Session& whole, uint64_t number, const std::vector<int>& ranks);
+  std::map<uint64_t, std::shared_ptr<const Group>> groups() const EXCLUDES(groups_mu_);
+  // Calls `visit` for each group that this peer is in.
+  void ForGroupsOnLoop(const std::function<void(Session* group)>& visit) const;
+  // The group whose operation it is; null: it is of all, or the group is not here.
+  Session* GroupOfOnLoop(const OperationId& id) const;
+  void BeginGroupOnLoop(uint64_t number, Session* group);
+
   // Called, and waiting for the agreement.
   struct Waiting {
     uint64_t handle;
@@ -162,10 +203,14 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   StatusCallback first_failure_;  // null once it was called
   const StatusCallback on_interrupted_;
 
-  std::atomic<uint64_t> next_handle_;  // unlike those of other epochs
+  const std::shared_ptr<Shared> shared_;
+  const std::string prefix_, among_;  // of a group: before the names of its operations, behind their titles
   std::atomic<bool> interrupted_{false};
-  std::atomic<int> pending_{0};
   std::atomic<StrategyName> chosen_{StrategyName::kAuto};
+
+  mutable Mutex groups_mu_;
+  std::map<uint64_t, std::shared_ptr<const Group>> groups_ GUARDED_BY(groups_mu_);
+  std::atomic<bool> has_groups_{false};
 
   // The rest is the loop's.
   std::unique_ptr<Agreement> agreement_;  // under way
@@ -185,7 +230,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   bool ended_ = false;
   bool gave_up_ = false;                // this peer interrupted the epoch
   std::map<int, Status> interrupters_;  // others that did, by rank
-  std::function<void()> idle_;
+  std::vector<std::function<void()>> idle_;
   std::shared_ptr<Session> previous_;
 };
 

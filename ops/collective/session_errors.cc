@@ -39,14 +39,15 @@ void Session::GiveUpOnLoop(int rank, const Status& why) {
 
 void Session::AbortOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
+  ForGroupsOnLoop([&](Session* group) { group->AbortOnLoop(why); });
   BreakOnLoop(why, /*tell=*/true);
 }
 
 // The failure of the agreement stands for the failure of the session.
-OperationId Session::AgreementId() const { return {epoch_, 0, kAgreementName}; }
+OperationId Session::AgreementId() const { return {epoch_, 0, prefix_ + kAgreementName}; }
 
 // Nor is it a name that the interruption could share with an operation.
-OperationId Session::InterruptId() const { return {epoch_, 1, kAgreementName}; }
+OperationId Session::InterruptId() const { return {epoch_, 1, prefix_ + kAgreementName}; }
 
 void Session::InterruptOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
@@ -55,6 +56,7 @@ void Session::InterruptOnLoop(const Status& why) {
   TellOnLoop(InterruptId(), why);
   const Status given_up = CancelledError("given up, because " + why.message());
   BreakOnLoop(given_up, /*tell=*/false);
+  ForGroupsOnLoop([&](Session* group) { group->BreakOnLoop(given_up, /*tell=*/false); });
   if (on_interrupted_) on_interrupted_(given_up);
 }
 
@@ -64,6 +66,10 @@ void Session::InterruptedOnLoop(int rank, const Status& why) {
   interrupters_.emplace(rank, why);
   for (const auto& [id, running] : by_id_) router_->AskOnLoop(peers_[rank], id, running->signature());
   for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+  ForGroupsOnLoop([&](Session* group) {
+    const int member = group->peers_.RankOf(peers_[rank]);
+    if (member >= 0) group->InterruptedOnLoop(member, why);
+  });
   if (on_interrupted_) on_interrupted_(why);
 }
 
@@ -99,6 +105,7 @@ void Session::BreakOnLoop(const Status& why, bool tell) {
 // First-hand news is passed on: the sender may be gone before it has reached the others.
 void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
   KF_DCHECK(loop_->InLoop());
+  if (Session* group = GroupOfOnLoop(id)) return group->OnFailOnLoop(from, id, status, passed_on);
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
   const auto running = by_id_.find(id);
@@ -129,6 +136,9 @@ void Session::DieOnLoop(const Status& why, bool passed_on) {
 // that notices tells all. So a peer that fails as a consequence, and leaves, is not taken for the cause.
 Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
   KF_DCHECK(loop_->InLoop());
+  ForGroupsOnLoop([&](Session* group) {
+    if (group->peers_.RankOf(peer) >= 0) group->OnPeerLostOnLoop(peer, why, left);
+  });
   const int rank = peers_.RankOf(peer);
   const Status status = why.WithContext("rank " + std::to_string(rank) + " (" + peer.ToString() + ")");
   if (!left) {

@@ -180,6 +180,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
     p2p_->BeginEpoch(epoch);
     const int rank = peers.RankOf(self_);
     const std::shared_ptr<Session> next = MakeSession(rank < 0 ? PeerList() : peers, rank, epoch, strategy);
+    if (VersionOf(epoch) == VersionOf(old->epoch())) next->AddGroupsOf(*old);
     next->BeginOnLoop(joining_ ? nullptr : old);
     if (VersionOf(epoch) != VersionOf(old->epoch())) {
       counters_.throughput().Forget();

@@ -180,6 +180,7 @@ std::shared_ptr<Session> Peer::session() const {
 }
 
 uint64_t Peer::StartOperation(Operation operation) {
+  if (operation.group != 0) return StartInGroup(std::move(operation));
   const std::shared_ptr<Session> now = session();
   if (now->size() <= 1 || !transactions_ || !transactions_->Takes(operation)) return now->Start(std::move(operation));
   return transactions_->Start(std::move(operation));
@@ -217,7 +218,9 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   if (!router_) {
     const auto go_over = [&] { p2p_->BeginEpoch(old->epoch() + 1); };
     if (!RunAndWait(go_over)) go_over();
-    SetSession(MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy), strategy);
+    const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
+    next->AddGroupsOf(*old);
+    SetSession(next, strategy);
     return done(OkStatus());
   }
   const auto go_over = [this, old, strategy, done] {

@@ -47,6 +47,17 @@ class Peer {
   uint64_t StartOperation(Operation operation) EXCLUDES(session_mu_);
   // As Session::Cancel, in whatever session it is.
   void Cancel(uint64_t handle, const Status& cause) EXCLUDES(session_mu_);
+  // Makes a group of some of the session's peers; all peers call it, with the same ranks, in the same order. Its number
+  // is Operation::group of its operations, which end one by one and are not repeated. It ends with the membership, not
+  // with the epoch. kInvalidArgument: the ranks differ between peers, are no ranks, or repeat. `done` is called once, on
+  // the loop, and in a process that is alone before the call returns. Any thread.
+  void AddGroup(std::vector<int> ranks, std::function<void(const StatusOr<uint64_t>&)> done);
+  // Ends it, here. Any thread.
+  void RemoveGroup(uint64_t number);
+  // The session of a group that this peer is in; for 0 that of all. kInvalidArgument: it is not in it; kAborted: the
+  // membership has changed, or the group was removed. Any thread.
+  StatusOr<std::shared_ptr<Session>> SessionOf(uint64_t group) const EXCLUDES(session_mu_);
+
   // Whether operations may be repeated, from their inputs. Any thread.
   bool repeats() const EXCLUDES(session_mu_) { return transactions_ && config_.survives && session()->size() > 1; }
 
@@ -106,6 +117,7 @@ class Peer {
  private:
   Peer(const Config& config, const PeerId& self, Arena* arena);
   Status StartSession(const Membership& membership);
+  uint64_t StartInGroup(Operation operation) EXCLUDES(session_mu_);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                     const StrategySpec& strategy, const StatusCallback& done);
@@ -163,6 +175,7 @@ class Peer {
   std::atomic<uint32_t> newest_version_{0};  // that was announced
   std::atomic<bool> joining_{false};         // a newcomer that was not taken in yet
   std::atomic<int> wanted_{0};               // by the last Want
+  std::atomic<uint32_t> last_group_{0};      // that was made, or is being made
 
   mutable Mutex session_mu_;
   std::shared_ptr<Session> session_ GUARDED_BY(session_mu_);

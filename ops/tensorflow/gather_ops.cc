@@ -116,7 +116,7 @@ class GatherKernel : public CollectiveKernel {
   // Without a result there are no rows from any peer.
   absl::Status FillElsewhere(OpKernelContext* context) const {
     if (context->mutable_output(0) != nullptr) return absl::OkStatus();
-    KUNGFU_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(kungfu_size(), 0)));
+    KUNGFU_RETURN_IF_ERROR(SetLengths(context, std::vector<int64_t>(size(), 0)));
     void* memory;
     return SetRows(context, ShapeOf(context->input(0).shape(), 0), 0, &memory);
   }
@@ -134,7 +134,7 @@ class ReduceScatterKernel : public CollectiveKernel {
     Digest digest;
     digest.AddShape(input.shape());
     auto call = MakeCall(context, std::move(done), absl::OkStatus(), differing());
-    call->allocate = [context](absl::Span<const uint64_t> counts, void** memory) {
+    call->allocate = [this, context](absl::Span<const uint64_t> counts, void** memory) {
       const TensorShape& shape = context->input(0).shape();
       const int64_t mine = RowSize(shape) > 0 ? Rows(counts, shape)[0] : EvenPart(RowCount(shape));
       return SetRows(context, WithRows(mine, shape), counts[0], memory);
@@ -149,10 +149,7 @@ class ReduceScatterKernel : public CollectiveKernel {
 
  private:
   // Rows without elements, of which the core counts none. As numpy.array_split: the first parts have one row more.
-  static int64_t EvenPart(int64_t rows) {
-    const int64_t size = kungfu_size();
-    return rows / size + (kungfu_rank() < rows % size ? 1 : 0);
-  }
+  int64_t EvenPart(int64_t rows) const { return rows / size() + (rank() < rows % size() ? 1 : 0); }
 };
 
 class AllToAllKernel : public CollectiveKernel {
@@ -187,10 +184,10 @@ class AllToAllKernel : public CollectiveKernel {
   }
 
  private:
-  static absl::Status CheckSplits(const int64_t* splits, int64_t num_splits, int64_t rows) {
+  absl::Status CheckSplits(const int64_t* splits, int64_t num_splits, int64_t rows) const {
     if (num_splits == 0) return absl::OkStatus();
-    if (num_splits != kungfu_size()) {
-      return absl::InvalidArgumentError(absl::StrCat(num_splits, " splits for ", kungfu_size(), " peers"));
+    if (num_splits != size()) {
+      return absl::InvalidArgumentError(absl::StrCat(num_splits, " splits for ", size(), " peers"));
     }
     int64_t left = rows;
     for (int64_t i = 0; i < num_splits; ++i) {
@@ -234,6 +231,7 @@ REGISTER_OP("KungfuAllGather")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
     .Attr("concat: bool = false")
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
@@ -249,6 +247,7 @@ REGISTER_OP("KungfuGather")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
     .Attr("root: int = 0")
     .Attr("concat: bool = false")
     .SetIsStateful()
@@ -262,6 +261,7 @@ REGISTER_OP("KungfuReduceScatter")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
@@ -279,6 +279,7 @@ REGISTER_OP("KungfuAllToAll")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {

@@ -211,6 +211,11 @@ CollectiveKernel::CollectiveKernel(OpKernelConstruction* context) : AsyncOpKerne
     OP_REQUIRES_OK(context, context->GetAttr("op", &op));
     OP_REQUIRES_OK(context, ParseReduceOp(op, &op_));
   }
+  if (context->HasAttr("group")) {
+    int64_t group;
+    OP_REQUIRES_OK(context, context->GetAttr("group", &group));
+    group_ = static_cast<uint64_t>(group);
+  }
   if (context->HasAttr("root")) OP_REQUIRES_OK(context, context->GetAttr("root", &root_));
   if (context->HasAttr("differing")) {
     int differing;
@@ -226,6 +231,7 @@ kungfu_options CollectiveKernel::Options(tensorflow::DataType dtype, const Diges
   options.dtype = ToDType(dtype);
   options.op = op_;
   options.root = root_;
+  options.group = group_;
   options.shape_digest = verdict.ok() ? digest.value() : ~digest.value();
   return options;
 }

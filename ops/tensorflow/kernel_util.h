@@ -31,6 +31,9 @@ namespace kungfu::kernels {
 // another.
 #define KUNGFU_DIFFERING "differing: int = 3"
 
+// The number of the group of peers that runs an op, as its attribute; 0: all do.
+#define KUNGFU_GROUP "group: int = 0"
+
 // The reductions, as the constraint of an op's attribute, in the order of kungfu_reduce_op.
 #define KUNGFU_REDUCTIONS "{'sum', 'mean', 'min', 'max', 'prod'}"
 
@@ -122,7 +125,7 @@ class Call : public std::enable_shared_from_this<Call> {
 };
 
 // A kernel that runs one operation of the core, with the attributes that all of them have: `tag`, the name that is
-// the same on every peer, and where the op has them `op`, `root` and `differing`.
+// the same on every peer, and where the op has them `group`, `op`, `root` and `differing`.
 class CollectiveKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit CollectiveKernel(OpKernelConstruction* context);
@@ -130,12 +133,16 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
  protected:
   const std::string& tag() const { return tag_; }
   int root() const { return root_; }
+  // Of this peer among those that run the op.
+  int rank() const { return group_ == 0 ? kungfu_rank() : kungfu_group_rank(group_); }
+  int size() const { return group_ == 0 ? kungfu_size() : kungfu_group_size(group_); }
   absl::StatusCode differing() const { return differing_; }
 
   kungfu_options Options(tensorflow::DataType dtype, const Digest& digest, const absl::Status& verdict) const;
 
  private:
   std::string tag_;
+  uint64_t group_ = 0;
   int op_ = KUNGFU_SUM;
   int root_ = 0;
   absl::StatusCode differing_ = absl::StatusCode::kInvalidArgument;

@@ -70,6 +70,7 @@ absl::Status Scalars(InferenceContext* context) {
 
 REGISTER_OP("KungfuBarrier")
     .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Done when all peers run it.");
@@ -80,6 +81,7 @@ REGISTER_OP("KungfuConsensus")
     .Output("equal: bool")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc("Whether the bytes of `input` are the same on all peers.");

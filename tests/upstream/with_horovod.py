@@ -9,6 +9,7 @@ tests were begun.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import types
@@ -61,8 +62,15 @@ class Together:
 if __name__ == "__main__":
     threads = types.ModuleType("horovod.runner.util.threads")
     threads.in_thread = in_thread  # type: ignore[attr-defined]
-    sys.modules["horovod.runner.util"] = types.ModuleType("horovod.runner.util")
-    sys.modules[threads.__name__] = threads
+    place = types.ModuleType("horovod.runner.common.util.env")
+    place.get_env_rank_and_size = lambda: (peer.rank(), peer.size())  # type: ignore[attr-defined]
+    for module in (threads, place):
+        parts = module.__name__.split(".")
+        for depth in range(3, len(parts)):
+            parent = ".".join(parts[:depth])
+            sys.modules[parent] = types.ModuleType(parent)
+        sys.modules[module.__name__] = module
+    os.environ.update(HOROVOD_RANK=str(peer.rank()), HOROVOD_SIZE=str(peer.size()))
     options = ["-q", "--noconftest", "-p", "no:cacheprovider", "--tb=short"]
     code = pytest.main([*options, *sys.argv[1:]], plugins=[Together()])
     sys.exit(0 if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else int(code))

@@ -79,7 +79,7 @@ Cluster::~Cluster() {
 std::future<Status> Cluster::Start(int rank, Operation operation, uint64_t* handle) {
   auto promise = std::make_shared<std::promise<Status>>();
   operation.done = [promise](const Status& status) { promise->set_value(status); };
-  const uint64_t started = session(rank)->Start(std::move(operation));
+  const uint64_t started = peers_[rank]->StartOperation(std::move(operation));
   if (handle) *handle = started;
   return promise->get_future();
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from horovod.common.process_sets import check
+from horovod.common.process_sets import within_its_set
 from horovod.common.util import gpu_available, split_list
 from horovod.tensorflow import _exchange, elastic
 from horovod.tensorflow._optimizer import wrapped
@@ -26,6 +26,7 @@ from horovod.tensorflow.mpi_ops import (
     ProcessSet,
     Product,
     Sum,
+    add_process_set,
     allgather,
     alltoall,
     broadcast,
@@ -58,6 +59,7 @@ from horovod.tensorflow.mpi_ops import (
     reduced,
     reduced_group,
     reduced_rows,
+    remove_process_set,
     rocm_built,
     scattered,
     shutdown,
@@ -84,6 +86,7 @@ __all__ = [
     "Sum",
     "SyncBatchNormalization",
     "_executing_eagerly",
+    "add_process_set",
     "allgather",
     "allgather_object",
     "allreduce",
@@ -124,6 +127,7 @@ __all__ = [
     "rank",
     "rank_op",
     "reducescatter",
+    "remove_process_set",
     "rocm_built",
     "shutdown",
     "size",
@@ -132,6 +136,7 @@ __all__ = [
 ]
 
 
+@within_its_set
 def allreduce(
     tensor: Any,
     average: bool | None = None,
@@ -146,8 +151,7 @@ def allreduce(
     ignore_name_scope: bool = False,
 ) -> Any:
     """The reduction of a tensor, or of sparse rows, over all processes; by default the mean."""
-    del device_dense, device_sparse, ignore_name_scope
-    check(process_set)
+    del device_dense, device_sparse, ignore_name_scope, process_set
     op = handle_average_backwards_compatibility(op, average)
     if isinstance(tensor, tf.IndexedSlices):
         return reduced_rows(tensor, op, scales=prescale_factor != 1 or postscale_factor != 1)
@@ -156,6 +160,7 @@ def allreduce(
     return compression.decompress(result, ctx)
 
 
+@within_its_set
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,
@@ -170,8 +175,7 @@ def grouped_allreduce(
     name: str | None = None,
 ) -> Sequence[Any]:
     """`allreduce` of many tensors, of which the dense ones travel together."""
-    del device_dense, device_sparse, ignore_name_scope
-    check(process_set)
+    del device_dense, device_sparse, ignore_name_scope, process_set
     op = handle_average_backwards_compatibility(op, average)
     scales = prescale_factor != 1 or postscale_factor != 1
     results: dict[int, Any] = {}
@@ -193,6 +197,7 @@ def grouped_allreduce(
     return [results[i] for i in range(len(tensors))]
 
 
+@within_its_set
 def reducescatter(
     tensor: Any,
     device_dense: str = "",
@@ -205,8 +210,7 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> Any:
     """This process' rows of the reduction of a tensor; by default of the mean."""
-    del device_dense, ignore_name_scope
-    check(process_set)
+    del device_dense, ignore_name_scope, process_set
     small, ctx = compression.compress(tf.convert_to_tensor(tensor))
     mine = scattered(small, op, prescale=prescale_factor, postscale=postscale_factor, name=name)
     return compression.decompress(mine, ctx)

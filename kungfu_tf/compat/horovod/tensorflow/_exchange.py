@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from horovod.common.process_sets import check
+from horovod.common.process_sets import global_process_set, included
 from horovod.tensorflow._scaling import scaled
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.mpi_ops import Average, Sum
 
 from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.groups import Group
 from kungfu_tf.ops.gradient_values import values_of, with_values
 
 __all__ = ["Options", "exchanged", "options", "weights_of"]
@@ -31,6 +32,7 @@ class Options:
         passes: How many steps make an update.
         averages_passes: Whether their gradients are averaged, or added up.
         scales_local: Whether gradients of local variables are divided by the number of peers.
+        process_set: Whose gradients they are. A process outside of it keeps its own.
     """
 
     compression: Any = Compression.none
@@ -40,6 +42,12 @@ class Options:
     passes: int = 1
     averages_passes: bool = False
     scales_local: bool = True
+    process_set: Any = global_process_set
+
+    @property
+    def group(self) -> Group | None:
+        """The group of the process set, if this process is in it."""
+        return self.process_set.group if included(self.process_set) else None
 
     @property
     def scale_of_local(self) -> float | None:
@@ -63,11 +71,10 @@ def options(
     """Checks arguments of Horovod's.
 
     Raises:
-        ValueError: If they do not go together.
+        ValueError: If they do not go together, or `process_set` has no number.
         NotImplementedError: If there is no such reduction of gradients.
-        UnimplementedError: If `process_set` is not that of all processes.
     """
-    check(process_set)
+    included(process_set)
     if op not in (Average, Sum):
         raise NotImplementedError(
             "gradients are averaged or added up: Adasum and other reductions are missing in "
@@ -90,6 +97,7 @@ def options(
         passes=backward_passes_per_step,
         averages_passes=average_aggregated_gradients,
         scales_local=scale_local_gradients,
+        process_set=process_set,
     )
 
 
@@ -107,6 +115,8 @@ def exchanged(
     A loss with an element for each sample is let through, as it is in Horovod: its gradient is that
     of the sum.
     """
+    if not included(wanted.process_set):
+        return list(gradients)
     given = [i for i, gradient in enumerate(gradients) if gradient is not None]
     result, sent, contexts = list(gradients), list(gradients), {}
     for i in given:

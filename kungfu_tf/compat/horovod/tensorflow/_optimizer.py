@@ -24,6 +24,7 @@ class HorovodSGD(kf.optimizers.Algorithm):
 
     def __init__(self, wanted: Options, *, adds_up: bool) -> None:
         self._wanted = wanted
+        self.group = wanted.group
         self.sums_steps = wanted.passes > 1 and not wanted.averages_passes
         if wanted.passes > 1 and adds_up:
             op = "mean" if wanted.averages_passes else "sum"

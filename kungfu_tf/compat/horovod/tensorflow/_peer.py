@@ -6,7 +6,7 @@ import collections
 from typing import Any
 
 import tensorflow as tf
-from horovod.common.process_sets import check
+from horovod.common.process_sets import add_process_sets, included, process_sets_of_ids
 
 import kungfu_tf as kf
 from kungfu_tf import errors, ops, peer
@@ -43,18 +43,21 @@ _initialized = False
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Starts the peer.
+    """Starts the peer, and gives process sets their numbers.
 
     Raises:
         UnimplementedError: If it is to be of other processes than all.
+        ValueError: If two sets have the same ranks.
     """
     global _initialized
-    if comm or process_sets:
+    if comm:
         raise errors.UnimplementedError(
-            "hvd.init: comm and process_sets are missing in kungfu_tf.compat, where a process "
-            "belongs to all that kungfu-run has started"
+            "hvd.init: comm is missing in kungfu_tf.compat, where a process belongs to all that "
+            "kungfu-run has started"
         )
     kf.init()
+    if process_sets not in (None, "dynamic"):
+        add_process_sets(process_sets)
     _initialized = True
 
 
@@ -134,7 +137,8 @@ def rank_op(name: str | None = None) -> Any:
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> Any:
     """`size` as an operation."""
-    check(process_set_id)
+    if process_set_id:
+        return tf.constant(len(process_sets_of_ids()[process_set_id]), name=name)
     return ops.cluster_size(name=name)
 
 
@@ -149,9 +153,8 @@ def local_size_op(name: str | None = None) -> Any:
 
 
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> Any:
-    """Whether this process is in the set: 1."""
-    check(process_set_id)
-    return tf.constant(1, name=name)
+    """Whether this process is in the set: 1 or 0."""
+    return tf.constant(int(included(process_set_id)), name=name)
 
 
 def mpi_threads_supported() -> bool:

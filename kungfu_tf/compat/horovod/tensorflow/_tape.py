@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from horovod.common.process_sets import included
 from horovod.tensorflow._exchange import Options, exchanged
 
 from kungfu_tf import context
@@ -24,7 +25,7 @@ class Tape(DistributedGradientTape):
     """
 
     def __init__(self, tape: tf.GradientTape, wanted: Options) -> None:
-        super().__init__(tape)
+        super().__init__(tape, group=wanted.group)
         self._wanted = wanted
 
     def register_local_source(self, source: Any) -> None:
@@ -57,7 +58,7 @@ class Tape(DistributedGradientTape):
         return local, [pair for pair in pairs if not local_variables.is_local(pair[0])]
 
     def _means(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
-        if context.current().is_private:
+        if context.current().is_private or not included(self._wanted.process_set):
             return gradients
         gradients = union.completed(gradients, variables, name="tape")
         return exchanged(gradients, variables, self._wanted)

@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from horovod.common.process_sets import ProcessSet, check, global_process_set
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    process_sets_of_ids,
+    remove_process_set,
+    root_in_set,
+    within_its_set,
+)
 from horovod.common.util import num_rank_is_power_2 as check_num_rank_power_of_2
 from horovod.tensorflow._peer import (
     ccl_built,
@@ -43,8 +51,7 @@ from horovod.tensorflow._peer import (
 from horovod.tensorflow._scaling import divided_by_size, scaled
 from horovod.tensorflow.util import _executing_eagerly
 
-import kungfu_tf as kf
-from kungfu_tf import ops
+from kungfu_tf import groups, ops, peer
 from kungfu_tf.ops import group, kernels, naming, rows, tensors
 
 __all__ = [
@@ -56,6 +63,7 @@ __all__ = [
     "Product",
     "Sum",
     "_executing_eagerly",
+    "add_process_set",
     "allgather",
     "alltoall",
     "broadcast",
@@ -88,12 +96,22 @@ __all__ = [
     "reduced",
     "reduced_group",
     "reduced_rows",
+    "remove_process_set",
     "rocm_built",
     "scattered",
     "shutdown",
     "size",
     "size_op",
 ]
+
+
+class _Basics:
+    """What Horovod's tests of process sets look at."""
+
+    _get_process_set_ids_and_ranks = staticmethod(process_sets_of_ids)
+
+
+_basics = _Basics()
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
 
@@ -202,6 +220,7 @@ def scattered(
         tensors.check_reduction(sent, kind, what)
         mine = kernels.run("kungfu_reduce_scatter", sent, op=kind, tag=tag, **_DIFFERING)
 
+        @groups.bound
         def gradient(of_mine: Any) -> Any:
             factor = prescale * postscale
             if op == Sum:
@@ -213,6 +232,7 @@ def scattered(
     return run(given)
 
 
+@within_its_set
 def allgather(
     tensor: Any,
     name: str | None = None,
@@ -220,8 +240,7 @@ def allgather(
     process_set: Any = global_process_set,
 ) -> Any:
     """The rows of all peers, whose number may differ."""
-    del ignore_name_scope
-    check(process_set)
+    del ignore_name_scope, process_set
     given = tensors.to_tensor(tensor, naming.title("allgather", name))
     tag = naming.make_tag("all_gather", name)
 
@@ -229,6 +248,7 @@ def allgather(
     def run(x: Any) -> Any:
         everything, lengths = rows.all_gather(x, concat=True, tag=tag, **_DIFFERING)
 
+        @groups.bound
         def gradient(of_everything: Any) -> Any:
             mean = reduced(of_everything, Average)
             here = ops.rank()
@@ -254,6 +274,7 @@ def grouped_allgather(
     ]
 
 
+@within_its_set
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -262,22 +283,24 @@ def broadcast(
     process_set: Any = global_process_set,
 ) -> Any:
     """The tensor of one peer."""
-    del ignore_name_scope
-    check(process_set)
+    del ignore_name_scope, process_set
     given = tensors.to_tensor(tensor, naming.title("broadcast", name))
+    root = root_in_set(root_rank)
     tag = naming.make_tag("broadcast", name)
 
     @tf.custom_gradient
     def run(x: Any) -> Any:
+        @groups.bound
         def gradient(of_result: Any) -> Any:
             mean = reduced(of_result, Average)
-            return mean * tf.cast(tf.equal(ops.rank(), root_rank), mean.dtype)
+            return mean * tf.cast(tf.equal(ops.rank(), root), mean.dtype)
 
-        return kernels.run("kungfu_broadcast", x, root=root_rank, tag=tag, **_DIFFERING), gradient
+        return kernels.run("kungfu_broadcast", x, root=root, tag=tag, **_DIFFERING), gradient
 
     return run(given)
 
 
+@within_its_set
 def broadcast_(
     variables: Sequence[Any],
     root_rank: int,
@@ -285,15 +308,16 @@ def broadcast_(
     process_set: Any = global_process_set,
 ) -> list[Any]:
     """Gives variables the values of one peer, and returns them."""
-    check(process_set)
+    del process_set
     values = ops.group_broadcast(
-        [tf.convert_to_tensor(v) for v in variables], root=root_rank, name=name
+        [tf.convert_to_tensor(v) for v in variables], root=root_in_set(root_rank), name=name
     )
     assigned = [v.assign(value) for v, value in zip(variables, values, strict=True)]
     with tf.control_dependencies([] if _executing_eagerly() else assigned):
         return [v.read_value() for v in variables]
 
 
+@within_its_set
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -306,8 +330,7 @@ def alltoall(
     Raises:
         tf.errors.InvalidArgumentError: If the rows cannot be divided among the peers.
     """
-    del ignore_name_scope
-    check(process_set)
+    del ignore_name_scope, process_set
     x = tensors.to_tensor(tensor, naming.title("alltoall", name))
     tag = naming.make_tag("all_to_all", name)
     if splits is None:
@@ -318,8 +341,8 @@ def alltoall(
 
 
 def _check_divisible(x: Any) -> list[Any]:
-    remainder = tf.shape(x)[0] % kf.size()
-    message = f"alltoall: the number of peers, {kf.size()}, must divide the rows, or give splits"
+    remainder = tf.shape(x)[0] % peer.size()
+    message = f"alltoall: the number of peers, {peer.size()}, must divide the rows, or give splits"
     static = tf.get_static_value(remainder)
     if static:
         raise tf.errors.InvalidArgumentError(None, None, message)
