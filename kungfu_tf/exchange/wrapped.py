@@ -91,7 +91,8 @@ class Wrapped(generations.Base):
         if type(algorithm).gradients is Algorithm.gradients:
             return self._kungfu_finite(sample_weights.of_samples(gradients))
         self._kungfu_warn_if_unknown()
-        with gates.before(gradients), groups.among(algorithm.group):
+        group = algorithm.group  # its peers do not wait for data of others
+        with gates.before(gradients) if group is None else groups.among(group):
             exchanged = local_variables.exchanged(
                 gradients, variables, lambda g, v: algorithm.gradients(g, v, step=step)
             )

@@ -126,8 +126,8 @@ typedef void (*kungfu_done)(void* arg, int code, const char* message);
 typedef void* (*kungfu_allocate)(void* arg, const uint64_t* counts, int size);
 
 /* Makes a group of peers, and sets *group. All peers call it, in the same order, with the same ranks; the group's own
- * ranks are in their order. It ends with the list of peers. INVALID_ARGUMENT: the ranks differ between peers, repeat, or
- * are no ranks. */
+ * ranks are in their order. It ends with the list of peers. INVALID_ARGUMENT: the ranks differ between peers, repeat,
+ * or are no ranks. */
 KUNGFU_EXPORT void kungfu_add_group(const int32_t* ranks, int num_ranks, uint64_t* group, kungfu_done done, void* arg);
 /* Ends a group here: pending operations fail with CANCELLED. */
 KUNGFU_EXPORT void kungfu_remove_group(uint64_t group);

@@ -75,7 +75,8 @@ void Session::ForGroupsOnLoop(const std::function<void(Session* group)>& visit) 
 
 Session* Session::GroupOfOnLoop(const OperationId& id) const {
   if (!has_groups_ || id.name.rfind(kGroupPrefix, 0) != 0) return nullptr;
-  const std::shared_ptr<const Group> group = FindGroup(std::strtoull(id.name.c_str() + sizeof(kGroupPrefix) - 1, nullptr, 10));
+  const std::shared_ptr<const Group> group =
+      FindGroup(std::strtoull(id.name.c_str() + sizeof(kGroupPrefix) - 1, nullptr, 10));
   return group ? group->session.get() : nullptr;
 }
 

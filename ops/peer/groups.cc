@@ -1,7 +1,7 @@
 // Groups of peers: how all agree on them, and how operations find them.
 //
-// A group's number has the membership's version and a count, the same on all peers. Each proposes a count above all that
-// it knows; the highest is taken. So peers that have missed one by an error come into step again.
+// A group's number has the membership's version and a count, the same on all peers. Each proposes a count above all
+// that it knows; the highest is taken. So peers that have missed one by an error come into step again.
 
 #include <algorithm>
 #include <string>
@@ -48,7 +48,9 @@ StatusOr<uint32_t> Compare(const Session& session, const Making& making) {
 }
 
 Status CheckRanks(const std::vector<int>& ranks, int size) {
-  const auto invalid = [&](const std::string& why) { return InvalidArgumentError("a group of " + RanksText(ranks) + ": " + why); };
+  const auto invalid = [&](const std::string& why) {
+    return InvalidArgumentError("a group of " + RanksText(ranks) + ": " + why);
+  };
   if (ranks.empty()) return InvalidArgumentError("a group of no ranks");
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] < 0 || ranks[i] >= size) {

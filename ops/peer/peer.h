@@ -49,8 +49,8 @@ class Peer {
   void Cancel(uint64_t handle, const Status& cause) EXCLUDES(session_mu_);
   // Makes a group of some of the session's peers; all peers call it, with the same ranks, in the same order. Its number
   // is Operation::group of its operations, which end one by one and are not repeated. It ends with the membership, not
-  // with the epoch. kInvalidArgument: the ranks differ between peers, are no ranks, or repeat. `done` is called once, on
-  // the loop, and in a process that is alone before the call returns. Any thread.
+  // with the epoch. kInvalidArgument: the ranks differ between peers, are no ranks, or repeat. `done` is called once,
+  // on the loop, and in a process that is alone before the call returns. Any thread.
   void AddGroup(std::vector<int> ranks, std::function<void(const StatusOr<uint64_t>&)> done);
   // Ends it, here. Any thread.
   void RemoveGroup(uint64_t number);

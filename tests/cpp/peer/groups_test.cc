@@ -43,7 +43,7 @@ uint64_t AddGroup(Cluster* cluster, const Ranks& ranks) {
 // An all_reduce of a group under way on its members.
 struct GroupSum {
   GroupSum(Cluster* cluster, uint64_t group, const Ranks& ranks, size_t count, const std::string& name = "sum",
-      ReduceOp op = ReduceOp::kSum)
+           ReduceOp op = ReduceOp::kSum)
       : ranks(ranks) {
     values.reserve(ranks.size());
     for (const int rank : ranks) {
@@ -111,7 +111,8 @@ KF_TEST(Groups, ReduceInTheMemoryOfTheirPeersWithoutCopies) {
   const uint64_t a = AddGroup(&cluster, even), b = AddGroup(&cluster, odd), c = AddGroup(&cluster, most);
   const uint64_t before = cluster.peer(0)->counters().direct();
   for (int step = 0; step < 5; ++step) {
-    GroupSum sum_a(&cluster, a, even, 100000, "x"), sum_b(&cluster, b, odd, 100000, "x"), sum_c(&cluster, c, most, 100000);
+    GroupSum sum_a(&cluster, a, even, 100000, "x"), sum_b(&cluster, b, odd, 100000, "x"),
+        sum_c(&cluster, c, most, 100000);
     GroupSum all(&cluster, 0, {0, 1, 2, 3}, 100000, "x");
     sum_a.Expect(5);
     sum_b.Expect(10);

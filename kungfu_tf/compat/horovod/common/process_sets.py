@@ -66,11 +66,11 @@ class ProcessSet:
 
     def rank(self) -> int | None:
         """This process' rank in it; None without a number."""
-        return None if self.process_set_id is None else self.ranks.index(peer.rank())
+        return None if self.process_set_id is None else self.ranks.index(peer.rank_among_all())
 
     def included(self) -> bool:
         """Whether this process is in it."""
-        return peer.rank() in self.ranks
+        return peer.rank_among_all() in self.ranks
 
     def __str__(self) -> str:
         return (
@@ -89,6 +89,12 @@ class _All(ProcessSet):
     @property
     def ranks(self) -> list[int]:
         return list(range(peer.size()))
+
+    def rank(self) -> int:
+        return peer.rank_among_all()
+
+    def included(self) -> bool:
+        return True
 
 
 global_process_set = _All()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from horovod.common.process_sets import included
 from horovod.tensorflow._exchange import Options, exchanged
 
 import kungfu_tf as kf
@@ -112,6 +113,10 @@ def wrapped(optimizer: Any, wanted: Options) -> Any:
         NotImplementedError: If it cannot make an update of several steps.
     """
     is_v1 = isinstance(optimizer, tf.compat.v1.train.Optimizer)
+    if is_v1:
+        optimizer._optimizer = optimizer  # where programs look for the one inside
+    if not included(wanted.process_set):
+        return optimizer  # this process trains alone
     innermost = generations.innermost(optimizer)
     is_keras_3 = hasattr(innermost, "gradient_accumulation_steps")
     if wanted.passes > 1 and is_v1:
