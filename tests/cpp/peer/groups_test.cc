@@ -8,6 +8,7 @@
 
 #include "ops/peer/peer.h"
 #include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/peer/job.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -241,6 +242,69 @@ KF_TEST(Groups, RemovedOnesAreNoMore) {
   const uint64_t next = AddGroup(&cluster, {0, 1});
   EXPECT_TRUE(next != group);
   GroupSum(&cluster, next, {0, 1}, 10).Expect(3);
+}
+
+// The number of a group that peers of a job make.
+uint64_t AddGroupOf(Job* job, const std::string& names, const Ranks& ranks) {
+  std::vector<std::future<StatusOr<uint64_t>>> futures;
+  for (const char name : names) {
+    auto promise = std::make_shared<std::promise<StatusOr<uint64_t>>>();
+    job->peer(name)->AddGroup(ranks, [promise](const StatusOr<uint64_t>& number) { promise->set_value(number); });
+    futures.push_back(promise->get_future());
+  }
+  std::vector<uint64_t> numbers;
+  for (auto& future : futures) {
+    const StatusOr<uint64_t> number = future.get();
+    EXPECT_OK(number.status());
+    numbers.push_back(number.ok() ? *number : 0);
+  }
+  for (const uint64_t number : numbers) EXPECT_EQ(number, numbers[0]);
+  return numbers[0];
+}
+
+// How the barrier of a group begins and ends on a peer.
+std::future<Status> StartBarrier(Peer* peer, uint64_t group) {
+  auto promise = std::make_shared<std::promise<Status>>();
+  Operation barrier = MakeOperation(Kind::kBarrier, "barrier");
+  barrier.group = group;
+  barrier.done = [promise](const Status& status) { promise->set_value(status); };
+  peer->StartOperation(std::move(barrier));
+  return promise->get_future();
+}
+
+KF_TEST(Groups, DoNotFitAnotherMembership) {
+  Job job;
+  job.StartMembers("abc");
+  const uint64_t old = AddGroupOf(&job, "abc", {0, 1});
+  job.Start('d');
+  job.Announce("abcd");
+  job.ExpectAllAdvance("abcd");
+  std::future<Status> late = StartBarrier(job.peer('a'), old);
+  const Status status = Wait(&late);
+  EXPECT_EQ(status.code(), Code::kAborted);
+  EXPECT_CONTAINS(status.message(), "is of membership version 0, and the peers are now those of version 1");
+  const uint64_t group = AddGroupOf(&job, "abcd", {1, 3});
+  std::future<Status> b = StartBarrier(job.peer('b'), group), d = StartBarrier(job.peer('d'), group);
+  EXPECT_OK(Wait(&b));
+  EXPECT_OK(Wait(&d));
+}
+
+KF_TEST(Groups, OfALostPeerDoNotFitTheSurvivors) {
+  Job job;
+  job.survives = true;
+  job.StartMembers("abc");
+  const uint64_t old = AddGroupOf(&job, "abc", {0, 2});
+  std::future<Status> broken = StartBarrier(job.peer('a'), old);
+  job.Stop('c');
+  EXPECT_FALSE(Wait(&broken).ok());
+  job.Survive("ab", "ab");
+  EXPECT_TRUE(Becomes([&] { return job.peer('a')->session()->size() == 2 && job.peer('b')->session()->size() == 2; }));
+  std::future<Status> late = StartBarrier(job.peer('a'), old);
+  EXPECT_EQ(Wait(&late).code(), Code::kAborted);
+  const uint64_t group = AddGroupOf(&job, "ab", {0, 1});
+  std::future<Status> a = StartBarrier(job.peer('a'), group), b = StartBarrier(job.peer('b'), group);
+  EXPECT_OK(Wait(&a));
+  EXPECT_OK(Wait(&b));
 }
 
 KF_TEST(Groups, OfAProcessThatIsAlone) {
