@@ -20,16 +20,19 @@ TESTS = Path(__file__).parents[2]
 
 # All that is public, and how it may be called; None: a module, or an error.
 PUBLIC = {
-    "DistributedGradientTape": "(tape, *, bucket_bytes=26214400, samples=None, op='mean')",
+    "DistributedGradientTape": (
+        "(tape, *, bucket_bytes=26214400, samples=None, op='mean', group=None)"
+    ),
+    "Group": "(ranks)",
     "Monitor": (
         "(*, optimizer=None, log_dir=None, port=None, address='127.0.0.1', token=None, "
         "latencies=False)"
     ),
-    "all_gather_object": "(obj, *, pickle=False, name='object')",
+    "all_gather_object": "(obj, *, pickle=False, name='object', group=None)",
     "all_reduce_int_max": "(x)",
     "average_variables": "(model_or_variables)",
     "barrier": "(*, name='barrier')",
-    "broadcast_object": "(obj, *, root=0, pickle=False, name='object')",
+    "broadcast_object": "(obj, *, root=0, pickle=False, name='object', group=None)",
     "calc_stats": "()",
     "callbacks": None,
     "check_interference": "(*, threshold=0.8)",
@@ -117,40 +120,40 @@ PUBLIC = {
     ),
     "initializer.BroadcastGlobalVariablesHook": "(*, root=0, check_every=1000)",
     "initializer.BroadcastGlobalVariablesOp": "()",
-    "initializer.broadcast_variables": "(variables, *, root=0)",
+    "initializer.broadcast_variables": "(variables, *, root=0, group=None)",
     "layers.SyncBatchNormalization": "(**arguments)",
     "layers.local": "(layer, *, scale=None)",
     "layers.synchronize": "(model)",
-    "ops.all_gather": "(tensor, *, concat=False, name=None)",
-    "ops.all_reduce": "(tensor, *, op='sum', name=None)",
-    "ops.all_to_all": "(tensor, *, splits=None, return_splits=False, name=None)",
-    "ops.barrier": "(*, name=None)",
-    "ops.broadcast": "(tensor, *, root=0, name=None)",
+    "ops.all_gather": "(tensor, *, concat=False, name=None, group=None)",
+    "ops.all_reduce": "(tensor, *, op='sum', name=None, group=None)",
+    "ops.all_to_all": "(tensor, *, splits=None, return_splits=False, name=None, group=None)",
+    "ops.barrier": "(*, name=None, group=None)",
+    "ops.broadcast": "(tensor, *, root=0, name=None, group=None)",
     "ops.calc_stats": "(*, name=None)",
     "ops.cluster_size": "(*, name=None)",
-    "ops.consensus": "(tensor, *, name=None)",
+    "ops.consensus": "(tensor, *, name=None, group=None)",
     "ops.counter": "(*, init=0, incr=1, name=None)",
     "ops.defuse": "(tensor, shapes, *, name=None)",
     "ops.egress_rates": "(*, name=None)",
     "ops.exponential_moving_average": "(x, *, alpha=0.9, name=None)",
     "ops.parents": "(edges, *, name=None)",
     "ops.fuse": "(values, *, name=None)",
-    "ops.gather": "(tensor, *, root=0, concat=False, name=None)",
+    "ops.gather": "(tensor, *, root=0, concat=False, name=None, group=None)",
     "ops.get_neighbour_mask": "(edges, *, name=None)",
     "ops.get_peer_latencies": "(*, timeout=5.0, name=None)",
     "ops.global_minimum_spanning_tree": "(weights, *, name=None)",
     "ops.global_noise_scale": (
         "(batch_small, batch_big, tensor, avg_tensor, *, alpha=0.6, name=None)"
     ),
-    "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None)",
-    "ops.group_broadcast": "(values, *, root=0, name=None)",
+    "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None, group=None)",
+    "ops.group_broadcast": "(values, *, root=0, name=None, group=None)",
     "ops.ingress_rates": "(*, name=None)",
     "ops.monitored_all_reduce": "(tensor, *, tree=None, op='sum', name=None)",
     "ops.new_queue": "(src, dst, *, capacity=16, timeout=None, name=None)",
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
-    "ops.reduce": "(tensor, op, *, root=0, name=None)",
-    "ops.reduce_scatter": "(tensor, *, op='sum', name=None)",
+    "ops.reduce": "(tensor, op, *, root=0, name=None, group=None)",
+    "ops.reduce_scatter": "(tensor, *, op='sum', name=None, group=None)",
     "ops.request_variable": (
         "(target, *, name, shape, dtype, version=None, wait=True, timeout=None)"
     ),
@@ -174,7 +177,8 @@ PUBLIC = {
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
     "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0)",
     "optimizers.SynchronousSGDOptimizer": (
-        "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1)"
+        "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1, "
+        "group=None)"
     ),
     "optimizers.wrap": "(optimizer, make_algorithm)",
     "policy.BasePolicy": "()",
