@@ -137,7 +137,8 @@ void Session::DieOnLoop(const Status& why, bool passed_on) {
 Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
   KF_DCHECK(loop_->InLoop());
   ForGroupsOnLoop([&](Session* group) {
-    if (group->peers_.RankOf(peer) >= 0) group->OnPeerLostOnLoop(peer, why, left);
+    // What is said of the loss comes from the session of all.
+    if (group->peers_.RankOf(peer) >= 0) static_cast<void>(group->OnPeerLostOnLoop(peer, why, left));
   });
   const int rank = peers_.RankOf(peer);
   const Status status = why.WithContext("rank " + std::to_string(rank) + " (" + peer.ToString() + ")");
