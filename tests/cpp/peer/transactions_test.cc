@@ -1,6 +1,7 @@
 // Operations that end together, and those that are repeated among survivors. A peer that is lost lives on here,
 // unheard.
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -210,7 +211,7 @@ KF_TEST(Transactions, AResultWithoutAPlaceIsAskedForOnce) {
   std::vector<std::vector<float>> results(2);
   std::vector<float> values = {1, 2};
   std::vector<std::future<Status>> ended;
-  int asked = 0;
+  std::atomic<int> asked{0};
   for (int i = 0; i < 2; ++i) {
     Operation operation = MakeOperation(Kind::kAllGather, "gather");
     operation.spans = {{&values[i], nullptr, 1}};
@@ -224,7 +225,7 @@ KF_TEST(Transactions, AResultWithoutAPlaceIsAskedForOnce) {
   job.Survive("ab", "a");
   job.RepeatSurvivors("ab", "b");
   for (auto& future : ended) EXPECT_OK(Wait(&future));
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(asked.load(), 2);
   for (const auto& result : results) EXPECT_TRUE(result == values);
 }
 
