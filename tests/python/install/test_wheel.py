@@ -21,8 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "examples" / "keras_mnist.py"
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++")
 
-# The core is compiled, beside whatever else there is to do.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.exhaustive]
+pytestmark = pytest.mark.timeout(900)  # the core is compiled, beside whatever else there is to do
 
 # What systems of manylinux_2_17 have, besides their C library.
 OLDEST_SYSTEM = [symbols.version(text) for text in ("GLIBCXX_3.4.19", "CXXABI_1.3.7", "GCC_4.8.0")]
