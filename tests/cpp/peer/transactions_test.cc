@@ -39,6 +39,29 @@ struct Sum {
   bool has_ended() const { return ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
 };
 
+// A reduce_scatter of five numbers, the same on all peers, and those that one peer keeps.
+struct Scatter {
+  const std::vector<float> send = {1, 2, 3, 4, 5};
+  std::vector<float> recv;
+  std::future<Status> ended;
+
+  void Begin(Peer* peer, int exchange_size = 1) {
+    Operation operation = MakeOperation(Kind::kReduceScatter, "scatter");
+    operation.spans = {{send.data(), nullptr, send.size()}};
+    operation.exchange = "update";
+    operation.exchange_size = exchange_size;
+    operation.allocate = [this](const std::vector<uint64_t>& counts) {
+      recv.resize(counts.at(0));
+      return recv.data();
+    };
+    ended = testing::Begin(peer, std::move(operation));
+  }
+  void Expect(const std::vector<float>& kept) {
+    EXPECT_OK(Wait(&ended));
+    EXPECT_TRUE(recv == kept);
+  }
+};
+
 // What a peer does in an update of two operations.
 struct Update {
   Sum first, second;
@@ -232,46 +255,25 @@ KF_TEST(Transactions, AResultWithoutAPlaceIsAskedForOnce) {
 // Rank 1 of three keeps other rows than rank 1 of two.
 KF_TEST(Transactions, ReduceScatterIsCutForTheSurvivors) {
   Survivable job("abc");
-  std::vector<std::vector<float>> results(2);
-  const std::vector<float> values = {1, 2, 3, 4, 5};
-  std::vector<std::future<Status>> ended;
-  for (int i = 0; i < 2; ++i) {
-    Operation operation = MakeOperation(Kind::kReduceScatter, "scatter");
-    operation.spans = {{values.data(), nullptr, values.size()}};
-    operation.allocate = [&results, i](const std::vector<uint64_t>& counts) {
-      results[i].resize(counts.at(0));
-      return results[i].data();
-    };
-    ended.push_back(Begin(job.peer("bc"[i]), std::move(operation)));
-  }
+  Scatter b, c;
+  b.Begin(job.peer('b'));
+  c.Begin(job.peer('c'));
   job.Survive("bc", "bc");
-  for (auto& future : ended) EXPECT_OK(Wait(&future));
-  EXPECT_TRUE(results[0] == (std::vector<float>{2, 4, 6}));
-  EXPECT_TRUE(results[1] == (std::vector<float>{8, 10}));
+  b.Expect({2, 4, 6});
+  c.Expect({8, 10});
 }
 
 // The lost peer has contributed: each keeps its rows among three.
 KF_TEST(Transactions, ReduceScatterThatIsCompleteIsDeliveredAsItWasCut) {
   Survivable job("abc");
-  std::vector<std::vector<float>> results(3);
-  const std::vector<float> values = {1, 2, 3, 4, 5};
-  std::vector<std::future<Status>> ended;
-  for (int i = 0; i < 3; ++i) {
-    Operation operation = MakeOperation(Kind::kReduceScatter, "scatter");
-    operation.spans = {{values.data(), nullptr, values.size()}};
-    operation.exchange = "update";
-    operation.exchange_size = i == 0 ? 2 : 1;
-    operation.allocate = [&results, i](const std::vector<uint64_t>& counts) {
-      results[i].resize(counts.at(0));
-      return results[i].data();
-    };
-    ended.push_back(Begin(job.peer("abc"[i]), std::move(operation)));
-  }
+  Scatter a, b, c;
+  a.Begin(job.peer('a'), 2);
+  b.Begin(job.peer('b'));
+  c.Begin(job.peer('c'));
   ASSERT_TRUE(job.HasCompleted('b', "scatter") && job.HasCompleted('c', "scatter"));
   job.Survive("bc", "bc");
-  for (int i = 1; i < 3; ++i) EXPECT_OK(Wait(&ended[i]));
-  EXPECT_TRUE(results[1] == (std::vector<float>{9, 12}));
-  EXPECT_TRUE(results[2] == std::vector<float>{15});
+  b.Expect({9, 12});
+  c.Expect({15});
 }
 
 // The others neither deliver nor repeat it.
