@@ -55,8 +55,9 @@ def announce_failure(what: str, error: BaseException) -> None:
 
 def interrupt(what: str, error: BaseException) -> None:
     """Ends the common work of all peers in this epoch. The caller begins the next one."""
+    reason = errors.linked("fit-left", f"{what} was left by {_reason(error)}")
     with contextlib.suppress(errors.KungfuError):
-        peer.interrupt(_code(error), f"{what} was left by {_reason(error)}")
+        peer.interrupt(_code(error), reason)
 
 
 def enter_new_epoch(first: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import errors, peer
 from kungfu_tf.membership import failing_together
 from kungfu_tf.tf1.session import ending_agreement
 from kungfu_tf.tf1.session.ending_agreement import Reason
@@ -38,9 +38,10 @@ def end(session: Any, reason: Reason) -> str:
         peer.interrupt(tf.errors.OUT_OF_RANGE, "not all peers go on")
     peer.begin_epoch()
     reasons = ending_agreement.reasons(reason)
-    message = ending_agreement.explained(reasons)
+    stop = f"all peers stop before this step: {ending_agreement.explained(reasons)}"
+    message = errors.linked("no-more-data", stop)
     if Reason.NONE in reasons and peer.is_root():
-        _log.warning("all peers stop before this step: %s", message)
+        _log.warning("%s", message)
     return message
 
 
@@ -60,7 +61,7 @@ def error_of_all(session: Any, error: Any) -> Any:
             end(session, Reason.END_OF_DATA)
             return error
         message = end(session, Reason.NONE)
-        return tf.errors.OutOfRangeError(None, None, f"all peers stop: {message}")
+        return tf.errors.OutOfRangeError(None, None, message)
     announce(session, why)
     return why
 

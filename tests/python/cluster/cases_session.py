@@ -58,7 +58,7 @@ def case_all_end_where_the_first_has_no_more_data():
     assert_equal(values)
     if kf.is_root():
         [line] = lines
-        assert "rank 2" in line and "has no more data" in line, line
+        assert "rank 2" in line and "has no more data" in line and "#no-more-data" in line, line
     expected = sessions.single(1)
     for value, wanted in zip(values, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-14)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
+from kungfu_tf import errors
 from kungfu_tf.membership import failing_together
 
 
@@ -36,7 +37,8 @@ def test_an_error_of_a_generator(monkeypatch: pytest.MonkeyPatch) -> None:
         generator, output_signature=tf.TensorSpec([], tf.int32)
     )
     reason = told(monkeypatch, failing(dataset))
-    assert reason == "fit was left by InvalidArgumentError: ValueError: bad sample 3"
+    expected = "fit was left by InvalidArgumentError: ValueError: bad sample 3"
+    assert reason == errors.linked("fit-left", expected)
 
 
 def test_an_error_in_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
