@@ -177,6 +177,7 @@ comma := ,
 pytest = -m pytest --durations=20 $(if $(ALL),-m '') $(or $(PYTEST_ARGS),$(1)) | tee build/$@.log
 ignore = $(foreach tests,$(1),--ignore=$(tests))
 CLUSTER := tests/python/cluster
+cases = $(foreach case,$(1),$(or $(wildcard $(CLUSTER)/cases/*/cases_$(case).py),$(error no cases_$(case).py)))
 
 test-cluster: build
 	$(TF_2_21)/bin/python $(call pytest,$(CLUSTER))
@@ -192,16 +193,13 @@ NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/native/test_sharing.p
 # Where the generations of Keras part: optimizers, `fit`, callbacks, files. Legacy Keras is Keras 2 on another TensorFlow.
 LEGACY_KERAS := $(addprefix tests/python/unit/,exchange/test_optimizers.py exchange/test_options.py keras \
     replicas/test_initializer.py test_public.py upstream) \
-  $(addprefix $(CLUSTER)/cases_,everyday.py fit.py fit_callbacks.py initializer.py learning_rate.py matrix.py \
-    optimizers.py)
+  $(call cases,everyday fit fit_callbacks initializer learning_rate matrix optimizers)
 # Of these both Keras 2 have the same: that of TensorFlow 2.15 runs them, if it is there.
-OF_ONE_KERAS_2 := $(addprefix $(CLUSTER)/cases_,fit_callbacks.py initializer.py learning_rate.py matrix.py \
-  optimizers.py)
+OF_ONE_KERAS_2 := $(call cases,fit_callbacks initializer learning_rate matrix optimizers)
 # What Keras 2 has besides: Estimators, with the sessions in them, and ops compiled for this TensorFlow.
 TF_2_15_KERAS_2 := $(LEGACY_KERAS) tests/python/unit/native/test_lib.py \
   $(addprefix tests/python/unit/ops/test_,kernels.py naming.py tensors.py) \
-  $(addprefix $(CLUSTER)/cases_,batch_norm.py collectives.py estimator.py fit_uneven.py hidden_state.py local.py \
-    saving.py verify_loop.py) \
+  $(call cases,batch_norm collectives estimator fit_uneven hidden_state local saving verify_loop) \
   $(addprefix $(CLUSTER)/test_,elastic.py examples.py) tests/python/compat/test_programs.py
 
 test-legacy-keras: build

@@ -8,7 +8,7 @@ from tests import slowest
 
 PYTEST = """....                                   [100%]
 ============ slowest 20 durations =============
-12.50s call     tests/python/cluster/cases_fit.py::np3::metrics[a b]
+12.50s call     tests/python/cluster/cases/keras/cases_fit.py::np3::metrics[a b]
 3.00s setup    tests/fault/test_peers.py::test_one
 4 passed in 20.00s (0:00:20)
 """
@@ -27,7 +27,7 @@ def test_all_parts_are_sorted_together(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["130.0", "12.5", "3.0", "2.8"]
     assert lines[1].split()[2:] == ["test-cpp", "collective"]
     assert lines[2].endswith(
-        "test-cluster       tests/python/cluster/cases_fit.py::np3::metrics[a b]"
+        "test-cluster       tests/python/cluster/cases/keras/cases_fit.py::np3::metrics[a b]"
     )
 
 

@@ -25,7 +25,7 @@ MUTANTS = [
         text="return sums / tf.cast(ops.cluster_size(), sums.dtype)",
         fault="return sums",
         why="An embedding's gradients are as many times too large as there are peers.",
-        test="tests/python/cluster/cases_optimizers.py::np2",
+        test="tests/python/cluster/cases/optimizers/cases_optimizers.py::np2",
     ),
     Mutant(
         name="some-peers-skip-a-step",
@@ -33,7 +33,7 @@ MUTANTS = [
         text='op="min", name=name',
         fault='op="max", name=name',
         why="A peer whose gradients overflow skips a step alone.",
-        test="tests/python/cluster/cases_optimizers.py::np2",
+        test="tests/python/cluster/cases/optimizers/cases_optimizers.py::np2",
     ),
     Mutant(
         name="scale-is-not-known",
@@ -41,6 +41,6 @@ MUTANTS = [
         text="with context.within(scale=scale):",
         fault="with context.within(scale=tf.ones_like(scale)):",
         why="The loss scale is not undone in what is measured.",
-        test="tests/python/cluster/cases_monitored.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_monitored.py::np3",
     ),
 ]

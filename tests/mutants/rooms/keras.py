@@ -9,7 +9,7 @@ MUTANTS = [
         text="(peer.size() - 1) * progress",
         fault="peer.size() * progress",
         why="The warmed-up rate is that of one peer more.",
-        test="tests/python/cluster/cases_learning_rate.py::np2",
+        test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
     ),
     Mutant(
         name="schedule-ends-an-epoch-late",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="epoch < self._end",
         fault="epoch <= self._end",
         why="Two schedules set the rate of one epoch.",
-        test="tests/python/cluster/cases_learning_rate.py::np2",
+        test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
     ),
     Mutant(
         name="rate-is-not-scaled",
@@ -25,7 +25,7 @@ MUTANTS = [
         text="return rate * factor",
         fault="return rate",
         why="A schedule trains N times slower than it should.",
-        test="tests/python/cluster/cases_learning_rate.py::np2",
+        test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
     ),
     Mutant(
         name="all-ranks-write-files",
@@ -33,7 +33,7 @@ MUTANTS = [
         text="if peer.is_root() or not isinstance(c, writers(fit.model))]",
         fault="if c is not writers(fit.model)]",
         why="Two peers write one checkpoint at the same time.",
-        test="tests/python/cluster/cases_fit_callbacks.py::np3",
+        test="tests/python/cluster/cases/keras/cases_fit_callbacks.py::np3",
     ),
     Mutant(
         name="all-ranks-print",
@@ -41,7 +41,7 @@ MUTANTS = [
         text='return peer.is_root() or config.VERBOSE.get() == "all"',
         fault="return True",
         why="Progress bars of all peers are mixed.",
-        test="tests/python/cluster/cases_fit_callbacks.py::np3",
+        test="tests/python/cluster/cases/keras/cases_fit_callbacks.py::np3",
     ),
     Mutant(
         name="saves-come-late",
@@ -49,7 +49,7 @@ MUTANTS = [
         text="if self.seen < self.period:",
         fault="if self.seen <= self.period:",
         why="A checkpoint within an epoch is of one peer's model.",
-        test="tests/python/cluster/cases_fit_averaging.py::np3",
+        test="tests/python/cluster/cases/keras/cases_fit_averaging.py::np3",
     ),
     Mutant(
         name="variance-of-one-peer",
@@ -57,7 +57,7 @@ MUTANTS = [
         text="squares - mean * (2 * total - count * mean)",
         fault="squares - mean * (total - count * mean)",
         why="SyncBatchNormalization has another variance.",
-        test="tests/python/cluster/cases_batch_norm.py::np4",
+        test="tests/python/cluster/cases/layers/cases_batch_norm.py::np4",
     ),
     Mutant(
         name="first-step-is-not-checked",
@@ -66,7 +66,7 @@ MUTANTS = [
         fault="            if not self.checks_first_step:",
         why="A train step that forgets to average is seen an epoch later.",
         test=(
-            "tests/python/cluster/cases_initializer.py::np3"
+            "tests/python/cluster/cases/replicas/cases_initializer.py::np3"
             "::a_train_step_that_forgets_to_average_is_seen_after_the_first_step"
         ),
     ),
@@ -76,6 +76,6 @@ MUTANTS = [
         text="if np.any(column != column[0]):",
         fault="if np.all(column != column[0]):",
         why="Peers with different numbers of epochs wait for each other.",
-        test="tests/python/cluster/cases_fit.py::np3",
+        test="tests/python/cluster/cases/keras/cases_fit.py::np3",
     ),
 ]

@@ -10,7 +10,7 @@ MUTANTS = [
         fault="output->scalar<bool>()() = true;",
         why="Weights that drift apart are not seen.",
         test=(
-            "tests/python/cluster/cases_initializer.py::np3"
+            "tests/python/cluster/cases/replicas/cases_initializer.py::np3"
             "::weights_that_drift_apart_are_seen_at_the_end_of_the_epoch"
         ),
     ),
@@ -20,6 +20,6 @@ MUTANTS = [
         text="if (concat_) return WithRows(rows, input);",
         fault="if (!concat_) return WithRows(rows, input);",
         why="all_gather returns another shape.",
-        test="tests/python/cluster/cases_gradients.py::np3",
+        test="tests/python/cluster/cases/ops/cases_gradients.py::np3",
     ),
 ]

@@ -9,7 +9,7 @@ MUTANTS = [
         text="return 2 * votes > peer.size()",
         fault="return votes > 0",
         why="One slow peer changes the strategy of all.",
-        test="tests/python/cluster/cases_monitoring.py::np3",
+        test="tests/python/cluster/cases/monitor/cases_monitoring.py::np3",
     ),
     Mutant(
         name="all-ways-are-one",
@@ -17,7 +17,7 @@ MUTANTS = [
         text='value = getattr(flow, f"{direction}_{field}")',
         fault='value = getattr(one, f"{direction}_{field}")',
         why="Prometheus shows the traffic of shared memory as that of sockets, too.",
-        test="tests/python/cluster/cases_monitor_callback.py::np2::prometheus",
+        test="tests/python/cluster/cases/monitor/cases_monitor_callback.py::np2::prometheus",
     ),
     Mutant(
         name="any-token-opens",
@@ -25,6 +25,6 @@ MUTANTS = [
         text="if self._token and not hmac.compare_digest(given, wanted):",
         fault="if self._token and not given:",
         why="Any token opens the metrics.",
-        test="tests/python/cluster/cases_monitor_callback.py::np2::others_need_a_token",
+        test="tests/python/cluster/cases/monitor/cases_monitor_callback.py::np2::others_need_a_token",
     ),
 ]

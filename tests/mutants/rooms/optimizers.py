@@ -9,7 +9,7 @@ MUTANTS = [
         text="(1 - self.alpha) * v + self.alpha * center",
         fault="(1 + self.alpha) * v - self.alpha * center",
         why="Peers are driven away from their average.",
-        test="tests/python/cluster/cases_averaging.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_averaging.py::np3",
     ),
     Mutant(
         name="own-model-is-replaced",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="(own + other) / 2",
         fault="other",
         why="All that a peer has learned is lost with each pull.",
-        test="tests/python/cluster/cases_averaging.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_averaging.py::np3",
     ),
     Mutant(
         name="a-peer-asks-itself",
@@ -25,7 +25,7 @@ MUTANTS = [
         text="minval=1, maxval=most",
         fault="minval=0, maxval=most",
         why="Peers average with themselves and drift apart.",
-        test="tests/python/cluster/cases_averaging.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_averaging.py::np3",
     ),
     Mutant(
         name="the-switch-comes-late",
@@ -33,7 +33,7 @@ MUTANTS = [
         text="tf.equal(self._step, self.change_step - 1)",
         fault="tf.equal(self._step, self.change_step)",
         why="The first synchronous step is made by different models.",
-        test="tests/python/cluster/cases_averaging.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_averaging.py::np3",
     ),
     Mutant(
         name="another-step-is-measured",
@@ -41,7 +41,7 @@ MUTANTS = [
         text="tf.equal(count % self.interval, 0)",
         fault="tf.equal(count % self.interval, 1)",
         why="Other steps are measured than the first of each interval.",
-        test="tests/python/cluster/cases_monitored.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_monitored.py::np3",
     ),
     Mutant(
         name="loss-scale-is-not-squared",
@@ -49,6 +49,6 @@ MUTANTS = [
         text="norm / tf.square(scale)",
         fault="norm / scale",
         why="The noise scale of a scaled loss is another one.",
-        test="tests/python/cluster/cases_monitored.py::np3",
+        test="tests/python/cluster/cases/optimizers/cases_monitored.py::np3",
     ),
 ]

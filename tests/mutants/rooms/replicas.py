@@ -9,7 +9,7 @@ MUTANTS = [
         text="share = tf.cast(mine * tf.cast(ops.cluster_size(), tf.int64), tf.float64)",
         fault="share = tf.cast(mine, tf.float64)",
         why="Uneven batches train with a smaller learning rate.",
-        test="tests/python/cluster/cases_uneven.py",
+        test="tests/python/cluster/cases/data/cases_uneven.py",
     ),
     Mutant(
         name="nothing-times-nan",
@@ -17,7 +17,7 @@ MUTANTS = [
         text="tf.math.multiply_no_nan(tf.cast(value, wide), tf.cast(weight, wide))",
         fault="tf.cast(value, wide) * tf.cast(weight, wide)",
         why="A peer without samples makes all weights NaN.",
-        test="tests/python/cluster/cases_uneven.py",
+        test="tests/python/cluster/cases/data/cases_uneven.py",
     ),
     Mutant(
         name="slots-stay-different",
@@ -26,7 +26,7 @@ MUTANTS = [
         fault="weights = [*model.weights]",
         why="Peers that resume train with other momenta.",
         test=(
-            "tests/python/cluster/cases_initializer.py::np3"
+            "tests/python/cluster/cases/replicas/cases_initializer.py::np3"
             "::callback_starts_from_rank_0s_weights_and_slots"
         ),
     ),
@@ -36,7 +36,7 @@ MUTANTS = [
         text="unchanged = digests_of_variables(variables) == means",
         fault="unchanged = digests_of_variables(variables) != means",
         why="After a save each peer goes on from the average.",
-        test="tests/python/cluster/cases_averaging.py::np3::average_variables",
+        test="tests/python/cluster/cases/optimizers/cases_averaging.py::np3::average_variables",
     ),
     Mutant(
         name="statistics-of-one-peer",
@@ -44,7 +44,7 @@ MUTANTS = [
         text="(rows != rows[0]).any(axis=0)",
         fault="(rows != rows[0]).all(axis=0)",
         why="Rank 0 saves its own moving statistics.",
-        test="tests/python/cluster/cases_statistics.py::np4",
+        test="tests/python/cluster/cases/keras/cases_statistics.py::np4",
     ),
     Mutant(
         name="dice-are-the-same",
@@ -52,7 +52,7 @@ MUTANTS = [
         text="own_seed = _moved(seed, 1 + peer.rank())",
         fault="own_seed = _moved(seed, 1)",
         why="All peers drop the same units.",
-        test="tests/python/cluster/cases_random.py::np2",
+        test="tests/python/cluster/cases/data/cases_random.py::np2",
     ),
     Mutant(
         name="right-peers-are-blamed",
@@ -61,7 +61,7 @@ MUTANTS = [
         fault="if row[i] == rows[0][i]]",
         why="An error names the peers that are right.",
         test=(
-            "tests/python/cluster/cases_initializer.py::np3"
+            "tests/python/cluster/cases/replicas/cases_initializer.py::np3"
             "::weights_that_drift_apart_are_seen_at_the_end_of_the_epoch"
         ),
     ),

@@ -9,7 +9,7 @@ MUTANTS = [
         text=("    def begin(self) -> None:\n        if peer.is_root():"),
         fault=("    def begin(self) -> None:\n        if not peer.is_root():"),
         why="Checkpoints are those of another rank.",
-        test="tests/python/cluster/cases_session.py::np3::rank_0_has_the_state",
+        test="tests/python/cluster/cases/tf1/cases_session.py::np3::rank_0_has_the_state",
     ),
     Mutant(
         name="nobody-stops",
@@ -18,7 +18,7 @@ MUTANTS = [
         fault='op="min", name="session/agreement"',
         why="A peer without data leaves the others waiting.",
         test=(
-            "tests/python/cluster/cases_session.py::np3::all_end_where_the_first_has_no_more_data"
+            "tests/python/cluster/cases/tf1/cases_session.py::np3::all_end_where_the_first_has_no_more_data"
         ),
     ),
     Mutant(
@@ -28,7 +28,7 @@ MUTANTS = [
         fault="self._steps % (self._check_every + 1) == 0",
         why="The first step of a session is not checked.",
         test=(
-            "tests/python/cluster/cases_initializer.py::np3::hook_sees_that_nothing_was_averaged"
+            "tests/python/cluster/cases/replicas/cases_initializer.py::np3::hook_sees_that_nothing_was_averaged"
         ),
     ),
 ]

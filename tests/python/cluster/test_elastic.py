@@ -13,7 +13,7 @@ from harness import programs
 from kungfu_tf.info import tensorflow_version
 from tests import ports
 
-FOLDER = Path(__file__).parent
+FOLDER = programs.FOLDER
 
 # What each process prints when it ends; those that have come last are there when others have left.
 ENDS = {
@@ -35,7 +35,7 @@ PROGRAMS = ["elastic_fit.py"]
 EXHAUSTIVE = {"elastic_averaging.py", "elastic_context.py", "elastic_meanwhile.py"}
 EXHAUSTIVE |= {"elastic_pairs.py", "elastic_session_pairs.py"}
 OF_KERAS_3_TOO = {"elastic_loop.py", "elastic_saves.py"}
-BENCHMARK = FOLDER.parents[2] / "benchmarks" / "programs" / "elastic.py"
+BENCHMARK = FOLDER.parents[3] / "benchmarks" / "programs" / "elastic.py"
 IS_KERAS_2 = tensorflow_version().startswith("2.15")
 EXHAUSTIVE |= OF_KERAS_3_TOO if IS_KERAS_2 else set()
 IS_LEGACY = os.environ.get("TF_USE_LEGACY_KERAS") == "1"

@@ -22,7 +22,7 @@ sys.path.insert(0, str(EXAMPLES))
 
 import fashion_mnist  # noqa: E402 (the examples are scripts, not a package)
 
-PATIENT = Path(__file__).with_name("patient.py")
+PATIENT = programs.FOLDER / "patient.py"
 # Steps enough to learn from any initial weights: most examples begin with others in each run.
 ARGUMENTS = {
     # So near to the best, and so often, some look finds less, however regular the network is.

@@ -8,11 +8,9 @@ from pathlib import Path
 
 from harness import programs
 
-FOLDER = Path(__file__).parent
-
 
 def ran(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return programs.run(FOLDER / program, folder / "backup", flags=options)
+    return programs.run(programs.FOLDER / program, folder / "backup", flags=options)
 
 
 def test_trainings_go_on_where_their_backups_are(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness import programs
 
-PROGRAM = Path(__file__).with_name("repeatable.py")
+PROGRAM = programs.FOLDER / "repeatable.py"
 PEERS = 3
 
 

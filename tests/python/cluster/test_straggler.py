@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from harness import programs
 
-PROGRAM = Path(__file__).with_name("straggler.py")
+PROGRAM = programs.FOLDER / "straggler.py"
 
 
 def test_pair_averaging_outlives_those_who_have_ended() -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness import programs, warm
 from harness.launch import environment
 
-PROGRAM = Path(__file__).parent / "survivors.py"
+PROGRAM = programs.FOLDER / "survivors.py"
 # The ways of the buckets: in memory that the peers share; by messages.
 WAYS = {
     "direct": {"KUNGFU_DIRECT_BYTES": "1"},

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import programs
 
 from kungfu_tf.info import tensorflow_version
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = Path(__file__).with_name("unverified.py")
+PROGRAM = programs.FOLDER / "unverified.py"
 
 pytestmark = pytest.mark.skipif(
     tensorflow_version().startswith("2.15"), reason="another TensorFlow says the same"

@@ -24,6 +24,7 @@ END_TIMEOUT = 150.0  # TensorFlow may take a minute to destroy an iterator
 SHOWN_OUTPUT = 12_000
 
 RUNNER = Path(__file__).with_name("runner.py")
+SHARED = Path(__file__).parents[1] / "shared"
 
 
 class CaseFailed(Exception):
@@ -43,7 +44,8 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
         **os.environ,
     }
     package = str(Path(kungfu_tf.__file__).resolve().parents[1])
-    result["PYTHONPATH"] = os.pathsep.join(filter(None, [package, result.get("PYTHONPATH")]))
+    paths = [package, str(SHARED), result.get("PYTHONPATH")]
+    result["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     for name, value in (changes or {}).items():
         if value is None:
             result.pop(name, None)

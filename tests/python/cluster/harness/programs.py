@@ -10,6 +10,8 @@ from pathlib import Path
 from harness import warm
 from harness.launch import environment
 
+FOLDER = Path(__file__).parents[1] / "programs"
+
 
 def run(
     program: Path,

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from harness import Skip
 from harness.channel import Channel, Closed
 
-FOLDER = Path(__file__).parents[1]
+SHARED = Path(__file__).parents[1] / "shared"
 IDLE_TIMEOUT = 600.0
 
 
@@ -34,7 +34,8 @@ def load(path: Path) -> ModuleType:
 def forget() -> None:
     """Brings Keras back to what it was before any module, and forgets what those share, too."""
     for name, module in list(sys.modules.items()):
-        if Path(getattr(module, "__file__", None) or "").parent == FOLDER:
+        path = Path(getattr(module, "__file__", None) or "")
+        if path.parent == SHARED or path.name.startswith("cases_"):
             del sys.modules[name]
     if "tensorflow" in sys.modules:
         import tensorflow as tf

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from harness import warm
+from harness import programs, warm
 from harness.launch import environment
 
-PROGRAM = Path(__file__).with_name("started.py")
+PROGRAM = programs.FOLDER / "started.py"
 PATIENCE = 200
 
 # It needs no TensorFlow, and so it starts at once.

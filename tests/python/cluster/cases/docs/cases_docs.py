@@ -18,7 +18,7 @@ from support import operations_done
 import kungfu_tf as kf
 
 JOBS = [{"np": 2, "flags": ["-w"]}]
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 SAMPLES = 256
 
 keras = tf.keras
