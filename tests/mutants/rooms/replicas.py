@@ -52,7 +52,7 @@ MUTANTS = [
         text="own_seed = _moved(seed, 1 + peer.rank())",
         fault="own_seed = _moved(seed, 1)",
         why="All peers drop the same units.",
-        test="tests/python/cluster/cases/data/cases_random.py::np2",
+        test="tests/python/cluster/cases/replicas/cases_random.py::np2",
     ),
     Mutant(
         name="right-peers-are-blamed",
