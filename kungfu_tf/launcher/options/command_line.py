@@ -74,7 +74,7 @@ class Options:
     @property
     def survives(self) -> bool:
         """Whether the others go on when the process of a peer is lost."""
-        return self.on_failure == "survive"
+        return self.on_failure in ("survive", "survive-all")
 
     @property
     def patience(self) -> float | None:

@@ -7,15 +7,18 @@ in what the program does after its start, or after its reset.
 from __future__ import annotations
 
 import sys
+import time
 
 from horovod.common.exceptions import HostsUpdatedInterrupt
 
-from kungfu_tf import peer
+from kungfu_tf import errors, peer
 from kungfu_tf.membership import failing_together
 
 __all__ = ["HostMessages", "change_over", "come_in", "leave"]
 
 _LOST, _CHANGES = 1, 2  # what a process may know
+_MOST_SECONDS = 30.0  # until the launcher says who is lost
+_INTERVAL = 0.05
 
 
 def come_in() -> None:
@@ -70,9 +73,25 @@ def change_over() -> None:
     """
     if not peer.launched():
         return
-    failing_together.enter_new_epoch(peer.resize if peer.elastic() else peer.begin_epoch)
+    if peer.elastic():
+        failing_together.enter_new_epoch(peer.resize)
+    else:
+        _begin_epoch()
     if peer.detached():
         sys.exit(0)
+
+
+def _begin_epoch() -> None:
+    """Begins a new epoch. If a process is lost just then, the survivors' list begins one."""
+    version = _version()
+    try:
+        peer.begin_epoch()
+    except errors.UnavailableError:
+        deadline = time.monotonic() + _MOST_SECONDS
+        while _version() == version:
+            if not peer.survives() or time.monotonic() > deadline:
+                raise
+            time.sleep(_INTERVAL)
 
 
 def _version() -> int:

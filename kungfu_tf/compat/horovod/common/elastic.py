@@ -128,10 +128,13 @@ def run_fn(
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
-        is_equal = False
+        begins_again = is_equal = False
         while True:
             try:
                 with guard():
+                    if begins_again:
+                        reset()
+                        state.on_reset()
                     if not is_equal:
                         state.sync()
                     return func(state, *args, **kwargs)
@@ -143,7 +146,6 @@ def run_fn(
                     raise
                 state.restore()
                 is_equal = False
-            reset()
-            state.on_reset()
+            begins_again = True
 
     return wrapper

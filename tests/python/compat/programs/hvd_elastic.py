@@ -3,8 +3,8 @@
 horovodrun -np 2 python hvd_elastic.py --plan '{"4": "fail"}'
 
 The plan says what happens before a step: a number of processes that is asked for, "fail" (the last
-process meets an error), "die" (it is killed), or "ask" (it is killed, and the others ask for its
-value).
+process meets an error), "die" (it is killed), "ask" (it is killed, and the others ask for its
+value), or "raise" (its program ends with an error).
 """
 
 import argparse
@@ -61,7 +61,9 @@ def happens(state, what):
         failed.append(state.step)
         weight.assign(1000.0)
         raise HorovodInternalError
-    if what in ("die", "ask") and hvd.size() == first_size:
+    if what in ("die", "ask", "raise") and hvd.size() == first_size:
+        if is_last and what == "raise":
+            raise RuntimeError("as planned")
         if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
         if what == "ask":

@@ -2,8 +2,8 @@
 
 horovodrun -np 2 python hvd_elastic_keras.py --plan '{"[1, 2]": 3}'
 
-The plan says what happens after a batch of an epoch: a number of processes that is asked for, or
-"die" (the last process is killed).
+The plan says what happens after a batch of an epoch: a number of processes that is asked for,
+"die" (the last process is killed), or "raise" (its program ends with an error).
 """
 
 import argparse
@@ -59,8 +59,11 @@ class Happens(keras.callbacks.Callback):
             while state._host_messages.empty():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
-        if what == "die" and is_last and hvd.size() == first_size:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if is_last and hvd.size() == first_size:
+            if what == "raise":
+                raise RuntimeError("as planned")
+            if what == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 callbacks = [
