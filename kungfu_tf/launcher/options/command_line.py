@@ -128,6 +128,7 @@ def parse(arguments: Sequence[str]) -> Options:
         values[flag.field] = (*values.get(flag.field, ()), *parsed) if flag.adds else parsed
     if of_horovodrun:
         horovodrun.check(of_horovodrun, values.get("compat", ()))
+    values = {**horovodrun.implied(values), **values}
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 

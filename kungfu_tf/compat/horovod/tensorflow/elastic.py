@@ -107,7 +107,7 @@ class _Variables(ObjectState):
     def _read(self) -> list[Any]:
         if self.session is not None:
             return list(self.session.run(list(self._of_state())))
-        return [np.array(variable) for variable in self._of_state()]
+        return [np.array(variable.numpy()) for variable in self._of_state()]
 
 
 class TensorFlowState(_Variables):
