@@ -150,10 +150,12 @@ class TensorFlowKerasState(_Variables):
         self.model = model
         self.optimizer = optimizer or model.optimizer
         self.backend = backend
-        is_graph = backend is not None and not tf.executing_eagerly()
-        if not is_graph:  # a process that has trained, and one that has not, have the same then
-            generations.build(self.optimizer, model.trainable_variables)
-        super().__init__(backend.get_session() if is_graph else None, kwargs)
+        # A process that has trained, and one that has not, have the same variables then.
+        generations.build(self.optimizer, model.trainable_variables)
+        session = None
+        if not tf.executing_eagerly():
+            session = (backend or tf.compat.v1.keras.backend).get_session()
+        super().__init__(session, kwargs)
 
     def _of_state(self) -> Sequence[Any]:
         states = generations.variables_of(self.optimizer)
