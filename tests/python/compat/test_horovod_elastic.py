@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kungfu_tf import compat, errors
 
+
 @pytest.fixture
 def elastic() -> Iterator[Any]:
     finders = list(sys.meta_path)

@@ -59,7 +59,7 @@ def change_over(n: int | None, progress: int | None = None) -> tuple[bool, bool]
 
 
 def propose(n: int) -> None:
-    """Asks for another number of peers. A number that there cannot be is a warning, as of KungFu."""
+    """Asks for another number of peers. One that there cannot be is a warning, as of KungFu."""
     try:
         peer.propose_new_size(n)
     except errors.FailedPreconditionError as refusal:

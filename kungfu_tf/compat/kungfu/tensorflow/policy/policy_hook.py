@@ -24,8 +24,8 @@ class PolicyHook(hooks.PolicyHook):
     """Calls policies while a session trains; an epoch is one of all peers' samples.
 
     A change that a policy makes to the variable of the batch size is made as rank 0's policies want
-    it, on all peers. Policies may change the number of peers: newcomers come in before a step, where
-    policies share the variables, and those that leave end their session as if their data had ended.
+    it, on all peers. Policies may change the number of peers: newcomers come in before a step, in
+    which policies share the variables. Those that leave end their session as if at the data's end.
 
     Args:
         policies: The policies.
