@@ -49,7 +49,6 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     watched = [_as_here(hook) for hook in others]
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
     equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
-    # Peers come and go before policies look.
     ours = sorted((h for h in ours if h not in equal), key=_place)
     ours = [*(equal or [BroadcastGlobalVariablesHook()]), *ours]
     last = _Last(nans, stop, needs_no_agreement=all(map(hook_kinds.needs_no_agreement, others)))
@@ -61,8 +60,9 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     return [AverageAtEnd(hooks), *ours, _First(last), *average, *watched, last]
 
 
-def _place(hook: Hook) -> tuple[bool, bool]:
-    return not hook.changes_peers, isinstance(hook, PolicyHook)
+def _place(hook: Hook) -> int:
+    """First peers come and go, then policies that change their number look; then the others."""
+    return 2 if not hook.changes_peers else int(isinstance(hook, PolicyHook))
 
 
 def watch_instead(loss: Any, local: Any) -> None:
