@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
+from horovod.common import process_sets
 from horovod.common.exceptions import HostsUpdatedInterrupt
 
 from kungfu_tf import errors, peer
@@ -71,6 +72,7 @@ def change_over() -> None:
         SystemExit: With code 0, if this process has left the list.
         KungfuError: If another process does not come.
     """
+    process_sets.forget_all()
     if not peer.launched():
         return
     if peer.elastic():

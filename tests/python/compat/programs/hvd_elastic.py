@@ -32,6 +32,15 @@ weight = tf.Variable(10.0 + hvd.rank(), dtype=tf.float64)
 optimizer = tf.optimizers.SGD(RATE * hvd.size())
 
 
+def add_first():
+    """Process sets of before a reset have no number any more."""
+    if hvd.size() > 1:
+        assert hvd.add_process_set([0]).process_set_id == 1
+
+
+add_first()
+
+
 @tf.function
 def train_step(step):
     with tf.GradientTape() as tape:
@@ -88,6 +97,7 @@ def train(state):
 
 def on_state_reset():
     optimizer.learning_rate.assign(RATE * hvd.size())
+    add_first()
     print("reset to", hvd.size())
 
 
