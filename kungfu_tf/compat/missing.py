@@ -10,17 +10,10 @@ _OWN = "it is no part of KungFu's interface, but of how KungFu is made"
 _MADE = "it is of how KungFu is made; the functions of kungfu.tensorflow.optimizers make optimizers"
 
 _MADE_OF_HOROVOD = "it is no part of Horovod's interface, but of how Horovod is made"
-_ELASTIC = (
-    "jobs whose processes change are missing: kungfu_tf.elastic has them for programs of its own"
-)
 _TIMELINE = "there is no timeline: kungfu_tf.Monitor measures"
 
 WHY = {
     "horovod.keras.callbacks.BestModelCheckpoint": "it is for Spark",
-    "horovod.keras.elastic.CommitStateCallback": _ELASTIC,
-    "horovod.keras.elastic.UpdateBatchStateCallback": _ELASTIC,
-    "horovod.keras.elastic.UpdateEpochStateCallback": _ELASTIC,
-    "horovod.keras.elastic.run": _ELASTIC,
     "horovod.keras.start_timeline": _TIMELINE,
     "horovod.keras.stop_timeline": _TIMELINE,
     "horovod.mxnet": "it is for MXNet, and kungfu_tf for TensorFlow",
@@ -29,17 +22,12 @@ WHY = {
     "horovod.tensorflow.LocalGradientAggregationHelper": _MADE_OF_HOROVOD,
     "horovod.tensorflow.check_extension": _MADE_OF_HOROVOD,
     "horovod.tensorflow.data": "the service of tf.data has functions of its own for this",
-    "horovod.tensorflow.elastic.run": _ELASTIC,
     "horovod.tensorflow.gradient_aggregation": _MADE_OF_HOROVOD,
     "horovod.tensorflow.gradient_aggregation_eager": _MADE_OF_HOROVOD,
     "horovod.tensorflow.join": (
         "no process goes on alone: kungfu_tf.data.shard and fit give all of them as many steps"
     ),
     "horovod.tensorflow.keras.callbacks.BestModelCheckpoint": "it is for Spark",
-    "horovod.tensorflow.keras.elastic.CommitStateCallback": _ELASTIC,
-    "horovod.tensorflow.keras.elastic.UpdateBatchStateCallback": _ELASTIC,
-    "horovod.tensorflow.keras.elastic.UpdateEpochStateCallback": _ELASTIC,
-    "horovod.tensorflow.keras.elastic.run": _ELASTIC,
     "horovod.tensorflow.keras.start_timeline": _TIMELINE,
     "horovod.tensorflow.keras.stop_timeline": _TIMELINE,
     "horovod.tensorflow.mpi_ops.MPI_LIB": _MADE_OF_HOROVOD,

@@ -67,7 +67,7 @@ def enter_new_epoch(first: Callable[[], T]) -> T:
             peer.begin_epoch()
         try:
             return first()
-        except tf.errors.OpError:
+        except (tf.errors.OpError, errors.KungfuError):
             if not peer.interrupted():
                 raise
 

@@ -1,9 +1,11 @@
-"""Runs Horovod's own tests, unedited, on several peers, and prints a line for each that fails."""
+"""Runs Horovod's own tests and elastic programs, unedited, on several peers."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -34,9 +36,14 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
     for line in TABLE.read_text().splitlines():
         if not line or line.startswith("#") or only not in line:
             continue
-        file, peers, *why = (column.strip() for column in line.split("|"))
+        file, peers, *others = (column.strip() for column in line.split("|"))
         if peers == "n/a":
-            print(f"n/a   {file}  ({why[0]})", flush=True)
+            print(f"n/a   {file}  ({others[0]})", flush=True)
+            continue
+        if not peers.isdigit():
+            wrong = _run_elastic(checkout / file, python, peers, *others, limit)
+            print(f"{'FAIL' if wrong else 'pass'}  {line}{wrong and f'  ({wrong})'}", flush=True)
+            failed += bool(wrong)
             continue
         for name, reason in (results := _run(checkout / file, python, peers, limit)).items():
             if reason not in ("passed", "skipped"):
@@ -75,6 +82,36 @@ def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:
             found[name][rank] = outcome if outcome != "failed" else why or "failed"
     results = {name: _common(outcomes, int(peers)) for name, outcomes in found.items()}
     return results | ({file.name: ended} if ended else {})
+
+
+def _run_elastic(
+    file: Path, python: str, flags: str, arguments: str, expected: str, limit: float
+) -> str:
+    """Runs a program that writes the number of its peers after each epoch.
+
+    Returns:
+        What is wrong; nothing if it does what is expected.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kungfu-upstream-"))
+    log = folder / "log"
+    job = [python, "-m", "kungfu_tf.launcher", *flags.split()]
+    with (folder / "output").open("w") as target:
+        process = subprocess.Popen(
+            [*job, python, str(file), "--logfile", str(log), *shlex.split(arguments)],
+            cwd=folder,
+            env=_environment(),
+            stdout=target,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+            return f"not over after {limit:g} s; {folder}/output"
+    epochs = log.read_text().splitlines() if log.exists() else []
+    found = [str(json.loads(epoch)["size"]) for epoch in epochs] + ["fails"] * (code != 0)
+    return "" if found == expected.split() else f"{' '.join(found)}; {folder}/output"
 
 
 def _common(outcomes: dict[str, str], peers: int) -> str:

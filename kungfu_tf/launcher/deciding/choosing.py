@@ -33,6 +33,7 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         recoveries=options.restarts - job.recoveries if recovers else 0,
         early_failure=job.early_failure,
         least=(options.min_np or 1) if options.survives else None,
+        outlives_errors=options.on_failure == "survive-all",
     )
     if not (cluster.several_hosts and (options.watch or recovers or options.survives)):
         return Leader(cluster, {cluster.here: own}, rules, say=output.say)

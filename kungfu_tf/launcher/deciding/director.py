@@ -132,6 +132,7 @@ class Rules:
         early_failure: That of the previous start. The same one again ends the job.
         least: The least number of peers with which the job goes on after some were lost; None: it
             ends when one is.
+        outlives_errors: Whether it goes on without a peer that a program's error has ended, too.
     """
 
     watch: bool = False
@@ -140,3 +141,4 @@ class Rules:
     recoveries: int = 0
     early_failure: int | None = None
     least: int | None = None
+    outlives_errors: bool = False

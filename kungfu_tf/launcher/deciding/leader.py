@@ -65,7 +65,9 @@ class Leader:
         self._told: set[str] = set()  # the peers that the source was told of last
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
-        self._survival = Survival(self._membership.members, rules.least)
+        self._survival = Survival(
+            self._membership.members, rules.least, outlives_errors=rules.outlives_errors
+        )
         self._loss = ("", 0.0)  # the newest: its peer, and when
 
     @property

@@ -24,12 +24,16 @@ class Survival:
     Args:
         members: The peers that the job starts with, in rank order.
         least: The least number of peers with which the job goes on; None: it ends with any loss.
+        outlives_errors: Whether a peer that ends with an error of the program is lost, too.
     """
 
-    def __init__(self, members: Sequence[int], least: int | None) -> None:
+    def __init__(
+        self, members: Sequence[int], least: int | None, *, outlives_errors: bool = False
+    ) -> None:
         self.version = 0
         self.members = list(members)
         self._least = least
+        self._outlives_errors = outlives_errors
         self._entering: set[int] = set()
 
     def ended(self, number: int, code: int) -> bool:
@@ -60,4 +64,6 @@ class Survival:
     def _is_loss(self, number: int, code: int) -> bool:
         if number not in self.members or len(self.members) == 1:
             return False
-        return code in _OF_THE_MACHINE or (code == 0 and number in self._entering)
+        if code == 0:
+            return number in self._entering
+        return self._outlives_errors or code in _OF_THE_MACHINE

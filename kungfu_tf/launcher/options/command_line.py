@@ -74,7 +74,7 @@ class Options:
     @property
     def survives(self) -> bool:
         """Whether the others go on when the process of a peer is lost."""
-        return self.on_failure == "survive"
+        return self.on_failure in ("survive", "survive-all")
 
     @property
     def patience(self) -> float | None:
@@ -128,6 +128,7 @@ def parse(arguments: Sequence[str]) -> Options:
         values[flag.field] = (*values.get(flag.field, ()), *parsed) if flag.adds else parsed
     if of_horovodrun:
         horovodrun.check(of_horovodrun, values.get("compat", ()))
+    values = {**horovodrun.implied(values), **values}
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 

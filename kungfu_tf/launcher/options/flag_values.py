@@ -36,8 +36,8 @@ def elastic_mode(value: str) -> str:
 
 
 def on_failure(value: str) -> str:
-    if value not in ("stop", "survive"):
-        raise ValueError("is neither stop nor survive")
+    if value not in ("stop", "survive", "survive-all"):
+        raise ValueError("is none of stop, survive and survive-all")
     return value
 
 

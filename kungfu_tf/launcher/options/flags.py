@@ -147,13 +147,13 @@ FLAGS = (
     Flag(
         "on-failure",
         "on_failure",
-        "stop|survive",
+        "stop|survive|survive-all",
         flag_values.on_failure,
         "what happens when a peer is lost: its process is killed by SIGKILL, as for lack of memory,"
         " SIGSEGV or SIGBUS, it gives no sign of life for 5 s, or its host is gone. stop (default):"
-        " the job ends; survive: the others repeat the step, and go on. An error of the program,"
-        " and the loss of the first host, end the job in any case. survive excludes -w and"
-        " -auto-recover",
+        " the job ends; survive: the others repeat the step, and go on. An error of the program"
+        " ends the job, but with survive-all that peer is lost, too. The loss of the first host"
+        " ends the job in any case. survive excludes -w and -auto-recover",
     ),
     Flag(
         "min-np",

@@ -6,12 +6,14 @@ What only tunes Horovod is accepted without an effect. What would change what ru
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
 _HOSTS = "kungfu-run starts the processes of its own host: run it on each host"
-_ELASTIC = "programs of horovod.elastic.run are missing in kungfu_tf.compat"
+_NO_NEW_HOSTS = "with -w the program, kungfu-run -resize, or a config server says how many peers"
+_NO_LIMIT = "-min-np is the only limit of a job that loses peers"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,15 +92,28 @@ ROWS = {
     "timeline-filename": Row(refused="there is no timeline"),
     "timeline-mark-cycles": Row(takes_value=False, refused="there is no timeline"),
     "no-timeline-mark-cycles": _IGNORED_SWITCH,
-    "min-num-proc": Row(refused=_ELASTIC),
-    "max-np": Row(refused=_ELASTIC),
-    "max-num-proc": Row(refused=_ELASTIC),
-    "host-discovery-script": Row(refused=_ELASTIC),
-    "slots-per-host": Row(refused=_ELASTIC),
-    "elastic-timeout": Row(refused=_ELASTIC),
-    "reset-limit": Row(refused=_ELASTIC),
-    "blacklist-cooldown-range": Row(refused=_ELASTIC),
+    "min-num-proc": Row(means="min-np"),
+    "max-np": _IGNORED_VALUE,
+    "max-num-proc": _IGNORED_VALUE,
+    "elastic-timeout": _IGNORED_VALUE,
+    "host-discovery-script": Row(refused=_NO_NEW_HOSTS),
+    "slots-per-host": Row(refused=_NO_NEW_HOSTS),
+    "reset-limit": Row(refused=_NO_LIMIT),
+    "blacklist-cooldown-range": Row(refused=_NO_LIMIT),
 }
+
+
+def implied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What horovodrun's flags say without words.
+
+    A job with a least number of peers goes on without those that fail.
+
+    Args:
+        values: The options of the command line that were given.
+    """
+    if "horovod" not in values.get("compat", ()) or "min_np" not in values:
+        return {}
+    return {"on_failure": "survive-all"}
 
 
 def check(names: Sequence[str], compat: Sequence[str]) -> None:

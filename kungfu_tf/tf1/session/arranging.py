@@ -12,6 +12,7 @@ from kungfu_tf import config, peer
 from kungfu_tf.replicas import gates
 from kungfu_tf.replicas.graph_average import AverageAtEnd
 from kungfu_tf.tf1.hooks.broadcast import BroadcastGlobalVariablesHook
+from kungfu_tf.tf1.hooks.policy import PolicyHook
 from kungfu_tf.tf1.session import ending_agreement, hook_kinds, saves
 from kungfu_tf.tf1.session.ending_agreement import Reason
 from kungfu_tf.tf1.session.rank0 import RunsOnRank0
@@ -48,7 +49,7 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
     watched = [_as_here(hook) for hook in others]
     nans = [hook for hook in watched if isinstance(hook, _Nan)]
     equal = [hook for hook in ours if isinstance(hook, BroadcastGlobalVariablesHook)]
-    ours = sorted((h for h in ours if h not in equal), key=lambda hook: not hook.changes_peers)
+    ours = sorted((h for h in ours if h not in equal), key=_place)
     ours = [*(equal or [BroadcastGlobalVariablesHook()]), *ours]
     last = _Last(nans, stop, needs_no_agreement=all(map(hook_kinds.needs_no_agreement, others)))
     average: list[Any] = []
@@ -57,6 +58,11 @@ def arranged(hooks: list[Any], stop: Stop) -> list[Any]:
         watched = [hook for hook in watched if hook not in savers]
         average = [saves.SaveAverage(savers)]
     return [AverageAtEnd(hooks), *ours, _First(last), *average, *watched, last]
+
+
+def _place(hook: Hook) -> int:
+    """First peers come and go, then policies that change their number look; then the others."""
+    return 2 if not hook.changes_peers else int(isinstance(hook, PolicyHook))
 
 
 def watch_instead(loss: Any, local: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,11 +37,12 @@ def elsewhere(is_here: bool) -> list[pytest.MarkDecorator]:
     return [] if is_here else [pytest.mark.exhaustive]
 
 
-def run(program: str, size: int, *arguments: object) -> str:
-    """What its processes print."""
+def run(program: str, flags: int | list[str], *arguments: object) -> str:
+    """What its processes print. Flags that are a number say how many processes there are."""
+    size = ["-np", str(flags)] if isinstance(flags, int) else flags
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-compat", "horovod"]
     command = [sys.executable, str(PROGRAMS / program), *map(str, arguments)]
-    return output_of([*launcher, "-np", str(size), *FLAGS, *command])
+    return output_of([*launcher, *size, *FLAGS, *command])
 
 
 def output_of(command: list[str]) -> str:
@@ -152,3 +155,63 @@ def test_a_program_that_starts_its_processes(tmp_path: Path) -> None:
     program = str(PROGRAMS / "hvd_run.py")
     output = output_of([sys.executable, "-c", f"import sys; {start}", program])
     assert output.splitlines()[-1] == "results: [10.0, 10.0]"
+
+
+# Processes come and go; or some are lost.
+CHANGES = ["-w", "-np", "1", "-H", "127.0.0.1:3"]
+SURVIVE = ["-np", "3", "-on-failure", "survive"]
+SURVIVE_ALL = ["-np", "3", "--min-np", "2"]  # as horovodrun has them
+
+
+def last_lines(output: str, what: str) -> list[str]:
+    """The lines of the processes that have come to the end, which all say the same."""
+    lines = re.findall(rf"^\[\d+\] ({what}: .*)$", output, re.MULTILINE)
+    assert len(set(lines)) == 1, output
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("flags", "plan", "sizes"),
+    [
+        (CHANGES, {3: 3, 6: "fail", 9: 2}, [1] * 4 + [3] * 6 + [2] * 2),
+        pytest.param(
+            *(SURVIVE, {3: "die", 6: "fail"}, [3] * 3 + [2] * 9), marks=elsewhere(HAS_KERAS_3)
+        ),
+        pytest.param(SURVIVE, {3: "ask"}, [3] * 3 + [2] * 9, marks=elsewhere(not HAS_KERAS_3)),
+        pytest.param(
+            *(SURVIVE_ALL, {3: "raise"}, [3] * 3 + [2] * 9), marks=elsewhere(not HAS_KERAS_3)
+        ),
+    ],
+    ids=["changes", "die", "ask", "raise"],
+)
+def test_an_elastic_loop(flags: list[str], plan: dict[Any, Any], sizes: list[int]) -> None:
+    output = run("hvd_elastic.py", flags, "--plan", json.dumps(plan))  # it knows its weights
+    assert last_lines(output, "sizes") == [f"sizes: {sizes}"] * sizes[-1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "happens", "sizes"),
+    [
+        pytest.param(
+            *(CHANGES, {(1, 2): 3, (2, 1): 2}, [1] * 8 + [3] * 6 + [2] * 8),
+            marks=elsewhere(HAS_KERAS_3),
+        ),
+        pytest.param(
+            *(SURVIVE, {(1, 2): "die"}, [3] * 7 + [2] * 13), marks=elsewhere(not HAS_KERAS_3)
+        ),
+        # Its epoch begins anew with the last commit, after two of its batches.
+        pytest.param(
+            *(SURVIVE_ALL, {(1, 2): "raise"}, [3] * 6 + [2] * 14), marks=elsewhere(HAS_KERAS_3)
+        ),
+    ],
+    ids=["changes", "die", "raise"],
+)
+def test_an_elastic_fit(flags: list[str], happens: dict[Any, Any], sizes: list[int]) -> None:
+    plan = {str([*where]): what for where, what in happens.items()}
+    output = run("hvd_elastic_keras.py", flags, "--plan", json.dumps(plan))
+    lines = last_lines(output, "epochs")
+    assert len(lines) == sizes[-1]
+    found = re.match(r"epochs: (\d+), sizes: (.*), rate: (.*), checksum", lines[0])
+    assert found is not None
+    assert found[1] == "4" and json.loads(found[2])[: len(sizes)] == sizes
+    assert float(found[3]) == 0.05 * sizes[-1]

@@ -152,9 +152,8 @@ def test_flags_of_horovodrun(flag: str) -> None:
         return
     row = horovodrun.ROWS.get(name)
     given = [flag, "1-2"] if row is not None and row.takes_value else [flag]
-    survive = ["-on-failure", "survive"]
-    ours = {"-np": ["2"], "--num-proc": ["2"], "--min-np": ["2", *survive]}
-    given = [flag, *ours[flag]] if flag in ours else given
+    is_number = flag in ("-np", "--num-proc", "--min-np", "--min-num-proc")
+    given = [flag, "2"] if is_number else given
     given = [flag, "127.0.0.1:2"] if name in ("H", "hosts", "hostfile") else given
     command = ["-compat", "horovod", *given, "python3", "train.py"]
     if row is not None and row.refused:
@@ -174,6 +173,23 @@ def test_flags_of_horovodrun_that_mean_ours() -> None:
     options = command_line.parse([*line.split(), "-compat", "horovod", "python3", "train.py"])
     assert (options.np, options.hosts, options.nic) == (3, "a:3", "eth1")
     assert (options.logdir, options.verbose) == ("logs", True)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--min-np 2", ("survive-all", 2)),
+        ("--min-num-proc 2 --max-num-proc 4", ("survive-all", 2)),
+        ("--min-np 2 -on-failure survive", ("survive", 2)),
+        ("--max-np 4", ("stop", None)),
+    ],
+)
+def test_a_least_number_of_peers_lets_the_others_go_on(
+    line: str, expected: tuple[str, int | None]
+) -> None:
+    command = ["-compat", "horovod", *line.split(), "python3", "train.py"]
+    options = command_line.parse(command)
+    assert (options.on_failure, options.min_np) == expected
 
 
 @pytest.mark.parametrize("line", TOGETHER)

@@ -45,6 +45,7 @@ SAID = {
         0: "ended at 7 [1, 1, 1, 2, 2, 2, 1, 1]",
         1: "detached at 5 [2, 2, 2]",
     },
+    "tf1_elastic_policy.py": {0: "ended [1, 2, 1]", 1: "detached [2]"},
     "tf2_elastic_call.py": {
         0: "ended at 9 [1, 1, 1, 2, 2, 2, 1, 1, 1]: -2.5",
         1: "detached at 6 [2, 2, 2]: -20.0",

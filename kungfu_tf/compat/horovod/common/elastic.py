@@ -1,11 +1,19 @@
-"""State that is committed to memory, and restored from it."""
+"""State that is committed to memory, and what is done again from it."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-__all__ = ["ObjectState", "State"]
+from horovod.common._membership import HostMessages
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+
+__all__ = ["ObjectState", "State", "run_fn"]
+
+_MOST_FAILURES = 5  # without a commit between them
 
 
 class State:
@@ -20,27 +28,40 @@ class State:
         self._bcast_object = bcast_object
         self._rank = get_rank
         self._reset_callbacks: list[Callable[[], Any]] = []
+        self._host_messages = HostMessages()
+        self._failures = 0  # since the last commit
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
         """Functions that `on_reset` calls."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Is called when the processes have changed."""
+        """Is called when the processes have changed, or begin again after a failure."""
+        self._host_messages = HostMessages()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: Any) -> None:
-        """Is called when hosts come or go: in a job of kungfu-run they do not."""
+        """Horovod's launcher calls it. Here the core knows of changes."""
 
     def commit(self) -> None:
-        """Saves the state, and looks for changes of hosts."""
+        """Saves the state, and looks for changes of the processes. All of them call it.
+
+        Raises:
+            HostsUpdatedInterrupt: As from `check_host_updates`.
+        """
         self.save()
+        self._failures = 0
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Looks for changes of hosts: there are none."""
+        """Looks for changes of the processes. All of them call it.
+
+        Raises:
+            HostsUpdatedInterrupt: On all processes, if some come, go, or were lost.
+        """
+        self._host_messages.check()
 
     def save(self) -> None:
         """Keeps the state in memory."""
@@ -90,3 +111,41 @@ class ObjectState(State):
 
     def _put_back(self) -> None:
         vars(self).update(self._saved_state)
+
+
+def run_fn(
+    func: Callable[..., Any],
+    reset: Callable[[], Any],
+    guard: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
+) -> Callable[..., Any]:
+    """A function that calls `func` again after changes of the processes, and after failures.
+
+    Args:
+        func: A function whose first argument is the `State`. It begins where that says.
+        reset: Is called by all processes before they begin again.
+        guard: A context for their common work.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        begins_again = is_equal = False
+        while True:
+            try:
+                with guard():
+                    if begins_again:
+                        reset()
+                        state.on_reset()
+                    if not is_equal:
+                        state.sync()
+                    return func(state, *args, **kwargs)
+            except HostsUpdatedInterrupt as interrupt:
+                is_equal = interrupt.skip_sync
+            except HorovodInternalError:
+                state._failures += 1
+                if state._failures == _MOST_FAILURES:
+                    raise
+                state.restore()
+                is_equal = False
+            begins_again = True
+
+    return wrapper

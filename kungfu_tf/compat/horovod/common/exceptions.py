@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from kungfu_tf.membership.failing_together import LeaveTogether
+
 __all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedInterrupt"]
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective has failed. kungfu_tf raises TensorFlow's errors in its place."""
+    """A collective has failed.
+
+    Operations raise TensorFlow's errors, or kungfu_tf's. `hvd.elastic.run` takes those for this one
+    that another process is the cause of.
+    """
 
 
-class HostsUpdatedInterrupt(RuntimeError):
-    """The hosts of a job have changed.
+class HostsUpdatedInterrupt(RuntimeError, LeaveTogether):
+    """The processes of a job change. All of them raise it at the same place.
 
     Args:
         skip_sync: Whether the state needs no synchronisation.

@@ -19,6 +19,7 @@ __all__ = [
     "ProcessSet",
     "add_process_set",
     "among",
+    "forget_all",
     "global_process_set",
     "included",
     "process_sets_of_ids",
@@ -135,12 +136,22 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     if not process_set.process_set_id:
         return False
     peer.barrier(name="remove_process_set")
-    del _sets[process_set.process_set_id]
+    _forget(process_set)
+    return True
+
+
+def forget_all() -> None:
+    """Takes their numbers from all sets, because the processes may be others from now on."""
+    for process_set in [each for number, each in _sets.items() if number]:
+        _forget(process_set)
+
+
+def _forget(process_set: ProcessSet) -> None:
+    del _sets[cast(int, process_set.process_set_id)]
     process_set.process_set_id = None
     if process_set.group is not None:
         process_set.group.close()
     process_set.group = None
-    return True
 
 
 def process_sets_of_ids() -> dict[int, list[int]]:

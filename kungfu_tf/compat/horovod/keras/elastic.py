@@ -1,5 +1,17 @@
-"""The state of a Keras model that is committed to memory, and restored from it."""
+"""Keras models that go on training while processes come, go and fail."""
 
-from horovod.tensorflow.keras.elastic import KerasState
+from horovod.tensorflow.keras.elastic import (
+    CommitStateCallback,
+    KerasState,
+    UpdateBatchStateCallback,
+    UpdateEpochStateCallback,
+    run,
+)
 
-__all__ = ["KerasState"]
+__all__ = [
+    "CommitStateCallback",
+    "KerasState",
+    "UpdateBatchStateCallback",
+    "UpdateEpochStateCallback",
+    "run",
+]

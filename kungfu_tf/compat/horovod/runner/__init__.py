@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,8 @@ def run(
 ) -> list[Any]:
     """Calls `func(*args, **kwargs)` in `num_proc` new processes of this machine.
 
-    Arguments that only tune Horovod have no effect.
+    Arguments that only tune Horovod have no effect. The functions find HOROVOD_RANK, HOROVOD_SIZE
+    and the like in their environment.
 
     Returns:
         The results, in the order of the ranks.
@@ -52,11 +54,15 @@ def run(
     Raises:
         UnimplementedError: If it names other hosts, or a number of processes that changes.
     """
+    count = num_proc if np is None else np
     del start_timeout, ssh_port, ssh_identity_file, disable_cache, output_filename, verbose
     del use_gloo, use_mpi, mpi_args, network_interface, network_interfaces, executable
-    refused = {
+    bounds = {
         "min_num_proc": min_num_proc if min_num_proc is not None else min_np,
         "max_num_proc": max_num_proc if max_num_proc is not None else max_np,
+    }
+    refused = {
+        **{name: bound for name, bound in bounds.items() if bound != count},
         "slots": slots,
         "reset_limit": reset_limit,
         "cooldown_range": cooldown_range,
@@ -71,15 +77,20 @@ def run(
             "this machine: kungfu-run -compat horovod starts programs on several"
         )
     call = functools.partial(func, *args, **(kwargs or {}))
-    return kf.launch(Launched(_WithoutRank(call)), num_proc if np is None else np)
+    return kf.launch(Launched(_WithoutRank(call, count)), count)
 
 
 class _WithoutRank:
-    """A function of the rank out of one that takes none."""
+    """A function of the rank out of one that takes none, and reads it from its environment."""
 
-    def __init__(self, call: Callable[[], Any]) -> None:
+    def __init__(self, call: Callable[[], Any], count: int) -> None:
         self._call = call
+        self._count = count
 
     def __call__(self, rank: int) -> Any:
-        del rank
+        for kind in ("", "LOCAL_"):
+            os.environ[f"HOROVOD_{kind}RANK"] = str(rank)
+            os.environ[f"HOROVOD_{kind}SIZE"] = str(self._count)
+        os.environ.update(HOROVOD_CROSS_RANK="0", HOROVOD_CROSS_SIZE="1")
+        os.environ["HOROVOD_HOSTNAME"] = "127.0.0.1"
         return self._call()

@@ -6,6 +6,7 @@ import collections
 from typing import Any
 
 import tensorflow as tf
+from horovod.common._membership import come_in
 from horovod.common.process_sets import add_process_sets, included, process_sets_of_ids
 
 import kungfu_tf as kf
@@ -43,7 +44,7 @@ _initialized = False
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Starts the peer, and gives process sets their numbers.
+    """Starts the peer, and gives process sets their numbers. A newcomer waits for the others here.
 
     Raises:
         UnimplementedError: If it is to be of other processes than all.
@@ -56,6 +57,7 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
             "kungfu-run has started"
         )
     kf.init()
+    come_in()
     if process_sets not in (None, "dynamic"):
         add_process_sets(process_sets)
     _initialized = True

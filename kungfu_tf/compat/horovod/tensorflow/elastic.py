@@ -1,19 +1,70 @@
-"""State of TensorFlow that is committed to memory, and restored from it."""
+"""Trainings that go on while processes come, go and fail; and their state in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from horovod.common.elastic import ObjectState
+from horovod.common._membership import change_over, leave
+from horovod.common.elastic import ObjectState, run_fn
+from horovod.common.exceptions import HorovodInternalError
 from horovod.tensorflow.functions import broadcast_object, broadcast_variables
 from horovod.tensorflow.mpi_ops import rank
 
+from kungfu_tf import errors, peer
 from kungfu_tf.upstream import generations
 
-__all__ = ["TensorFlowKerasState", "TensorFlowState"]
+__all__ = ["TensorFlowKerasState", "TensorFlowState", "run"]
+
+# The codes of errors that another process is the cause of.
+_OF_OTHERS = (
+    errors.AbortedError.code,
+    errors.DeadlineExceededError.code,
+    errors.UnavailableError.code,
+)
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a function that trains from where its first argument, a state, says.
+
+    All processes first get rank 0's state. They call the function again when processes come or go,
+    and from the last commit after a collective has failed. A process that has to go ends with code
+    0 there.
+
+    Example:
+
+    ```python
+    @hvd.elastic.run
+    def train(state):
+        while state.step < 1000:
+            train_step()
+            state.step += 1
+            state.commit()
+
+
+    train(hvd.elastic.TensorFlowKerasState(model, optimizer, step=0))
+    ```
+    """
+    return run_fn(func, change_over, _failing_together)
+
+
+@contextlib.contextmanager
+def _failing_together() -> Iterator[None]:
+    """Within it what fails for the sake of another process is a HorovodInternalError on all."""
+    try:
+        yield
+    except HorovodInternalError as error:
+        leave(error)
+        raise
+    except (tf.errors.OpError, errors.KungfuError) as error:
+        code = error.error_code if isinstance(error, tf.errors.OpError) else error.code
+        if code not in _OF_OTHERS and not (peer.launched() and peer.interrupted()):
+            raise
+        leave(error)
+        raise HorovodInternalError(str(error)) from error
 
 
 class _Variables(ObjectState):
@@ -22,6 +73,9 @@ class _Variables(ObjectState):
     def __init__(self, session: Any, kwargs: dict[str, Any]) -> None:
         super().__init__(broadcast_object, rank, **kwargs)
         self.session = session
+        # A session's graph may be finalized later.
+        variables = self._of_state()
+        self._broadcast = None if session is None else broadcast_variables(variables, root_rank=0)
         self._values = self._read()
 
     def _of_state(self) -> Sequence[Any]:
@@ -43,16 +97,17 @@ class _Variables(ObjectState):
 
     def sync(self) -> None:
         """Gives all processes rank 0's variables and attributes."""
-        operation = broadcast_variables(self._of_state(), root_rank=0)
-        if self.session is not None:
-            self.session.run(operation)
+        if self.session is None:
+            broadcast_variables(self._of_state(), root_rank=0)
+        else:
+            self.session.run(self._broadcast)
         self._values = self._read()
         super().sync()
 
     def _read(self) -> list[Any]:
         if self.session is not None:
             return list(self.session.run(list(self._of_state())))
-        return [np.array(variable) for variable in self._of_state()]
+        return [np.array(variable.numpy()) for variable in self._of_state()]
 
 
 class TensorFlowState(_Variables):
@@ -95,8 +150,12 @@ class TensorFlowKerasState(_Variables):
         self.model = model
         self.optimizer = optimizer or model.optimizer
         self.backend = backend
-        is_graph = backend is not None and not tf.executing_eagerly()
-        super().__init__(backend.get_session() if is_graph else None, kwargs)
+        # A process that has trained, and one that has not, have the same variables then.
+        generations.build(self.optimizer, model.trainable_variables)
+        session = None
+        if not tf.executing_eagerly():
+            session = (backend or tf.compat.v1.keras.backend).get_session()
+        super().__init__(session, kwargs)
 
     def _of_state(self) -> Sequence[Any]:
         states = generations.variables_of(self.optimizer)

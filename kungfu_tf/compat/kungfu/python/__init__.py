@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from kungfu.python._taking_in import change_over, comes_in
+from kungfu.python._taking_in import change_over, comes_in, propose
 
 import kungfu_tf as kf
 from kungfu_tf import (
     calc_stats,
     detached,
-    errors,
     init_progress,
     log_stats,
     print_strategy_stats,
     uid,
 )
-from kungfu_tf.upstream import warn
 
 __all__ = [
     "all_reduce_int_max",
@@ -43,10 +41,7 @@ def propose_new_size(new_size: int) -> None:
 
     A number that there cannot be is a warning, as of KungFu.
     """
-    try:
-        kf.propose_new_size(int(new_size))
-    except errors.FailedPreconditionError as refusal:
-        warn.warn(f"propose_new_size: {refusal}")
+    propose(int(new_size))
 
 
 @comes_in

@@ -3,7 +3,7 @@
 kungfu_tf's own `resize` does not wait: the others train while newcomers boot. A program of KungFu's
 that calls `resize(n)` may do so only once. So this one waits, for some minutes at most. A newcomer
 to such a program comes in where it first asks for a rank or a collective, as the others may do
-nothing before. In sessions with hooks neither is so: there newcomers come in by an elastic hook.
+nothing before. In sessions with policies it comes in before its first step.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from kungfu_tf import config, errors, peer
 from kungfu_tf.upstream import warn
 
-__all__ = ["change_over", "come_in", "comes_in", "wait_for_nobody"]
+__all__ = ["change_over", "come_in", "come_in_by_hooks", "comes_in", "propose"]
 
 T = TypeVar("T")
 
 _MOST_SECONDS = 300.0  # that a call waits for newcomers
 _INTERVAL = 0.1
 _MARK = "resizes-by-calls"  # in the run directory: newcomers find it
-_waits = True
+_by_hooks = False
 
 
 def change_over(n: int | None, progress: int | None = None) -> tuple[bool, bool]:
@@ -39,7 +39,7 @@ def change_over(n: int | None, progress: int | None = None) -> tuple[bool, bool]
     come_in()
     if n is None:
         return peer.resize(progress=progress), peer.detached()
-    if _waits and peer.launched():
+    if peer.launched() and not _by_hooks:
         (config.run_directory() / _MARK).touch()
     wanted = peer.all_reduce_int_max(n if peer.rank() == 0 else 0)
     version, fails = peer.membership_version(), False
@@ -49,7 +49,7 @@ def change_over(n: int | None, progress: int | None = None) -> tuple[bool, bool]
         warn.warn(f"resize: {refusal}")
         fails = True
     began = time.monotonic()
-    while _waits and peer.membership_version() == version and peer.size() != wanted:
+    while peer.membership_version() == version and peer.size() != wanted:
         is_late = time.monotonic() > began + _MOST_SECONDS
         if peer.all_reduce_int_max(int(fails or is_late)):
             break
@@ -58,10 +58,18 @@ def change_over(n: int | None, progress: int | None = None) -> tuple[bool, bool]
     return peer.membership_version() != version, peer.detached()
 
 
-def wait_for_nobody() -> None:
-    """From now on: this program trains in sessions with hooks."""
-    global _waits
-    _waits = False
+def propose(n: int) -> None:
+    """Asks for another number of peers. One that there cannot be is a warning, as of KungFu."""
+    try:
+        peer.propose_new_size(n)
+    except errors.FailedPreconditionError as refusal:
+        warn.warn(f"propose_new_size: {refusal}")
+
+
+def come_in_by_hooks() -> None:
+    """From now on: this program trains in sessions, whose hook takes newcomers in."""
+    global _by_hooks
+    _by_hooks = True
 
 
 def come_in() -> None:

@@ -3,6 +3,8 @@
 python hvd_run.py
 """
 
+import os
+
 import horovod
 
 
@@ -11,8 +13,9 @@ def train(factor):
     import tensorflow as tf
 
     hvd.init()
+    assert os.environ["HOROVOD_RANK"] == os.environ["HOROVOD_LOCAL_RANK"] == str(hvd.rank())
     return factor * float(hvd.allreduce(tf.constant(float(hvd.rank())), op=hvd.Sum))
 
 
 if __name__ == "__main__":
-    print(f"results: {horovod.run(train, args=(10,), num_proc=2)}")
+    print(f"results: {horovod.run(train, args=(10,), num_proc=2, min_num_proc=2)}")

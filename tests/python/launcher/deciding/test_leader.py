@@ -159,6 +159,15 @@ def test_an_error_of_the_program_ends_a_job_that_survives(code: int) -> None:
     assert hands.take()[-1].startswith("stop all 0 ")
 
 
+@pytest.mark.parametrize("code", [1, -6, -15, -9])
+def test_the_others_survive_an_error_of_the_program_if_asked_to(code: int) -> None:
+    leader, hands = leader_of(3, Rules(least=2, outlives_errors=True))
+    leader.ended(1, code, stopped=False)
+    assert hands.take()[1].startswith(f"survive 1 {NAMES[0]} {NAMES[2]} rank 1 ({NAMES[1]})")
+    leader.ended(0, code, stopped=False)  # too few are left
+    assert hands.take()[-1].startswith("stop all 0 ")
+
+
 def test_the_others_survive_a_lost_host() -> None:
     leader, hands = leader_of(3, Rules(least=1))
     far, leader._places[1], leader._places[2] = Hands(), B, B

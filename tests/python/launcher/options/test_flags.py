@@ -68,7 +68,7 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
         (["-H", "a:1", "-P", "b:2", "prog"], "-H and -P exclude each other"),
         (["-min-np", "2", "prog"], "-min-np needs -on-failure survive"),
         (["-on-failure", "survive", "-w", "prog"], "survive and -w exclude each other"),
-        (["-on-failure", "go on", "prog"], "is neither stop nor survive"),
+        (["-on-failure", "go on", "prog"], "is none of stop, survive and survive-all"),
         (["-self", "a", "-nic", "b", "prog"], "-self and -nic exclude each other"),
         (["-compat", "kungfu,tf2", "x"], "-compat: 'kungfu,tf2' names 'tf2', and there are kungfu"),
         (["-w", "-init-version", "-2", "prog"], "-init-version: '-2' is not a version"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from kungfu.python._taking_in import wait_for_nobody
+from kungfu.python._taking_in import come_in_by_hooks
 from kungfu.tensorflow.variables import (
     GraphKeys,
     create_global_variable,
@@ -15,6 +15,7 @@ from kungfu.tensorflow.variables import (
 )
 
 from kungfu_tf import hooks, peer, policy
+from kungfu_tf.replicas import gates
 
 __all__ = ["PolicyHook"]
 
@@ -23,8 +24,8 @@ class PolicyHook(hooks.PolicyHook):
     """Calls policies while a session trains; an epoch is one of all peers' samples.
 
     A change that a policy makes to the variable of the batch size is made as rank 0's policies want
-    it, on all peers. If a policy has made the job smaller, those that have left end their session
-    as if their data had ended. To make it larger, the session needs an elastic hook, too.
+    it, on all peers. Policies may change the number of peers: newcomers come in before a step, in
+    which policies share the variables. Those that leave end their session as if at the data's end.
 
     Args:
         policies: The policies.
@@ -40,11 +41,13 @@ class PolicyHook(hooks.PolicyHook):
         epoch_num: int,
         init_batch_size: int | None = None,
     ) -> None:
-        wait_for_nobody()
+        come_in_by_hooks()
         self._theirs = policies
         self._adapted = [_Adapted(one) for one in policies]
         self._init_batch_size = init_batch_size
         self._total_samples = int(epoch_size * epoch_num)
+        self.changes_peers = peer.launched() and peer.elastic()
+        self._ended: Any = None  # the run of a step that policies have not ended
         super().__init__(self._adapted, epoch_size, epoch_num, init_batch_size or 1)
 
     @property
@@ -60,16 +63,47 @@ class PolicyHook(hooks.PolicyHook):
         for one in self._theirs:
             one.before_train()
 
+    def before_run(self, run_context: Any) -> None:
+        """Lets policies end the step before, in which peers may come and go, and begin this one."""
+        self._end_step()
+        if peer.launched() and peer.joining() and gates.is_step(run_context):
+            peer.resize()
+        super().before_run(run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Lets policies end the step: now, or before the next one if peers may come and go."""
+        if self.changes_peers and self._is_trained and not self._is_last_step():
+            self._ended = run_context
+        else:
+            super().after_run(run_context, run_values)
+
+    def end(self, session: Any) -> None:
+        """Lets policies end the training."""
+        if not peer.detached():
+            self._end_step()
+        super().end(session)
+
     def get_batch_size(self, sess: Any) -> Any:
         """Returns the batch size of one peer."""
         return eval_batch_size(sess)
+
+    def _end_step(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            super().after_run(ended, None)
+
+    def _is_last_step(self) -> bool:
+        training = self._training
+        samples = training.trained_samples + training.batch_size * training.size
+        return bool(samples >= self._total_samples)
 
     def _call(self, method: str) -> None:
         self._policies.call(method, self._training)
         if peer.detached():
             self._training.session._kungfu_ended = True
             raise tf.errors.OutOfRangeError(None, None, "this peer takes no part any more")
-        self._policies.agree(self._training)
+        if self._peers == peer.membership_version():  # or newcomers agree, too, before a step
+            self._policies.agree(self._training)
 
 
 class _Adapted(policy.BasePolicy):
