@@ -187,7 +187,7 @@ test-tf-2.21: build $(TF_2_21)/.bench-ready
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
 NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/docs tests/python/launcher tests/python/function_launch \
-  tests/python/compat/test_start.py tests/python/install \
+  tests/python/compat/test_flags.py tests/python/compat/test_start.py tests/python/install \
   $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
 NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/native/test_sharing.py tests/python/compat/test_programs.py
 # Where the generations of Keras part: optimizers, `fit`, callbacks, files. Legacy Keras is Keras 2 on another TensorFlow.
