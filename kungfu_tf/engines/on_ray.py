@@ -1,0 +1,87 @@
+"""`kungfu_tf.ray.run`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kungfu_tf.engines import failures, missing, orders
+from kungfu_tf.function_launch import arguments, results
+
+T = TypeVar("T")
+
+
+def run(
+    fn: Callable[..., T],
+    np: int,
+    *,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    resources: Mapping[str, float] | None = None,
+    strategy: str = "PACK",
+    env: Mapping[str, str] | None = None,
+    start_timeout: float = 300.0,
+    timeout: float | None = None,
+) -> list[T]:
+    """Runs `fn(*args, **kwargs)` in `np` processes of a Ray cluster, which are the peers of a job.
+
+    Each process is the child of an actor, and the actors are in one placement group. `ray.init` is
+    called first if the program has not. The output of the processes appears where Ray shows that of
+    actors. `fn` is sent by cloudpickle, as by `kungfu_tf.launch`.
+
+    The first process that fails ends the others, with KUNGFU_GRACE seconds to clean up. Afterwards
+    no actor and no placement group is left.
+
+    Args:
+        fn: The function. `kungfu_tf.rank()` tells it its rank.
+        np: The number of processes.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        resources: What Ray reserves for each process: `{"CPU": 4, "GPU": 1}`. Default: one CPU.
+        strategy: How Ray spreads the processes over its nodes: "PACK" on few, "SPREAD" over many,
+            "STRICT_PACK" on one, "STRICT_SPREAD" one on each.
+        env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
+        start_timeout: How many seconds the cluster has to make room and to start the processes.
+        timeout: How many seconds `fn` may take; None: any time.
+
+    Returns:
+        The results of `fn`, by rank.
+
+    Raises:
+        PeerFailedError: If `fn` raised, or a process or an actor was killed. The message names rank
+            and host and has the traceback from there; `__cause__` is the exception of `fn`, if it
+            can be pickled.
+        ResourceExhaustedError: If the cluster has no room for the processes.
+        DeadlineExceededError: If they do not start or end in time.
+        UnavailableError: If an actor cannot start.
+        InvalidArgumentError: If `fn` cannot be pickled.
+        FailedPreconditionError: If this process is a peer itself.
+        ImportError: If Ray is not installed.
+        TypeError, ValueError: If an argument is invalid.
+
+    Example:
+
+    ```python
+    def train(lr):
+        model = make_model()
+        model.compile(kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(lr)), "mse")
+        return model.fit(kf.data.shard(dataset()).batch(32)).history["loss"]
+
+    losses = kungfu_tf.ray.run(train, 4, kwargs={"lr": 0.1})
+    ```
+    """
+    np = arguments.checked("ray.run", fn, np, timeout)
+    ray = missing.needed("ray", "kungfu_tf.ray.run")
+    from kungfu_tf.engines import ray_peers
+
+    order = orders.new(fn, args, kwargs, env)
+    if not ray.is_initialized():
+        ray.init()
+    seconds = math.inf if timeout is None else float(timeout)
+    with ray_peers.placed(np, resources or {"CPU": 1}, strategy, start_timeout) as peers:
+        order = order._replace(peers=tuple(peer.address for peer in peers))
+        ended = ray_peers.run(peers, order, seconds)
+    if (first := failures.first(ended)) is not None:
+        raise results.failed(first)
+    return [results.value_of(child) for child in sorted(ended, key=lambda child: child.rank)]

@@ -1,0 +1,164 @@
+"""The actors of a job on Ray, from their placement to their end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import ray
+from ray.util import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from kungfu_tf import config, errors
+from kungfu_tf.engines import failures
+from kungfu_tf.engines.orders import Order, by_host
+from kungfu_tf.engines.ray_peer import Peer
+from kungfu_tf.function_launch.results import Child
+
+_GPU, _CPU = "GPU", "CPU"
+_LONGEST = 300  # characters of a line in a message
+
+
+class RayPeer(NamedTuple):
+    """An actor, the address of its peer, and its process."""
+
+    actor: Any
+    address: str
+    pid: int
+
+
+@contextlib.contextmanager
+def placed(
+    np: int, resources: Mapping[str, float], strategy: str, start_timeout: float
+) -> Iterator[Sequence[RayPeer]]:
+    """Places actors, in the order of their ranks. None of them outlives the context.
+
+    Args:
+        np: Their number.
+        resources: What each of them gets.
+        strategy: How Ray spreads them over its nodes.
+        start_timeout: How many seconds they may take to start.
+
+    Raises:
+        ResourceExhaustedError: If the cluster has no room for them.
+        DeadlineExceededError: If they do not start in time.
+        UnavailableError: If one cannot start.
+    """
+    deadline = time.monotonic() + start_timeout
+    group = placement_group([dict(resources) for _ in range(np)], strategy=strategy)
+    actors: list[Any] = []
+    try:
+        if not group.wait(start_timeout):
+            raise errors.ResourceExhaustedError(_no_room(np, resources, start_timeout))
+        actors += [_actor(group, index, resources) for index in range(np)]
+        yield _started(actors, deadline, start_timeout)
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+        remove_placement_group(group)
+
+
+def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
+    """Runs the peers to their ends, or to the first failure.
+
+    Returns:
+        Those that have ended, in the order in which that became known.
+
+    Raises:
+        DeadlineExceededError: If they take longer than `timeout` seconds.
+    """
+    sent = ray.put(order)
+    ranks = {peer.actor.run.remote(sent): rank for rank, peer in enumerate(peers)}
+    try:
+        return _ends(peers, ranks, timeout)
+    finally:
+        _stop(peers, ranks)
+
+
+def _actor(group: Any, index: int, resources: Mapping[str, float]) -> Any:
+    others = {name: value for name, value in resources.items() if name not in (_CPU, _GPU)}
+    return (
+        ray.remote(Peer)
+        .options(
+            num_cpus=resources.get(_CPU, 0),
+            num_gpus=resources.get(_GPU, 0),
+            resources=others,
+            max_concurrency=2,
+            scheduling_strategy=PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=index
+            ),
+        )
+        .remote()
+    )
+
+
+def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> list[RayPeer]:
+    try:
+        left = max(0.0, deadline - time.monotonic())
+        places = ray.get([actor.place.remote() for actor in actors], timeout=left)
+    except ray.exceptions.GetTimeoutError:
+        raise errors.DeadlineExceededError(
+            f"ray.run: after {start_timeout:g} s not all {len(actors)} workers had started"
+        ) from None
+    except ray.exceptions.RayError as error:
+        raise errors.UnavailableError(f"ray.run: a worker cannot start: {error}") from error
+    peers = [RayPeer(actor, *place) for actor, place in zip(actors, places, strict=True)]
+    return [peers[index] for index in by_host([peer.address for peer in peers])]
+
+
+def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> list[Child]:
+    deadline = time.monotonic() + timeout
+    ended: list[Child] = []
+    while ranks:
+        first = failures.first(ended)
+        if first is not None and not failures.is_consequence(first):
+            break
+        left = max(0.0, deadline - time.monotonic())
+        ready, _ = ray.wait(list(ranks), timeout=None if left == math.inf else left)
+        if not ready and first is None:
+            late = ", ".join(str(rank) for rank in sorted(ranks.values()))
+            raise errors.DeadlineExceededError(
+                f"ray.run: the timeout of {timeout:g} s is over, and rank {late} had not ended"
+            )
+        if not ready:
+            break
+        for reference in ready:
+            rank = ranks.pop(reference)
+            ended.append(_end(peers[rank], rank, reference))
+        if first is None and failures.first(ended) is not None:  # its cause may come later
+            deadline = time.monotonic() + config.GRACE.get()
+    return ended
+
+
+def _end(peer: RayPeer, rank: int, reference: Any) -> Child:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        host = peer.address.rpartition(":")[0]
+        said = [line for line in str(error).splitlines() if not line.startswith("\t")]
+        return Child(rank, host, peer.pid, None, None, [f"  | {line[:_LONGEST]}" for line in said])
+
+
+def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int]) -> None:
+    """Ends the peers that still run, with KUNGFU_GRACE seconds to clean up."""
+    if not ranks:
+        return
+    for rank in ranks.values():
+        peers[rank].actor.stop.remote()
+    ray.wait(list(ranks), num_returns=len(ranks), timeout=2 * config.GRACE.get() + 1)
+
+
+def _no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> str:
+    has = ray.cluster_resources()
+    free = ray.available_resources()
+    told = ", ".join(
+        f"{name}: {free.get(name, 0):g} of {has.get(name, 0):g}" for name in sorted(resources)
+    )
+    each = ", ".join(f"{name}: {value:g}" for name, value in sorted(resources.items()))
+    return (
+        f"ray.run: after {start_timeout:g} s the cluster has no room for {np} workers with "
+        f"{each} each. Free are {told}"
+    )
