@@ -56,15 +56,20 @@ def new(
     return Order(secrets.token_hex(16), secrets.token_hex(32), variables, call)
 
 
-def by_host(addresses: Sequence[str]) -> list[int]:
-    """The indices of addresses in the order of their ranks: host by host, as they first come."""
-    hosts = list(dict.fromkeys(map(_host_of, addresses)))
-    return sorted(range(len(addresses)), key=lambda index: hosts.index(_host_of(addresses[index])))
+def by_host(hosts: Sequence[str]) -> list[int]:
+    """The indices of hosts in the order of their ranks: host by host, as they first come."""
+    first = list(dict.fromkeys(hosts))
+    return sorted(range(len(hosts)), key=lambda index: first.index(hosts[index]))
+
+
+def host_of(address: str) -> str:
+    """The host of "host:port"."""
+    return address.rpartition(":")[0]
 
 
 def variables_of_peer(order: Order, rank: int) -> dict[str, str]:
     """The variables that make a process this peer of a job, but for those of its host."""
-    hosts = [_host_of(peer) for peer in order.peers]
+    hosts = [host_of(peer) for peer in order.peers]
     here = hosts[rank]
     local = hosts.count(here)
     told = peer_environment.told_to_others(rank, len(hosts), hosts[:rank].count(here), local)
@@ -77,10 +82,6 @@ def variables_of_peer(order: Order, rank: int) -> dict[str, str]:
         "KUNGFU_SECRET": order.secret,
         "KUNGFU_RESTARTS": str(order.restarts),
     }
-
-
-def _host_of(address: str) -> str:
-    return address.rpartition(":")[0]
 
 
 def _settings() -> dict[str, str]:

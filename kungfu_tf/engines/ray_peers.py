@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from kungfu_tf import config, errors
 from kungfu_tf.engines import failures
-from kungfu_tf.engines.orders import Order, by_host
+from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.ray_peer import Peer
 from kungfu_tf.function_launch.results import Child
 
@@ -106,7 +106,7 @@ def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> li
     except ray.exceptions.RayError as error:
         raise errors.UnavailableError(f"ray.run: a worker cannot start: {error}") from error
     peers = [RayPeer(actor, *place) for actor, place in zip(actors, places, strict=True)]
-    return [peers[index] for index in by_host([peer.address for peer in peers])]
+    return [peers[index] for index in by_host([host_of(peer.address) for peer in peers])]
 
 
 def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> list[Child]:
@@ -137,9 +137,15 @@ def _end(peer: RayPeer, rank: int, reference: Any) -> Child:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        host = peer.address.rpartition(":")[0]
         said = [line for line in str(error).splitlines() if not line.startswith("\t")]
-        return Child(rank, host, peer.pid, None, None, [f"  | {line[:_LONGEST]}" for line in said])
+        return Child(
+            rank,
+            host_of(peer.address),
+            peer.pid,
+            None,
+            None,
+            [f"  | {line[:_LONGEST]}" for line in said],
+        )
 
 
 def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int]) -> None:

@@ -44,11 +44,14 @@ class Worker:
             own: Variables for this peer alone.
         """
         rank = order.peers.index(self.address)
-        environ = self._environ(order, rank) | own
-        sockets = socket_directory.path(order.job, order.secret)
-        sockets.mkdir(mode=0o700, exist_ok=True)
+        sockets = socket_directory.make(order.job, order.secret)
         directory = run_directory.choose()
-        environ |= {"KUNGFU_SOCKET_DIR": str(sockets), config.RUNNER.name: directory.runner}
+        environ = {
+            **self._environ(order, rank),
+            **own,
+            "KUNGFU_SOCKET_DIR": str(sockets),
+            config.RUNNER.name: directory.runner,
+        }
         try:
             with channel.opened(1) as files, Guard(directory) as guard:
                 channel.write(files.function, order.call)

@@ -80,8 +80,7 @@ def _become_peer(place: Placement) -> None:
         _held.append(held)
     meeting, secret = meet(place, port, os.environ)
     job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
-    folder = socket_directory.path(job, secret)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = socket_directory.make(job, secret)
     atexit.register(_leave, folder, port, os.getpid())
     os.environ.pop("KUNGFU_SECRET_FILE", None)
     os.environ.update(

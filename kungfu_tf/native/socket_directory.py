@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import hmac
@@ -10,19 +11,21 @@ import tempfile
 from pathlib import Path
 
 _LONGEST_FOLDER = 32  # the paths of Unix sockets must be short
+_PREFIX = "kungfu_tf-"
 
 
-def path(job: str, secret: str) -> Path:
-    """The directory of a job, which is the same for all its peers of a host.
+def make(job: str, secret: str) -> Path:
+    """Makes the directory of a job, which is the same for all its peers of a host.
 
     Args:
         job: The id of the job.
         secret: The secret of the job, so that others cannot guess the name.
     """
+    _remove_dead()
     name = hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir())
-    short = folder if len(str(folder)) <= _LONGEST_FOLDER else Path("/tmp")
-    return short / f"kungfu_tf-{name}"
+    path = _folder() / f"{_PREFIX}{name}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
 
 
 def leave(folder: Path, port: int) -> None:
@@ -30,6 +33,20 @@ def leave(folder: Path, port: int) -> None:
     (folder / f"{port}.lock").unlink(missing_ok=True)
     if not any(map(_is_held, folder.glob("*.lock"))):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_dead() -> None:
+    """Removes the directories of jobs whose processes were all killed."""
+    for path in _folder().glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # it belongs to another user, or is gone
+            locks = list(path.glob("*.lock"))
+            if locks and not any(map(_is_held, locks)):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir())
+    return folder if len(str(folder)) <= _LONGEST_FOLDER else Path("/tmp")
 
 
 def _is_held(lock: Path) -> bool:

@@ -1,0 +1,86 @@
+"""`kungfu_tf.spark.run`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kungfu_tf.engines import missing, orders
+from kungfu_tf.function_launch import arguments, results
+
+T = TypeVar("T")
+
+
+def run(
+    fn: Callable[..., T],
+    *,
+    num_proc: int | None = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    spark: Any = None,
+    env: Mapping[str, str] | None = None,
+    start_timeout: float = 300.0,
+    timeout: float | None = None,
+) -> list[T]:
+    """Runs `fn(*args, **kwargs)` in processes of a Spark cluster, which are the peers of a job.
+
+    Each process is the child of a task, and the tasks are a barrier stage. The output of the
+    processes is that of Spark's executors. `fn` is sent by cloudpickle, as by `kungfu_tf.launch`.
+
+    The first process that fails ends the others, which Spark kills.
+
+    Args:
+        fn: The function. `kungfu_tf.rank()` tells it its rank.
+        num_proc: The number of processes. Default: Spark's default parallelism.
+        args: The arguments of `fn`.
+        kwargs: Its keyword arguments.
+        spark: The session, a `SparkSession`. Default: the one that is active, or a new one.
+        env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
+        start_timeout: How many seconds Spark has to start the tasks, while others use its slots.
+        timeout: How many seconds `fn` may take; None: any time.
+
+    Returns:
+        The results of `fn`, by rank.
+
+    Raises:
+        PeerFailedError: If `fn` raised, or a process or a task was killed. The message names rank
+            and host and has the traceback from there. If Spark has lost the task, the message has
+            Spark's reason.
+        ResourceExhaustedError: If Spark has too few slots for the processes.
+        DeadlineExceededError: If they do not start or end in time.
+        InvalidArgumentError: If `fn` cannot be pickled.
+        FailedPreconditionError: If this process is a peer itself.
+        ImportError: If PySpark is not installed.
+        TypeError, ValueError: If an argument is invalid.
+
+    Example:
+
+    ```python
+    def train(lr):
+        model = make_model()
+        model.compile(kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(lr)), "mse")
+        return model.fit(kf.data.shard(dataset()).batch(32)).history["loss"]
+
+    losses = kungfu_tf.spark.run(train, num_proc=4, kwargs={"lr": 0.1})
+    ```
+    """
+    np = arguments.checked("spark.run", fn, 1 if num_proc is None else num_proc, timeout)
+    missing.needed("pyspark", "kungfu_tf.spark.run")
+    from pyspark.sql import SparkSession
+
+    from kungfu_tf.engines import spark_stage, spark_task
+
+    context = (spark or SparkSession.builder.getOrCreate()).sparkContext
+    if num_proc is None:
+        np = arguments.checked("spark.run", fn, context.defaultParallelism, timeout)
+    order = orders.new(fn, args, kwargs, env)
+    spark_stage.wait_for_slots(context, np, start_timeout)
+    ended = spark_stage.collect(
+        context,
+        spark_task.of(order),
+        np,
+        start_timeout=start_timeout,
+        timeout=math.inf if timeout is None else float(timeout),
+    )
+    return [results.value_of(child) for child in sorted(ended, key=lambda child: child.rank)]

@@ -1,0 +1,157 @@
+"""A barrier stage of Spark, which either starts and ends in time or is cancelled."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread, SparkContext
+
+from kungfu_tf import errors
+from kungfu_tf.engines.orders import by_host
+from kungfu_tf.function_launch.results import Child
+
+_LOOKS = 0.2  # seconds between two looks at the stage
+_CANCELLING = 60.0  # seconds that Spark has for it
+
+# What a task has raised, within the message of Spark; and the line that says why a task is lost.
+_RAISED = re.compile(
+    r"PeerFailedError: (?P<text>rank (?P<rank>\d+) on (?P<host>\S+) \(pid \d+\).*?)"
+    r"\s*(?:SQLSTATE|\n\s+at )",
+    re.DOTALL,
+)
+_LOST = re.compile(r"ResultTask\((?P<stage>\d+), (?P<task>\d+)\).*?\n(?P<reason>[^\n]+)")
+
+
+def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None:
+    """Returns when as many tasks as this can run at the same time.
+
+    Raises:
+        ResourceExhaustedError: If the cluster does not have that many slots, soon or ever.
+    """
+    deadline = time.monotonic() + start_timeout
+    while (slots := _slots(context)) < np:
+        if context.master.startswith("local") or time.monotonic() > deadline:
+            raise errors.ResourceExhaustedError(
+                f"spark.run: {np} processes need as many slots, and Spark ({context.master}) has "
+                f"{slots}: lower num_proc, or give Spark more cores"
+            )
+        time.sleep(_LOOKS)
+
+
+def collect(
+    context: SparkContext,
+    task: Callable[[Iterator[int]], Iterator[Child]],
+    np: int,
+    *,
+    start_timeout: float,
+    timeout: float,
+) -> list[Child]:
+    """Runs the tasks to their ends. Returns how each child ended, if all ended well.
+
+    Raises:
+        PeerFailedError: If one did not.
+        DeadlineExceededError: If they do not start or end in time.
+    """
+    stage = _Stage(context, task, np)
+    stage.start()
+    try:
+        stage.wait(start_timeout, timeout)
+    finally:
+        stage.cancel()
+    return stage.result()
+
+
+class _Stage:
+    """Runs in a thread of its own, because Spark's calls have no deadlines."""
+
+    def __init__(self, context: SparkContext, task: Callable[..., Any], np: int) -> None:
+        self._context, self._task, self._np = context, task, np
+        self._group = f"kungfu_tf-{secrets.token_hex(8)}"
+        self._thread = InheritableThread(target=self._run, daemon=True)
+        self._ended: list[Child] | BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, start_timeout: float, timeout: float) -> None:
+        began, has_started = time.monotonic(), False
+        while self._thread.is_alive():
+            self._thread.join(_LOOKS)
+            elapsed = time.monotonic() - began
+            if not has_started:
+                has_started = self._has_started()
+                began = time.monotonic() if has_started else began
+                if not has_started and elapsed > start_timeout and self._thread.is_alive():
+                    raise errors.DeadlineExceededError(
+                        f"spark.run: after {start_timeout:g} s Spark had not started the "
+                        f"{self._np} processes: others use its slots"
+                    )
+            elif elapsed > timeout and self._thread.is_alive():
+                raise errors.DeadlineExceededError(
+                    f"spark.run: the timeout of {timeout:g} s is over, and not all processes had "
+                    "ended"
+                )
+
+    def cancel(self) -> None:
+        """Ends the stage, if it still runs."""
+        if self._thread.is_alive():
+            self._context.cancelJobGroup(self._group)
+            self._thread.join(_CANCELLING)
+
+    def result(self) -> list[Child]:
+        if isinstance(self._ended, Py4JJavaError):
+            raise self._failed(str(self._ended)) from None
+        if isinstance(self._ended, BaseException):
+            raise self._ended
+        assert self._ended is not None
+        return self._ended
+
+    def _run(self) -> None:
+        context, np = self._context, self._np
+        try:
+            context.setJobGroup(self._group, f"kungfu_tf: {np} processes")
+            self._ended = (
+                context.parallelize(range(np), np).barrier().mapPartitions(self._task).collect()
+            )
+        except BaseException as error:
+            self._ended = error
+
+    def _failed(self, message: str) -> errors.PeerFailedError:
+        """The error for a stage that Spark has given up."""
+        raised, lost = _RAISED.search(message), _LOST.search(message)
+        if raised is not None:
+            error = errors.PeerFailedError(raised["text"].rstrip())
+            error.rank, error.host = int(raised["rank"]), raised["host"]
+        elif lost is not None:
+            hosts = self._hosts(int(lost["stage"]))
+            task = int(lost["task"])
+            error = errors.PeerFailedError(lost["reason"].strip())
+            error.rank, error.host = by_host(hosts).index(task), hosts[task]
+            error.args = (f"rank {error.rank} on {error.host}: lost: {error.args[0]}",)
+        else:
+            error = errors.PeerFailedError(f"Spark has given up the processes: {message}")
+        return error
+
+    def _hosts(self, stage: int) -> list[str]:
+        """The host of each task."""
+        tasks = self._context._jsc.sc().statusStore().taskList(stage, 0, self._np)
+        listed = [tasks.apply(index) for index in range(tasks.size())]
+        return [task.host() for task in sorted(listed, key=lambda task: task.index())]
+
+    def _has_started(self) -> bool:
+        tracker = self._context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return any(stage is not None and stage.numActiveTasks == self._np for stage in stages)
+
+
+def _slots(context: SparkContext) -> int:
+    spark = context._jsc.sc()
+    profile = spark.resourceProfileManager().defaultResourceProfile()
+    number: int = spark.maxNumConcurrentTasks(profile)
+    return number
