@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf.engines import failures, missing, orders
-from kungfu_tf.function_launch import arguments, results
+from kungfu_tf.engines import attempts, missing, orders
+from kungfu_tf.engines.orders import Order
+from kungfu_tf.function_launch import arguments
+from kungfu_tf.function_launch.results import Child
 
 T = TypeVar("T")
 
@@ -21,6 +23,7 @@ def run(
     resources: Mapping[str, float] | None = None,
     strategy: str = "PACK",
     env: Mapping[str, str] | None = None,
+    restarts: int = 0,
     start_timeout: float = 300.0,
     timeout: float | None = None,
 ) -> list[T]:
@@ -42,6 +45,8 @@ def run(
         strategy: How Ray spreads the processes over its nodes: "PACK" on few, "SPREAD" over many,
             "STRICT_PACK" on one, "STRICT_SPREAD" one on each.
         env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
+        restarts: How often all processes are started anew after a failure, to go on from a
+            checkpoint. KUNGFU_RESTARTS counts that.
         start_timeout: How many seconds the cluster has to make room and to start the processes.
         timeout: How many seconds `fn` may take; None: any time.
 
@@ -73,15 +78,15 @@ def run(
     """
     np = arguments.checked("ray.run", fn, np, timeout)
     ray = missing.needed("ray", "kungfu_tf.ray.run")
-    from kungfu_tf.engines import ray_peers
+    from kungfu_tf.engines import ray_job
 
     order = orders.new(fn, args, kwargs, env)
     if not ray.is_initialized():
         ray.init()
     seconds = math.inf if timeout is None else float(timeout)
-    with ray_peers.placed(np, resources or {"CPU": 1}, strategy, start_timeout) as peers:
-        order = order._replace(peers=tuple(peer.address for peer in peers))
-        ended = ray_peers.run(peers, order, seconds)
-    if (first := failures.first(ended)) is not None:
-        raise results.failed(first)
-    return [results.value_of(child) for child in sorted(ended, key=lambda child: child.rank)]
+
+    def attempt(order: Order) -> list[Child]:
+        with ray_job.placed(np, resources or {"CPU": 1}, strategy, start_timeout) as peers:
+            return ray_job.run(peers, order, seconds)
+
+    return attempts.run(attempt, order, restarts)

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf.engines import missing, orders
-from kungfu_tf.function_launch import arguments, results
+from kungfu_tf.engines import attempts, missing, orders
+from kungfu_tf.engines.orders import Order
+from kungfu_tf.function_launch import arguments
+from kungfu_tf.function_launch.results import Child
 
 T = TypeVar("T")
 
@@ -20,6 +22,7 @@ def run(
     kwargs: Mapping[str, Any] | None = None,
     spark: Any = None,
     env: Mapping[str, str] | None = None,
+    restarts: int = 0,
     start_timeout: float = 300.0,
     timeout: float | None = None,
 ) -> list[T]:
@@ -37,6 +40,8 @@ def run(
         kwargs: Its keyword arguments.
         spark: The session, a `SparkSession`. Default: the one that is active, or a new one.
         env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
+        restarts: How often all processes are started anew after a failure, to go on from a
+            checkpoint. KUNGFU_RESTARTS counts that.
         start_timeout: How many seconds Spark has to start the tasks, while others use its slots.
         timeout: How many seconds `fn` may take; None: any time.
 
@@ -75,12 +80,11 @@ def run(
     if num_proc is None:
         np = arguments.checked("spark.run", fn, context.defaultParallelism, timeout)
     order = orders.new(fn, args, kwargs, env)
-    spark_stage.wait_for_slots(context, np, start_timeout)
-    ended = spark_stage.collect(
-        context,
-        spark_task.of(order),
-        np,
-        start_timeout=start_timeout,
-        timeout=math.inf if timeout is None else float(timeout),
-    )
-    return [results.value_of(child) for child in sorted(ended, key=lambda child: child.rank)]
+    seconds = math.inf if timeout is None else float(timeout)
+
+    def attempt(order: Order) -> list[Child]:
+        spark_stage.wait_for_slots(context, np, start_timeout)
+        task = spark_task.of(order)
+        return spark_stage.collect(context, task, np, start_timeout=start_timeout, timeout=seconds)
+
+    return attempts.run(attempt, order, restarts)

@@ -33,6 +33,10 @@ class Order(NamedTuple):
     restarts: int = 0
     peers: tuple[str, ...] = ()
 
+    def again(self, restarts: int) -> Order:
+        """The job, started anew, so that no process of an earlier start is taken for its own."""
+        return self._replace(job=secrets.token_hex(16), restarts=restarts)
+
 
 def new(
     fn: Callable[..., Any],
@@ -53,7 +57,7 @@ def new(
     """
     call = pickling.dump_call(fn, args, kwargs)
     variables = {**_settings(), **(environ or {})}
-    return Order(secrets.token_hex(16), secrets.token_hex(32), variables, call)
+    return Order("", secrets.token_hex(32), variables, call)
 
 
 def by_host(hosts: Sequence[str]) -> list[int]:

@@ -15,7 +15,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from kungfu_tf import config, errors
 from kungfu_tf.engines import failures
 from kungfu_tf.engines.orders import Order, by_host, host_of
-from kungfu_tf.engines.ray_peer import Peer
+from kungfu_tf.engines.ray_actor import Peer
+from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
 
 _GPU, _CPU = "GPU", "CPU"
@@ -62,20 +63,21 @@ def placed(
 
 
 def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
-    """Runs the peers to their ends, or to the first failure.
-
-    Returns:
-        Those that have ended, in the order in which that became known.
+    """Runs the peers to their ends. Returns how each child ended, if all ended well.
 
     Raises:
+        PeerFailedError: If one did not.
         DeadlineExceededError: If they take longer than `timeout` seconds.
     """
-    sent = ray.put(order)
+    sent = ray.put(order._replace(peers=tuple(peer.address for peer in peers)))
     ranks = {peer.actor.run.remote(sent): rank for rank, peer in enumerate(peers)}
     try:
-        return _ends(peers, ranks, timeout)
+        ended = _ends(peers, ranks, timeout)
     finally:
         _stop(peers, ranks)
+    if (first := failures.first(ended)) is not None:
+        raise results.failed(first)
+    return ended
 
 
 def _actor(group: Any, index: int, resources: Mapping[str, float]) -> Any:
@@ -110,6 +112,7 @@ def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> li
 
 
 def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> list[Child]:
+    """How the peers ended, up to the first failure, as it became known."""
     deadline = time.monotonic() + timeout
     ended: list[Child] = []
     while ranks:
