@@ -76,7 +76,9 @@ def run(
     losses = kungfu_tf.ray.run(train, 4, kwargs={"lr": 0.1})
     ```
     """
-    np = arguments.checked("ray.run", fn, np, timeout)
+    np = arguments.checked(
+        "ray.run", fn, np, timeout, start_timeout=start_timeout, restarts=restarts
+    )
     ray = missing.needed("ray", "kungfu_tf.ray.run")
     from kungfu_tf.engines import ray_job
 

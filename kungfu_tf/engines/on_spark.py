@@ -70,7 +70,10 @@ def run(
     losses = kungfu_tf.spark.run(train, num_proc=4, kwargs={"lr": 0.1})
     ```
     """
-    np = arguments.checked("spark.run", fn, 1 if num_proc is None else num_proc, timeout)
+    several = 2 if num_proc is None else num_proc
+    np = arguments.checked(
+        "spark.run", fn, several, timeout, start_timeout=start_timeout, restarts=restarts
+    )
     missing.needed("pyspark", "kungfu_tf.spark.run")
     from pyspark.sql import SparkSession
 
@@ -78,7 +81,7 @@ def run(
 
     context = (spark or SparkSession.builder.getOrCreate()).sparkContext
     if num_proc is None:
-        np = arguments.checked("spark.run", fn, context.defaultParallelism, timeout)
+        np = int(context.defaultParallelism)
     order = orders.new(fn, args, kwargs, env)
     seconds = math.inf if timeout is None else float(timeout)
 

@@ -8,7 +8,15 @@ from typing import Any
 from kungfu_tf import errors, peer
 
 
-def checked(caller: str, fn: Any, np: Any, timeout: Any) -> int:
+def checked(
+    caller: str,
+    fn: Any,
+    np: Any,
+    timeout: Any,
+    *,
+    start_timeout: float = 0,
+    restarts: int = 0,
+) -> int:
     """The number of processes, as an int.
 
     Args:
@@ -16,6 +24,8 @@ def checked(caller: str, fn: Any, np: Any, timeout: Any) -> int:
         fn: The function that the processes shall call.
         np: Their number.
         timeout: How many seconds they have; None: any number.
+        start_timeout: How many seconds they have to start.
+        restarts: How often they may be started anew.
 
     Raises:
         TypeError, ValueError: If an argument is invalid.
@@ -31,6 +41,9 @@ def checked(caller: str, fn: Any, np: Any, timeout: Any) -> int:
         raise ValueError(f"{caller}: np must be at least 1, not {np}")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"{caller}: timeout must be positive seconds, or None, not {timeout}")
+    for name, number in (("start_timeout", start_timeout), ("restarts", restarts)):
+        if not number >= 0:
+            raise ValueError(f"{caller}: {name} must not be negative, as {number} is")
     if np > 1 and peer.launched():
         raise errors.FailedPreconditionError(
             f"{caller}: this process is already a peer of a job, and new processes would not "

@@ -36,13 +36,14 @@ def run(function: int, result: int, *first: object) -> int:
         fn, args, kwargs = pickling.load_call(record)
         value = pickling.dump_result(fn(*first, *args, **kwargs), fn)
     except BaseException as error:
-        channel.write(result, channel.RAISED, pickle.dumps(tuple(_failure(error))))
+        channel.write(result, channel.RAISED, pickle.dumps(tuple(failure_of(error))))
         return 1
     channel.write(result, channel.RETURNED, value)
     return 0
 
 
-def _failure(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> Failure:
+    """What the caller learns of an error of the function."""
     inside = error.__traceback__  # the outer frames are ours
     while inside is not None and inside.tb_frame.f_globals.get("__package__") == __package__:
         inside = inside.tb_next

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -55,6 +56,8 @@ def ray_session() -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def spark_session() -> Iterator[Engine]:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs Java: openjdk-17-jre-headless of Debian")
     with _installed("pyspark"):
         from pyspark.sql import SparkSession
 
@@ -73,15 +76,13 @@ def spark_session() -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def _installed(package: str) -> Iterator[None]:
-    """Finds a package here and in processes that are started here."""
-    folder = str(Path(sys.prefix) / "engines")  # of `make engines`
+    """Sets the variables for an engine, if it is installed."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}: make engines")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [*sys.path, folder])
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
+        patch.setenv("PYTHONPATH", str(ROOT))
         for name, text in _ENVIRON.items():
             patch.setenv(name, text)
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"needs {package}: make engines")
         yield
 
 
