@@ -1,17 +1,18 @@
-"""`kungfu_tf.ray.run`."""
+"""`kungfu_tf.ray`, as users see it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf.engines import attempts, missing, orders
+from kungfu_tf.engines import attempts, missing, orders, trial_grid
 from kungfu_tf.engines.orders import Order
 from kungfu_tf.function_launch import arguments
 from kungfu_tf.function_launch.results import Child
 
 T = TypeVar("T")
+_ONE_CPU = {"CPU": 1.0}
 
 
 def run(
@@ -88,7 +89,57 @@ def run(
     seconds = math.inf if timeout is None else float(timeout)
 
     def attempt(order: Order) -> list[Child]:
-        with ray_job.placed(np, resources or {"CPU": 1}, strategy, start_timeout) as peers:
+        with ray_job.placed(np, resources or _ONE_CPU, strategy, start_timeout) as peers:
             return ray_job.run(peers, order, seconds)
 
     return attempts.run(attempt, order, restarts)
+
+
+def trials(
+    fn: Callable[..., T],
+    grid: Iterable[Mapping[str, Any]],
+    *,
+    resources: Mapping[str, float] | None = None,
+    env: Mapping[str, str] | None = None,
+    return_errors: bool = False,
+    start_timeout: float = 300.0,
+    timeout: float | None = None,
+) -> list[T]:
+    """Runs `fn(**item)` for each item of `grid`, in a process of a Ray cluster each.
+
+    The trainings are independent of each other, and each process is one of one. As many run at once
+    as the cluster has room for. A trial that fails does not end the others.
+
+    Args:
+        fn: The function.
+        grid: The keyword arguments of each trial.
+        resources: What Ray reserves for each trial: `{"CPU": 4, "GPU": 1}`. Default: one CPU.
+        env: As of `run`.
+        return_errors: Whether the error of a trial that failed stands in the place of its result.
+        start_timeout: How many seconds the cluster has to get a node that is large enough.
+        timeout: How many seconds all trials may take; None: any time.
+
+    Returns:
+        The results of `fn`, in the order of `grid`.
+
+    Raises:
+        PeerFailedError: If trials have failed, that of the first of them, after all have ended.
+        KungfuError, ImportError, TypeError: As from `run`.
+
+    Example:
+
+    ```python
+    losses = kungfu_tf.ray.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
+    ```
+    """
+    listed = trial_grid.checked("ray.trials", fn, grid)
+    ray = missing.needed("ray", "kungfu_tf.ray.trials")
+    from kungfu_tf.engines import ray_trials
+
+    orders = trial_grid.orders_of(fn, listed, env)
+    if not ray.is_initialized():
+        ray.init()
+    needed = resources or _ONE_CPU
+    ray_trials.wait_for_a_node(needed, start_timeout)
+    ended = ray_trials.run(orders, needed, math.inf if timeout is None else float(timeout))
+    return trial_grid.results_of(ended, listed, return_errors=return_errors)

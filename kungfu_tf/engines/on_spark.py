@@ -1,12 +1,12 @@
-"""`kungfu_tf.spark.run`."""
+"""`kungfu_tf.spark`, as users see it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf.engines import attempts, missing, orders
+from kungfu_tf.engines import attempts, missing, orders, trial_grid
 from kungfu_tf.engines.orders import Order
 from kungfu_tf.function_launch import arguments
 from kungfu_tf.function_launch.results import Child
@@ -87,7 +87,62 @@ def run(
 
     def attempt(order: Order) -> list[Child]:
         spark_stage.wait_for_slots(context, np, start_timeout)
-        task = spark_task.of(order)
-        return spark_stage.collect(context, task, np, start_timeout=start_timeout, timeout=seconds)
+        stage = context.parallelize(range(np), np).barrier()
+        tasks = stage.mapPartitions(spark_task.of(order))
+        return spark_stage.collect(context, tasks, np, start_timeout=start_timeout, timeout=seconds)
 
     return attempts.run(attempt, order, restarts)
+
+
+def trials(
+    fn: Callable[..., T],
+    grid: Iterable[Mapping[str, Any]],
+    *,
+    spark: Any = None,
+    env: Mapping[str, str] | None = None,
+    return_errors: bool = False,
+    start_timeout: float = 300.0,
+    timeout: float | None = None,
+) -> list[T]:
+    """Runs `fn(**item)` for each item of `grid`, in a process of a Spark cluster each.
+
+    The trainings are independent of each other, and each process is one of one. As many run at once
+    as Spark has slots. A trial that fails does not end the others.
+
+    Args:
+        fn: The function.
+        grid: The keyword arguments of each trial.
+        spark: As of `run`.
+        env: As of `run`.
+        return_errors: Whether the error of a trial that failed stands in the place of its result.
+        start_timeout: How many seconds Spark has to start the first trial.
+        timeout: How many seconds all trials may take; None: any time.
+
+    Returns:
+        The results of `fn`, in the order of `grid`.
+
+    Raises:
+        PeerFailedError: If trials have failed, that of the first of them, after all have ended.
+        KungfuError, ImportError, TypeError: As from `run`.
+
+    Example:
+
+    ```python
+    losses = kungfu_tf.spark.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
+    ```
+    """
+    listed = trial_grid.checked("spark.trials", fn, grid)
+    missing.needed("pyspark", "kungfu_tf.spark.trials")
+    from pyspark.sql import SparkSession
+
+    from kungfu_tf.engines import spark_stage, spark_task
+
+    if not listed:
+        return []
+    context = (spark or SparkSession.builder.getOrCreate()).sparkContext
+    spark_stage.wait_for_slots(context, 1, start_timeout)
+    numbers = context.parallelize(range(len(listed)), len(listed))
+    tasks = numbers.map(spark_task.of_trials(trial_grid.orders_of(fn, listed, env)))
+    seconds = math.inf if timeout is None else float(timeout)
+    ended = spark_stage.collect(context, tasks, 1, start_timeout=start_timeout, timeout=seconds)
+    return trial_grid.results_of(ended, listed, return_errors=return_errors)

@@ -16,10 +16,10 @@ from kungfu_tf import config, errors
 from kungfu_tf.engines import failures
 from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.ray_actor import Peer
+from kungfu_tf.engines.ray_options import each, options_of
 from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
 
-_GPU, _CPU = "GPU", "CPU"
 _LONGEST = 300  # characters of a line in a message
 
 
@@ -81,20 +81,10 @@ def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
 
 
 def _actor(group: Any, index: int, resources: Mapping[str, float]) -> Any:
-    others = {name: value for name, value in resources.items() if name not in (_CPU, _GPU)}
-    return (
-        ray.remote(Peer)
-        .options(
-            num_cpus=resources.get(_CPU, 0),
-            num_gpus=resources.get(_GPU, 0),
-            resources=others,
-            max_concurrency=2,
-            scheduling_strategy=PlacementGroupSchedulingStrategy(
-                group, placement_group_bundle_index=index
-            ),
-        )
-        .remote()
-    )
+    place = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)
+    options = options_of(resources)
+    remote = ray.remote(Peer).options(max_concurrency=2, scheduling_strategy=place, **options)
+    return remote.remote()
 
 
 def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> list[RayPeer]:
@@ -166,8 +156,7 @@ def _no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> s
     told = ", ".join(
         f"{name}: {free.get(name, 0):g} of {has.get(name, 0):g}" for name in sorted(resources)
     )
-    each = ", ".join(f"{name}: {value:g}" for name, value in sorted(resources.items()))
     return (
         f"ray.run: after {start_timeout:g} s the cluster has no room for {np} workers with "
-        f"{each} each. Free are {told}"
+        f"{each(resources)} each. Free are {told}"
     )

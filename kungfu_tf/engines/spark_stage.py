@@ -1,11 +1,10 @@
-"""A barrier stage of Spark, which either starts and ends in time or is cancelled."""
+"""A stage of Spark, which either starts and ends in time or is cancelled."""
 
 from __future__ import annotations
 
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -44,20 +43,22 @@ def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None
 
 
 def collect(
-    context: SparkContext,
-    task: Callable[[Iterator[int]], Iterator[Child]],
-    np: int,
-    *,
-    start_timeout: float,
-    timeout: float,
+    context: SparkContext, tasks: Any, at_once: int, *, start_timeout: float, timeout: float
 ) -> list[Child]:
-    """Runs the tasks to their ends. Returns how each child ended, if all ended well.
+    """Runs tasks to their ends.
+
+    Args:
+        context: Spark.
+        tasks: An RDD of children.
+        at_once: How many of its tasks run when it has started.
+        start_timeout: How many seconds it may take to start.
+        timeout: How many seconds it may take then.
 
     Raises:
         PeerFailedError: If one did not.
         DeadlineExceededError: If they do not start or end in time.
     """
-    stage = _Stage(context, task, np)
+    stage = _Stage(context, tasks, at_once)
     stage.start()
     try:
         stage.wait(start_timeout, timeout)
@@ -69,8 +70,8 @@ def collect(
 class _Stage:
     """Runs in a thread of its own, because Spark's calls have no deadlines."""
 
-    def __init__(self, context: SparkContext, task: Callable[..., Any], np: int) -> None:
-        self._context, self._task, self._np = context, task, np
+    def __init__(self, context: SparkContext, tasks: Any, at_once: int) -> None:
+        self._context, self._tasks, self._at_once = context, tasks, at_once
         self._group = f"kungfu_tf-{secrets.token_hex(8)}"
         self._thread = InheritableThread(target=self._run, daemon=True)
         self._ended: list[Child] | BaseException | None = None
@@ -89,7 +90,7 @@ class _Stage:
                 if not has_started and elapsed > start_timeout and self._thread.is_alive():
                     raise errors.DeadlineExceededError(
                         f"spark.run: after {start_timeout:g} s Spark had not started the "
-                        f"{self._np} processes: others use its slots"
+                        "processes: others use its slots"
                     )
             elif elapsed > timeout and self._thread.is_alive():
                 raise errors.DeadlineExceededError(
@@ -112,12 +113,9 @@ class _Stage:
         return self._ended
 
     def _run(self) -> None:
-        context, np = self._context, self._np
         try:
-            context.setJobGroup(self._group, f"kungfu_tf: {np} processes")
-            self._ended = (
-                context.parallelize(range(np), np).barrier().mapPartitions(self._task).collect()
-            )
+            self._context.setJobGroup(self._group, "kungfu_tf")
+            self._ended = self._tasks.collect()
         except BaseException as error:
             self._ended = error
 
@@ -139,7 +137,7 @@ class _Stage:
 
     def _hosts(self, stage: int) -> list[str]:
         """The host of each task."""
-        tasks = self._context._jsc.sc().statusStore().taskList(stage, 0, self._np)
+        tasks = self._context._jsc.sc().statusStore().taskList(stage, 0, self._at_once)
         listed = [tasks.apply(index) for index in range(tasks.size())]
         return [task.host() for task in sorted(listed, key=lambda task: task.index())]
 
@@ -147,7 +145,7 @@ class _Stage:
         tracker = self._context.statusTracker()
         jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return any(stage is not None and stage.numActiveTasks == self._np for stage in stages)
+        return any(stage is not None and stage.numActiveTasks >= self._at_once for stage in stages)
 
 
 def _slots(context: SparkContext) -> int:

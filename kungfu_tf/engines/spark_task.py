@@ -1,4 +1,4 @@
-"""The task of Spark in which a peer runs."""
+"""The tasks of Spark in which peers run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from pyspark import BarrierTaskContext
+from pyspark import BarrierTaskContext, TaskContext
 
 from kungfu_tf import config
 from kungfu_tf.engines import failures
@@ -17,6 +17,20 @@ from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
 
 _ANY_PORT = 9  # nothing is sent there
+
+
+def of_trials(orders: Sequence[Order]) -> Callable[[int], Child]:
+    """The tasks of trials, one for each number of an order."""
+
+    def task(number: int) -> Child:
+        worker = Worker("127.0.0.1")
+        try:
+            order = orders[number]._replace(peers=(worker.address,))
+            return worker.run(order, _gpus(TaskContext.get()))
+        finally:
+            worker.close()
+
+    return task
 
 
 def of(order: Order) -> Callable[[Iterator[int]], Iterator[Child]]:
@@ -56,6 +70,6 @@ def _own_address(hosts: Sequence[str], mine: int) -> str:
         return name
 
 
-def _gpus(context: BarrierTaskContext) -> dict[str, str]:
+def _gpus(context: TaskContext) -> dict[str, str]:
     gpus = context.resources().get("gpu")
     return {} if gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(gpus.addresses)}

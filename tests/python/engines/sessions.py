@@ -29,10 +29,18 @@ _ENVIRON = {
 
 
 class Engine(NamedTuple):
-    """A session. `run(fn, np, **options)` is that of the engine; `is_idle` tells if it has work."""
+    """A session.
+
+    Attributes:
+        name: The name of the engine.
+        run: Its `run(fn, np, **options)`.
+        trials: Its `trials(fn, grid, **options)`.
+        is_idle: Tells whether it has no work.
+    """
 
     name: str
     run: Callable[..., list[Any]]
+    trials: Callable[..., list[Any]]
     is_idle: Callable[[], bool]
 
 
@@ -49,7 +57,7 @@ def ray_session() -> Iterator[Engine]:
             return is_free and all(group["state"] == "REMOVED" for group in groups)
 
         try:
-            yield Engine("ray", kf.ray.run, is_idle)
+            yield Engine("ray", kf.ray.run, kf.ray.trials, is_idle)
         finally:
             ray.shutdown()
 
@@ -69,7 +77,7 @@ def spark_session() -> Iterator[Engine]:
             return kf.spark.run(fn, num_proc=np, **options)
 
         try:
-            yield Engine("spark", run, lambda: not tracker.getActiveJobsIds())
+            yield Engine("spark", run, kf.spark.trials, lambda: not tracker.getActiveJobsIds())
         finally:
             session.stop()
 

@@ -148,9 +148,50 @@ def test_settings_and_variables_go_along(engine: Engine, monkeypatch: pytest.Mon
     assert told == [["77", "a text", str(rank), "2", str(rank)] for rank in range(2)]
 
 
+def test_what_an_engine_counts_a_process_gets(engine: Engine) -> None:
+    """On Ray a GPU; on Spark as many processes as it has slots."""
+    options = {"resources": {"CPU": 1, "GPU": 1}} if engine.name == "ray" else {}
+    size = 2 if engine.name == "ray" else None
+
+    def fn():
+        return kf.size(), os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    told = engine.run(fn, size, **options)
+    if engine.name == "ray":
+        assert sorted(told) == [(2, "0"), (2, "1")]
+    else:
+        assert told == SLOTS * [(SLOTS, "0,1")]
+
+
 def test_what_cannot_be_sent_is_named(engine: Engine) -> None:
     import threading
 
     lock = threading.Lock()
     with pytest.raises(kf.errors.InvalidArgumentError, match=r"uses 'lock', a _thread\.lock"):
         engine.run(lambda: lock, 1)
+
+
+def test_trials_are_independent_and_come_in_order(engine: Engine, mark: dict[str, str]) -> None:
+    def fn(x, y=0):
+        assert x != 3, "on purpose"
+        return kf.rank(), kf.size(), x, y, os.environ["MARK_OF_A_TEST"]
+
+    grid = [{"x": 5}, {"x": 2, "y": 1}, {"x": 3}, {"x": 1}, {"x": 4}, {"x": 0}]
+    told = engine.trials(fn, grid, env=mark, return_errors=True)
+    text = mark["MARK_OF_A_TEST"]
+    assert [*told[:2], *told[3:]] == [
+        *((0, 1, 5, 0, text), (0, 1, 2, 1, text)),
+        *((0, 1, x, 0, text) for x in (1, 4, 0)),
+    ]
+    assert str(told[2]).startswith("trial x=3: rank 0 on ")
+    assert isinstance(told[2].__cause__, AssertionError)
+    with pytest.raises(kf.errors.PeerFailedError, match="AssertionError: on purpose"):
+        engine.trials(fn, grid[2:4], env=mark)
+    assert engine.trials(fn, []) == []
+    wait_until_nothing_is_left(engine, mark)
+
+
+def test_trials_end_in_time(engine: Engine, mark: dict[str, str]) -> None:
+    with pytest.raises(kf.errors.DeadlineExceededError, match="timeout of 8 s is over"):
+        engine.trials(lambda x: time.sleep(600), [{"x": 1}, {"x": 2}], env=mark, timeout=8)
+    wait_until_nothing_is_left(engine, mark)

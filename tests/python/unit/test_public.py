@@ -196,9 +196,17 @@ PUBLIC = {
         "(fn, np, *, args=(), kwargs=None, resources=None, strategy='PACK', env=None, restarts=0, "
         "start_timeout=300.0, timeout=None)"
     ),
+    "ray.trials": (
+        "(fn, grid, *, resources=None, env=None, return_errors=False, start_timeout=300.0, "
+        "timeout=None)"
+    ),
     "spark.run": (
         "(fn, *, num_proc=None, args=(), kwargs=None, spark=None, env=None, restarts=0, "
         "start_timeout=300.0, timeout=None)"
+    ),
+    "spark.trials": (
+        "(fn, grid, *, spark=None, env=None, return_errors=False, start_timeout=300.0, "
+        "timeout=None)"
     ),
     "variables.GraphKeys": "()",
     "variables.combine": "(variable, how)",

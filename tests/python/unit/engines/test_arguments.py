@@ -52,3 +52,10 @@ def test_a_peer_starts_no_other_job(
     monkeypatch.setenv("KUNGFU_SELF", "10.0.0.1:7")
     with pytest.raises(kf.errors.FailedPreconditionError, match=r"or call \w+\.run in it"):
         run(print, 2)
+
+
+@pytest.mark.parametrize("trials", [kf.ray.trials, kf.spark.trials])
+@pytest.mark.parametrize(("fn", "grid"), [(3, []), (print, {"x": [1, 2]}), (print, [1, 2])])
+def test_arguments_of_trials_are_checked(trials: Callable[..., Any], fn: Any, grid: Any) -> None:
+    with pytest.raises(TypeError, match=r"^(ray|spark)\.trials: "):
+        trials(fn, grid)
