@@ -34,7 +34,8 @@ def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None
     """
     deadline = time.monotonic() + start_timeout
     while (slots := _slots(context)) < np:
-        if context.master.startswith("local") or time.monotonic() > deadline:
+        is_fixed = context.master.partition("[")[0] == "local"
+        if is_fixed or time.monotonic() > deadline:
             raise errors.ResourceExhaustedError(
                 f"spark.run: {np} processes need as many slots, and Spark ({context.master}) has "
                 f"{slots}: lower num_proc, or give Spark more cores"
