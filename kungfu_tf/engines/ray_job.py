@@ -156,7 +156,8 @@ def _no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> s
     told = ", ".join(
         f"{name}: {free.get(name, 0):g} of {has.get(name, 0):g}" for name in sorted(resources)
     )
-    return (
+    message = (
         f"ray.run: after {start_timeout:g} s the cluster has no room for {np} workers with "
         f"{each(resources)} each. Free are {told}"
     )
+    return errors.linked("engine-room", message)

@@ -27,10 +27,11 @@ def wait_for_a_node(resources: Mapping[str, float], start_timeout: float) -> Non
     deadline = time.monotonic() + start_timeout
     while not any(_suffices(node, resources) for node in ray.nodes()):
         if time.monotonic() > deadline:
-            raise errors.ResourceExhaustedError(
+            message = (
                 f"ray.trials: after {start_timeout:g} s no node of the cluster has "
                 f"{each(resources)} for a trial"
             )
+            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
         time.sleep(_LOOKS)
 
 
@@ -70,7 +71,8 @@ def _end(reference: Any) -> Child:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return Child(0, "a node of Ray", 0, None, None, str(error).splitlines())
+        lines = [f"  | {line}" for line in str(error).splitlines()]
+        return Child(0, "a node of Ray", 0, None, None, lines)
 
 
 def _suffices(node: Mapping[str, Any], resources: Mapping[str, float]) -> bool:

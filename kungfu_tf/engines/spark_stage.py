@@ -36,10 +36,11 @@ def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None
     while (slots := _slots(context)) < np:
         is_fixed = context.master.partition("[")[0] == "local"
         if is_fixed or time.monotonic() > deadline:
-            raise errors.ResourceExhaustedError(
+            message = (
                 f"spark.run: {np} processes need as many slots, and Spark ({context.master}) has "
                 f"{slots}: lower num_proc, or give Spark more cores"
             )
+            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
         time.sleep(_LOOKS)
 
 
