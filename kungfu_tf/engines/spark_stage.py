@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import InheritableThread, SparkContext
+from pyspark import InheritableThread, SparkContext, StatusTracker
 
 from kungfu_tf import errors
 from kungfu_tf.engines.orders import by_host
@@ -16,6 +16,7 @@ from kungfu_tf.function_launch.results import Child
 
 _LOOKS = 0.2  # seconds between two looks at the stage
 _CANCELLING = 60.0  # seconds that Spark has for it
+_SHOWN = 8  # lines of a message of Spark
 
 # What a task has raised, within the message of Spark; and the line that says why a task is lost.
 _RAISED = re.compile(
@@ -37,7 +38,7 @@ def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None
         is_fixed = context.master.partition("[")[0] == "local"
         if is_fixed or time.monotonic() > deadline:
             message = (
-                f"spark.run: {np} processes need as many slots, and Spark ({context.master}) has "
+                f"spark: {np} processes need as many slots, and Spark ({context.master}) has "
                 f"{slots}: lower num_proc, or give Spark more cores"
             )
             raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
@@ -74,6 +75,7 @@ class _Stage:
 
     def __init__(self, context: SparkContext, tasks: Any, at_once: int) -> None:
         self._context, self._tasks, self._at_once = context, tasks, at_once
+        self._tracker = context.statusTracker()
         self._group = f"kungfu_tf-{secrets.token_hex(8)}"
         self._thread = InheritableThread(target=self._run, daemon=True)
         self._ended: list[Child] | BaseException | None = None
@@ -82,22 +84,21 @@ class _Stage:
         self._thread.start()
 
     def wait(self, start_timeout: float, timeout: float) -> None:
-        began, has_started = time.monotonic(), False
+        began, is_started = time.monotonic(), False
         while self._thread.is_alive():
             self._thread.join(_LOOKS)
             elapsed = time.monotonic() - began
-            if not has_started:
-                has_started = self._has_started()
-                began = time.monotonic() if has_started else began
-                if not has_started and elapsed > start_timeout and self._thread.is_alive():
+            if not is_started:
+                is_started = has_started(self._tracker, self._group, self._at_once)
+                began = time.monotonic() if is_started else began
+                if not is_started and elapsed > start_timeout and self._thread.is_alive():
                     raise errors.DeadlineExceededError(
-                        f"spark.run: after {start_timeout:g} s Spark had not started the "
+                        f"spark: after {start_timeout:g} s Spark had not started the "
                         "processes: others use its slots"
                     )
             elif elapsed > timeout and self._thread.is_alive():
                 raise errors.DeadlineExceededError(
-                    f"spark.run: the timeout of {timeout:g} s is over, and not all processes had "
-                    "ended"
+                    f"spark: the timeout of {timeout:g} s is over, and not all processes had ended"
                 )
 
     def cancel(self) -> None:
@@ -123,19 +124,14 @@ class _Stage:
 
     def _failed(self, message: str) -> errors.PeerFailedError:
         """The error for a stage that Spark has given up."""
-        raised, lost = _RAISED.search(message), _LOST.search(message)
-        if raised is not None:
-            error = errors.PeerFailedError(raised["text"].rstrip())
-            error.rank, error.host = int(raised["rank"]), raised["host"]
-        elif lost is not None:
-            hosts = self._hosts(int(lost["stage"]))
-            task = int(lost["task"])
-            error = errors.PeerFailedError(lost["reason"].strip())
-            error.rank, error.host = by_host(hosts).index(task), hosts[task]
-            error.args = (f"rank {error.rank} on {error.host}: lost: {error.args[0]}",)
-        else:
-            error = errors.PeerFailedError(f"Spark has given up the processes: {message}")
-        return error
+        if raised := _RAISED.search(message):
+            return _error(int(raised["rank"]), raised["host"], raised["text"].rstrip())
+        if lost := _LOST.search(message):
+            hosts, task = self._hosts(int(lost["stage"])), int(lost["task"])
+            rank, host = by_host(hosts).index(task), hosts[task]
+            return _error(rank, host, f"rank {rank} on {host}: lost: {lost['reason'].strip()}")
+        lines = [line for line in message.splitlines() if not line.lstrip().startswith("at ")]
+        return errors.PeerFailedError("\n".join(["Spark has given up a task:", *lines[:_SHOWN]]))
 
     def _hosts(self, stage: int) -> list[str]:
         """The host of each task."""
@@ -143,11 +139,21 @@ class _Stage:
         listed = [tasks.apply(index) for index in range(tasks.size())]
         return [task.host() for task in sorted(listed, key=lambda task: task.index())]
 
-    def _has_started(self) -> bool:
-        tracker = self._context.statusTracker()
-        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(self._group))
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return any(stage is not None and stage.numActiveTasks >= self._at_once for stage in stages)
+
+def has_started(tracker: StatusTracker, group: str, at_once: int) -> bool:
+    """Whether a stage of a job group has started as many tasks, some of which may have ended."""
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return any(
+        stage is not None and stage.numActiveTasks + stage.numCompletedTasks >= at_once
+        for stage in stages
+    )
+
+
+def _error(rank: int, host: str, text: str) -> errors.PeerFailedError:
+    error = errors.PeerFailedError(text)
+    error.rank, error.host = rank, host
+    return error
 
 
 def _slots(context: SparkContext) -> int:

@@ -65,7 +65,7 @@ class Worker:
     def stop(self) -> None:
         """Ends the child: it has KUNGFU_GRACE seconds to clean up."""
         self._is_stopped = True
-        if self._child is None:
+        if self._child is None or self._child.returncode is not None:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
