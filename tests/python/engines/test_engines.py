@@ -24,7 +24,8 @@ from sessions import (
 import kungfu_tf as kf
 
 pytestmark = pytest.mark.exhaustive
-PROGRAM = ROOT / "tests" / "python" / "cluster" / "started.py"
+CLUSTER = ROOT / "tests" / "python" / "cluster"
+PROGRAM, SHARED = CLUSTER / "programs" / "started.py", CLUSTER / "shared"
 
 
 @pytest.fixture(scope="module", params=[ray_session, spark_session], ids=["ray", "spark"])
@@ -55,7 +56,7 @@ def test_fit_gives_the_bits_of_kungfu_run(engine: Engine, tmp_path: Path) -> Non
         import runpy
         import sys
 
-        sys.path.insert(0, str(PROGRAM.parent))
+        sys.path.insert(0, str(SHARED))
         sys.argv[1:] = [directory]
         runpy.run_path(str(PROGRAM), run_name="__main__")
 
@@ -65,7 +66,8 @@ def test_fit_gives_the_bits_of_kungfu_run(engine: Engine, tmp_path: Path) -> Non
     engine.run(fn, 2, args=[str(folders[0])])
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", "2"]
     program = [sys.executable, str(PROGRAM), str(folders[1])]
-    subprocess.run([*launcher, *program], check=True, timeout=200)
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}:{SHARED}"}
+    subprocess.run([*launcher, *program], check=True, timeout=200, env=environ)
     written = [[(folder / str(rank)).read_text() for rank in range(2)] for folder in folders]
     assert written[0] == written[1]
     assert written[0][0].startswith("(0, 2, 0, 2, 0) ")
