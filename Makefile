@@ -17,6 +17,7 @@ help:
 	@echo 'make test-all adds whole grids, long trials, all of Keras 2, and sanitizers on everything'
 	@echo 'make mutants  seeded faults, and whether the tests find them; or MUTANTS="plan data"'
 	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
+	@echo 'make engines  an environment with Ray and PySpark; make test-all uses it, and make docs if it is there'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
 	@echo 'make wheels   one wheel for x86-64, with op libraries for all TensorFlows, into dist/'
@@ -41,6 +42,7 @@ PYTHON_TF_2_15 := $(or $(PYTHON_TF_2_15),$(call first_python,11))
 
 TF_2_21 := .venv/tf-2.21
 TF_2_15 := .venv/tf-2.15
+ENGINES := .venv/engines
 LINT := .venv/lint
 DOCS := .venv/docs
 
@@ -64,6 +66,13 @@ $(TF_2_15)/.ready: requirements/tf-2.15.txt requirements/test.txt
 	$(pip_install) -r $<
 	@touch $@
 
+# Ray and Spark beside the TensorFlow of another environment, whose packages they use where they can.
+$(ENGINES)/.ready: requirements/engines.txt $(TF_2_21)/.ready
+	$(call new_venv,$(TF_2_21)/bin/python,3.10 to 3.13)
+	realpath $(TF_2_21)/lib/python3.*/site-packages > $$(echo $(@D)/lib/python3.*/site-packages)/tensorflow.pth
+	$(pip_install) -r $<
+	@touch $@
+
 $(LINT)/.ready: requirements/lint.txt
 	$(call new_venv,$(PYTHON),3.10 to 3.13)
 	$(pip_install) -r $<
@@ -78,7 +87,8 @@ $(TF_2_21)/.demo-ready: requirements/demo.txt $(TF_2_21)/.ready
 	$(pip_install) -r $<
 	@touch $@
 
-.PHONY: setup
+.PHONY: setup engines
+engines: $(ENGINES)/.ready
 setup: $(TF_2_21)/.ready $(if $(PYTHON_TF_2_15),$(TF_2_15)/.ready) $(LINT)/.ready
 
 # -- Build: the core once, the kernels for each TensorFlow ----------------------------------------------------------
@@ -119,7 +129,7 @@ test-wheels: wheels
 
 # The longest first.
 TESTS_CPP := test-cpp-thread test-cpp-address test-cpp test-cpp-arm64
-TESTS_PYTHON := test-cluster test-tf-2.21 test-tf-2.15 test-legacy-keras
+TESTS_PYTHON := test-cluster test-tf-2.21 test-tf-2.15 test-legacy-keras $(if $(ALL),test-engines)
 TESTS := $(TESTS_CPP) $(TESTS_PYTHON)
 .PHONY: test test-all test-cpps test-python test-summary test-slowest $(TESTS)
 # Two at a time: where one waits, the other computes. Their jobs do not know of each other's cores.
@@ -129,7 +139,8 @@ test: build
 	@KUNGFU_BIND_TO=none $(two) test-python
 	@$(MAKE) --silent --no-print-directory test-summary
 
-# What has the marker `exhaustive`, too; Keras 2 on all that the lists below leave out; all of C++ with sanitizers.
+# What has the marker `exhaustive`, too; Ray and Spark; Keras 2 on all that the lists below leave out; all of C++ with
+# sanitizers.
 test-all: ALL := 1
 test-all: test
 
@@ -183,11 +194,15 @@ test-cluster: build
 	$(TF_2_21)/bin/python $(call pytest,$(CLUSTER))
 
 test-tf-2.21: build $(TF_2_21)/.bench-ready
-	$(TF_2_21)/bin/python $(call pytest,$(call ignore,$(CLUSTER)))
+	$(TF_2_21)/bin/python $(call pytest,$(call ignore,$(CLUSTER) tests/python/engines))
+
+# Spark needs Java: Debian has it in openjdk-17-jre-headless.
+test-engines: build $(ENGINES)/.ready
+	$(ENGINES)/bin/python $(call pytest,tests/python/engines)
 
 # What knows no Keras runs once for each TensorFlow, and what knows hardly anything of TensorFlow, once.
 NO_TENSORFLOW := tests/test_layering.py tests/benchmarks tests/docs tests/python/launcher tests/python/function_launch \
-  tests/python/compat/test_flags.py tests/python/compat/test_start.py tests/python/install \
+  tests/python/compat/test_flags.py tests/python/compat/test_start.py tests/python/engines tests/python/install \
   $(filter-out %/test_elastic_fit_hosts.py %/test_slow_link.py,$(wildcard tests/fault/test_*.py))
 NO_KERAS := $(NO_TENSORFLOW) tests/fault tests/python/unit/native/test_sharing.py tests/python/compat/test_programs.py
 # Where the generations of Keras part: optimizers, `fit`, callbacks, files. Legacy Keras is Keras 2 on another TensorFlow.

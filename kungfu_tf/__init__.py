@@ -58,6 +58,8 @@ if TYPE_CHECKING:
         ops,
         optimizers,
         policy,
+        ray,
+        spark,
         variables,
     )
     from kungfu_tf.exchange.tape import DistributedGradientTape
@@ -109,10 +111,12 @@ __all__ = [
     "print_strategy_stats",
     "propose_new_size",
     "rank",
+    "ray",
     "resize",
     "run_on_root",
     "shutdown",
     "size",
+    "spark",
     "uid",
     "variables",
     "verify",

@@ -39,7 +39,7 @@ PYTHON_LAYERS: Layers = (
     {"compat"},
     {"info"},
     {"__init__"},
-    {"callbacks", "elastic", "hooks", "initializer", "layers"},
+    {"callbacks", "elastic", "hooks", "initializer", "layers", "ray", "spark"},
     {"keras/elastic"},
     {"keras", "optimizers", "tf1"},
     {"keras/fit", "tf1/session"},
@@ -48,6 +48,7 @@ PYTHON_LAYERS: Layers = (
     {"exchange", "policy"},
     {"verification"},
     {"data", "membership", "monitor", "replicas", "variables"},
+    {"engines"},
     {"function_launch"},
     {"launcher"},
     {"launcher/command"},
@@ -79,7 +80,8 @@ CPP_PRIVATE = {
 TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "unsupported", "xla"}
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
 PYTHON_WITHOUT_TENSORFLOW = {
-    *("_version", "config", "environments", "errors", "function_launch", "links", "peer")
+    *("_version", "config", "engines", "environments", "errors", "function_launch", "links"),
+    *("peer", "ray", "spark"),
 } | {room for rooms in PYTHON_LAYERS for room in rooms if room.startswith("launcher")}
 
 

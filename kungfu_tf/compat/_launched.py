@@ -13,7 +13,7 @@ class Launched:
     """A function of the rank, for `kungfu_tf.launch`."""
 
     def __init__(self, fn: Callable[[int], Any]) -> None:
-        self._pickled = pickling.dump_function(fn)
+        self._pickled = pickling.dump_call(fn)
         self._packages = _packages.installed()
         self._uses_tf1 = _tf1.in_use()
 
@@ -22,4 +22,4 @@ class Launched:
             _packages.install(package)
         if self._uses_tf1:
             _tf1.use()
-        return pickling.load_function(memoryview(self._pickled))(rank)
+        return pickling.load_call(memoryview(self._pickled)).fn(rank)

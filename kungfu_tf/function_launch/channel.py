@@ -3,7 +3,7 @@
 They have no name and mode 0600: only processes that inherit them can use them, and a kill leaves
 nothing behind. Each is written once, by one process:
 
-  function       caller → children   a pickled pair, see pickling.py
+  function       caller → children   a pickled call, see pickling.py
   results[rank]  child → caller      RETURNED and the pickled value, or RAISED and a pickled Failure
   report         runner → caller     JSON, see report.py
 
@@ -29,11 +29,19 @@ _LENGTH = struct.Struct("=Q")
 
 
 class Failure(NamedTuple):
-    """How a child's function failed. `pickled`: the exception, if it can be."""
+    """How a child's function failed.
+
+    Attributes:
+        summary: The exception, in a line.
+        traceback: Its traceback.
+        pickled: The exception, if it can be pickled.
+        tells_of_another: Whether it names another peer, whose end may be its cause.
+    """
 
     summary: str
     traceback: str
     pickled: bytes | None
+    tells_of_another: bool
 
 
 class Channel(NamedTuple):

@@ -14,24 +14,45 @@ from kungfu_tf.function_launch.channel import Failure
 def main(arguments: Sequence[str]) -> int:
     """Arguments: the descriptors of the function and of each rank's result."""
     function, *results = map(int, arguments)
-    for descriptor in (function, *results):
+    for descriptor in results:
         os.set_inheritable(descriptor, False)
     rank = os.environ["KUNGFU_PEERS"].split(",").index(os.environ["KUNGFU_SELF"])
+    return run(function, results[rank], rank)
+
+
+def run(function: int, result: int, *first: object) -> int:
+    """Calls the function. Returns the exit code.
+
+    Args:
+        function: The descriptor of the function.
+        result: The descriptor for its result.
+        first: The first arguments of the function.
+    """
+    for descriptor in (function, result):
+        os.set_inheritable(descriptor, False)
     try:
         record = channel.read(function)
         assert record is not None
-        fn = pickling.load_function(record)
-        value = pickling.dump_result(fn(rank), fn)
+        fn, args, kwargs = pickling.load_call(record)
+        value = pickling.dump_result(fn(*first, *args, **kwargs), fn)
     except BaseException as error:
-        failure = _failure(error)
-        channel.write(results[rank], channel.RAISED, pickle.dumps(tuple(failure)))
+        channel.write(result, channel.RAISED, pickle.dumps(tuple(failure_of(error))))
         return 1
-    channel.write(results[rank], channel.RETURNED, value)
+    channel.write(result, channel.RETURNED, value)
     return 0
 
 
-def _failure(error: BaseException) -> Failure:
-    inside = error.__traceback__ and error.__traceback__.tb_next  # the outer frame is ours
+def failure_of(error: BaseException) -> Failure:
+    """What the caller learns of an error of the function."""
+    inside = error.__traceback__  # the outer frames are ours
+    while inside is not None and inside.tb_frame.f_globals.get("__package__") == __package__:
+        inside = inside.tb_next
     lines = traceback.format_exception(type(error), error, inside)
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return Failure(summary, "".join(lines), pickling.dump_exception(error))
+    return Failure(summary, "".join(lines), pickling.dump_exception(error), _tells(error))
+
+
+def _tells(error: BaseException) -> bool:
+    """Whether an error names another peer, as all errors of collectives do."""
+    others = set(os.environ["KUNGFU_PEERS"].split(",")) - {os.environ["KUNGFU_SELF"]}
+    return any(f"({peer})" in str(error) for peer in others)

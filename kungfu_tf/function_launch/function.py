@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
-import pickle
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kungfu_tf import config, errors, peer
-from kungfu_tf.function_launch import channel, pickling, programs
-from kungfu_tf.function_launch.channel import Channel, Failure
+from kungfu_tf import config, errors
+from kungfu_tf.function_launch import arguments, channel, pickling, programs, results
+from kungfu_tf.function_launch.channel import Channel
 from kungfu_tf.function_launch.relay import Relay
 from kungfu_tf.function_launch.report import Report
+from kungfu_tf.function_launch.results import Child
 from kungfu_tf.launcher.deciding import own_host
 from kungfu_tf.launcher.output import summary
 from kungfu_tf.launcher.output.outcome import Outcome
@@ -70,37 +69,20 @@ def launch(fn: Callable[[int], T], np: int, *, timeout: float | None = None) -> 
     losses = kf.launch(train, 4)
     ```
     """
-    np = _checked(fn, np, timeout)
+    np = arguments.checked("launch", fn, np, timeout)
     seconds = math.inf if timeout is None else float(timeout)
     # A request to end is followed by two stronger ones; processes left behind are ended last.
     grace = 3 * config.GRACE.get() + own_host.STRAGGLERS_DEADLINE + 1.0
     with channel.opened(np) as files:
-        channel.write(files.function, pickling.dump_function(fn))
+        channel.write(files.function, pickling.dump_call(fn))
         descriptors = [files.report, files.function, *files.results]
-        command = programs.command("runner", [os.getpid(), seconds, *descriptors])
+        command = programs.command(
+            "kungfu_tf.function_launch.runner", [os.getpid(), seconds, *descriptors]
+        )
         deadline = time.monotonic() + seconds + grace
         in_time = Relay(command, descriptors, grace=grace).run(deadline)
         outcomes = _outcomes(files, seconds, in_time)
-        return [_result(files, outcome) for outcome in outcomes]
-
-
-def _checked(fn: Any, np: Any, timeout: Any) -> int:
-    if not callable(fn):
-        raise TypeError(f"launch: fn must be a function of the rank, not {fn!r}")
-    try:
-        np = operator.index(np)
-    except TypeError:
-        raise TypeError(f"launch: np must be a number of processes, not {np!r}") from None
-    if np < 1:
-        raise ValueError(f"launch: np must be at least 1, not {np}")
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"launch: timeout must be positive seconds, or None, not {timeout}")
-    if np > 1 and peer.launched():
-        raise errors.FailedPreconditionError(
-            "launch: this process is already a peer of a job, and new processes would not belong "
-            "to it. Give the program to kungfu-run, or call launch in it, not both"
-        )
-    return np
+        return [results.value_of(_child(files, outcome)) for outcome in outcomes]
 
 
 def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome]:
@@ -119,7 +101,8 @@ def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome
     if report.error is not None:
         raise errors.FailedPreconditionError(f"launch: {report.error}")
     if report.first is not None:
-        raise _failed(files, next(o for o in report.outcomes if o.rank == report.first))
+        first = next(outcome for outcome in report.outcomes if outcome.rank == report.first)
+        raise results.failed(_child(files, first))
     if report.code == TIMED_OUT:
         late = ", ".join(str(outcome.rank) for outcome in report.outcomes if outcome.stopped)
         raise errors.DeadlineExceededError(
@@ -132,32 +115,7 @@ def _outcomes(files: Channel, timeout: float, in_time: bool) -> Sequence[Outcome
     return report.outcomes
 
 
-def _result(files: Channel, outcome: Outcome) -> Any:
-    """The result of `fn` in a process that ended with code 0."""
+def _child(files: Channel, outcome: Outcome) -> Child:
     record = channel.read(files.results[outcome.rank])
-    if record is None or record[:1] != channel.RETURNED:
-        raise _failed(files, outcome)
-    try:
-        return pickle.loads(record[1:])
-    except Exception as error:
-        raise errors.InvalidArgumentError(
-            f"launch: what rank {outcome.rank} returned cannot be unpickled here: {error}"
-        ) from error
-
-
-def _failed(files: Channel, outcome: Outcome) -> errors.PeerFailedError:
-    """The error for a process that ended without returning a result."""
-    who = f"rank {outcome.rank} on {outcome.host} (pid {outcome.pid})"
-    record = channel.read(files.results[outcome.rank])
-    if record is not None and record[:1] == channel.RAISED:
-        failure = Failure(*pickle.loads(record[1:]))
-        error = errors.PeerFailedError(f"{who}: {failure.summary}\n\n{failure.traceback}")
-        error.__cause__ = pickling.load_exception(failure.pickled)
-    else:
-        when = "before" if record is None else "after"
-        lines = [f"{who}: {peer_process.describe(outcome.code)} {when} its function returned"]
-        lines += summary.saw(outcome)
-        lines += [f"  | {line}" for line in outcome.last_lines]
-        error = errors.PeerFailedError("\n".join(lines))
-    error.rank, error.host = outcome.rank, outcome.host
-    return error
+    notes = [*summary.saw(outcome), *(f"  | {line}" for line in outcome.last_lines)]
+    return Child(outcome.rank, outcome.host, outcome.pid, outcome.code, record, notes)

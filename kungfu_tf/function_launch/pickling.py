@@ -7,15 +7,30 @@ import inspect
 import io
 import linecache
 import pickle
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kungfu_tf import errors
 from kungfu_tf.function_launch import wrapping
 
 
-def dump_function(fn: Callable[[int], Any]) -> bytes:
-    """Pickles `fn`, and the sources of notebook cells, for tracebacks.
+class Call(NamedTuple):
+    """A function with arguments."""
+
+    fn: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+
+def dump_call(
+    fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> bytes:
+    """Pickles a call, and the sources of notebook cells, for tracebacks.
+
+    Args:
+        fn: The function.
+        args: Its arguments; the last ones, if the child adds some of its own.
+        kwargs: Its keyword arguments.
 
     Raises:
         InvalidArgumentError: If it cannot be pickled; the message names the reason.
@@ -24,23 +39,22 @@ def dump_function(fn: Callable[[int], Any]) -> bytes:
     importlib.import_module("cloudpickle")
     typed = {name: entry for name, entry in linecache.cache.items() if _has_no_file(entry)}
     try:
-        return _dumps((typed, fn))
+        return _dumps((typed, fn, tuple(args), dict(kwargs or {})))
     except Exception as error:
         raise errors.InvalidArgumentError(
-            f"launch: {name_of(fn)} cannot be sent to other processes: {_culprits(fn) or error}. "
+            f"{name_of(fn)} cannot be sent to other processes: {_culprits(fn) or error}. "
             "Let the function itself make or open objects that belong to one process"
         ) from error
 
 
-def load_function(record: memoryview) -> Callable[[int], Any]:
-    """Loads what `dump_function` has made."""
-    typed, fn = pickle.loads(record)
+def load_call(record: memoryview) -> Call:
+    """Loads what `dump_call` has made."""
+    typed, *call = pickle.loads(record)
     linecache.cache.update(typed)
-    function: Callable[[int], Any] = fn
-    return function
+    return Call(*call)
 
 
-def dump_result(value: Any, fn: Callable[[int], Any]) -> bytes:
+def dump_result(value: Any, fn: Callable[..., Any]) -> bytes:
     """Pickles the result of `fn`.
 
     Raises:
@@ -50,7 +64,7 @@ def dump_result(value: Any, fn: Callable[[int], Any]) -> bytes:
         return _dumps(value)
     except Exception as error:
         raise errors.InvalidArgumentError(
-            f"launch: what {name_of(fn)} returned cannot be sent back, {_described(value)}: {error}"
+            f"what {name_of(fn)} returned cannot be sent back, {_described(value)}: {error}"
         ) from error
 
 

@@ -13,18 +13,22 @@ _START = """\
 import sys
 arguments, sys.path[:] = sys.argv[1].split(), sys.argv[2:]
 del sys.argv[1:]
-from kungfu_tf.function_launch import {0}
-sys.exit({0}.main(arguments))
+import {0} as program
+sys.exit(program.main(arguments))
 """
 
 
 def command(program: str, arguments: Sequence[object]) -> list[str]:
-    """The command line of a new interpreter that runs `main` of a program of this package.
+    """The command line of a new interpreter that runs a program of ours.
+
+    Args:
+        program: The module, whose `main` gets the arguments.
+        arguments: The arguments, without spaces.
 
     Raises:
         FailedPreconditionError: If this process does not know its interpreter.
     """
     if not sys.executable:
-        raise errors.FailedPreconditionError("launch: sys.executable does not name an interpreter")
+        raise errors.FailedPreconditionError("sys.executable does not name an interpreter")
     path = [entry for entry in sys.path if isinstance(entry, str)]
     return [sys.executable, "-c", _START.format(program), " ".join(map(str, arguments)), *path]

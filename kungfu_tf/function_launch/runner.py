@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     timeout = float(arguments[1])
     report, *inherited = map(int, arguments[2:])
     options = Options(
-        command=tuple(programs.command("child", inherited)),
+        command=tuple(programs.command("kungfu_tf.function_launch.child", inherited)),
         np=len(inherited) - 1,
         timeout=timeout,
     )

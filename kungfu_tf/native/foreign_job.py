@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import hashlib
-import hmac
 import os
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +15,7 @@ from kungfu_tf.environments import detection, job_secret, rendezvous
 from kungfu_tf.environments.placement import Placement
 from kungfu_tf.environments.rendezvous import Meeting, Patience
 from kungfu_tf.links.credentials import Credentials
-from kungfu_tf.native import environment
+from kungfu_tf.native import environment, socket_directory
 
 _lock = threading.Lock()
 _is_done = False
@@ -84,8 +80,7 @@ def _become_peer(place: Placement) -> None:
         _held.append(held)
     meeting, secret = meet(place, port, os.environ)
     job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
-    folder = _folder(hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest()[:16])
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = socket_directory.make(job, secret)
     atexit.register(_leave, folder, port, os.getpid())
     os.environ.pop("KUNGFU_SECRET_FILE", None)
     os.environ.update(
@@ -106,28 +101,6 @@ def _patience(environ: Mapping[str, str]) -> Patience:
     )
 
 
-def _folder(name: str) -> Path:
-    """The directory of the Unix sockets, whose paths must be short."""
-    folder = Path(tempfile.gettempdir())
-    return (folder if len(str(folder)) <= 32 else Path("/tmp")) / f"kungfu_tf-{name}"
-
-
 def _leave(folder: Path, port: int, process: int) -> None:
-    """Removes what this process has left there, and the directory after the last one."""
-    if os.getpid() != process:  # a fork
-        return
-    (folder / f"{port}.lock").unlink(missing_ok=True)
-    if not any(map(_is_held, folder.glob("*.lock"))):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_held(lock: Path) -> bool:
-    """Whether the process whose lock this is still runs."""
-    try:
-        with lock.open("r+") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
+    if os.getpid() == process:  # not in a fork
+        socket_directory.leave(folder, port)

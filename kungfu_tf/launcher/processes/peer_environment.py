@@ -55,7 +55,8 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
         KUNGFU_OWN_CORES="1" if job.cores else "0",
     )
-    result.update(_told_to_others(peer, job.cluster))
+    local = [other for other in job.cluster.peers if other.address == peer.address]
+    result.update(told_to_others(peer.rank, len(job.cluster.peers), peer.local_rank, len(local)))
     result[config.RUNNER.name] = job.directory.runner
     result[config.RESTARTS.name] = str(job.restarts)
     result[config.PROGRESS.name] = str(job.progress)
@@ -84,14 +85,13 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _told_to_others(peer: Peer, cluster: Cluster) -> dict[str, str]:
+def told_to_others(rank: int, size: int, local_rank: int, local_size: int) -> dict[str, str]:
     """What other tools look for, under the names of torchrun."""
-    local = sum(other.address == peer.address for other in cluster.peers)
     return {
-        "RANK": str(peer.rank),
-        "WORLD_SIZE": str(len(cluster.peers)),
-        "LOCAL_RANK": str(peer.local_rank),
-        "LOCAL_WORLD_SIZE": str(local),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(local_size),
     }
 
 

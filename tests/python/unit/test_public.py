@@ -59,10 +59,12 @@ PUBLIC = {
     "print_strategy_stats": "()",
     "propose_new_size": "(n)",
     "rank": "()",
+    "ray": None,
     "resize": "(*, n=None, progress=None)",
     "run_on_root": "(fn, *, wait=False)",
     "shutdown": "()",
     "size": "()",
+    "spark": None,
     "uid": "()",
     "variables": None,
     "verify": "(step)",
@@ -190,6 +192,22 @@ PUBLIC = {
     "policy.ScheduledBatchSizePolicy": "(schedule, *, scale_learning_rate='none')",
     "policy.ScheduledClusterSizePolicy": "(schedule)",
     "policy.Training": "()",
+    "ray.run": (
+        "(fn, np, *, args=(), kwargs=None, resources=None, strategy='PACK', env=None, restarts=0, "
+        "start_timeout=300.0, timeout=None)"
+    ),
+    "ray.trials": (
+        "(fn, grid, *, resources=None, env=None, return_errors=False, start_timeout=300.0, "
+        "timeout=None)"
+    ),
+    "spark.run": (
+        "(fn, *, num_proc=None, args=(), kwargs=None, spark=None, env=None, restarts=0, "
+        "start_timeout=300.0, timeout=None)"
+    ),
+    "spark.trials": (
+        "(fn, grid, *, spark=None, env=None, return_errors=False, start_timeout=300.0, "
+        "timeout=None)"
+    ),
     "variables.GraphKeys": "()",
     "variables.combine": "(variable, how)",
     "variables.create_global_variable": "(key, *, value=0, dtype=tf.int64)",

@@ -1,0 +1,145 @@
+"""`kungfu_tf.ray`, as users see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kungfu_tf.engines import attempts, missing, orders, trial_grid
+from kungfu_tf.engines.orders import Order
+from kungfu_tf.function_launch import arguments
+from kungfu_tf.function_launch.results import Child
+
+T = TypeVar("T")
+_ONE_CPU = {"CPU": 1.0}
+
+
+def run(
+    fn: Callable[..., T],
+    np: int,
+    *,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    resources: Mapping[str, float] | None = None,
+    strategy: str = "PACK",
+    env: Mapping[str, str] | None = None,
+    restarts: int = 0,
+    start_timeout: float = 300.0,
+    timeout: float | None = None,
+) -> list[T]:
+    """Runs `fn(*args, **kwargs)` in `np` processes of a Ray cluster, which are the peers of a job.
+
+    Each process is the child of an actor, and the actors are in one placement group. `ray.init` is
+    called first if the program has not. The output of the processes appears where Ray shows that of
+    actors. `fn` is sent by cloudpickle, as by `kungfu_tf.launch`.
+
+    The first process that fails ends the others, with KUNGFU_GRACE seconds to clean up. Afterwards
+    no actor and no placement group is left.
+
+    Args:
+        fn: The function. `kungfu_tf.rank()` tells it its rank.
+        np: The number of processes.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        resources: What Ray reserves for each process: `{"CPU": 4, "GPU": 1}`. Default: one CPU.
+        strategy: How Ray spreads the processes over its nodes: "PACK" on few, "SPREAD" over many,
+            "STRICT_PACK" on one, "STRICT_SPREAD" one on each.
+        env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
+        restarts: How often all processes are started anew after a failure, to go on from a
+            checkpoint. KUNGFU_RESTARTS counts that.
+        start_timeout: How many seconds the cluster has to make room and to start the processes.
+        timeout: How many seconds `fn` may take; None: any time.
+
+    Returns:
+        The results of `fn`, by rank.
+
+    Raises:
+        PeerFailedError: If `fn` raised, or a process or an actor was killed. The message names rank
+            and host and has the traceback from there; `__cause__` is the exception of `fn`, if it
+            can be pickled.
+        ResourceExhaustedError: If the cluster has no room for the processes.
+        DeadlineExceededError: If they do not start or end in time.
+        UnavailableError: If an actor cannot start.
+        InvalidArgumentError: If `fn` cannot be pickled.
+        FailedPreconditionError: If this process is a peer itself.
+        ImportError: If Ray is not installed.
+        TypeError, ValueError: If an argument is invalid.
+
+    Example:
+
+    ```python
+    def train(lr):
+        model = make_model()
+        model.compile(kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(lr)), "mse")
+        return model.fit(kf.data.shard(dataset()).batch(32)).history["loss"]
+
+    losses = kungfu_tf.ray.run(train, 4, kwargs={"lr": 0.1})
+    ```
+    """
+    np = arguments.checked(
+        "ray.run", fn, np, timeout, start_timeout=start_timeout, restarts=restarts
+    )
+    ray = missing.needed("ray", "kungfu_tf.ray.run")
+    from kungfu_tf.engines import ray_job
+
+    order = orders.new(fn, args, kwargs, env)
+    if not ray.is_initialized():
+        ray.init()
+    seconds = math.inf if timeout is None else float(timeout)
+
+    def attempt(order: Order) -> list[Child]:
+        with ray_job.placed(np, resources or _ONE_CPU, strategy, start_timeout) as peers:
+            return ray_job.run(peers, order, seconds)
+
+    return attempts.run(attempt, order, restarts)
+
+
+def trials(
+    fn: Callable[..., T],
+    grid: Iterable[Mapping[str, Any]],
+    *,
+    resources: Mapping[str, float] | None = None,
+    env: Mapping[str, str] | None = None,
+    return_errors: bool = False,
+    start_timeout: float = 300.0,
+    timeout: float | None = None,
+) -> list[T]:
+    """Runs `fn(**item)` for each item of `grid`, in a process of a Ray cluster each.
+
+    The trainings are independent of each other, and each process is one of one. As many run at once
+    as the cluster has room for. A trial that fails does not end the others.
+
+    Args:
+        fn: The function.
+        grid: The keyword arguments of each trial.
+        resources: What Ray reserves for each trial: `{"CPU": 4, "GPU": 1}`. Default: one CPU.
+        env: As of `run`.
+        return_errors: Whether the error of a trial that failed stands in the place of its result.
+        start_timeout: How many seconds the cluster has to get a node that is large enough.
+        timeout: How many seconds all trials may take; None: any time.
+
+    Returns:
+        The results of `fn`, in the order of `grid`.
+
+    Raises:
+        PeerFailedError: If trials have failed, that of the first of them, after all have ended.
+        KungfuError, ImportError, TypeError: As from `run`.
+
+    Example:
+
+    ```python
+    losses = kungfu_tf.ray.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
+    ```
+    """
+    listed = trial_grid.checked("ray.trials", fn, grid)
+    ray = missing.needed("ray", "kungfu_tf.ray.trials")
+    from kungfu_tf.engines import ray_trials
+
+    orders = trial_grid.orders_of(fn, listed, env)
+    if not ray.is_initialized():
+        ray.init()
+    needed = resources or _ONE_CPU
+    ray_trials.wait_for_a_node(needed, start_timeout)
+    ended = ray_trials.run(orders, needed, math.inf if timeout is None else float(timeout))
+    return trial_grid.results_of(ended, listed, return_errors=return_errors)

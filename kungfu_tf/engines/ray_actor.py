@@ -1,0 +1,31 @@
+"""The actor in which a peer runs. Ray's log shows its name."""
+
+from __future__ import annotations
+
+import os
+
+import ray
+
+from kungfu_tf.engines.orders import Order
+from kungfu_tf.engines.worker import Worker
+from kungfu_tf.function_launch.results import Child
+
+
+class Peer:
+    """A worker. `run` and `stop` may run at the same time."""
+
+    def __init__(self) -> None:
+        self._worker = Worker(ray.util.get_node_ip_address())
+
+    def place(self) -> tuple[str, int]:
+        """The address of the peer, and the pid of this process."""
+        return self._worker.address, os.getpid()
+
+    def run(self, order: Order) -> Child:
+        """`Worker.run`, in which `ray.init()` finds this cluster."""
+        cluster = ray.get_runtime_context().gcs_address
+        return self._worker.run(order, {"RAY_ADDRESS": cluster})
+
+    def stop(self) -> None:
+        """`Worker.stop`."""
+        self._worker.stop()

@@ -1,0 +1,163 @@
+"""A stage of Spark, which either starts and ends in time or is cancelled."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread, SparkContext, StatusTracker
+
+from kungfu_tf import errors
+from kungfu_tf.engines.orders import by_host
+from kungfu_tf.function_launch.results import Child
+
+_LOOKS = 0.2  # seconds between two looks at the stage
+_CANCELLING = 60.0  # seconds that Spark has for it
+_SHOWN = 8  # lines of a message of Spark
+
+# What a task has raised, within the message of Spark; and the line that says why a task is lost.
+_RAISED = re.compile(
+    r"PeerFailedError: (?P<text>rank (?P<rank>\d+) on (?P<host>\S+) \(pid \d+\).*?)"
+    r"\s*(?:SQLSTATE|\n\s+at )",
+    re.DOTALL,
+)
+_LOST = re.compile(r"ResultTask\((?P<stage>\d+), (?P<task>\d+)\).*?\n(?P<reason>[^\n]+)")
+
+
+def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None:
+    """Returns when as many tasks as this can run at the same time.
+
+    Raises:
+        ResourceExhaustedError: If the cluster does not have that many slots, soon or ever.
+    """
+    deadline = time.monotonic() + start_timeout
+    while (slots := _slots(context)) < np:
+        is_fixed = context.master.partition("[")[0] == "local"
+        if is_fixed or time.monotonic() > deadline:
+            message = (
+                f"spark: {np} processes need as many slots, and Spark ({context.master}) has "
+                f"{slots}: lower num_proc, or give Spark more cores"
+            )
+            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
+        time.sleep(_LOOKS)
+
+
+def collect(
+    context: SparkContext, tasks: Any, at_once: int, *, start_timeout: float, timeout: float
+) -> list[Child]:
+    """Runs tasks to their ends.
+
+    Args:
+        context: Spark.
+        tasks: An RDD of children.
+        at_once: How many of its tasks run when it has started.
+        start_timeout: How many seconds it may take to start.
+        timeout: How many seconds it may take then.
+
+    Raises:
+        PeerFailedError: If one did not.
+        DeadlineExceededError: If they do not start or end in time.
+    """
+    stage = _Stage(context, tasks, at_once)
+    stage.start()
+    try:
+        stage.wait(start_timeout, timeout)
+    finally:
+        stage.cancel()
+    return stage.result()
+
+
+class _Stage:
+    """Runs in a thread of its own, because Spark's calls have no deadlines."""
+
+    def __init__(self, context: SparkContext, tasks: Any, at_once: int) -> None:
+        self._context, self._tasks, self._at_once = context, tasks, at_once
+        self._tracker = context.statusTracker()
+        self._group = f"kungfu_tf-{secrets.token_hex(8)}"
+        self._thread = InheritableThread(target=self._run, daemon=True)
+        self._ended: list[Child] | BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, start_timeout: float, timeout: float) -> None:
+        began, is_started = time.monotonic(), False
+        while self._thread.is_alive():
+            self._thread.join(_LOOKS)
+            elapsed = time.monotonic() - began
+            if not is_started:
+                is_started = has_started(self._tracker, self._group, self._at_once)
+                began = time.monotonic() if is_started else began
+                if not is_started and elapsed > start_timeout and self._thread.is_alive():
+                    raise errors.DeadlineExceededError(
+                        f"spark: after {start_timeout:g} s Spark had not started the "
+                        "processes: others use its slots"
+                    )
+            elif elapsed > timeout and self._thread.is_alive():
+                raise errors.DeadlineExceededError(
+                    f"spark: the timeout of {timeout:g} s is over, and not all processes had ended"
+                )
+
+    def cancel(self) -> None:
+        """Ends the stage, if it still runs."""
+        if self._thread.is_alive():
+            self._context.cancelJobGroup(self._group)
+            self._thread.join(_CANCELLING)
+
+    def result(self) -> list[Child]:
+        if isinstance(self._ended, Py4JJavaError):
+            raise self._failed(str(self._ended)) from None
+        if isinstance(self._ended, BaseException):
+            raise self._ended
+        assert self._ended is not None
+        return self._ended
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobGroup(self._group, "kungfu_tf")
+            self._ended = self._tasks.collect()
+        except BaseException as error:
+            self._ended = error
+
+    def _failed(self, message: str) -> errors.PeerFailedError:
+        """The error for a stage that Spark has given up."""
+        if raised := _RAISED.search(message):
+            return _error(int(raised["rank"]), raised["host"], raised["text"].rstrip())
+        if lost := _LOST.search(message):
+            hosts, task = self._hosts(int(lost["stage"])), int(lost["task"])
+            rank, host = by_host(hosts).index(task), hosts[task]
+            return _error(rank, host, f"rank {rank} on {host}: lost: {lost['reason'].strip()}")
+        lines = [line for line in message.splitlines() if not line.lstrip().startswith("at ")]
+        return errors.PeerFailedError("\n".join(["Spark has given up a task:", *lines[:_SHOWN]]))
+
+    def _hosts(self, stage: int) -> list[str]:
+        """The host of each task."""
+        tasks = self._context._jsc.sc().statusStore().taskList(stage, 0, self._at_once)
+        listed = [tasks.apply(index) for index in range(tasks.size())]
+        return [task.host() for task in sorted(listed, key=lambda task: task.index())]
+
+
+def has_started(tracker: StatusTracker, group: str, at_once: int) -> bool:
+    """Whether a stage of a job group has started as many tasks, some of which may have ended."""
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return any(
+        stage is not None and stage.numActiveTasks + stage.numCompletedTasks >= at_once
+        for stage in stages
+    )
+
+
+def _error(rank: int, host: str, text: str) -> errors.PeerFailedError:
+    error = errors.PeerFailedError(text)
+    error.rank, error.host = rank, host
+    return error
+
+
+def _slots(context: SparkContext) -> int:
+    spark = context._jsc.sc()
+    profile = spark.resourceProfileManager().defaultResourceProfile()
+    number: int = spark.maxNumConcurrentTasks(profile)
+    return number

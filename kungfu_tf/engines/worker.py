@@ -1,0 +1,102 @@
+"""The place of one peer within a process of an engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+
+from kungfu_tf import config
+from kungfu_tf.engines.orders import Order, variables_of_peer
+from kungfu_tf.environments import rendezvous
+from kungfu_tf.function_launch import channel, programs
+from kungfu_tf.function_launch.results import Child
+from kungfu_tf.launcher.placing import core_shares
+from kungfu_tf.launcher.processes import run_directory
+from kungfu_tf.launcher.processes.guard import Guard
+from kungfu_tf.native import socket_directory
+
+
+class Worker:
+    """Holds a port, and runs the peer that gets it in a child.
+
+    One thread calls `run`; another one may call `stop`. The child writes where this process does.
+
+    Args:
+        host: The address of this host, which the other hosts can reach.
+    """
+
+    def __init__(self, host: str) -> None:
+        port, self._held = rendezvous.reserve(0)
+        self._port = port
+        self._host = host
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def run(self, order: Order, own: Mapping[str, str]) -> Child:
+        """Runs the peer with this worker's address until its process has ended.
+
+        Args:
+            order: The job.
+            own: Variables for this peer alone.
+        """
+        rank = order.peers.index(self.address)
+        sockets = socket_directory.make(order.job, order.secret)
+        directory = run_directory.choose()
+        environ = {
+            **self._environ(order, rank),
+            **own,
+            "KUNGFU_SOCKET_DIR": str(sockets),
+            config.RUNNER.name: directory.runner,
+        }
+        try:
+            with channel.opened(1) as files, Guard(directory) as guard:
+                channel.write(files.function, order.call)
+                code, pid = self._run(environ, guard, files.function, *files.results)
+                record = channel.read(files.results[0])
+                sent = None if record is None else bytes(record)
+                return Child(rank, self._host, pid, code, sent)
+        finally:
+            socket_directory.leave(sockets, self._port)
+
+    def stop(self) -> None:
+        """Ends the child: it has KUNGFU_GRACE seconds to clean up."""
+        self._is_stopped = True
+        if self._child is None or self._child.returncode is not None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(config.GRACE.get())
+                return
+
+    def close(self) -> None:
+        """Gives the port back."""
+        if self._held is not None:
+            self._held.close()
+
+    def _environ(self, order: Order, rank: int) -> dict[str, str]:
+        told = variables_of_peer(order, rank)
+        mine = {**os.environ, **told}
+        mine.pop("KUNGFU_SECRET_FILE", None)
+        return {**mine, **core_shares.shared_by(int(told["LOCAL_WORLD_SIZE"]), mine)}
+
+    def _run(self, environ: Mapping[str, str], guard: Guard, *files: int) -> tuple[int, int]:
+        """Returns the exit code and the pid of the child."""
+        command = programs.command("kungfu_tf.engines.child", [os.getpid(), *files])
+        with subprocess.Popen(
+            command,
+            env={"PYTHONUNBUFFERED": "1", **environ},
+            stdin=subprocess.DEVNULL,
+            pass_fds=files,
+            start_new_session=True,
+        ) as child:
+            guard.watch(child.pid)
+            self._child = child
+            if self._is_stopped:
+                self.stop()
+            return child.wait(), child.pid

@@ -1,0 +1,112 @@
+"""Ray and Spark on this machine, with four slots, as the tests of engines need them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import kungfu_tf as kf
+from tests import waiting
+
+ROOT = Path(__file__).parents[3]
+SLOTS = 4
+_ENVIRON = {
+    "CUDA_VISIBLE_DEVICES": "0,1",  # which a machine need not have
+    "KUNGFU_COLLECTIVE_TIMEOUT": "90",
+    "PYSPARK_PYTHON": sys.executable,
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+
+
+class Engine(NamedTuple):
+    """A session.
+
+    Attributes:
+        name: The name of the engine.
+        run: Its `run(fn, np, **options)`.
+        trials: Its `trials(fn, grid, **options)`.
+        is_idle: Tells whether it has no work.
+    """
+
+    name: str
+    run: Callable[..., list[Any]]
+    trials: Callable[..., list[Any]]
+    is_idle: Callable[[], bool]
+
+
+@contextlib.contextmanager
+def ray_session() -> Iterator[Engine]:
+    with _installed("ray"):
+        import ray
+
+        ray.init(num_cpus=SLOTS, num_gpus=2, include_dashboard=False)
+
+        def is_idle() -> bool:
+            groups = ray.util.placement_group_table().values()
+            is_free = ray.available_resources().get("CPU") == SLOTS
+            return is_free and all(group["state"] == "REMOVED" for group in groups)
+
+        try:
+            yield Engine("ray", kf.ray.run, kf.ray.trials, is_idle)
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def spark_session() -> Iterator[Engine]:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs Java: openjdk-17-jre-headless of Debian")
+    with _installed("pyspark"):
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(f"local[{SLOTS}]")
+        session = builder.config("spark.ui.enabled", "false").getOrCreate()
+        tracker = session.sparkContext.statusTracker()
+
+        def run(fn: Callable[..., Any], np: int | None, **options: Any) -> list[Any]:
+            return kf.spark.run(fn, num_proc=np, **options)
+
+        try:
+            yield Engine("spark", run, kf.spark.trials, lambda: not tracker.getActiveJobsIds())
+        finally:
+            session.stop()
+
+
+@contextlib.contextmanager
+def _installed(package: str) -> Iterator[None]:
+    """Sets the variables for an engine, if it is installed."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}: make engines")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        for name, text in _ENVIRON.items():
+            patch.setenv(name, text)
+        yield
+
+
+def wait_until_nothing_is_left(engine: Engine, mark: Mapping[str, str]) -> None:
+    """Waits until the engine has no work, and no process with the variable of `mark` lives."""
+    ((name, text),) = mark.items()
+    marked = f"{name}={text}".encode()
+
+    def left() -> list[str]:
+        return [process.name for process in Path("/proc").glob("[0-9]*") if _has(process, marked)]
+
+    waiting.until(lambda: engine.is_idle() and not left(), lambda: f"ended: {left()}")
+
+
+def _has(process: Path, variable: bytes) -> bool:
+    try:
+        return variable in (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
