@@ -36,7 +36,12 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         outlives_errors=options.on_failure == "survive-all",
     )
     if not (cluster.several_hosts and (options.watch or recovers or options.survives)):
-        return Leader(cluster, {cluster.here: own}, rules, say=output.say)
+        return Leader(
+            cluster,
+            {cluster.here: own},
+            rules,
+            say=functools.partial(output.say, always=options.survives),
+        )
     say = functools.partial(output.say, always=True)
     link = Link(job.credentials, options.runner_port, selector)
     if cluster.leads:

@@ -206,7 +206,7 @@ class Leader:
         who = " and ".join(map(self._named, numbers))
         self._loss = (who, time.monotonic())
         how = f"{who} {'was' if len(numbers) == 1 else 'were'} lost: {why}"
-        self._say(f"{how}; the step is repeated by {plural(self.size, 'peer')}")
+        self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
         self._tell_survivors(how)
 
     def _tell_survivors(self, how: str) -> None:

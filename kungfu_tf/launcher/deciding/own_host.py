@@ -66,6 +66,7 @@ class OwnHost:
         self._unstarted = list(self._peers)
         self._joins: dict[int, int] = {}  # newcomers, and the membership version that they join
         self._stopped: set[int] = set()
+        self._forgiven: set[int] = set()
         self._overdue: set[int] = set()  # these had to be killed
         self._shutdown: Shutdown | None = None
         self._next_start = time.monotonic()
@@ -120,6 +121,7 @@ class OwnHost:
                 entry,
                 self._control.contacts[number],
                 stopped=number in self._stopped,
+                forgiven=number in self._forgiven,
                 given_up=number in self._heartbeat.given_up,
                 overdue=number in self._overdue,
                 last_lines=self._output.last_lines(number),
@@ -158,7 +160,8 @@ class OwnHost:
         for entry in self._children.reap():
             number = entry.peer.rank
             self._control.drain(number)
-            self.director.ended(number, entry.code or 0, stopped=number in self._stopped)
+            stopped = number in self._stopped | self._forgiven
+            self.director.ended(number, entry.code or 0, stopped=stopped)
 
     def advance_shutdown(self) -> None:
         """Takes the next step of stopping all peers if it is due."""
@@ -208,7 +211,7 @@ class OwnHost:
         self._children.signal(number, signal.SIGTERM)
 
     def forgive(self, number: int) -> None:
-        self._stopped.add(number)
+        self._forgiven.add(number)
 
     def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
         self._control.announce_members(version, since, peers, told)
@@ -233,7 +236,7 @@ class OwnHost:
             self.begin_shutdown(first)
 
     def _start_next(self, number: int) -> None:
-        if number in self._stopped:
+        if number in self._stopped | self._forgiven:
             self.director.ended(number, 0, stopped=True)
             return
         try:

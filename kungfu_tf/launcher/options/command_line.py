@@ -158,11 +158,17 @@ def _is_builtin(options: Options) -> bool:
 
 def _check_survival(options: Options) -> None:
     if options.min_np is not None and not options.survives:
-        raise LaunchError("-min-np needs -on-failure survive")
+        raise LaunchError("-min-np needs -on-failure survive or survive-all")
+    if options.min_np is not None and options.np is not None and options.min_np > options.np:
+        raise LaunchError(f"-min-np {options.min_np} is more than -np {options.np}")
     others = {"-w": options.watch, "-auto-recover": options.auto_recover is not None}
     clash = [name for name, is_given in others.items() if is_given]
     if options.survives and clash:
-        raise LaunchError(f"-on-failure survive and {clash[0]} exclude each other")
+        is_implied = "horovod" in options.compat and options.min_np is not None
+        implied = " (which -min-np of horovodrun means)" if is_implied else ""
+        raise LaunchError(
+            f"-on-failure {options.on_failure}{implied} and {clash[0]} exclude each other"
+        )
 
 
 def _check(options: Options) -> Options:

@@ -104,7 +104,7 @@ ROWS = {
 
 
 def implied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What horovodrun's flags say without words.
+    """What horovodrun's flags imply.
 
     A job with a least number of peers goes on without those that fail.
 

@@ -23,6 +23,7 @@ class Outcome:
         gone: When it was last known to live: the end of its control connection or of its process,
             whichever came first.
         stopped: Whether the launcher had asked it to end.
+        forgiven: Whether the others could go on without it.
         given_up: Whether the launcher killed it because it gave no sign of life.
         overdue: Whether the launcher killed it because it had not ended within KUNGFU_GRACE.
         leaving: Whether it was told that the others go on without it.
@@ -38,6 +39,7 @@ class Outcome:
     seconds: float
     gone: float
     stopped: bool
+    forgiven: bool
     given_up: bool
     overdue: bool
     leaving: bool
@@ -47,7 +49,11 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        return self.code != 0 and not self.stopped
+        return self.code != 0 and not (self.stopped or self.forgiven)
+
+    @property
+    def lost(self) -> bool:
+        return self.code != 0 and self.forgiven
 
 
 def outcome_of(
@@ -55,6 +61,7 @@ def outcome_of(
     contact: Contact,
     *,
     stopped: bool,
+    forgiven: bool,
     given_up: bool,
     overdue: bool,
     last_lines: Sequence[str],
@@ -70,6 +77,7 @@ def outcome_of(
         seconds=entry.ended - entry.started,
         gone=_gone(entry.ended, contact.lost),
         stopped=stopped,
+        forgiven=forgiven,
         given_up=given_up,
         overdue=overdue,
         leaving=contact.leaving,

@@ -10,11 +10,15 @@ from kungfu_tf.launcher.processes import peer_process
 def describe(outcomes: Sequence[Outcome]) -> str:
     """The summary: the first failure with its last lines, then the ends of the other peers.
 
-    The peers for which it may have waited come before.
+    The peers without which the job went on come before, and those for which it may have waited.
     """
     first = first_failure(outcomes)
     missed = may_be_missed(outcomes, first)
+    lost = sorted((one for one in outcomes if one.lost), key=lambda one: one.gone)
     lines = []
+    for outcome in lost:
+        lines.append(f"{_peer(outcome)} was lost: {_cause(outcome)}, after {outcome.seconds:.1f} s")
+        lines += [*saw(outcome), *_last_lines(outcome)]
     for outcome in missed:
         lines.append(
             f"{_peer(outcome)} may have been waited for: {_cause(outcome)}, after"
@@ -22,13 +26,11 @@ def describe(outcomes: Sequence[Outcome]) -> str:
         )
         lines += saw(outcome)
     if first is not None:
-        lines.append(f"{_peer(first)} failed first: {_cause(first)}, after {first.seconds:.1f} s")
-        lines += saw(first)
-        if first.last_lines:
-            lines.append("  its last lines:")
-            lines += [f"  | {line}" for line in _told_once(first.last_lines)]
+        when = "then" if lost else "first"
+        lines.append(f"{_peer(first)} failed {when}: {_cause(first)}, after {first.seconds:.1f} s")
+        lines += [*saw(first), *_last_lines(first)]
     for outcome in outcomes:
-        if outcome is not first and outcome not in missed:
+        if outcome is not first and outcome not in (*missed, *lost):
             lines.append(_other(outcome))
             lines += saw(outcome)
     return "\n".join(lines)
@@ -44,6 +46,12 @@ def saw(outcome: Outcome) -> list[str]:
     """A line for each error that a peer has reported."""
     earlier = [f"  reported long before: {report}" for report in outcome.earlier]
     return earlier + [f"  reported: {report}" for report in outcome.reports]
+
+
+def _last_lines(outcome: Outcome) -> list[str]:
+    if not outcome.last_lines:
+        return []
+    return ["  its last lines:", *(f"  | {line}" for line in _told_once(outcome.last_lines))]
 
 
 def _told_once(lines: Sequence[str]) -> list[str]:

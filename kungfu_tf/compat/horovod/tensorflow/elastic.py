@@ -34,6 +34,15 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     and from the last commit after a collective has failed. A process that has to go ends with code
     0 there.
 
+    Args:
+        func: Takes the state, and further arguments.
+
+    Returns:
+        A function of the same arguments, which returns what `func` does.
+
+    Raises:
+        HorovodInternalError: After five failures without a commit between them.
+
     Example:
 
     ```python

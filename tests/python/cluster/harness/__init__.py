@@ -1,6 +1,6 @@
 """One launched job runs many cases of many modules.
 
-A module `cases_<topic>.py` in this folder holds functions `case_<what>()`. Each runs on every peer
+A module `cases_<topic>.py` in cases/ holds functions `case_<what>()`. Each runs on every peer
 of a job at the same time, and passes if it raises on none of them; what it observes it asserts,
 with plain `assert`, on the peer where it is:
 

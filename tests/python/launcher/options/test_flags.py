@@ -67,6 +67,11 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
         (["-H", "", "prog"], "-H: '' is empty"),
         (["-H", "a:1", "-P", "b:2", "prog"], "-H and -P exclude each other"),
         (["-min-np", "2", "prog"], "-min-np needs -on-failure survive"),
+        (
+            ["-on-failure", "survive", "-min-np", "3", "-np", "2", "prog"],
+            "-min-np 3 is more than -np 2",
+        ),
+        (["-on-failure", "survive-all", "-w", "prog"], "-on-failure survive-all and -w exclude"),
         (["-on-failure", "survive", "-w", "prog"], "survive and -w exclude each other"),
         (["-on-failure", "go on", "prog"], "is none of stop, survive and survive-all"),
         (["-self", "a", "-nic", "b", "prog"], "-self and -nic exclude each other"),

@@ -15,6 +15,7 @@ WELL = Outcome(
     seconds=2.0,
     gone=9.0,
     stopped=False,
+    forgiven=False,
     given_up=False,
     overdue=False,
     leaving=False,
@@ -49,6 +50,15 @@ def ended(rank: int, code: int, *, gone: float, stopped: bool = False, report: s
 def test_who_killed_it(code: int, given_up: bool, how: str) -> None:
     outcome = dataclasses.replace(ended(1, code, gone=1.0), given_up=given_up)
     assert f"failed first: {how}" in summary.describe([outcome])
+
+
+def test_who_was_lost_before_is_named_with_its_last_lines() -> None:
+    lost = dataclasses.replace(ended(2, 3, gone=1.0), forgiven=True)
+    lines = summary.describe([ended(0, 1, gone=2.0), WELL, lost]).splitlines()
+    assert lines[0] == "rank 2 on 10.0.0.1 (pid 102) was lost: exit code 3, after 2.0 s"
+    assert lines[1:3] == ["  its last lines:", "  | last of 2"]
+    assert lines[3].startswith("rank 0 on 10.0.0.1 (pid 100) failed then: exit code 1")
+    assert verdict.conclude([WELL, lost], forced=None, others=0) == (0, None)
 
 
 def test_who_had_to_be_killed_is_named() -> None:
