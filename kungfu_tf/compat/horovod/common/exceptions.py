@@ -10,8 +10,8 @@ __all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedI
 class HorovodInternalError(RuntimeError):
     """A collective has failed.
 
-    Operations raise TensorFlow's errors, or kungfu_tf's. `hvd.elastic.run` takes those for this one
-    that another process is the cause of.
+    Operations raise TensorFlow's errors, or kungfu_tf's. `hvd.elastic.run` treats those that
+    another process has caused as this one.
     """
 
 
