@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 import time
 from typing import Any
 
@@ -102,10 +103,18 @@ class _Stage:
                 )
 
     def cancel(self) -> None:
-        """Ends the stage, if it still runs."""
-        if self._thread.is_alive():
+        """Ends the stage, if it still runs.
+
+        It asks again and again, because Spark forgets a request for what it does not run yet.
+        """
+        deadline = time.monotonic() + _CANCELLING
+        while self._thread.is_alive():
+            if time.monotonic() > deadline:
+                said = f"spark: {_CANCELLING:g} s after its cancelling the job still runs"
+                print(f"kungfu_tf: {said}, group {self._group}", file=sys.stderr, flush=True)
+                return
             self._context.cancelJobGroup(self._group)
-            self._thread.join(_CANCELLING)
+            self._thread.join(_LOOKS)
 
     def result(self) -> list[Child]:
         if isinstance(self._ended, Py4JJavaError):
