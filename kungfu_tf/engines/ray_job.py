@@ -12,7 +12,7 @@ import ray
 from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from kungfu_tf import config, errors
+from kungfu_tf import errors
 from kungfu_tf.engines import failures
 from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.ray_actor import Peer
@@ -72,9 +72,9 @@ def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
     sent = ray.put(order._replace(peers=tuple(peer.address for peer in peers)))
     ranks = {peer.actor.run.remote(sent): rank for rank, peer in enumerate(peers)}
     try:
-        ended = _ends(peers, ranks, timeout)
+        ended = _ends(peers, ranks, timeout, order.grace)
     finally:
-        _stop(peers, ranks)
+        _stop(peers, ranks, order.grace)
     if (first := failures.first(ended)) is not None:
         raise results.failed(first)
     return ended
@@ -101,8 +101,13 @@ def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> li
     return [peers[index] for index in by_host([host_of(peer.address) for peer in peers])]
 
 
-def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> list[Child]:
-    """How the peers ended, up to the first failure, as it became known."""
+def _ends(
+    peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float, grace: float
+) -> list[Child]:
+    """How the peers ended, up to the first failure.
+
+    After a failure whose cause may be another one, the cause has `grace` seconds to show.
+    """
     deadline = time.monotonic() + timeout
     ended: list[Child] = []
     while ranks:
@@ -121,8 +126,8 @@ def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> li
         for reference in ready:
             rank = ranks.pop(reference)
             ended.append(_end(peers[rank], rank, reference))
-        if first is None and failures.first(ended) is not None:  # its cause may come later
-            deadline = time.monotonic() + config.GRACE.get()
+        if first is None and failures.first(ended) is not None:
+            deadline = time.monotonic() + grace
     return ended
 
 
@@ -141,13 +146,13 @@ def _end(peer: RayPeer, rank: int, reference: Any) -> Child:
         )
 
 
-def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int]) -> None:
-    """Ends the peers that still run, with KUNGFU_GRACE seconds to clean up."""
+def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int], grace: float) -> None:
+    """Ends the peers that still run, with `grace` seconds to clean up."""
     if not ranks:
         return
     for rank in ranks.values():
         peers[rank].actor.stop.remote()
-    ray.wait(list(ranks), num_returns=len(ranks), timeout=2 * config.GRACE.get() + 1)
+    ray.wait(list(ranks), num_returns=len(ranks), timeout=2 * grace + 1)
 
 
 def _no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyspark import BarrierTaskContext, TaskContext
 
-from kungfu_tf import config
 from kungfu_tf.engines import failures
 from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.worker import Worker
@@ -48,7 +47,7 @@ def of(order: Order) -> Callable[[Iterator[int]], Iterator[Child]]:
             worker.close()
         if failures.has_failed(child):
             if failures.is_consequence(child):  # Spark reports the first failure
-                time.sleep(config.GRACE.get())
+                time.sleep(order.grace)
             raise results.failed(child)
         yield child
 
