@@ -62,7 +62,7 @@ def run(
         DeadlineExceededError: If they do not start or end in time.
         UnavailableError: If an actor cannot start.
         InvalidArgumentError: If `fn` cannot be pickled.
-        FailedPreconditionError: If this process is a peer itself.
+        FailedPreconditionError: If this process is a peer itself, and `np` is not 1.
         ImportError: If Ray is not installed.
         TypeError, ValueError: If an argument is invalid.
 
@@ -109,6 +109,7 @@ def trials(
 
     The trainings are independent of each other, and each process is one of one. As many run at once
     as the cluster has room for. A trial that fails does not end the others.
+    A peer may call this, too: its trials do not belong to its job.
 
     Args:
         fn: The function.

@@ -55,7 +55,7 @@ def run(
         ResourceExhaustedError: If Spark has too few slots for the processes.
         DeadlineExceededError: If they do not start or end in time.
         InvalidArgumentError: If `fn` cannot be pickled.
-        FailedPreconditionError: If this process is a peer itself.
+        FailedPreconditionError: If this process is a peer itself, and `num_proc` is not 1.
         ImportError: If PySpark is not installed.
         TypeError, ValueError: If an argument is invalid.
 
@@ -108,6 +108,7 @@ def trials(
 
     The trainings are independent of each other, and each process is one of one. As many run at once
     as Spark has slots. A trial that fails does not end the others.
+    A peer may call this, too: its trials do not belong to its job.
 
     Args:
         fn: The function.

@@ -16,7 +16,7 @@ from kungfu_tf.function_launch.results import Child
 from kungfu_tf.launcher.placing import core_shares
 from kungfu_tf.launcher.processes import run_directory
 from kungfu_tf.launcher.processes.guard import Guard
-from kungfu_tf.native import socket_directory
+from kungfu_tf.native import environment, socket_directory
 
 
 class Worker:
@@ -83,8 +83,10 @@ class Worker:
 
     def _environ(self, order: Order, rank: int) -> dict[str, str]:
         told = variables_of_peer(order, rank)
-        mine = {**os.environ, **told}
-        mine.pop("KUNGFU_SECRET_FILE", None)
+        # This process may itself have been started by a peer of another job.
+        others = {setting.name for setting in environment.settings() if setting.internal}
+        kept = set(os.environ) - others - {"KUNGFU_SECRET_FILE"}
+        mine = {**{name: os.environ[name] for name in kept}, **told}
         return {**mine, **core_shares.shared_by(int(told["LOCAL_WORLD_SIZE"]), mine)}
 
     def _run(self, environ: Mapping[str, str], guard: Guard, *files: int) -> tuple[int, int]:
