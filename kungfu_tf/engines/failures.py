@@ -8,8 +8,8 @@ from kungfu_tf.function_launch.results import Child
 
 
 def has_failed(child: Child) -> bool:
-    """Whether the process did not end well."""
-    return child.code != 0 or child.failure is not None
+    """Whether the process did not end well, with a result."""
+    return child.code != 0 or child.record is None or child.failure is not None
 
 
 def is_consequence(child: Child) -> bool:

@@ -58,9 +58,13 @@ def results_of(
 
 
 def _told(child: Child, item: Mapping[str, Any]) -> Any:
-    if not failures.has_failed(child):
-        return results.value_of(child)
-    error = results.failed(child)
+    try:
+        if not failures.has_failed(child):
+            return results.value_of(child)
+        error = results.failed(child)
+    except errors.InvalidArgumentError as unreadable:
+        error = errors.PeerFailedError(f"{child.who}: {unreadable}")
+        error.rank, error.host, error.__cause__ = child.rank, child.host, unreadable
     listed = ", ".join(f"{name}={value!r}" for name, value in item.items())
     error.args = (f"trial {listed}: {error}",)
     return error
