@@ -88,8 +88,10 @@ def run(
         ray.init()
     seconds = math.inf if timeout is None else float(timeout)
 
+    needed = _ONE_CPU if resources is None else resources
+
     def attempt(order: Order) -> list[Child]:
-        with ray_job.placed(np, resources or _ONE_CPU, strategy, start_timeout) as peers:
+        with ray_job.placed(np, needed, strategy, start_timeout) as peers:
             return ray_job.run(peers, order, seconds)
 
     return attempts.run(attempt, order, restarts)
@@ -133,14 +135,17 @@ def trials(
     losses = kungfu_tf.ray.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
     ```
     """
-    listed = trial_grid.checked("ray.trials", fn, grid)
+    arguments.checked("ray.trials", fn, 1, timeout, start_timeout=start_timeout)
+    listed = trial_grid.checked("ray.trials", grid)
     ray = missing.needed("ray", "kungfu_tf.ray.trials")
     from kungfu_tf.engines import ray_trials
 
+    if not listed:
+        return []
     orders = trial_grid.orders_of(fn, listed, env)
     if not ray.is_initialized():
         ray.init()
-    needed = resources or _ONE_CPU
+    needed = _ONE_CPU if resources is None else resources
     ray_trials.wait_for_a_node(needed, start_timeout)
     ended = ray_trials.run(orders, needed, math.inf if timeout is None else float(timeout))
     return trial_grid.results_of(ended, listed, return_errors=return_errors)

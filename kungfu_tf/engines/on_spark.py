@@ -132,7 +132,8 @@ def trials(
     losses = kungfu_tf.spark.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
     ```
     """
-    listed = trial_grid.checked("spark.trials", fn, grid)
+    arguments.checked("spark.trials", fn, 1, timeout, start_timeout=start_timeout)
+    listed = trial_grid.checked("spark.trials", grid)
     missing.needed("pyspark", "kungfu_tf.spark.trials")
     from pyspark.sql import SparkSession
 

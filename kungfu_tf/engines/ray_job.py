@@ -49,17 +49,16 @@ def placed(
         UnavailableError: If one cannot start.
     """
     deadline = time.monotonic() + start_timeout
-    group = placement_group([dict(resources) for _ in range(np)], strategy=strategy)
-    actors: list[Any] = []
-    try:
+    with contextlib.ExitStack() as stack:  # which ends all, even if it cannot end one
+        group = placement_group([dict(resources) for _ in range(np)], strategy=strategy)
+        stack.callback(remove_placement_group, group)
         if not group.wait(start_timeout):
             raise errors.ResourceExhaustedError(_no_room(np, resources, start_timeout))
-        actors += [_actor(group, index, resources) for index in range(np)]
+        actors = []
+        for index in range(np):
+            actors.append(_actor(group, index, resources))
+            stack.callback(ray.kill, actors[-1])
         yield _started(actors, deadline, start_timeout)
-    finally:
-        for actor in actors:
-            ray.kill(actor)
-        remove_placement_group(group)
 
 
 def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:

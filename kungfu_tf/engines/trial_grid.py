@@ -12,14 +12,12 @@ from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
 
 
-def checked(caller: str, fn: Any, grid: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def checked(caller: str, grid: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The arguments of each trial.
 
     Raises:
-        TypeError: If an argument is invalid.
+        TypeError: If the grid is invalid.
     """
-    if not callable(fn):
-        raise TypeError(f"{caller}: fn must be a function, not {fn!r}")
     if isinstance(grid, Mapping):
         raise TypeError(f"{caller}: grid must be a list of keyword arguments, not {grid!r}")
     listed = list(grid)
