@@ -42,7 +42,7 @@ def run(
         env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
         restarts: How often all processes are started anew after a failure, to go on from a
             checkpoint. KUNGFU_RESTARTS counts that.
-        start_timeout: How many seconds Spark has to start the tasks, while others use its slots.
+        start_timeout: How many seconds Spark has to get slots and to start the tasks.
         timeout: How many seconds `fn` may take; None: any time.
 
     Returns:
@@ -86,7 +86,6 @@ def run(
     seconds = math.inf if timeout is None else float(timeout)
 
     def attempt(order: Order) -> list[Child]:
-        spark_stage.wait_for_slots(context, np, start_timeout)
         stage = context.parallelize(range(np), np).barrier()
         tasks = stage.mapPartitions(spark_task.of(order))
         return spark_stage.collect(context, tasks, np, start_timeout=start_timeout, timeout=seconds)
@@ -142,7 +141,6 @@ def trials(
     if not listed:
         return []
     context = (spark or SparkSession.builder.getOrCreate()).sparkContext
-    spark_stage.wait_for_slots(context, 1, start_timeout)
     numbers = context.parallelize(range(len(listed)), len(listed))
     tasks = numbers.map(spark_task.of_trials(trial_grid.orders_of(fn, listed, env)))
     seconds = math.inf if timeout is None else float(timeout)

@@ -34,6 +34,10 @@ class Order(NamedTuple):
     restarts: int = 0
     peers: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Without the secret and what the function carries, for logs of an engine."""
+        return f"Order(job={self.job!r}, restarts={self.restarts}, peers={self.peers!r})"
+
     @property
     def grace(self) -> float:
         """How many seconds a process of the job has to clean up: the caller's KUNGFU_GRACE."""

@@ -28,24 +28,6 @@ _RAISED = re.compile(
 _LOST = re.compile(r"ResultTask\((?P<stage>\d+), (?P<task>\d+)\).*?\n(?P<reason>[^\n]+)")
 
 
-def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None:
-    """Returns when as many tasks as this can run at the same time.
-
-    Raises:
-        ResourceExhaustedError: If the cluster does not have that many slots, soon or ever.
-    """
-    deadline = time.monotonic() + start_timeout
-    while (slots := _slots(context)) < np:
-        is_fixed = context.master.partition("[")[0] == "local"
-        if is_fixed or time.monotonic() > deadline:
-            message = (
-                f"spark: {np} processes need as many slots, and Spark ({context.master}) has "
-                f"{slots}: lower num_proc, or give Spark more cores"
-            )
-            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
-        time.sleep(_LOOKS)
-
-
 def collect(
     context: SparkContext, tasks: Any, at_once: int, *, start_timeout: float, timeout: float
 ) -> list[Child]:
@@ -55,17 +37,20 @@ def collect(
         context: Spark.
         tasks: An RDD of children.
         at_once: How many of its tasks run when it has started.
-        start_timeout: How many seconds it may take to start.
+        start_timeout: How many seconds it may take to start, with the wait for slots.
         timeout: How many seconds it may take then.
 
     Raises:
         PeerFailedError: If one did not.
+        ResourceExhaustedError: If the cluster does not have that many slots, soon or ever.
         DeadlineExceededError: If they do not start or end in time.
     """
+    deadline = time.monotonic() + start_timeout
+    _wait_for_slots(context, at_once, deadline)
     stage = _Stage(context, tasks, at_once)
     stage.start()
     try:
-        stage.wait(start_timeout, timeout)
+        stage.wait(deadline, start_timeout, timeout)
     finally:
         stage.cancel()
     return stage.result()
@@ -84,20 +69,22 @@ class _Stage:
     def start(self) -> None:
         self._thread.start()
 
-    def wait(self, start_timeout: float, timeout: float) -> None:
-        began, is_started = time.monotonic(), False
+    def wait(self, deadline: float, start_timeout: float, timeout: float) -> None:
+        """Returns when it has ended; until the deadline it must have started."""
+        is_started = False
         while self._thread.is_alive():
             self._thread.join(_LOOKS)
-            elapsed = time.monotonic() - began
+            is_late = time.monotonic() > deadline and self._thread.is_alive()
             if not is_started:
                 is_started = has_started(self._tracker, self._group, self._at_once)
-                began = time.monotonic() if is_started else began
-                if not is_started and elapsed > start_timeout and self._thread.is_alive():
+                if is_started:
+                    deadline = time.monotonic() + timeout
+                elif is_late:
                     raise errors.DeadlineExceededError(
                         f"spark: after {start_timeout:g} s Spark had not started the "
                         "processes: others use its slots"
                     )
-            elif elapsed > timeout and self._thread.is_alive():
+            elif is_late:
                 raise errors.DeadlineExceededError(
                     f"spark: the timeout of {timeout:g} s is over, and not all processes had ended"
                 )
@@ -163,6 +150,25 @@ def _error(rank: int, host: str, text: str) -> errors.PeerFailedError:
     error = errors.PeerFailedError(text)
     error.rank, error.host = rank, host
     return error
+
+
+def _wait_for_slots(context: SparkContext, at_once: int, deadline: float) -> None:
+    """Returns when as many tasks as this can run at the same time."""
+    while (slots := _slots(context)) < at_once:
+        is_fixed = context.master.partition("[")[0] == "local"
+        if is_fixed or time.monotonic() > deadline:
+            message = f"spark: {_few(at_once, slots, context.master)}"
+            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
+        time.sleep(_LOOKS)
+
+
+def _few(at_once: int, slots: int, master: str) -> str:
+    if at_once == 1:
+        return f"a process needs a slot, and Spark ({master}) has none: give Spark more cores"
+    return (
+        f"{at_once} processes need as many slots, and Spark ({master}) has {slots}: "
+        "lower num_proc, or give Spark more cores"
+    )
 
 
 def _slots(context: SparkContext) -> int:

@@ -40,7 +40,7 @@ def test_a_task_that_has_ended_had_started(active: int, completed: int, expected
 
 
 class Context:
-    """A context of Spark, whose job ends by the third request to cancel it, as a late one does.
+    """A cluster of Spark, whose job ends by the third request to cancel it, as a late one does.
 
     Attributes:
         ends: Whether the job ends at all.
@@ -49,6 +49,7 @@ class Context:
 
     def __init__(self, *, ends: bool) -> None:
         self.ends = ends
+        self.master = "spark://host"
         self.requests = 0
         self._is_over = threading.Event()
 
@@ -79,6 +80,7 @@ def test_a_job_is_cancelled_until_it_ends(
 
     monkeypatch.setattr(spark_stage, "InheritableThread", threading.Thread)
     monkeypatch.setattr(spark_stage, "_LOOKS", 0.01)
+    monkeypatch.setattr(spark_stage, "_slots", lambda context: 4)
     monkeypatch.setattr(spark_stage, "_CANCELLING", 600 if ends else 0.1)
     context = Context(ends=ends)
     with pytest.raises(kf.errors.DeadlineExceededError, match="had not started"):
@@ -86,3 +88,14 @@ def test_a_job_is_cancelled_until_it_ends(
     context.end()
     assert ("the job still runs" in capsys.readouterr().err) == (not ends)
     assert context.requests == 3 if ends else context.requests > 1
+
+
+@pytest.mark.parametrize(("at_once", "said"), [(1, "a process needs a slot"), (4, "4 processes")])
+def test_slots_must_come_in_time(at_once: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kungfu_tf.engines import spark_stage
+
+    monkeypatch.setattr(spark_stage, "_LOOKS", 0.01)
+    monkeypatch.setattr(spark_stage, "_slots", lambda context: 0)
+    context = Context(ends=True)
+    with pytest.raises(kf.errors.ResourceExhaustedError, match=f"^spark: {said}"):
+        spark_stage.collect(context, context, at_once, start_timeout=0, timeout=600)
