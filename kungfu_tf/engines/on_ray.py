@@ -111,6 +111,7 @@ def trials(
 
     The trainings are independent of each other, and each process is one of one. As many run at once
     as the cluster has room for. A trial that fails does not end the others.
+
     A peer may call this, too: its trials do not belong to its job.
 
     Args:

@@ -106,7 +106,10 @@ def trials(
     """Runs `fn(**item)` for each item of `grid`, in a process of a Spark cluster each.
 
     The trainings are independent of each other, and each process is one of one. As many run at once
-    as Spark has slots. A trial that fails does not end the others.
+    as Spark has slots. A function that fails, or whose process is killed, does not end the other
+    trials. If Spark loses a task itself, it runs the task again, as `spark.task.maxFailures` says.
+    If Spark gives the task up, all trials end, and the call raises, also with `return_errors`.
+
     A peer may call this, too: its trials do not belong to its job.
 
     Args:
@@ -122,7 +125,8 @@ def trials(
         The results of `fn`, in the order of `grid`.
 
     Raises:
-        PeerFailedError: If trials have failed, that of the first of them, after all have ended.
+        PeerFailedError: If trials have failed, that of the first of them, after all have ended. Or
+            Spark has given up a task.
         KungfuError, ImportError, TypeError: As from `run`.
 
     Example:

@@ -20,8 +20,6 @@ from kungfu_tf.engines.ray_options import each, options_of
 from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
 
-_LONGEST = 300  # characters of a line in a message
-
 
 class RayPeer(NamedTuple):
     """An actor, the address of its peer, and its process."""
@@ -134,15 +132,7 @@ def _end(peer: RayPeer, rank: int, reference: Any) -> Child:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        said = [line for line in str(error).splitlines() if not line.startswith("\t")]
-        return Child(
-            rank,
-            host_of(peer.address),
-            peer.pid,
-            None,
-            None,
-            [f"  | {line[:_LONGEST]}" for line in said],
-        )
+        return failures.lost(rank, host_of(peer.address), peer.pid, str(error))
 
 
 def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int], grace: float) -> None:

@@ -125,9 +125,11 @@ class _Stage:
         if lost := _LOST.search(message):
             hosts, task = self._hosts(int(lost["stage"])), int(lost["task"])
             rank, host = by_host(hosts).index(task), hosts[task]
-            return _error(rank, host, f"rank {rank} on {host}: lost: {lost['reason'].strip()}")
+            said = f"rank {rank} on {host}: lost: {lost['reason'].strip()}"
+            return _error(rank, host, errors.linked("engine-lost", said))
         lines = [line for line in message.splitlines() if not line.lstrip().startswith("at ")]
-        return errors.PeerFailedError("\n".join(["Spark has given up a task:", *lines[:_SHOWN]]))
+        said = "\n".join(["Spark has given up a task:", *lines[:_SHOWN]])
+        return errors.PeerFailedError(errors.linked("engine-lost", said))
 
     def _hosts(self, stage: int) -> list[str]:
         """The host of each task."""

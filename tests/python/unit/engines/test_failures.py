@@ -8,7 +8,7 @@ import pytest
 
 from kungfu_tf import errors
 from kungfu_tf.engines import attempts, failures, orders, trial_grid
-from kungfu_tf.function_launch import channel, child
+from kungfu_tf.function_launch import channel, child, results
 from kungfu_tf.function_launch.results import Child
 
 
@@ -73,3 +73,10 @@ def test_a_trial_without_a_readable_result_fails_alone() -> None:
     assert str(told[1]).startswith("trial x=2: rank 0 on 10.0.0.1 (pid 1): ")
     assert str(told[2]).startswith("trial x=3: rank 0 on 10.0.0.1 (pid 1): ")
     assert all(isinstance(error, errors.PeerFailedError) for error in told[1:])
+
+
+def test_a_lost_worker_has_the_reason_of_the_engine_and_a_link() -> None:
+    error = results.failed(failures.lost(1, "10.0.0.1", 7, "The actor died.\n\tclass: Peer"))
+    first = "rank 1 on 10.0.0.1 (pid 7): lost before its function returned"
+    link = "(kungfu_tf docs: messages#engine-lost)"
+    assert str(error) == f"{first}\n  | The actor died. {link}"
