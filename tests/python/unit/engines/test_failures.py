@@ -21,14 +21,8 @@ def well(rank: int, value: object) -> Child:
 
 
 def raised(rank: int, error: Exception) -> Child:
-    sent = channel.RAISED + pickle.dumps(tuple(child.failure_of(error)))
+    sent = channel.RAISED + pickle.dumps(tuple(child.failure_of(error, ["10.0.0.1:8"])))
     return ended(rank, 1, record=sent)
-
-
-@pytest.fixture(autouse=True)
-def peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUNGFU_PEERS", "10.0.0.1:7,10.0.0.1:8")
-    monkeypatch.setenv("KUNGFU_SELF", "10.0.0.1:7")
 
 
 def test_an_error_that_names_another_peer_is_a_consequence() -> None:
@@ -80,3 +74,10 @@ def test_a_lost_worker_has_the_reason_of_the_engine_and_a_link() -> None:
     first = "rank 1 on 10.0.0.1 (pid 7): lost before its function returned"
     link = "(kungfu_tf docs: messages#engine-lost)"
     assert str(error) == f"{first}\n  | The actor died. {link}"
+
+
+@pytest.mark.parametrize("link", ["__cause__", "__context__"])
+def test_an_error_after_one_that_names_another_peer_is_a_consequence(link: str) -> None:
+    error = ValueError("no result")
+    setattr(error, link, errors.UnavailableError("rank 1 (10.0.0.1:8): connection closed"))
+    assert failures.is_consequence(raised(0, error))
