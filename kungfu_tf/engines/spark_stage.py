@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, SparkContext, StatusTracker
 
 from kungfu_tf import errors
+from kungfu_tf.engines import spark_failure
 from kungfu_tf.engines.orders import by_host
 from kungfu_tf.function_launch.results import Child
 
@@ -19,12 +20,7 @@ _LOOKS = 0.2  # seconds between two looks at the stage
 _CANCELLING = 60.0  # seconds that Spark has for it
 _SHOWN = 8  # lines of a message of Spark
 
-# What a task has raised, within the message of Spark; and the line that says why a task is lost.
-_RAISED = re.compile(
-    r"PeerFailedError: (?P<text>rank (?P<rank>\d+) on (?P<host>\S+) \(pid \d+\).*?)"
-    r"\s*(?:SQLSTATE|\n\s+at )",
-    re.DOTALL,
-)
+# The line that says why a task is lost.
 _LOST = re.compile(r"ResultTask\((?P<stage>\d+), (?P<task>\d+)\).*?\n(?P<reason>[^\n]+)")
 
 
@@ -120,13 +116,13 @@ class _Stage:
 
     def _failed(self, message: str) -> errors.PeerFailedError:
         """The error for a stage that Spark has given up."""
-        if raised := _RAISED.search(message):
-            return _error(int(raised["rank"]), raised["host"], raised["text"].rstrip())
+        if (raised := spark_failure.unpacked(message)) is not None:
+            return raised
         if lost := _LOST.search(message):
             hosts, task = self._hosts(int(lost["stage"])), int(lost["task"])
             rank, host = by_host(hosts).index(task), hosts[task]
             said = f"rank {rank} on {host}: lost: {lost['reason'].strip()}"
-            return _error(rank, host, errors.linked("engine-lost", said))
+            return spark_failure.error_of(rank, host, errors.linked("engine-lost", said))
         lines = [line for line in message.splitlines() if not line.lstrip().startswith("at ")]
         said = "\n".join(["Spark has given up a task:", *lines[:_SHOWN]])
         return errors.PeerFailedError(errors.linked("engine-lost", said))
@@ -146,12 +142,6 @@ def has_started(tracker: StatusTracker, group: str, at_once: int) -> bool:
         stage is not None and stage.numActiveTasks + stage.numCompletedTasks >= at_once
         for stage in stages
     )
-
-
-def _error(rank: int, host: str, text: str) -> errors.PeerFailedError:
-    error = errors.PeerFailedError(text)
-    error.rank, error.host = rank, host
-    return error
 
 
 def _wait_for_slots(context: SparkContext, at_once: int, deadline: float) -> None:

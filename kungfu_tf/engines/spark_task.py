@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyspark import BarrierTaskContext, TaskContext
 
-from kungfu_tf.engines import failures
+from kungfu_tf.engines import failures, spark_failure
 from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.worker import Worker
 from kungfu_tf.environments.placement import split_address
@@ -48,7 +48,7 @@ def of(order: Order) -> Callable[[Iterator[int]], Iterator[Child]]:
         if failures.has_failed(child):
             if failures.is_consequence(child):  # Spark reports the first failure
                 time.sleep(order.grace)
-            raise results.failed(child)
+            raise spark_failure.packed(results.failed(child))
         yield child
 
     return task
