@@ -58,10 +58,10 @@ if TYPE_CHECKING:
         ops,
         optimizers,
         policy,
-        ray,
-        spark,
         variables,
     )
+    from kungfu_tf import ray as ray
+    from kungfu_tf import spark as spark
     from kungfu_tf.exchange.tape import DistributedGradientTape
     from kungfu_tf.function_launch import launch
     from kungfu_tf.groups import Group
@@ -111,16 +111,17 @@ __all__ = [
     "print_strategy_stats",
     "propose_new_size",
     "rank",
-    "ray",
     "resize",
     "run_on_root",
     "shutdown",
     "size",
-    "spark",
     "uid",
     "variables",
     "verify",
 ]
+
+# Modules that `from kungfu_tf import *` leaves out: users import packages of these names.
+_NAMESAKES = ("ray", "spark")
 
 # Loaded at first use: modules, and these names of modules.
 _MODULE_OF = {
@@ -140,7 +141,7 @@ _MODULE_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in (*__all__, *_NAMESAKES):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, name)}")
     value = getattr(module, name) if name in _MODULE_OF else module
@@ -149,7 +150,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_NAMESAKES, "__version__"])
 
 
 def _use_keras() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "kungfu_tf"
-# Of what kungfu_tf gets only when it is asked for.
-_APART = ("compat",)
+# Modules that its `__all__` does not name.
+_APART = ("compat", "ray", "spark")
 
 
 def exported(source: str) -> list[str]:

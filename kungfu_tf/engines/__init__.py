@@ -3,11 +3,11 @@
     caller ── engine ──┬─ worker ── child 0
                        └─ worker ── child 1 …
 
-A worker is a process of the engine: an actor of Ray, or a task of Spark. It tells its address, and
-gets an order: the job, its secret, all addresses and the function. It runs the function in a child,
-which is a peer. The child is a new interpreter, because an engine's process may serve several jobs,
-and a process can be a peer once only. It ends with its worker.
+A worker is a process of the engine: an actor of Ray, or a task of Spark. It sends its address to
+the caller and receives an order: the job, its secret, all addresses and the function. It runs the
+function in a child, which is a peer. The child is a new interpreter, because an engine's process
+may serve several jobs, and a process can be a peer once only. It ends with its worker.
 
-The function and its results travel as pickles, by the engine's own ways. Who can use the engine can
-run any code there, with or without kungfu_tf.
+The function and its results travel as pickles, by the engine's own ways. Every user of the cluster
+can run code on it, with or without kungfu_tf.
 """

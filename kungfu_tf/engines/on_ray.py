@@ -62,7 +62,7 @@ def run(
         DeadlineExceededError: If they do not start or end in time.
         UnavailableError: If an actor cannot start.
         InvalidArgumentError: If `fn` cannot be pickled.
-        FailedPreconditionError: If this process is a peer itself.
+        FailedPreconditionError: If this process is a peer itself, and `np` is not 1.
         ImportError: If Ray is not installed.
         TypeError, ValueError: If an argument is invalid.
 
@@ -88,8 +88,10 @@ def run(
         ray.init()
     seconds = math.inf if timeout is None else float(timeout)
 
+    needed = _ONE_CPU if resources is None else resources
+
     def attempt(order: Order) -> list[Child]:
-        with ray_job.placed(np, resources or _ONE_CPU, strategy, start_timeout) as peers:
+        with ray_job.placed(np, needed, strategy, start_timeout) as peers:
             return ray_job.run(peers, order, seconds)
 
     return attempts.run(attempt, order, restarts)
@@ -109,6 +111,8 @@ def trials(
 
     The trainings are independent of each other, and each process is one of one. As many run at once
     as the cluster has room for. A trial that fails does not end the others.
+
+    A peer may call this, too: its trials do not belong to its job.
 
     Args:
         fn: The function.
@@ -132,14 +136,17 @@ def trials(
     losses = kungfu_tf.ray.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
     ```
     """
-    listed = trial_grid.checked("ray.trials", fn, grid)
+    arguments.checked("ray.trials", fn, 1, timeout, start_timeout=start_timeout)
+    listed = trial_grid.checked("ray.trials", grid)
     ray = missing.needed("ray", "kungfu_tf.ray.trials")
     from kungfu_tf.engines import ray_trials
 
+    if not listed:
+        return []
     orders = trial_grid.orders_of(fn, listed, env)
     if not ray.is_initialized():
         ray.init()
-    needed = resources or _ONE_CPU
+    needed = _ONE_CPU if resources is None else resources
     ray_trials.wait_for_a_node(needed, start_timeout)
     ended = ray_trials.run(orders, needed, math.inf if timeout is None else float(timeout))
     return trial_grid.results_of(ended, listed, return_errors=return_errors)

@@ -42,7 +42,7 @@ def run(
         env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
         restarts: How often all processes are started anew after a failure, to go on from a
             checkpoint. KUNGFU_RESTARTS counts that.
-        start_timeout: How many seconds Spark has to start the tasks, while others use its slots.
+        start_timeout: How many seconds Spark has to get slots and to start the tasks.
         timeout: How many seconds `fn` may take; None: any time.
 
     Returns:
@@ -55,7 +55,7 @@ def run(
         ResourceExhaustedError: If Spark has too few slots for the processes.
         DeadlineExceededError: If they do not start or end in time.
         InvalidArgumentError: If `fn` cannot be pickled.
-        FailedPreconditionError: If this process is a peer itself.
+        FailedPreconditionError: If this process is a peer itself, and `num_proc` is not 1.
         ImportError: If PySpark is not installed.
         TypeError, ValueError: If an argument is invalid.
 
@@ -86,7 +86,6 @@ def run(
     seconds = math.inf if timeout is None else float(timeout)
 
     def attempt(order: Order) -> list[Child]:
-        spark_stage.wait_for_slots(context, np, start_timeout)
         stage = context.parallelize(range(np), np).barrier()
         tasks = stage.mapPartitions(spark_task.of(order))
         return spark_stage.collect(context, tasks, np, start_timeout=start_timeout, timeout=seconds)
@@ -107,7 +106,11 @@ def trials(
     """Runs `fn(**item)` for each item of `grid`, in a process of a Spark cluster each.
 
     The trainings are independent of each other, and each process is one of one. As many run at once
-    as Spark has slots. A trial that fails does not end the others.
+    as Spark has slots. A function that fails, or whose process is killed, does not end the other
+    trials. If Spark loses a task itself, it runs the task again, as `spark.task.maxFailures` says.
+    If Spark gives the task up, all trials end, and the call raises, also with `return_errors`.
+
+    A peer may call this, too: its trials do not belong to its job.
 
     Args:
         fn: The function.
@@ -122,7 +125,8 @@ def trials(
         The results of `fn`, in the order of `grid`.
 
     Raises:
-        PeerFailedError: If trials have failed, that of the first of them, after all have ended.
+        PeerFailedError: If trials have failed, that of the first of them, after all have ended. Or
+            Spark has given up a task.
         KungfuError, ImportError, TypeError: As from `run`.
 
     Example:
@@ -131,7 +135,8 @@ def trials(
     losses = kungfu_tf.spark.trials(train, [{"lr": lr} for lr in (0.01, 0.1, 1.0)])
     ```
     """
-    listed = trial_grid.checked("spark.trials", fn, grid)
+    arguments.checked("spark.trials", fn, 1, timeout, start_timeout=start_timeout)
+    listed = trial_grid.checked("spark.trials", grid)
     missing.needed("pyspark", "kungfu_tf.spark.trials")
     from pyspark.sql import SparkSession
 
@@ -140,7 +145,6 @@ def trials(
     if not listed:
         return []
     context = (spark or SparkSession.builder.getOrCreate()).sparkContext
-    spark_stage.wait_for_slots(context, 1, start_timeout)
     numbers = context.parallelize(range(len(listed)), len(listed))
     tasks = numbers.map(spark_task.of_trials(trial_grid.orders_of(fn, listed, env)))
     seconds = math.inf if timeout is None else float(timeout)

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kungfu_tf import config
 from kungfu_tf.function_launch import pickling
 from kungfu_tf.launcher.processes import peer_environment
 from kungfu_tf.native import environment
@@ -32,6 +33,15 @@ class Order(NamedTuple):
     call: bytes
     restarts: int = 0
     peers: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without the secret and what the function carries, for logs of an engine."""
+        return f"Order(job={self.job!r}, restarts={self.restarts}, peers={self.peers!r})"
+
+    @property
+    def grace(self) -> float:
+        """How many seconds a process of the job has to clean up: the caller's KUNGFU_GRACE."""
+        return config.GRACE.get(environ=self.environ)
 
     def again(self, restarts: int) -> Order:
         """The job, started anew, so that no process of an earlier start is taken for its own."""

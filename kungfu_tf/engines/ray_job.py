@@ -12,15 +12,13 @@ import ray
 from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from kungfu_tf import config, errors
+from kungfu_tf import errors
 from kungfu_tf.engines import failures
 from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.ray_actor import Peer
 from kungfu_tf.engines.ray_options import each, options_of
 from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
-
-_LONGEST = 300  # characters of a line in a message
 
 
 class RayPeer(NamedTuple):
@@ -49,17 +47,16 @@ def placed(
         UnavailableError: If one cannot start.
     """
     deadline = time.monotonic() + start_timeout
-    group = placement_group([dict(resources) for _ in range(np)], strategy=strategy)
-    actors: list[Any] = []
-    try:
+    with contextlib.ExitStack() as stack:  # which ends all, even if it cannot end one
+        group = placement_group([dict(resources) for _ in range(np)], strategy=strategy)
+        stack.callback(remove_placement_group, group)
         if not group.wait(start_timeout):
             raise errors.ResourceExhaustedError(_no_room(np, resources, start_timeout))
-        actors += [_actor(group, index, resources) for index in range(np)]
+        actors = []
+        for index in range(np):
+            actors.append(_actor(group, index, resources))
+            stack.callback(ray.kill, actors[-1])
         yield _started(actors, deadline, start_timeout)
-    finally:
-        for actor in actors:
-            ray.kill(actor)
-        remove_placement_group(group)
 
 
 def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
@@ -72,9 +69,9 @@ def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
     sent = ray.put(order._replace(peers=tuple(peer.address for peer in peers)))
     ranks = {peer.actor.run.remote(sent): rank for rank, peer in enumerate(peers)}
     try:
-        ended = _ends(peers, ranks, timeout)
+        ended = _ends(peers, ranks, timeout, order.grace)
     finally:
-        _stop(peers, ranks)
+        _stop(peers, ranks, order.grace)
     if (first := failures.first(ended)) is not None:
         raise results.failed(first)
     return ended
@@ -101,8 +98,13 @@ def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> li
     return [peers[index] for index in by_host([host_of(peer.address) for peer in peers])]
 
 
-def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> list[Child]:
-    """How the peers ended, up to the first failure, as it became known."""
+def _ends(
+    peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float, grace: float
+) -> list[Child]:
+    """How the peers ended, up to the first failure.
+
+    After a failure whose cause may be another one, the cause has `grace` seconds to show.
+    """
     deadline = time.monotonic() + timeout
     ended: list[Child] = []
     while ranks:
@@ -121,8 +123,8 @@ def _ends(peers: Sequence[RayPeer], ranks: dict[Any, int], timeout: float) -> li
         for reference in ready:
             rank = ranks.pop(reference)
             ended.append(_end(peers[rank], rank, reference))
-        if first is None and failures.first(ended) is not None:  # its cause may come later
-            deadline = time.monotonic() + config.GRACE.get()
+        if first is None and failures.first(ended) is not None:
+            deadline = time.monotonic() + grace
     return ended
 
 
@@ -130,24 +132,16 @@ def _end(peer: RayPeer, rank: int, reference: Any) -> Child:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        said = [line for line in str(error).splitlines() if not line.startswith("\t")]
-        return Child(
-            rank,
-            host_of(peer.address),
-            peer.pid,
-            None,
-            None,
-            [f"  | {line[:_LONGEST]}" for line in said],
-        )
+        return failures.lost(rank, host_of(peer.address), peer.pid, str(error))
 
 
-def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int]) -> None:
-    """Ends the peers that still run, with KUNGFU_GRACE seconds to clean up."""
+def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int], grace: float) -> None:
+    """Ends the peers that still run, with `grace` seconds to clean up."""
     if not ranks:
         return
     for rank in ranks.values():
         peers[rank].actor.stop.remote()
-    ray.wait(list(ranks), num_returns=len(ranks), timeout=2 * config.GRACE.get() + 1)
+    ray.wait(list(ranks), num_returns=len(ranks), timeout=2 * grace + 1)
 
 
 def _no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import ray
 
 from kungfu_tf import errors
+from kungfu_tf.engines import failures
 from kungfu_tf.engines.orders import Order
 from kungfu_tf.engines.ray_options import each, options_of
 from kungfu_tf.engines.worker import Worker
@@ -71,8 +72,7 @@ def _end(reference: Any) -> Child:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        lines = [f"  | {line}" for line in str(error).splitlines()]
-        return Child(0, "a node of Ray", 0, None, None, lines)
+        return failures.lost(0, "a node of Ray", 0, str(error))
 
 
 def _suffices(node: Mapping[str, Any], resources: Mapping[str, float]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, SparkContext, StatusTracker
 
 from kungfu_tf import errors
+from kungfu_tf.engines import spark_failure
 from kungfu_tf.engines.orders import by_host
 from kungfu_tf.function_launch.results import Child
 
@@ -18,31 +20,8 @@ _LOOKS = 0.2  # seconds between two looks at the stage
 _CANCELLING = 60.0  # seconds that Spark has for it
 _SHOWN = 8  # lines of a message of Spark
 
-# What a task has raised, within the message of Spark; and the line that says why a task is lost.
-_RAISED = re.compile(
-    r"PeerFailedError: (?P<text>rank (?P<rank>\d+) on (?P<host>\S+) \(pid \d+\).*?)"
-    r"\s*(?:SQLSTATE|\n\s+at )",
-    re.DOTALL,
-)
+# The line that says why a task is lost.
 _LOST = re.compile(r"ResultTask\((?P<stage>\d+), (?P<task>\d+)\).*?\n(?P<reason>[^\n]+)")
-
-
-def wait_for_slots(context: SparkContext, np: int, start_timeout: float) -> None:
-    """Returns when as many tasks as this can run at the same time.
-
-    Raises:
-        ResourceExhaustedError: If the cluster does not have that many slots, soon or ever.
-    """
-    deadline = time.monotonic() + start_timeout
-    while (slots := _slots(context)) < np:
-        is_fixed = context.master.partition("[")[0] == "local"
-        if is_fixed or time.monotonic() > deadline:
-            message = (
-                f"spark: {np} processes need as many slots, and Spark ({context.master}) has "
-                f"{slots}: lower num_proc, or give Spark more cores"
-            )
-            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
-        time.sleep(_LOOKS)
 
 
 def collect(
@@ -54,17 +33,20 @@ def collect(
         context: Spark.
         tasks: An RDD of children.
         at_once: How many of its tasks run when it has started.
-        start_timeout: How many seconds it may take to start.
+        start_timeout: How many seconds it may take to start, with the wait for slots.
         timeout: How many seconds it may take then.
 
     Raises:
         PeerFailedError: If one did not.
+        ResourceExhaustedError: If the cluster does not have that many slots, soon or ever.
         DeadlineExceededError: If they do not start or end in time.
     """
+    deadline = time.monotonic() + start_timeout
+    _wait_for_slots(context, at_once, deadline)
     stage = _Stage(context, tasks, at_once)
     stage.start()
     try:
-        stage.wait(start_timeout, timeout)
+        stage.wait(deadline, start_timeout, timeout)
     finally:
         stage.cancel()
     return stage.result()
@@ -83,29 +65,39 @@ class _Stage:
     def start(self) -> None:
         self._thread.start()
 
-    def wait(self, start_timeout: float, timeout: float) -> None:
-        began, is_started = time.monotonic(), False
+    def wait(self, deadline: float, start_timeout: float, timeout: float) -> None:
+        """Returns when it has ended; until the deadline it must have started."""
+        is_started = False
         while self._thread.is_alive():
             self._thread.join(_LOOKS)
-            elapsed = time.monotonic() - began
+            is_late = time.monotonic() > deadline and self._thread.is_alive()
             if not is_started:
                 is_started = has_started(self._tracker, self._group, self._at_once)
-                began = time.monotonic() if is_started else began
-                if not is_started and elapsed > start_timeout and self._thread.is_alive():
+                if is_started:
+                    deadline = time.monotonic() + timeout
+                elif is_late:
                     raise errors.DeadlineExceededError(
                         f"spark: after {start_timeout:g} s Spark had not started the "
                         "processes: others use its slots"
                     )
-            elif elapsed > timeout and self._thread.is_alive():
+            elif is_late:
                 raise errors.DeadlineExceededError(
                     f"spark: the timeout of {timeout:g} s is over, and not all processes had ended"
                 )
 
     def cancel(self) -> None:
-        """Ends the stage, if it still runs."""
-        if self._thread.is_alive():
+        """Ends the stage, if it still runs.
+
+        It asks again and again, because Spark forgets a request for what it does not run yet.
+        """
+        deadline = time.monotonic() + _CANCELLING
+        while self._thread.is_alive():
+            if time.monotonic() > deadline:
+                said = f"spark: {_CANCELLING:g} s after its cancelling the job still runs"
+                print(f"kungfu_tf: {said}, group {self._group}", file=sys.stderr, flush=True)
+                return
             self._context.cancelJobGroup(self._group)
-            self._thread.join(_CANCELLING)
+            self._thread.join(_LOOKS)
 
     def result(self) -> list[Child]:
         if isinstance(self._ended, Py4JJavaError):
@@ -124,14 +116,16 @@ class _Stage:
 
     def _failed(self, message: str) -> errors.PeerFailedError:
         """The error for a stage that Spark has given up."""
-        if raised := _RAISED.search(message):
-            return _error(int(raised["rank"]), raised["host"], raised["text"].rstrip())
+        if (raised := spark_failure.unpacked(message)) is not None:
+            return raised
         if lost := _LOST.search(message):
             hosts, task = self._hosts(int(lost["stage"])), int(lost["task"])
             rank, host = by_host(hosts).index(task), hosts[task]
-            return _error(rank, host, f"rank {rank} on {host}: lost: {lost['reason'].strip()}")
+            said = f"rank {rank} on {host}: lost: {lost['reason'].strip()}"
+            return spark_failure.error_of(rank, host, errors.linked("engine-lost", said))
         lines = [line for line in message.splitlines() if not line.lstrip().startswith("at ")]
-        return errors.PeerFailedError("\n".join(["Spark has given up a task:", *lines[:_SHOWN]]))
+        said = "\n".join(["Spark has given up a task:", *lines[:_SHOWN]])
+        return errors.PeerFailedError(errors.linked("engine-lost", said))
 
     def _hosts(self, stage: int) -> list[str]:
         """The host of each task."""
@@ -150,10 +144,23 @@ def has_started(tracker: StatusTracker, group: str, at_once: int) -> bool:
     )
 
 
-def _error(rank: int, host: str, text: str) -> errors.PeerFailedError:
-    error = errors.PeerFailedError(text)
-    error.rank, error.host = rank, host
-    return error
+def _wait_for_slots(context: SparkContext, at_once: int, deadline: float) -> None:
+    """Returns when as many tasks as this can run at the same time."""
+    while (slots := _slots(context)) < at_once:
+        is_fixed = context.master.partition("[")[0] == "local"
+        if is_fixed or time.monotonic() > deadline:
+            message = f"spark: {_few(at_once, slots, context.master)}"
+            raise errors.ResourceExhaustedError(errors.linked("engine-room", message))
+        time.sleep(_LOOKS)
+
+
+def _few(at_once: int, slots: int, master: str) -> str:
+    if at_once == 1:
+        return f"a process needs a slot, and Spark ({master}) has none: give Spark more cores"
+    return (
+        f"{at_once} processes need as many slots, and Spark ({master}) has {slots}: "
+        "lower num_proc, or give Spark more cores"
+    )
 
 
 def _slots(context: SparkContext) -> int:

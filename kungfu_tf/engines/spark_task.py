@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyspark import BarrierTaskContext, TaskContext
 
-from kungfu_tf import config
-from kungfu_tf.engines import failures
+from kungfu_tf.engines import failures, spark_failure
 from kungfu_tf.engines.orders import Order, by_host, host_of
 from kungfu_tf.engines.worker import Worker
 from kungfu_tf.environments.placement import split_address
@@ -48,8 +47,8 @@ def of(order: Order) -> Callable[[Iterator[int]], Iterator[Child]]:
             worker.close()
         if failures.has_failed(child):
             if failures.is_consequence(child):  # Spark reports the first failure
-                time.sleep(config.GRACE.get())
-            raise results.failed(child)
+                time.sleep(order.grace)
+            raise spark_failure.packed(results.failed(child))
         yield child
 
     return task

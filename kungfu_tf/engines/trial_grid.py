@@ -12,14 +12,12 @@ from kungfu_tf.function_launch import results
 from kungfu_tf.function_launch.results import Child
 
 
-def checked(caller: str, fn: Any, grid: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def checked(caller: str, grid: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The arguments of each trial.
 
     Raises:
-        TypeError: If an argument is invalid.
+        TypeError: If the grid is invalid.
     """
-    if not callable(fn):
-        raise TypeError(f"{caller}: fn must be a function, not {fn!r}")
     if isinstance(grid, Mapping):
         raise TypeError(f"{caller}: grid must be a list of keyword arguments, not {grid!r}")
     listed = list(grid)
@@ -58,9 +56,13 @@ def results_of(
 
 
 def _told(child: Child, item: Mapping[str, Any]) -> Any:
-    if not failures.has_failed(child):
-        return results.value_of(child)
-    error = results.failed(child)
+    try:
+        if not failures.has_failed(child):
+            return results.value_of(child)
+        error = results.failed(child)
+    except errors.InvalidArgumentError as unreadable:
+        error = errors.PeerFailedError(f"{child.who}: {unreadable}")
+        error.rank, error.host, error.__cause__ = child.rank, child.host, unreadable
     listed = ", ".join(f"{name}={value!r}" for name, value in item.items())
     error.args = (f"trial {listed}: {error}",)
     return error

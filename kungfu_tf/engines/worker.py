@@ -16,7 +16,7 @@ from kungfu_tf.function_launch.results import Child
 from kungfu_tf.launcher.placing import core_shares
 from kungfu_tf.launcher.processes import run_directory
 from kungfu_tf.launcher.processes.guard import Guard
-from kungfu_tf.native import socket_directory
+from kungfu_tf.native import environment, socket_directory
 
 
 class Worker:
@@ -35,6 +35,7 @@ class Worker:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._child: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
+        self._grace = 0.0
 
     def run(self, order: Order, own: Mapping[str, str]) -> Child:
         """Runs the peer with this worker's address until its process has ended.
@@ -43,6 +44,7 @@ class Worker:
             order: The job.
             own: Variables for this peer alone.
         """
+        self._grace = order.grace
         rank = order.peers.index(self.address)
         sockets = socket_directory.make(order.job, order.secret)
         directory = run_directory.choose()
@@ -63,7 +65,7 @@ class Worker:
             socket_directory.leave(sockets, self._port)
 
     def stop(self) -> None:
-        """Ends the child: it has KUNGFU_GRACE seconds to clean up."""
+        """Ends the child: it has the KUNGFU_GRACE seconds of the caller to clean up."""
         self._is_stopped = True
         if self._child is None or self._child.returncode is not None:
             return
@@ -71,7 +73,7 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(config.GRACE.get())
+                self._child.wait(self._grace)
                 return
 
     def close(self) -> None:
@@ -81,8 +83,10 @@ class Worker:
 
     def _environ(self, order: Order, rank: int) -> dict[str, str]:
         told = variables_of_peer(order, rank)
-        mine = {**os.environ, **told}
-        mine.pop("KUNGFU_SECRET_FILE", None)
+        # This process may itself have been started by a peer of another job.
+        others = {setting.name for setting in environment.settings() if setting.internal}
+        kept = set(os.environ) - others - {"KUNGFU_SECRET_FILE"}
+        mine = {**{name: os.environ[name] for name in kept}, **told}
         return {**mine, **core_shares.shared_by(int(told["LOCAL_WORLD_SIZE"]), mine)}
 
     def _run(self, environ: Mapping[str, str], guard: Guard, *files: int) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import hmac
@@ -11,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 _LONGEST_FOLDER = 32  # the paths of Unix sockets must be short
-_PREFIX = "kungfu_tf-"
 
 
 def make(job: str, secret: str) -> Path:
@@ -21,9 +19,8 @@ def make(job: str, secret: str) -> Path:
         job: The id of the job.
         secret: The secret of the job, so that others cannot guess the name.
     """
-    _remove_dead()
     name = hmac.new(secret.encode(), job.encode(), hashlib.sha256).hexdigest()[:16]
-    path = _folder() / f"{_PREFIX}{name}"
+    path = _folder() / f"kungfu_tf-{name}"
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
@@ -33,15 +30,6 @@ def leave(folder: Path, port: int) -> None:
     (folder / f"{port}.lock").unlink(missing_ok=True)
     if not any(map(_is_held, folder.glob("*.lock"))):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_dead() -> None:
-    """Removes the directories of jobs whose processes were all killed."""
-    for path in _folder().glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # it belongs to another user, or is gone
-            locks = list(path.glob("*.lock"))
-            if locks and not any(map(_is_held, locks)):
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def _folder() -> Path:

@@ -59,12 +59,10 @@ PUBLIC = {
     "print_strategy_stats": "()",
     "propose_new_size": "(n)",
     "rank": "()",
-    "ray": None,
     "resize": "(*, n=None, progress=None)",
     "run_on_root": "(fn, *, wait=False)",
     "shutdown": "()",
     "size": "()",
-    "spark": None,
     "uid": "()",
     "variables": None,
     "verify": "(step)",
@@ -221,7 +219,8 @@ PUBLIC = {
     "variables.get_or_create_global_variable": "(key, *, value=0, dtype=tf.int64)",
 }
 
-MODULES = [kf, *(module for name in kf.__all__ if inspect.ismodule(module := getattr(kf, name)))]
+SHOWN = [module for name in kf.__all__ if inspect.ismodule(module := getattr(kf, name))]
+MODULES = [kf, *SHOWN, kf.ray, kf.spark]
 
 
 def public() -> Iterator[tuple[str, Any]]:
@@ -289,6 +288,11 @@ def names_in(tree: ast.AST) -> Iterator[str]:
                 yield from names_in(ast.parse(str(node.value)))
             except SyntaxError:
                 continue
+
+
+def test_a_star_hides_no_package_of_a_user() -> None:
+    assert run("ray = spark = 1; from kungfu_tf import *; print(ray, spark)") == "1 1\n"
+    assert {"ray", "spark"} <= set(dir(kf))
 
 
 def test_names_of_the_same() -> None:

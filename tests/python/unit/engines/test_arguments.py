@@ -59,3 +59,18 @@ def test_a_peer_starts_no_other_job(
 def test_arguments_of_trials_are_checked(trials: Callable[..., Any], fn: Any, grid: Any) -> None:
     with pytest.raises(TypeError, match=r"^(ray|spark)\.trials: "):
         trials(fn, grid)
+    for option in ("timeout", "start_timeout"):
+        with pytest.raises(ValueError, match=rf"^(ray|spark)\.trials: {option} must"):
+            trials(print, [], **{option: -1})
+
+
+@pytest.mark.parametrize(
+    ("trials", "package"), [(kf.ray.trials, "ray"), (kf.spark.trials, "pyspark")]
+)
+def test_no_trials_start_no_engine(trials: Callable[..., Any], package: str) -> None:
+    module = pytest.importorskip(package, reason=f"needs {package}: make engines")
+    assert trials(print, []) == []
+    if package == "ray":
+        assert not module.is_initialized()
+    else:
+        assert module.SparkContext._active_spark_context is None

@@ -39,3 +39,17 @@ def test_only_settings_of_users_are_sent(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_new_start_is_a_job_of_its_own() -> None:
     order = orders.new(print, (), None, None)
     assert order.again(0).job != order.again(1).job
+
+
+def test_the_grace_is_that_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUNGFU_GRACE", "7")
+    order, other = (orders.new(print, (), None, env) for env in ({}, {"KUNGFU_GRACE": "8"}))
+    monkeypatch.setenv("KUNGFU_GRACE", "9")  # of the worker's host
+    assert (order.grace, other.grace) == (7, 8)
+
+
+def test_the_secret_is_not_shown() -> None:
+    order = orders.new(print, ("a text",), None, {"TOKEN": "a token"}).again(1)
+    shown = f"{order} {order!r}"
+    assert order.job in shown
+    assert not any(text in shown for text in (order.secret, "a text", "a token"))

@@ -54,14 +54,3 @@ def test_the_last_peer_removes_it(other: Path) -> None:
     assert [path.name for path in other.iterdir()] == ["7.lock"]
     socket_directory.leave(other, 7)
     assert not other.exists()
-
-
-def test_those_of_killed_jobs_are_removed_and_no_others(folder: Path, other: Path) -> None:
-    dead, new = folder / "kungfu_tf-dead", folder / "kungfu_tf-new"
-    dead.mkdir()
-    new.mkdir()
-    (dead / "7.lock").touch()
-    socket_directory.make("job", "a secret")
-    assert not dead.exists()
-    assert new.exists()
-    assert other.exists()
