@@ -5,6 +5,7 @@ After each death it looks at what can be loaded. The weights of save n are all n
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import resource
@@ -172,4 +173,5 @@ if __name__ == "__main__":
     saves("model.weights.h5", model.save_weights, model.load_weights)
     if generations.packages()[0].generation == 3:
         backups()
-        backups(double_checkpoint=True)
+        if "double_checkpoint" in inspect.signature(keras.callbacks.BackupAndRestore).parameters:
+            backups(double_checkpoint=True)  # later ones have it
