@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kungfu_tf.engines import orders
@@ -31,6 +33,8 @@ def test_a_peer_is_told_its_place() -> None:
 
 
 def test_only_settings_of_users_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("KUNGFU_")]:
+        monkeypatch.delenv(name)
     for name in ("KUNGFU_STRATEGY", "KUNGFU_SELF", "KUNGFU_SECRET", "KUNGFU_RUNNER", "HOME"):
         monkeypatch.setenv(name, "x")
     assert dict(orders.new(print, (), None, None).environ) == {"KUNGFU_STRATEGY": "x"}
