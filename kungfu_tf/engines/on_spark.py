@@ -107,8 +107,8 @@ def trials(
 
     The trainings are independent of each other, and each process is one of one. As many run at once
     as Spark has slots. A function that fails, or whose process is killed, does not end the other
-    trials. If Spark loses a task itself, it runs the task again, as `spark.task.maxFailures` says.
-    If Spark gives the task up, all trials end, and the call raises, also with `return_errors`.
+    trials. If Spark gives up a task itself, all trials end, and the call raises, also with
+    `return_errors`. A local session does so at the first task that is lost.
 
     A peer may call this, too: its trials do not belong to its job.
 
