@@ -255,9 +255,11 @@ def case_fit(how):
     x, y = (random.normal(size=(2, 16, n)).astype("float32") for n in (4, 1))
     micro_steps = 2 if how == "accumulated" else None
 
+    def plain(**options):  # Adam counts steps that only accumulate, too, in Keras 3.3
+        return keras.optimizers.SGD(0.05, momentum=0.9, **options)
+
     def optimizer():
-        options = {"gradient_accumulation_steps": micro_steps} if micro_steps else {}
-        made = keras.optimizers.Adam(0.05, **options)
+        made = plain(**({"gradient_accumulation_steps": micro_steps} if micro_steps else {}))
         if how != "loss scale":
             return made
         scale = {"initial_scale": 8.0} if is_keras_3() else {"dynamic": False, "initial_scale": 8.0}
@@ -277,7 +279,7 @@ def case_fit(how):
     callback = kf.callbacks.BroadcastGlobalVariablesCallback(check_every=None)
     model.fit(*mine, batch_size=4, epochs=2, shuffle=False, verbose=0, callbacks=[callback])
 
-    alone = model_of(keras.optimizers.Adam(0.05))
+    alone = model_of(plain())
     of_an_update = 4 * (micro_steps or 1)
     for first in [*range(0, 16, of_an_update)] * 2:
         rows = slice(first, first + of_an_update)
