@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         log_stats,
         print_strategy_stats,
     )
+    from kungfu_tf.monitor.timeline import start_timeline, stop_timeline
     from kungfu_tf.replicas.average import average_variables
     from kungfu_tf.replicas.objects import all_gather_object, broadcast_object
     from kungfu_tf.verification.loop import verify
@@ -115,6 +116,8 @@ __all__ = [
     "run_on_root",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
     "uid",
     "variables",
     "verify",
@@ -136,6 +139,8 @@ _MODULE_OF = {
     "launch": "function_launch",
     "log_stats": "monitor.statistics",
     "print_strategy_stats": "monitor.statistics",
+    "start_timeline": "monitor.timeline",
+    "stop_timeline": "monitor.timeline",
     "verify": "verification.loop",
 }
 

@@ -10,12 +10,9 @@ _OWN = "it is no part of KungFu's interface, but of how KungFu is made"
 _MADE = "it is of how KungFu is made; the functions of kungfu.tensorflow.optimizers make optimizers"
 
 _MADE_OF_HOROVOD = "it is no part of Horovod's interface, but of how Horovod is made"
-_TIMELINE = "there is no timeline: kungfu_tf.Monitor measures"
 
 WHY = {
     "horovod.keras.callbacks.BestModelCheckpoint": "it is for Spark",
-    "horovod.keras.start_timeline": _TIMELINE,
-    "horovod.keras.stop_timeline": _TIMELINE,
     "horovod.mxnet": "it is for MXNet, and kungfu_tf for TensorFlow",
     "horovod.ray": "kungfu_tf.ray.run has another interface",
     "horovod.spark": "kungfu_tf.spark.run has another interface",
@@ -28,15 +25,9 @@ WHY = {
         "no process goes on alone: kungfu_tf.data.shard and fit give all of them as many steps"
     ),
     "horovod.tensorflow.keras.callbacks.BestModelCheckpoint": "it is for Spark",
-    "horovod.tensorflow.keras.start_timeline": _TIMELINE,
-    "horovod.tensorflow.keras.stop_timeline": _TIMELINE,
     "horovod.tensorflow.mpi_ops.MPI_LIB": _MADE_OF_HOROVOD,
     "horovod.tensorflow.mpi_ops.join": "no process goes on alone",
-    "horovod.tensorflow.mpi_ops.start_timeline": _TIMELINE,
-    "horovod.tensorflow.mpi_ops.stop_timeline": _TIMELINE,
     "horovod.tensorflow.refs_to_vars": _MADE_OF_HOROVOD,
-    "horovod.tensorflow.start_timeline": _TIMELINE,
-    "horovod.tensorflow.stop_timeline": _TIMELINE,
     "horovod.tensorflow.vars_to_refs": _MADE_OF_HOROVOD,
     "horovod.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",
     "kungfu.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",

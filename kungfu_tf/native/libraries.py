@@ -147,6 +147,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_digest": (ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]),
     "kungfu_get_statistics": (None, [ctypes.POINTER(Statistics)]),
     "kungfu_completed": (ctypes.c_uint64, [ctypes.c_char_p]),
+    "kungfu_start_timeline": (ctypes.c_int, [ctypes.c_char_p]),
+    "kungfu_stop_timeline": (ctypes.c_int, []),
     "kungfu_get_setting": (ctypes.POINTER(Setting), [ctypes.c_int]),
     "kungfu_check_setting": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p]),
 }

@@ -47,6 +47,7 @@ Eager calls, functions and `session.run` raise TensorFlow's errors for what goes
 from __future__ import annotations
 
 from kungfu_tf.ops import gradients as _gradients  # noqa: F401  registers them
+from kungfu_tf.ops.adasum import adasum, group_adasum
 from kungfu_tf.ops.collective import (
     all_gather,
     all_reduce,
@@ -85,6 +86,7 @@ from kungfu_tf.ops.strategy import parents, set_strategy, set_tree, subset_all_r
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
 __all__ = [
+    "adasum",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -103,6 +105,7 @@ __all__ = [
     "get_peer_latencies",
     "global_minimum_spanning_tree",
     "global_noise_scale",
+    "group_adasum",
     "group_all_reduce",
     "group_broadcast",
     "ingress_rates",

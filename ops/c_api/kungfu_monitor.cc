@@ -113,4 +113,14 @@ const char* kungfu_strategy(void) {
   return kungfu::Name(peer ? peer->session()->strategy() : StrategyName::kAuto);
 }
 
+int kungfu_start_timeline(const char* path) {
+  kungfu::StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  return kungfu::SetLastError(peer.ok() ? (*peer)->StartTimeline(path) : peer.status());
+}
+
+int kungfu_stop_timeline(void) {
+  kungfu::StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  return kungfu::SetLastError(peer.ok() ? (*peer)->StopTimeline() : peer.status());
+}
+
 }  // extern "C"

@@ -71,6 +71,12 @@ KUNGFU_EXPORT double kungfu_end_window(void);
 /* The name of the session's strategy; AUTO as long as the peers have not agreed on one. Valid for ever. */
 KUNGFU_EXPORT const char* kungfu_strategy(void);
 
+/* Records when the operations of this peer begin and end, in a new file at `path`, which chrome://tracing opens: until
+ * it is stopped, or started anew, or the peer ends. Return 0 or a code: FAILED_PRECONDITION if there is nothing to
+ * stop, or what the system says of the file. */
+KUNGFU_EXPORT int kungfu_start_timeline(const char* path);
+KUNGFU_EXPORT int kungfu_stop_timeline(void);
+
 #ifdef __cplusplus
 }
 #endif

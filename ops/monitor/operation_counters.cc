@@ -1,5 +1,7 @@
 #include "ops/monitor/operation_counters.h"
 
+#include <utility>
+
 namespace kungfu {
 namespace {
 
@@ -22,12 +24,18 @@ void OperationCounters::Ended(const std::string& name, bool ok, Clock::time_poin
     latencies_.Add(Seconds(now - began).count());
   }
   MutexLock lock(&mu_);
+  if (timeline_ && was_called) timeline_->Add(name, began, now, bytes, ok);
   if (!ok) {
     ++failed_;
     return;
   }
   ++completed_;
   ++by_name_[name];
+}
+
+std::unique_ptr<Timeline> OperationCounters::Record(std::unique_ptr<Timeline> timeline) {
+  MutexLock lock(&mu_);
+  return std::exchange(timeline_, std::move(timeline));
 }
 
 uint64_t OperationCounters::completed() const {

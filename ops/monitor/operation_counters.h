@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -11,6 +12,7 @@
 #include "ops/base/mutex.h"
 #include "ops/monitor/latency_histogram.h"
 #include "ops/monitor/throughput_meter.h"
+#include "ops/monitor/timeline.h"
 
 namespace kungfu {
 
@@ -26,6 +28,8 @@ class OperationCounters {
   void Ended(const std::string& name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) EXCLUDES(mu_);
   // One was moved in memory of the host's peers, without copies.
   void MovedDirectly() { ++direct_; }
+  // From now on `timeline` gets what was called and ends; null: nothing does. Returns the one before.
+  std::unique_ptr<Timeline> Record(std::unique_ptr<Timeline> timeline) EXCLUDES(mu_);
 
   // Called, and not over.
   uint64_t pending() const { return pending_; }
@@ -48,6 +52,7 @@ class OperationCounters {
   LatencyHistogram latencies_;
   ThroughputMeter throughput_;
   std::unordered_map<std::string, uint64_t> by_name_ GUARDED_BY(mu_);
+  std::unique_ptr<Timeline> timeline_ GUARDED_BY(mu_);
 };
 
 }  // namespace kungfu

@@ -168,6 +168,8 @@ const std::vector<Row>& Rows() {
        "time to wait for a peer to come up"},
       {"KUNGFU_LOG_LEVEL", kUser, IntegerFrom(0, 3, &Config::log_level), "2",
        "lowest level that is logged: 0 debug, 1 info, 2 warning, 3 error"},
+      {"KUNGFU_TIMELINE", kUser, Text(&Config::timeline, "path"), "",
+       "file of rank 0's operations for chrome://tracing; that of rank 1 has .1 behind its name, and so on"},
   };
   return *rows;
 }

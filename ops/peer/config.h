@@ -32,6 +32,7 @@ struct Config {
   long spin;  // -1: auto
   double collective_timeout, stall_warning, silence_timeout, connect_timeout;
   int log_level;
+  std::string timeline;
 
   // Whether all_reduces may use the memory of the host's peers. A transport that is forced carries all data itself.
   bool SharesMemory() const;

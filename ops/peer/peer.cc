@@ -54,6 +54,12 @@ Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
   return patience;
 }
 
+// Rank 0's has the name that was given. A newcomer does not know its rank yet.
+std::string TimelineOf(const Place& place, const std::string& path) {
+  if (place.joining) return path + "." + place.self().ToString();
+  return place.rank == 0 ? path : path + "." + std::to_string(place.rank);
+}
+
 }  // namespace
 
 Peer::Peer(const Config& config, const PeerId& self, Arena* arena)
@@ -70,6 +76,7 @@ StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) 
     return InvalidArgumentError("KUNGFU_MEMBERSHIP is " + config.membership + ", but there is no KUNGFU_CONTROL");
   }
   KF_RETURN_IF_ERROR(peer->StartSession({place->version, place->peers}));
+  if (!config.timeline.empty()) KF_RETURN_IF_ERROR(peer->StartTimeline(TimelineOf(*place, config.timeline)));
   return peer;
 }
 
@@ -296,11 +303,15 @@ bool Peer::RunAndWait(const std::function<void()>& task) {
   return true;
 }
 
-// The loop's objects end on the loop, the session stays: it still knows its rank and size.
 void Peer::Shutdown() {
   MutexLock lock(&shutdown_mu_);
-  if (down_ || !loop_) return;
-  down_ = true;
+  if (std::exchange(down_, true)) return;
+  if (loop_) Leave();
+  counters_.Record(nullptr);
+}
+
+// The loop's objects end on the loop, the session stays: it still knows its rank and size.
+void Peer::Leave() {
   auto left = std::make_shared<std::promise<void>>();
   std::future<void> gone = left->get_future();
   loop_->Post([this, left] {
@@ -324,6 +335,21 @@ void Peer::Shutdown() {
   });
   loop_->Close();
   loop_->Join();
+}
+
+Status Peer::StartTimeline(const std::string& path) {
+  const Place place = this->place();
+  const std::string rank = place.joining ? "a newcomer" : "rank " + std::to_string(place.rank);
+  StatusOr<std::unique_ptr<Timeline>> timeline =
+      Timeline::Open(path, place.joining ? self_.port : place.rank, rank + ", " + self_.ToString());
+  if (!timeline.ok()) return timeline.status();
+  counters_.Record(std::move(*timeline));
+  return OkStatus();
+}
+
+Status Peer::StopTimeline() {
+  const std::unique_ptr<Timeline> timeline = counters_.Record(nullptr);
+  return timeline ? timeline->Close() : FailedPreconditionError("there is no timeline: it was not started");
 }
 
 RouterTotals Peer::Totals() {

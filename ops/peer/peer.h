@@ -105,6 +105,10 @@ class Peer {
 
   const OperationCounters& counters() const { return counters_; }
   ThroughputMeter& throughput() { return counters_.throughput(); }
+  // Records when operations begin and end, in a new file, until the next start, the stop, or Shutdown. Stop returns the
+  // first error of writing. kFailedPrecondition: nothing is recorded. Any thread.
+  Status StartTimeline(const std::string& path);
+  Status StopTimeline();
   // All zero without connections, and after Shutdown. Blocks until the loop has answered.
   RouterTotals Totals();
   struct PeerTraffic {
@@ -117,6 +121,8 @@ class Peer {
  private:
   Peer(const Config& config, const PeerId& self, Arena* arena);
   Status StartSession(const Membership& membership);
+  // Shutdown of a peer with a loop.
+  void Leave();
   uint64_t StartInGroup(Operation operation) EXCLUDES(session_mu_);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,

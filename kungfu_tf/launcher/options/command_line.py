@@ -52,6 +52,7 @@ class Options:
     quiet: bool = False
     logfile: str | None = None
     logdir: str | None = None
+    timeline: str | None = None
     allow_nvlink: bool = False
     insecure: bool = False
     watch: bool = False

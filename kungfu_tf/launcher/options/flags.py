@@ -242,6 +242,14 @@ FLAGS = (
         "also write the output of each peer, unchanged, to its own files: rank-0.stdout.log, ...",
     ),
     Flag(
+        "timeline",
+        "timeline",
+        "FILE",
+        flag_values.text,
+        "record when operations begin and end, for chrome://tracing: those of rank 0 in FILE, those"
+        " of rank 1 in FILE.1, and so on, each on its own host",
+    ),
+    Flag(
         "allow-nvlink",
         "allow_nvlink",
         "",

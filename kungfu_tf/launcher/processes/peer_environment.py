@@ -17,6 +17,7 @@ from kungfu_tf.native import environment
 # The folder of a sitecustomize.py, which Python runs first.
 _START_HOOK = str(Path(__file__).resolve().parents[2] / "compat" / "start")
 _VERIFIED_STEPS = "3"
+_LATER = "DYNAMIC"  # in HOROVOD_TIMELINE: the program starts it
 _LOG_INFO, _LOG_WARNING, _LOG_ERROR = "1", "2", "3"
 
 
@@ -76,8 +77,12 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         result[config.COMPAT.name] = ",".join(options.compat)
         paths = [_START_HOOK, environ.get("PYTHONPATH")]
         result["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    if options.timeline:
+        result["KUNGFU_TIMELINE"] = os.path.abspath(options.timeline)
     if "horovod" in options.compat:
         result.update(_of_horovod(peer, job.cluster))
+        if environ.get("HOROVOD_TIMELINE", _LATER) != _LATER:
+            result.setdefault("KUNGFU_TIMELINE", os.path.abspath(environ["HOROVOD_TIMELINE"]))
     if options.allow_nvlink:
         result.setdefault("NCCL_P2P_LEVEL", "NVL")
     if peer.rank in job.placement.devices:

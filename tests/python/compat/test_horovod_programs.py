@@ -142,9 +142,13 @@ def test_a_program_goes_on_from_its_checkpoint(data: Path, tmp_path: Path) -> No
     ],
     ids=" ".join,
 )
-def test_runs(arguments: list[str]) -> None:
-    output = run(arguments[0], 2, *arguments[1:])
+def test_runs(arguments: list[str], tmp_path: Path) -> None:
+    timeline = tmp_path / "trace.json"
+    flags = ["-np", "2", "--timeline-filename", str(timeline)]
+    output = run(arguments[0], flags, *arguments[1:])
     said_the_same(output, 2)
+    for path in (timeline, tmp_path / "trace.json.1"):
+        assert {event["ph"] for event in json.loads(path.read_text())} == {"M", "b", "e"}
     if "benchmark" in arguments[0]:
         assert re.search(r"^\[0\] Total img/sec on 2 CPU\(s\): \d", output, re.MULTILINE), output
 

@@ -63,6 +63,8 @@ PUBLIC = {
     "run_on_root": "(fn, *, wait=False)",
     "shutdown": "()",
     "size": "()",
+    "start_timeline": "(path)",
+    "stop_timeline": "()",
     "uid": "()",
     "variables": None,
     "verify": "(step)",
@@ -124,6 +126,7 @@ PUBLIC = {
     "layers.SyncBatchNormalization": "(**arguments)",
     "layers.local": "(layer, *, scale=None)",
     "layers.synchronize": "(model)",
+    "ops.adasum": "(x, *, name=None, group=None)",
     "ops.all_gather": "(tensor, *, concat=False, name=None, group=None)",
     "ops.all_reduce": "(tensor, *, op='sum', name=None, group=None)",
     "ops.all_to_all": "(tensor, *, splits=None, return_splits=False, name=None, group=None)",
@@ -145,6 +148,7 @@ PUBLIC = {
     "ops.global_noise_scale": (
         "(batch_small, batch_big, tensor, avg_tensor, *, alpha=0.6, name=None)"
     ),
+    "ops.group_adasum": "(values, *, name=None, group=None)",
     "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None, group=None)",
     "ops.group_broadcast": "(values, *, root=0, name=None, group=None)",
     "ops.ingress_rates": "(*, name=None)",

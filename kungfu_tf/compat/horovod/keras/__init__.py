@@ -38,6 +38,8 @@ from horovod.tensorflow.keras import (
     rocm_built,
     shutdown,
     size,
+    start_timeline,
+    stop_timeline,
 )
 
 __all__ = [
@@ -77,6 +79,8 @@ __all__ = [
     "rocm_built",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
 ]
 
 

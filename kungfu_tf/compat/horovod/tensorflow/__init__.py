@@ -65,6 +65,8 @@ from horovod.tensorflow.mpi_ops import (
     shutdown,
     size,
     size_op,
+    start_timeline,
+    stop_timeline,
 )
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
 from horovod.tensorflow.util import _executing_eagerly
@@ -133,6 +135,8 @@ __all__ = [
     "size",
     "size_op",
     "split_list",
+    "start_timeline",
+    "stop_timeline",
 ]
 
 

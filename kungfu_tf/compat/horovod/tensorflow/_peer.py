@@ -38,6 +38,8 @@ __all__ = [
     "shutdown",
     "size",
     "size_op",
+    "start_timeline",
+    "stop_timeline",
 ]
 
 _initialized = False
@@ -207,3 +209,16 @@ def cuda_built() -> bool:
 def rocm_built() -> bool:
     """The same."""
     return False
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Lets rank 0 record its operations, until `stop_timeline`. All processes call it."""
+    del mark_cycles  # there are no cycles
+    if rank() == 0:
+        kf.start_timeline(file_path)
+
+
+def stop_timeline() -> None:
+    """Ends what `start_timeline` began. All processes call it."""
+    if rank() == 0:
+        kf.stop_timeline()

@@ -47,6 +47,8 @@ from horovod.tensorflow._peer import (
     shutdown,
     size,
     size_op,
+    start_timeline,
+    stop_timeline,
 )
 from horovod.tensorflow._scaling import divided_by_size, scaled
 from horovod.tensorflow.util import _executing_eagerly
@@ -102,6 +104,8 @@ __all__ = [
     "shutdown",
     "size",
     "size_op",
+    "start_timeline",
+    "stop_timeline",
 ]
 
 
@@ -139,8 +143,8 @@ def name_of(op: int) -> str:
         NotImplementedError: If it has none of this kind.
     """
     if op not in _NAMES:
-        what = "Adasum" if op == Adasum else f"the reduction {op!r}"
-        raise NotImplementedError(f"{what} is missing in kungfu_tf.compat")
+        what = "Adasum, which is for allreduce," if op == Adasum else f"the reduction {op!r}"
+        raise NotImplementedError(f"{what} is missing here in kungfu_tf.compat")
     return _NAMES[op]
 
 
@@ -150,6 +154,8 @@ def reduced(
     """The reduction of a dense tensor over all peers."""
     what = naming.title("allreduce", name)
     x = scaled(tensors.to_tensor(tensor, what), prescale)
+    if op == Adasum:
+        return scaled(ops.adasum(x, name=name), postscale)
     kind = _kind(x, op)
     tensors.check_reduction(x, kind, what)
     tag = naming.make_tag("all_reduce", name)
@@ -168,6 +174,8 @@ def reduced_group(
     """The reductions of dense tensors over all peers."""
     what = naming.title("grouped_allreduce", name)
     given = [scaled(tensors.to_tensor(value, what), prescale) for value in values]
+    if op == Adasum:
+        return [scaled(x, postscale) for x in ops.group_adasum(given, name=name)]
     kinds = [_kind(x, op) for x in given]
     results: list[Any] = [None] * len(given)
     for kind in sorted(set(kinds)):
