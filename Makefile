@@ -262,7 +262,7 @@ lint-format: $(LINT)/.ready
 	@echo clang-format && $(LINT)/bin/clang-format --dry-run -Werror $(CXX_FILES)
 
 lint-manifests: $(LINT)/.ready
-	$(LINT)/bin/kubernetes-validate --strict --quiet docker/kubernetes/*.yaml
+	$(LINT)/bin/python tests/manifests.py docker/kubernetes/*.yaml
 
 # Clang alone knows the thread-safety attributes of ops/base/mutex.h.
 lint-threads:
