@@ -152,9 +152,24 @@ PUBLIC = {
     "ops.group_adasum": "(values, *, name=None, group=None)",
     "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None, group=None)",
     "ops.group_broadcast": "(values, *, root=0, name=None, group=None)",
+    "ops.group_neighbor_all_reduce": (
+        "(values, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "
+        "name=None, group=None)"
+    ),
     "ops.ingress_rates": "(*, name=None)",
     "ops.monitored_all_reduce": "(tensor, *, tree=None, op='sum', name=None)",
+    "ops.neighbor_all_gather": (
+        "(tensor, *, topology=None, step=0, sources=None, targets=None, concat=False, name=None, "
+        "group=None)"
+    ),
+    "ops.neighbor_all_reduce": (
+        "(tensor, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "
+        "name=None, group=None)"
+    ),
     "ops.new_queue": "(src, dst, *, capacity=16, timeout=None, name=None)",
+    "ops.pair_gossip": (
+        "(tensor, target, *, self_weight=0.5, pair_weight=0.5, name=None, group=None)"
+    ),
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
     "ops.reduce": "(tensor, op, *, root=0, name=None, group=None)",
