@@ -190,6 +190,7 @@ PUBLIC = {
     "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None)",
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
     "optimizers.Algorithm": "()",
+    "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
         "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
     ),
