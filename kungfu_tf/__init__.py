@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         ops,
         optimizers,
         policy,
+        topology,
         variables,
     )
     from kungfu_tf import ray as ray
@@ -118,6 +119,7 @@ __all__ = [
     "size",
     "start_timeline",
     "stop_timeline",
+    "topology",
     "uid",
     "variables",
     "verify",

@@ -64,7 +64,7 @@ PYTHON_LAYERS: Layers = (
     {"native"},
     {"environments"},
     {"config", "links"},
-    {"context", "upstream"},
+    {"context", "topology", "upstream"},
     {"_version", "errors"},
 )
 
@@ -81,7 +81,7 @@ TENSORFLOW_HEADERS = {"Eigen", "absl", "google", "mlir", "tensorflow", "tsl", "u
 TENSORFLOW_PACKAGES = {"keras", "tensorflow", "tf_keras"}
 PYTHON_WITHOUT_TENSORFLOW = {
     *("_version", "config", "engines", "environments", "errors", "function_launch", "links"),
-    *("peer", "ray", "spark"),
+    *("peer", "ray", "spark", "topology"),
 } | {room for rooms in PYTHON_LAYERS for room in rooms if room.startswith("launcher")}
 
 

@@ -19,7 +19,7 @@ host's memory.
     string, ...             -          -       -          -      -
 
 Sums of float16 and bfloat16 are accumulated in float32. Operands are added in the same order
-everywhere, so all peers get the same bits.
+everywhere, so all peers get the same bits. The results of neighbours are each peer's own.
 
 **Errors.** The call itself raises what is wrong with the program, in eager code and while a graph
 is built or traced:
@@ -67,6 +67,12 @@ from kungfu_tf.ops.monitoring import (
     ingress_rates,
     monitored_all_reduce,
 )
+from kungfu_tf.ops.neighbor import (
+    group_neighbor_all_reduce,
+    neighbor_all_gather,
+    neighbor_all_reduce,
+    pair_gossip,
+)
 from kungfu_tf.ops.noise_scale import global_noise_scale
 from kungfu_tf.ops.queue import new_queue
 from kungfu_tf.ops.resize import resize, step_based_schedule
@@ -108,9 +114,13 @@ __all__ = [
     "group_adasum",
     "group_all_reduce",
     "group_broadcast",
+    "group_neighbor_all_reduce",
     "ingress_rates",
     "monitored_all_reduce",
+    "neighbor_all_gather",
+    "neighbor_all_reduce",
     "new_queue",
+    "pair_gossip",
     "parents",
     "peer_info",
     "rank",

@@ -13,7 +13,11 @@ _ITSELF = {
     f"kungfu_{name}"
     for name in ("all_reduce", "broadcast", "reduce", "reduce_scatter", "subset_all_reduce")
 }
-_GROUPS = {"kungfu_group_all_reduce", "kungfu_group_broadcast"}
+_GROUPS = {
+    "kungfu_group_all_reduce",
+    "kungfu_group_broadcast",
+    "kungfu_group_neighbor_all_reduce",
+}
 _ROWS = {"kungfu_all_gather", "kungfu_gather", "kungfu_all_to_all"}
 
 
@@ -37,6 +41,10 @@ def outputs(kernel: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         is_stacked = not attributes.get("concat", True)
         rows = given[tf.newaxis] if is_stacked or not given.shape.rank else tf.identity(given)
         return rows, tf.shape(rows, tf.int64)[:1]
+    if kernel == "kungfu_neighbor_all_gather":
+        is_stacked = not attributes.get("concat", True)
+        rows = given[tf.newaxis] if is_stacked or not given.shape.rank else given
+        return rows[:0], tf.zeros([0], tf.int64)
     if kernel == "kungfu_consensus":
         return tf.constant(value=True)
     raise errors.UnimplementedError(

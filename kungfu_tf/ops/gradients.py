@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import errors, groups
-from kungfu_tf.ops import collective, group, naming, rows, strategy, topology
+from kungfu_tf.ops import collective, group, naming, neighbor, rows, strategy, topology
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -134,6 +134,22 @@ def _reduce_scatter(op: Any, gradient: Any) -> Any:
 def _all_to_all(op: Any, gradient: Any, _: Any) -> list[Any]:
     back, _ = rows.all_to_all(tf.convert_to_tensor(gradient), op.outputs[1], tag=_tag(op))
     return [tf.reshape(back, tf.shape(op.inputs[0])), None]
+
+
+@_gradient("KungfuGroupNeighborAllReduce")
+def _group_neighbor_all_reduce(op: Any, *gradients: Any) -> list[Any]:
+    part = neighbor.Part(*op.inputs[len(gradients) :], topology=_text(op, "topology"))
+    back = neighbor.weighted_sums(gradients, part.transposed(), what=_name(op), tag=_tag(op))
+    return [*back, *(None for _ in op.inputs[len(gradients) :])]
+
+
+@_gradient("KungfuNeighborAllGather")
+def _neighbor_all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
+    x, _, sources, targets = op.inputs
+    lengths = tf.scatter_nd(sources[:, None], op.outputs[1], [topology.cluster_size()])
+    parts, _ = rows.all_to_all(tf.convert_to_tensor(gradient), lengths, tag=_tag(op))
+    shape = tf.concat([[tf.size(targets)], tf.shape(x)], axis=0)
+    return [tf.reduce_sum(tf.reshape(parts, shape), axis=0), None, None, None]
 
 
 tf.no_gradient("KungfuConsensus")

@@ -83,14 +83,14 @@ def agreed_all_reduce(
         attributes: Other attributes of the operations.
     """
     what = naming.title("group_all_reduce", name)
-    groups, layout = _laid_out(values, what, agree)
+    groups, layout = laid_out(values, what, agree)
     sparse = [i for i, value in enumerate(values) if isinstance(value, tf.IndexedSlices)]
     for group in groups:
         for position, tensor in group.items():
             tensors.check_reduction(tensor, op, what, [*values, tensor][position])
     for position in sparse:
         sparse_reduction.check(values[position], op, what)
-    tags = _tags(naming.make_tag("group_all_reduce", name), [*map(min, groups), *sparse])
+    tags = tags_of(naming.make_tag("group_all_reduce", name), [*map(min, groups), *sparse])
     the_step = tf.cast(0 if step is None else step, tf.int64)
     results: dict[int, Any] = {}
     for group in groups:
@@ -155,8 +155,8 @@ def agreed_broadcast(
 ) -> list[Any]:
     """`group_broadcast`, which also checks numbers as `agreed_all_reduce` does."""
     what = naming.title("group_broadcast", name)
-    groups, layout = _laid_out([_dense(value, what) for value in values], what, agree)
-    tags = _tags(naming.make_tag("group_broadcast", name), list(map(min, groups)))
+    groups, layout = laid_out([dense(value, what) for value in values], what, agree)
+    tags = tags_of(naming.make_tag("group_broadcast", name), list(map(min, groups)))
     results: dict[int, Any] = {}
     for group in groups:
         outputs = kernels.run(
@@ -174,21 +174,28 @@ def _of_same_variables(
     values: Sequence[Any], run: Callable[[Sequence[int]], list[Any]], what: str
 ) -> list[Any]:
     """Runs an operation; the variables among its values must be the same on all peers."""
-    variables = [value for value in values if members.is_variable(value)]
-    if not variables:
+    agree = identities(values)
+    if not agree:
         return run([])
     try:
-        return run([members.identity(variables)])
+        return run(agree)
     except tf.errors.InvalidArgumentError:  # in eager code, on all peers
-        members.check_same(variables, name=what)
+        members.check_same([v for v in values if members.is_variable(v)], name=what)
         raise
 
 
-def _dense(value: Any, what: str) -> Any:
+def identities(values: Sequence[Any]) -> list[int]:
+    """The numbers on which the peers must agree to have the same variables among the values."""
+    variables = [value for value in values if members.is_variable(value)]
+    return [members.identity(variables)] if variables else []
+
+
+def dense(value: Any, what: str) -> Any:
+    """`value` as a dense tensor that can be sent; None stays None."""
     return None if value is None else tensors.to_tensor(value, what)
 
 
-def _laid_out(
+def laid_out(
     values: Sequence[Any], what: str, agree: Sequence[int]
 ) -> tuple[list[dict[int, Any]], list[int]]:
     """Returns the dense tensors by position, grouped by dtype, and what peers must agree on.
@@ -213,7 +220,7 @@ def _laid_out(
     return list(groups.values()), [*layout, *agree]
 
 
-def _tags(tag: str, positions: Sequence[int]) -> dict[int, str]:
+def tags_of(tag: str, positions: Sequence[int]) -> dict[int, str]:
     """The tags of the operations that begin with the values at these positions.
 
     The first operation always has the tag itself. So peers that differ anywhere meet there, and

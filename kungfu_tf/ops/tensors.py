@@ -74,6 +74,23 @@ def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
         )
 
 
+def check_weighted(tensor: Any, what: str, value: Any = None) -> None:
+    """Raises UnsupportedTypeError unless the elements of `tensor` can be multiplied by weights.
+
+    Args:
+        tensor: A tensor.
+        what: The operation, for the message.
+        value: The caller's value that `tensor` was made from, if it is another.
+    """
+    dtype = tensor.dtype.base_dtype
+    if dtype not in (*_FLOATING, *_COMPLEX):
+        named = label(tensor if value is None else value)
+        raise errors.UnsupportedTypeError(
+            f"{what}: a weighted sum is not defined for {named} of dtype {dtype.name}: cast to a "
+            "floating type"
+        )
+
+
 def label(value: Any) -> str:
     """What messages call a tensor: its name if it has one, else its shape."""
     if isinstance(value, tf.IndexedSlices):

@@ -6,6 +6,7 @@ Derive from `Algorithm` and call `wrap` to make one of your own.
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.adaptive_sgd import AdaptiveSGDOptimizer
+from kungfu_tf.optimizers.decentralized_sgd import DecentralizedSGDOptimizer
 from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimizer
 from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
@@ -15,6 +16,7 @@ from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveragingOptim
 __all__ = [
     "AdaptiveSGDOptimizer",
     "Algorithm",
+    "DecentralizedSGDOptimizer",
     "MonitorGradientNoiseScaleOptimizer",
     "MonitorGradientVarianceOptimizer",
     "PairAveragingOptimizer",

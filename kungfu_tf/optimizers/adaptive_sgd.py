@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
@@ -17,6 +16,7 @@ from kungfu_tf.optimizers.synchronous_averaging import (
     assign,
     check_factor,
 )
+from kungfu_tf.optimizers.update_number import UpdateNumber
 from kungfu_tf.upstream import generations
 
 Optimizer = TypeVar("Optimizer")
@@ -30,9 +30,7 @@ class AdaptiveSGD(Algorithm):
         self._first = SynchronousAveraging(alpha)
         self._then = SynchronousSGD()
         self._step: Any = None
-        self._counted = graph_state.State(
-            lambda: graph_state.variable(0, tf.int64, "adaptive_sgd/step")
-        )
+        self._number = UpdateNumber("adaptive_sgd/step")
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -42,7 +40,7 @@ class AdaptiveSGD(Algorithm):
         given = [i for i, g in enumerate(gradients) if g is not None]
         if not given:  # TF1's `cond` must return something
             return list(gradients)
-        is_averaging = self._averages(self._number_of(step))
+        is_averaging = self._averages(self._number.now(step))
         of_given = [gradients[i] for i in given]
         their_variables = [variables[i] for i in given]
 
@@ -60,7 +58,7 @@ class AdaptiveSGD(Algorithm):
         if peer.is_single_process():
             return []
         self._set_up_parts()
-        self._step = self._number_of(self.optimizer_step())
+        self._step = self._number.now(self.optimizer_step())
         return _assign_when(
             self._averages(self._step),
             variables,
@@ -78,21 +76,8 @@ class AdaptiveSGD(Algorithm):
             return ops.group_broadcast(values, name=f"{self.name}/switch")
 
         is_last = tf.equal(self._step, self.change_step - 1)
-        return [*_assign_when(is_last, shared, from_root), *self._count()]
-
-    def _number_of(self, step: Any) -> Any:
-        """The number of a step, as it is now: the update will raise it."""
-        if step is None:
-            step = _global_step()
-        if step is None:
-            step = self._counted.get()
-        return tf.identity(tf.cast(tf.convert_to_tensor(step), tf.int64)) + 0
-
-    def _count(self) -> list[Any]:
-        """Ends a step of an optimizer that counts none, in a graph without a global step."""
-        if self.optimizer_step() is not None or _global_step() is not None:
-            return []
-        return [self._counted.get().assign_add(1, read_value=False)]
+        ended = self._number.end_update(self.optimizer_step())
+        return [*_assign_when(is_last, shared, from_root), *ended]
 
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)
@@ -101,12 +86,6 @@ class AdaptiveSGD(Algorithm):
         """Gives them this object's ordinal, and thus its name, and the traits of its optimizer."""
         for part in (self._first, self._then):
             vars(part).update(ordinal=self.ordinal, _sums_rows=self.sums_rows)
-
-
-def _global_step() -> Any:
-    if tf.compat.v1.executing_eagerly_outside_functions():
-        return None
-    return tf.compat.v1.train.get_global_step()
 
 
 def _assign_when(condition: Any, variables: Sequence[Any], make: Callable[[], Any]) -> list[Any]:

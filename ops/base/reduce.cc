@@ -187,9 +187,32 @@ struct TwofoldSumLoop {
   }
 };
 
+template <typename T>
+struct ScaleLoop {
+  KF_INLINE static void Run(void* total, const void* in, double weight, size_t count) {
+    auto* to = static_cast<T*>(total);
+    const auto* from = static_cast<const T*>(in);
+    const T factor = static_cast<T>(weight);
+    KF_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) to[i] = factor * from[i];
+  }
+};
+
+template <typename T>
+struct AddScaledLoop {
+  KF_INLINE static void Run(void* total, const void* in, double weight, size_t count) {
+    auto* to = static_cast<T*>(total);
+    const auto* from = static_cast<const T*>(in);
+    const T factor = static_cast<T>(weight);
+    KF_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) to[i] = to[i] + factor * from[i];
+  }
+};
+
 using ReduceKernel = void (*)(void* out, const void* a, const void* b, size_t count);
 using DivideKernel = void (*)(void* data, size_t count, int divisor);
 using TwofoldSumKernel = void (*)(void* out, void* also, const void* a, const void* b, size_t count, int divisor);
+using ScaleKernel = void (*)(void* total, const void* in, double weight, size_t count);
 
 // The functions that a loop is compiled into: one per set of instructions. All compute the same bits.
 #define KF_INSTRUCTIONS(name, attributes)                                                                \
@@ -207,6 +230,10 @@ using TwofoldSumKernel = void (*)(void* out, void* also, const void* a, const vo
                                       int divisor) {                                                     \
       Loop::Run(out, also, a, b, count, divisor);                                                        \
     }                                                                                                    \
+    template <typename Loop>                                                                             \
+    attributes static void Scale(void* total, const void* in, double weight, size_t count) {             \
+      Loop::Run(total, in, weight, count);                                                               \
+    }                                                                                                    \
   }
 
 KF_INSTRUCTIONS(Baseline, );  // on arm64 that includes NEON
@@ -220,6 +247,7 @@ struct Kernels {
   ReduceKernel reduce[kNumReduceOps] = {};
   DivideKernel divide = nullptr;
   TwofoldSumKernel twofold_sum = nullptr;
+  ScaleKernel scale = nullptr, add_scaled = nullptr;
 };
 
 template <typename Set, typename T>
@@ -242,7 +270,11 @@ constexpr Kernels KernelsOf() {
     of(ReduceOp::kMean) = of(ReduceOp::kSum);
     kernels.divide = Set::template Divide<DivideLoop<T>>;
   }
-  if constexpr (std::is_floating_point_v<T>) kernels.twofold_sum = Set::template TwofoldSum<TwofoldSumLoop<T>>;
+  if constexpr (std::is_floating_point_v<T>) {
+    kernels.twofold_sum = Set::template TwofoldSum<TwofoldSumLoop<T>>;
+    kernels.scale = Set::template Scale<ScaleLoop<T>>;
+    kernels.add_scaled = Set::template Scale<AddScaledLoop<T>>;
+  }
   return kernels;
 }
 
@@ -269,6 +301,15 @@ std::atomic<const Kernels*>& Chosen() {
   return chosen;
 }
 
+// A complex number by a weight is two real ones.
+DType RealOf(DType dtype, size_t* count) {
+  if (dtype != DType::kComplex64 && dtype != DType::kComplex128) return dtype;
+  *count *= 2;
+  return dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
+}
+
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
 const Kernels& KernelsFor(DType dtype) { return Chosen().load(std::memory_order_relaxed)[static_cast<int>(dtype)]; }
 
 }  // namespace
@@ -293,9 +334,8 @@ void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, 
 }
 
 DType AccumulatorOf(DType dtype, ReduceOp op) {
-  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   const bool rounds = op == ReduceOp::kSum || op == ReduceOp::kMean || op == ReduceOp::kProd;
-  return is_half && rounds ? DType::kFloat32 : dtype;
+  return IsHalf(dtype) && rounds ? DType::kFloat32 : dtype;
 }
 
 void Widen(const void* in, float* out, size_t count, DType dtype) {
@@ -335,6 +375,31 @@ bool HasTwofoldSum(DType dtype, ReduceOp op) {
 void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor) {
   KF_CHECK(HasTwofoldSum(dtype, ReduceOp::kSum) && divisor > 0) << Name(dtype) << " by " << divisor;
   KernelsFor(dtype).twofold_sum(out, also, a, b, count, divisor);
+}
+
+void Scale(void* total, const void* in, double weight, size_t count, DType dtype) {
+  if (IsHalf(dtype)) {
+    Widen(in, static_cast<float*>(total), count, dtype);
+    return Scale(total, total, weight, count, DType::kFloat32);
+  }
+  const DType real = RealOf(dtype, &count);
+  KF_CHECK(KernelsFor(real).scale != nullptr) << Name(dtype);
+  KernelsFor(real).scale(total, in, weight, count);
+}
+
+void AddScaled(void* total, const void* in, double weight, size_t count, DType dtype) {
+  if (IsHalf(dtype)) {
+    float wide[kBlock];
+    for (size_t begin = 0; begin < count; begin += kBlock) {
+      const size_t size = std::min(kBlock, count - begin);
+      Widen(static_cast<const char*>(in) + begin * SizeOf(dtype), wide, size, dtype);
+      AddScaled(static_cast<float*>(total) + begin, wide, weight, size, DType::kFloat32);
+    }
+    return;
+  }
+  const DType real = RealOf(dtype, &count);
+  KF_CHECK(KernelsFor(real).add_scaled != nullptr) << Name(dtype);
+  KernelsFor(real).add_scaled(total, in, weight, count);
 }
 
 }  // namespace kungfu

@@ -36,6 +36,12 @@ void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceO
 // Rounds to nearest even.
 void Narrow(const float* in, void* out, size_t count, DType dtype);
 
+// The steps of a weighted sum: total[i] = weight * in[i], and total[i] += weight * in[i], each product rounded before
+// it is added. `total` has the type AccumulatorOf(dtype, ReduceOp::kSum), and the weight is rounded to it; Scale may
+// work in place where that is `dtype`. REQUIRES: a floating or complex type; pointers aligned to the element.
+void Scale(void* total, const void* in, double weight, size_t count, DType dtype);
+void AddScaled(void* total, const void* in, double weight, size_t count, DType dtype);
+
 // The instruction sets that the loops are compiled for. Results are the same bits with all of them, so peers may differ
 // in processors.
 enum class Instructions { kBaseline, kAvx2, kAvx512 };

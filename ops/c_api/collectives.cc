@@ -1,3 +1,4 @@
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 using kungfu::DType;
 using kungfu::FromNumber;
 using kungfu::Kind;
+using kungfu::Mixing;
 using kungfu::Norms;
 using kungfu::Operation;
 using kungfu::Peer;
@@ -76,12 +78,16 @@ uint64_t Start(Operation operation, kungfu_done done, void* arg) {
   return (*peer)->StartOperation(std::move(operation));
 }
 
-uint64_t StartSpans(Kind kind, const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
-                    void* arg) {
+Operation MakeSpans(Kind kind, const kungfu_span* spans, int num_spans, const kungfu_options* options) {
   Operation operation = Make(kind, options);
   operation.spans.reserve(num_spans);
   for (int i = 0; i < num_spans; ++i) operation.spans.push_back({spans[i].send, spans[i].recv, spans[i].count});
-  return Start(std::move(operation), done, arg);
+  return operation;
+}
+
+uint64_t StartSpans(Kind kind, const kungfu_span* spans, int num_spans, const kungfu_options* options, kungfu_done done,
+                    void* arg) {
+  return Start(MakeSpans(kind, spans, num_spans, options), done, arg);
 }
 
 Operation MakeAllocating(Kind kind, const void* send, uint64_t count, const kungfu_options* options,
@@ -90,6 +96,18 @@ Operation MakeAllocating(Kind kind, const void* send, uint64_t count, const kung
   operation.spans = {{send, nullptr, count}};
   operation.allocate = Wrap(allocate, arg);
   return operation;
+}
+
+std::vector<Mixing::Neighbor> Neighbors(const int32_t* ranks, const double* weights, int num) {
+  std::vector<Mixing::Neighbor> neighbors;
+  for (int i = 0; i < num; ++i) neighbors.push_back({ranks[i], weights[i]});
+  return neighbors;
+}
+
+std::shared_ptr<const Mixing> MakeMixing(const kungfu_mixing& mixing) {
+  return std::make_shared<const Mixing>(
+      Mixing::Of(mixing.self_weight, Neighbors(mixing.sources, mixing.source_weights, mixing.num_sources),
+                 Neighbors(mixing.targets, mixing.target_weights, mixing.num_targets)));
 }
 
 }  // namespace
@@ -145,5 +163,20 @@ uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const ku
   Operation operation = Make(Kind::kConsensus, options);
   operation.spans = {{send, nullptr, count}};
   operation.equal = equal;
+  return Start(std::move(operation), done, arg);
+}
+
+uint64_t kungfu_neighbor_all_reduce(const kungfu_span* spans, int num_spans, const kungfu_mixing* mixing,
+                                    const kungfu_options* options, kungfu_done done, void* arg) {
+  Operation operation = MakeSpans(Kind::kNeighborAllReduce, spans, num_spans, options);
+  operation.mixing = MakeMixing(*mixing);
+  return Start(std::move(operation), done, arg);
+}
+
+uint64_t kungfu_neighbor_all_gather(const void* send, uint64_t count, const kungfu_mixing* mixing,
+                                    const kungfu_options* options, kungfu_allocate allocate, kungfu_done done,
+                                    void* arg) {
+  Operation operation = MakeAllocating(Kind::kNeighborAllGather, send, count, options, allocate, arg);
+  operation.mixing = MakeMixing(*mixing);
   return Start(std::move(operation), done, arg);
 }

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 12
+#define KUNGFU_ABI_VERSION 13
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -120,9 +120,9 @@ KUNGFU_EXPORT size_t kungfu_longest_name(void);
 typedef void (*kungfu_done)(void* arg, int code, const char* message);
 
 /* Returns the memory for a result whose size the call could not know, or NULL (the operation fails). `counts[r]`:
- * elements that come from rank r (all_gather, gather, all_to_all). For reduce_scatter `size` is 1, and counts[0] is
- * what this peer keeps. Together they are the size of the result. Called at most once, before `done`, from the same
- * threads. */
+ * elements that come from rank r (all_gather, gather, all_to_all), or from source r (neighbor_all_gather). For
+ * reduce_scatter `size` is 1, and counts[0] is what this peer keeps. Together they are the size of the result. Called
+ * at most once, before `done`, from the same threads. */
 typedef void* (*kungfu_allocate)(void* arg, const uint64_t* counts, int size);
 
 /* Makes a group of peers, and sets *group. All peers call it, in the same order, with the same ranks; the group's own
@@ -169,6 +169,27 @@ KUNGFU_EXPORT uint64_t kungfu_barrier(const kungfu_options* options, kungfu_done
 /* *equal = 1 if the bytes are the same on all peers, else 0; also if lengths differ. */
 KUNGFU_EXPORT uint64_t kungfu_consensus(const void* send, uint64_t count, int* equal, const kungfu_options* options,
                                         kungfu_done done, void* arg);
+
+/* This peer's part in an operation of neighbours. Ranks are other peers', in any order, each at most once. */
+typedef struct {
+  double self_weight;
+  const int32_t* sources; /* the ranks that it takes from */
+  const double* source_weights;
+  int32_t num_sources;
+  const int32_t* targets; /* the ranks that take from it: each has it as a source */
+  const double* target_weights;
+  int32_t num_targets;
+} kungfu_mixing;
+
+/* recv = self_weight * send + the sum over the sources, in the order of their ranks, of source weight * what that peer
+ * sends. A peer sends target weight * send. For floating and complex dtypes; recv is not send.
+ * FAILED_PRECONDITION: kungfu_repeats() is 1. */
+KUNGFU_EXPORT uint64_t kungfu_neighbor_all_reduce(const kungfu_span* spans, int num_spans, const kungfu_mixing* mixing,
+                                                  const kungfu_options* options, kungfu_done done, void* arg);
+/* The arrays of the sources one behind the other, in rank order; counts may differ. Weights are not looked at. */
+KUNGFU_EXPORT uint64_t kungfu_neighbor_all_gather(const void* send, uint64_t count, const kungfu_mixing* mixing,
+                                                  const kungfu_options* options, kungfu_allocate allocate,
+                                                  kungfu_done done, void* arg);
 
 /* -- The store: what one peer keeps and others ask for ------------------------------------------------------- */
 

@@ -24,7 +24,7 @@ std::vector<int> Without(const std::vector<int>& ranks, const std::vector<int>& 
 }  // namespace
 
 ChunkRun::ChunkRun(const Movement& movement, const Chunk& chunk, int rank, Conversation* conversation,
-                   std::function<void(const Status&)> done, Served served)
+                   StatusCallback done, Served served)
     : movement_(movement),
       chunk_(chunk),
       conversation_(conversation),

@@ -8,21 +8,15 @@
 
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
-#include "ops/collective/mover.h"
+#include "ops/collective/chunk_pipeline.h"
 #include "ops/router/conversation.h"
 
 namespace kungfu {
 
-// How many chunks are under way at once. All ranks begin theirs in the same order, so the oldest unfinished one is
-// under way everywhere and the pipeline cannot lock up.
-inline constexpr size_t kChunksUnderWay = 32;
-
-// Lives on the event loop's thread, and as long as a mover.
-class ChunkRun {
+class ChunkRun : public ChunkTask {
  public:
   // Neighbours that this rank exchanges nothing with: it has their contributions, and brings them the result, by other
   // means. They are the first of its predecessors in the reduce graph, so operands are still combined in its order.
@@ -33,12 +27,10 @@ class ChunkRun {
   };
 
   // `movement` and `chunk`, which need not be of the movement's list, must outlive it. `done` is called once.
-  ChunkRun(const Movement& movement, const Chunk& chunk, int rank, Conversation* conversation,
-           std::function<void(const Status&)> done, Served served = {});
+  ChunkRun(const Movement& movement, const Chunk& chunk, int rank, Conversation* conversation, StatusCallback done,
+           Served served = {});
 
-  // May finish, and call `done`, before it returns. If all messages are here already, a turn of the loop for each chunk
-  // would cost more than the chunk.
-  void Start();
+  void Start() override;
 
  private:
   uint32_t reduce_part() const { return chunk_.part; }
@@ -55,7 +47,7 @@ class ChunkRun {
   const Movement& movement_;
   const Chunk& chunk_;
   Conversation* const conversation_;
-  const std::function<void(const Status&)> done_;
+  const StatusCallback done_;
   const std::vector<int> children_;
   const std::vector<int>& parent_;
   const std::vector<int>& source_;

@@ -13,6 +13,7 @@
 #include "ops/collective/norms.h"
 #include "ops/collective/pieces.h"
 #include "ops/plan/graph.h"
+#include "ops/plan/mixing.h"
 
 namespace kungfu {
 
@@ -23,7 +24,7 @@ struct Chunk {
   std::shared_ptr<const Graph> broadcast;
   Payload send;       // the contribution of this rank; empty if there is none
   Pieces recv;        // memory for the result and for relayed data; empty if there are none
-  uint32_t part = 0;  // messages of this chunk are numbered part and part + 1; unique within the operation
+  uint32_t part = 0;  // messages of this chunk are numbered part and part + 1; unique between any two ranks
 };
 
 // Whether the result of an all_reduce's chunk is made on this rank.
@@ -36,6 +37,8 @@ struct Movement {
   int size = 1;  // how many ranks are reduced: what a mean divides by
   // Every rank contributes to all chunks and keeps all of them: the graphs are one way to bring that about.
   bool all_reduce = false;
+  // Not null: no graphs, but each chunk is mixed with the neighbours'.
+  std::shared_ptr<const Mixing> mixing;
   // The place for the measurements of an all_reduce; null: none. Outlives the mover.
   Measurement* measurement = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "ops/collective/operation.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -14,10 +15,11 @@ bool HasRoot(Kind kind) { return kind == Kind::kBroadcast || kind == Kind::kRedu
 
 // Kinds whose peers may bring arrays of different lengths.
 bool IsRagged(Kind kind) {
-  return kind == Kind::kGather || kind == Kind::kAllGather || kind == Kind::kAllToAll || kind == Kind::kConsensus;
+  return kind == Kind::kGather || kind == Kind::kAllGather || kind == Kind::kAllToAll || kind == Kind::kConsensus ||
+         kind == Kind::kNeighborAllGather;
 }
 
-bool HasNorm(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kComplex128; }
+bool HasFractions(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kComplex128; }
 
 // Turns the digest of an operation into that of the same one with norms.
 constexpr uint64_t kWithNorms = 0x9e3779b97f4a7c15;
@@ -68,14 +70,22 @@ Status ValidateName(const Operation& operation, size_t prefix_size) {
                               std::to_string(operation.name.size()));
 }
 
-Status Validate(const Operation& operation, int size) {
+bool ArePartners(const Operation& operation, int rank, int other) {
+  if (operation.mixing) return AreNeighbors(*operation.mixing, other);
+  if (operation.parents.empty()) return true;
+  const StatusOr<Forest> forest = ForestFromParents(operation.parents);
+  if (!forest.ok() || std::max(rank, other) >= static_cast<int>(operation.parents.size())) return true;
+  return forest->root_of_rank[rank] == forest->root_of_rank[other];
+}
+
+Status Validate(const Operation& operation, int size, int rank) {
   const auto invalid = [&](const std::string& why) { return InvalidArgumentError(Title(operation) + ": " + why); };
   if (static_cast<int>(operation.dtype) >= kNumDTypes) return invalid("unknown dtype");
   if (static_cast<int>(operation.op) >= kNumReduceOps) return invalid("unknown reduction");
   if (Reduces(operation.kind) && !Supports(operation.dtype, operation.op)) {
     return invalid(std::string(Name(operation.op)) + " of " + Name(operation.dtype) + " is not defined");
   }
-  if (operation.measured && !(operation.kind == Kind::kAllReduce && HasNorm(operation.dtype))) {
+  if (operation.measured && !(operation.kind == Kind::kAllReduce && HasFractions(operation.dtype))) {
     return invalid(std::string("the norm of ") + Name(operation.dtype) + " is not defined");
   }
   if (HasRoot(operation.kind) && (operation.root < 0 || operation.root >= size)) {
@@ -87,6 +97,18 @@ Status Validate(const Operation& operation, int size) {
                      std::to_string(size));
     }
     KF_RETURN_IF_ERROR(ForestFromParents(operation.parents).status().WithContext(Title(operation)));
+  }
+  if (IsOfNeighbors(operation.kind)) {
+    if (!operation.mixing) return invalid("it has no neighbours");
+    if (!HasFractions(operation.dtype) && operation.kind == Kind::kNeighborAllReduce) {
+      return invalid(std::string("a weighted sum of ") + Name(operation.dtype) + " is not defined");
+    }
+    KF_RETURN_IF_ERROR(CheckMixing(*operation.mixing, size, rank).WithContext(Title(operation)));
+    // What is in one place would be sent after it has changed.
+    if (std::any_of(operation.spans.begin(), operation.spans.end(),
+                    [](const Span& span) { return span.count > 0 && span.send == span.recv; })) {
+      return invalid("it cannot work in place");
+    }
   }
   const bool in_rows = operation.kind == Kind::kReduceScatter || operation.kind == Kind::kAllToAll;
   if (in_rows && (operation.row == 0 || TotalCount(operation) % operation.row != 0)) {

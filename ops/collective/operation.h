@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "ops/base/hmac.h"
 #include "ops/collective/norms.h"
 #include "ops/collective/pieces.h"
+#include "ops/plan/mixing.h"
 #include "ops/transport/wire.h"
 
 namespace kungfu {
@@ -32,6 +34,8 @@ struct Operation {
 
   // all_reduce: the parent of each rank of a forest, each tree of which reduces alone; empty: all do together.
   std::vector<int> parents;
+  // neighbor_all_reduce, neighbor_all_gather: this rank's neighbours.
+  std::shared_ptr<const Mixing> mixing;
   // all_reduce: is told, before `done`, the mean over the peers that were reduced of |send|², and |recv|², if all of
   // them want it, else Norms::Unknown(); all are told the same. Null, on all peers: nothing is measured.
   std::function<void(const Norms&)> measured;
@@ -70,7 +74,9 @@ Signature SignatureOf(const Operation& operation);
 void TakeDigest(Operation* operation);
 // `prefix_size`: bytes that its name has more on the wire.
 Status ValidateName(const Operation& operation, size_t prefix_size);
-// Whether it can be done at all in a session of `size` peers: types, roots, counts.
-Status Validate(const Operation& operation, int size);
+// Whether rank `rank` of a session of `size` peers can do it at all: types, roots, counts, neighbours.
+Status Validate(const Operation& operation, int size, int rank);
+// Whether two ranks fail together in it: those of one tree, neighbours, or all.
+bool ArePartners(const Operation& operation, int rank, int other);
 
 }  // namespace kungfu

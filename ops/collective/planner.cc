@@ -17,6 +17,15 @@ constexpr int kDirectPeers = 8;
 
 std::shared_ptr<const Graph> Share(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
 
+// Calls visit(from, to) for the edges of a rank, in the order in which all ranks have theirs.
+template <typename Visit>
+void ForEachEdge(const Mixing& mixing, int rank, Visit visit) {
+  auto source = mixing.sources.begin();
+  for (; source != mixing.sources.end() && source->rank < rank; ++source) visit(source->rank, rank);
+  for (const Mixing::Neighbor& target : mixing.targets) visit(rank, target.rank);
+  for (; source != mixing.sources.end(); ++source) visit(source->rank, rank);
+}
+
 uint64_t Sum(const std::vector<uint64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
 
 }  // namespace
@@ -98,6 +107,12 @@ Plan::Plan(Operation* operation, Routes* routes)
       break;
     case Kind::kConsensus:
       PlanConsensus();
+      break;
+    case Kind::kNeighborAllReduce:
+      PlanNeighborAllReduce();
+      break;
+    case Kind::kNeighborAllGather:
+      PlanNeighborAllGather();
       break;
   }
 }
@@ -318,6 +333,50 @@ void Plan::PlanConsensus() {
   stages_.push_back([this](Movement*) {
     *operation_->equal = std::all_of(digests_.begin(), digests_.end(),
                                      [this](const Sha256Digest& digest) { return digest == digests_[0]; });
+    return OkStatus();
+  });
+}
+
+void Plan::PlanNeighborAllReduce() {
+  stages_.push_back([this](Movement* movement) {
+    movement->mixing = operation_->mixing;
+    AddChunks(movement, nullptr, nullptr, operation_->spans, {0, TotalCount(*operation_)}, true, true);
+    return OkStatus();
+  });
+}
+
+// Each rank knows its own edges only, so the numbers of chunks begin anew on each of them: 0 is the length, and 2 the
+// first of the block.
+void Plan::PlanNeighborAllGather() {
+  stages_.push_back([this](Movement* movement) {
+    lengths_.assign(size_, 0);
+    lengths_[rank_] = TotalCount(*operation_);
+    ForEachEdge(*operation_->mixing, rank_, [&](int from, int to) {
+      const Pieces length = {{reinterpret_cast<char*>(&lengths_[from]), sizeof(uint64_t)}};
+      next_part_ = 0;
+      AddChunk(movement, {nullptr, routes_->Edge(from, to)}, from == rank_ ? AsPayload(length) : Payload(),
+               to == rank_ ? length : Pieces());
+    });
+    return OkStatus();
+  });
+  stages_.push_back([this](Movement* movement) -> Status {
+    KF_RETURN_IF_ERROR(CheckLengths());
+    std::vector<uint64_t> counts;
+    for (const Mixing::Neighbor& source : operation_->mixing->sources) counts.push_back(lengths_[source.rank]);
+    StatusOr<char*> result = AllocateResult(counts, Sum(counts));
+    if (!result.ok()) return result.status();
+    char* place = *result;
+    ForEachEdge(*operation_->mixing, rank_, [&](int from, int to) {
+      Span block{nullptr, nullptr, lengths_[from]};
+      if (from == rank_) {
+        block.send = operation_->spans[0].send;
+      } else {
+        block.recv = place;
+        place += block.count * element();
+      }
+      next_part_ = 2;
+      AddEdge(movement, from, to, block);
+    });
     return OkStatus();
   });
 }

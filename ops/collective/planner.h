@@ -2,7 +2,8 @@
 //
 // Ragged kinds tell each other their lengths first. Kinds in which some peers only give (broadcast, reduce, gather) end
 // with an empty all-reduce. So no peer reports success before all have found the operation to be the same. In the
-// others each peer hears, directly or through relays that have checked it, from everyone.
+// others each peer hears, directly or through relays that have checked it, from everyone. Neighbours hear from each
+// other only.
 
 #pragma once
 
@@ -61,7 +62,7 @@ class Routes {
 // The stages of one operation, one after the other. Buffers that only the operation needs live here.
 class Plan {
  public:
-  // REQUIRES: Validate(*operation, size) is OK. Both must outlive it.
+  // REQUIRES: Validate(*operation, size, rank) is OK. Both must outlive it.
   Plan(Operation* operation, Routes* routes);
 
   // The next movement, past stages in which this rank moves nothing; nothing when all stages are over. An error ends
@@ -79,6 +80,8 @@ class Plan {
   void PlanReduceScatter();
   void PlanAllToAll();
   void PlanConsensus();
+  void PlanNeighborAllReduce();
+  void PlanNeighborAllGather();
   void AddAgreement();
   // Behind an all_reduce: brings together what its peers have measured of it.
   void AddNorms();

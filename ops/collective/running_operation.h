@@ -37,6 +37,8 @@ class RunningOperation : private ConversationHandler {
 
   uint64_t handle() const { return handle_; }
   const OperationId& id() const { return id_; }
+  // Until it has ended.
+  const Operation& operation() const { return operation_; }
   // REQUIRES: it has ended.
   Operation TakeOperation() { return std::move(operation_); }
   const Signature& signature() const { return signature_; }

@@ -10,6 +10,7 @@
 #include "ops/collective/exchange_mover.h"
 #include "ops/collective/graph_executor.h"
 #include "ops/collective/hierarchy_mover.h"
+#include "ops/collective/neighbor_mover.h"
 #include "ops/collective/single_peer.h"
 
 namespace kungfu {
@@ -61,7 +62,7 @@ bool Session::Begin(Operation* operation) {
     return false;
   }
   Status status = ValidateName(*operation, prefix_.size());
-  if (status.ok()) status = Validate(*operation, 1);
+  if (status.ok()) status = Validate(*operation, 1, 0);
   if (status.ok()) status = CompleteOnSinglePeer(*operation);
   Finish(operation, status);
   return false;
@@ -151,7 +152,8 @@ void Session::AgreeOnLoop() {
     operation.of_session = true;
     operation.among = among_;
     const OperationId id = NumberOnLoop(operation.name);
-    if (!broken_.ok()) failed_early_.emplace(id, broken_);
+    const Status hopeless = HopelessOnLoop(operation);
+    if (!hopeless.ok()) failed_early_.emplace(id, hopeless);
     if (rank_ != 0 && id == AgreementId()) router_->AskOnLoop(peers_[0], id, SignatureOf(operation));
     RunOnLoop(shared_->next_handle++, id, std::move(operation));
   };
@@ -184,6 +186,7 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
 }
 
 std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conversation) {
+  if (movement.mixing) return MakeNeighborMover(loop_, std::move(movement), conversation);
   uint64_t bytes = 0;
   for (const Chunk& chunk : movement.chunks) bytes += TotalSize(chunk.send);
   switch (movement.all_reduce ? terms_.ways.For(bytes) : Way::kGraphs) {
@@ -209,10 +212,11 @@ void Session::OpenOnLoop() {
   waiting.swap(waiting_);
   for (Waiting& one : waiting) {
     loop_->CancelTimerOnLoop(one.timer);
-    if (broken_.ok()) {
+    const Status hopeless = HopelessOnLoop(one.operation);
+    if (hopeless.ok()) {
       RunOnLoop(one.handle, one.id, std::move(one.operation));
     } else {
-      FinishOnLoop(&one.operation, BrokenStatus(one.operation));
+      FinishOnLoop(&one.operation, hopeless.WithContext(Title(one.operation)));
     }
   }
 }
@@ -222,9 +226,11 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
   const Status unnamed = ValidateName(operation, prefix_.size());
   if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
   const OperationId id = NumberOnLoop(operation.name);
-  if (!broken_.ok()) {
-    TellOnLoop(id, BrokenStatus(operation));
-    return FinishOnLoop(&operation, BrokenStatus(operation));
+  const Status hopeless = HopelessOnLoop(operation);
+  if (!hopeless.ok()) {
+    const Status why = hopeless.WithContext(Title(operation));
+    TellPartnersOnLoop(id, operation, why);
+    return FinishOnLoop(&operation, why);
   }
   if (agreed_) return RunOnLoop(handle, id, std::move(operation));
   const Deadline deadline = After(TimeoutOf(operation));
@@ -250,7 +256,16 @@ Seconds Session::TimeoutOf(const Operation& operation) const {
   return operation.timeout > 0 ? Seconds(std::min(operation.timeout, kMaxTimeout)) : options_.timeout;
 }
 
-Status Session::BrokenStatus(const Operation& operation) const { return broken_.WithContext(Title(operation)); }
+// Why it cannot succeed. A peer that has left has sent its part to its neighbours before, if they are to have it: their
+// messages tell.
+Status Session::HopelessOnLoop(const Operation& operation) const {
+  KF_DCHECK(loop_->InLoop());
+  if (!broken_.ok() || operation.mixing) return broken_;
+  for (const auto& [rank, why] : left_) {
+    if (ArePartners(operation, rank_, rank)) return why;
+  }
+  return OkStatus();
+}
 
 const Session::Waiting* Session::FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const {
   KF_DCHECK(loop_->InLoop());
@@ -260,7 +275,7 @@ const Session::Waiting* Session::FindWaitingOnLoop(const std::function<bool(cons
 
 void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell) {
   KF_DCHECK(loop_->InLoop());
-  if (tell) TellOnLoop(waiting->id, status);
+  if (tell) TellPartnersOnLoop(waiting->id, waiting->operation, status);
   router_->RefuseOnLoop(waiting->id);
   loop_->CancelTimerOnLoop(waiting->timer);
   const auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return &one == waiting; });
@@ -272,10 +287,12 @@ void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bo
 void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operation) {
   KF_DCHECK(loop_->InLoop());
   const Seconds timeout = TimeoutOf(operation);
-  const Status invalid = Validate(operation, size());
+  const Status invalid = Validate(operation, size(), rank_);
   auto owned = std::make_unique<RunningOperation>(
       loop_, router_, routes_.get(), peers_, movers_, handle, id, std::move(operation),
-      [this](RunningOperation* which, const Status& status) { TellOnLoop(which->id(), status); },
+      [this](RunningOperation* which, const Status& status) {
+        TellPartnersOnLoop(which->id(), which->operation(), status);
+      },
       [this](RunningOperation* which, Status status) { EndedOnLoop(which, status); });
   RunningOperation* running = owned.get();
   running_[handle] = std::move(owned);
@@ -284,7 +301,8 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
   if (!invalid.ok()) {
     running->FailOnLoop(invalid, /*tell=*/true);
   } else if (early != failed_early_.end()) {
-    running->FailOnLoop(early->second, /*tell=*/false);
+    // Of neighbours only this peer knows those that are its own.
+    running->FailOnLoop(early->second, /*tell=*/running->operation().mixing != nullptr);
     failed_early_.erase(early);
   } else {
     watch_->AddOnLoop(running, timeout);
@@ -293,11 +311,21 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
   }
 }
 
-void Session::TellOnLoop(const OperationId& id, const Status& status, bool passed_on) {
+void Session::TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on) {
   KF_DCHECK(loop_->InLoop());
   if (ended_) return;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != rank_) router_->NotifyFailureOnLoop(peers_[rank], id, status, passed_on);
+  }
+}
+
+void Session::TellPartnersOnLoop(const OperationId& id, const Operation& operation, const Status& status,
+                                 bool passed_on) {
+  KF_DCHECK(loop_->InLoop());
+  if (ended_) return;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_ || !ArePartners(operation, rank_, rank)) continue;
+    router_->NotifyFailureOnLoop(peers_[rank], id, status, passed_on);
   }
 }
 

@@ -167,7 +167,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::unique_ptr<Mover> MakeMover(Movement movement, Conversation* conversation);
   void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
   void EndedOnLoop(RunningOperation* running, const Status& status);
-  void TellOnLoop(const OperationId& id, const Status& status, bool passed_on = false);
+  void TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on);
+  void TellPartnersOnLoop(const OperationId& id, const Operation& operation, const Status& status,
+                          bool passed_on = false);
   void FinishOnLoop(Operation* operation, const Status& status);
   void Finish(Operation* operation, const Status& status);
   const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;
@@ -175,7 +177,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   OperationId NumberOnLoop(const std::string& name);
   bool Numbered(const OperationId& id) const;
   Seconds TimeoutOf(const Operation& operation) const;
-  Status BrokenStatus(const Operation& operation) const;
+  Status HopelessOnLoop(const Operation& operation) const;
   OperationId AgreementId() const;
   OperationId InterruptId() const;
   void BreakOnLoop(const Status& why, bool tell);
@@ -225,8 +227,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::unordered_map<OperationId, Status, OperationIdHash> failed_early_;  // not begun here yet
   std::unique_ptr<StallWatch> watch_;
   std::unique_ptr<Pinger> pinger_;
-  Status broken_;      // not OK: a peer is gone, nothing can succeed any more
-  bool dead_ = false;  // and all were told
+  Status broken_;               // not OK: nothing can succeed any more
+  bool dead_ = false;           // a peer is dead, and all were told
+  std::map<int, Status> left_;  // peers that have ended in order, by rank
   bool ended_ = false;
   bool gave_up_ = false;                // this peer interrupted the epoch
   std::map<int, Status> interrupters_;  // others that did, by rank

@@ -53,7 +53,7 @@ void Session::InterruptOnLoop(const Status& why) {
   KF_DCHECK(loop_->InLoop());
   if (std::exchange(gave_up_, true)) return;
   interrupted_ = true;
-  TellOnLoop(InterruptId(), why);
+  TellAllOnLoop(InterruptId(), why, /*passed_on=*/false);
   const Status given_up = CancelledError("given up, because " + why.message());
   BreakOnLoop(given_up, /*tell=*/false);
   ForGroupsOnLoop([&](Session* group) { group->BreakOnLoop(given_up, /*tell=*/false); });
@@ -102,7 +102,8 @@ void Session::BreakOnLoop(const Status& why, bool tell) {
   }
 }
 
-// First-hand news is passed on: the sender may be gone before it has reached the others.
+// First-hand news is passed on: the sender may be gone before it has reached the others. Among neighbours any news is,
+// once: each peer knows its own neighbours only.
 void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Status& status, bool passed_on) {
   KF_DCHECK(loop_->InLoop());
   if (Session* group = GroupOfOnLoop(id)) return group->OnFailOnLoop(from, id, status, passed_on);
@@ -115,10 +116,13 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
   } else if (id == InterruptId()) {
     InterruptedOnLoop(peers_.RankOf(from), told);
   } else if (running != by_id_.end()) {
-    if (!passed_on && !running->second->failed()) TellOnLoop(id, told, /*passed_on=*/true);
+    const Operation& operation = running->second->operation();
+    const bool is_news = !running->second->failed() && (!passed_on || operation.mixing);
+    if (is_news) TellPartnersOnLoop(id, operation, told, /*passed_on=*/true);
     running->second->FailOnLoop(told, /*tell=*/false);
   } else if (waiting) {
-    if (!passed_on) TellOnLoop(id, told, /*passed_on=*/true);
+    const bool is_news = !passed_on || waiting->operation.mixing;
+    if (is_news) TellPartnersOnLoop(id, waiting->operation, told, /*passed_on=*/true);
     DropWaitingOnLoop(waiting, told, /*tell=*/false);
   } else if (!Numbered(id) && failed_early_.size() < kMaxFailedEarly) {
     failed_early_.emplace(id, told);
@@ -127,13 +131,14 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
 
 void Session::DieOnLoop(const Status& why, bool passed_on) {
   KF_DCHECK(loop_->InLoop());
-  if (!dead_) TellOnLoop(AgreementId(), why, passed_on);
+  if (!dead_) TellAllOnLoop(AgreementId(), why, passed_on);
   dead_ = true;
   BreakOnLoop(why, /*tell=*/false);
 }
 
-// A peer that left owes nothing but to operations that still await it. A dead peer ends the session, and the first peer
-// that notices tells all. So a peer that fails as a consequence, and leaves, is not taken for the cause.
+// A peer that left owes nothing but to operations that still await it, and to later ones that it is a partner in. A
+// dead peer ends the session, and the first peer that notices tells all. So a peer that fails as a consequence, and
+// leaves, is not taken for the cause.
 Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool left) {
   KF_DCHECK(loop_->InLoop());
   ForGroupsOnLoop([&](Session* group) {
@@ -146,10 +151,14 @@ Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool lef
     DieOnLoop(status, /*passed_on=*/false);
     return why;
   }
-  // A peer that has interrupted the epoch and then left has told its reason.
   const auto interrupter = interrupters_.find(rank);
-  if (broken_.ok()) broken_ = interrupter == interrupters_.end() ? status : interrupter->second;
-  return interrupter == interrupters_.end() ? why : interrupter->second;
+  if (interrupter == interrupters_.end()) {
+    left_.emplace(rank, status);
+    return why;
+  }
+  // It has interrupted the epoch before, and told its reason.
+  if (broken_.ok()) broken_ = interrupter->second;
+  return interrupter->second;
 }
 
 }  // namespace kungfu

@@ -1,5 +1,7 @@
 #include "ops/collective/single_peer.h"
 
+#include "ops/collective/weighted_sum.h"
+
 namespace kungfu {
 
 Status CompleteOnSinglePeer(const Operation& operation) {
@@ -21,6 +23,14 @@ Status CompleteOnSinglePeer(const Operation& operation) {
     case Kind::kBroadcast:
     case Kind::kReduce:
       Copy(SendPieces(operation.spans, all, element), RecvPieces(operation.spans, all, element));
+      break;
+    case Kind::kNeighborAllReduce:
+      WeightedSum(SendPieces(operation.spans, all, element), operation.mixing->self,
+                  RecvPieces(operation.spans, all, element), operation.dtype)
+          .Finish();
+      break;
+    case Kind::kNeighborAllGather:
+      operation.allocate({});
       break;
     case Kind::kGather:
     case Kind::kAllGather:

@@ -7,7 +7,7 @@
 
 namespace kungfu {
 
-// Completes the operation among one peer. Does not call `done`. REQUIRES: Validate(operation, 1) is OK.
+// Completes the operation among one peer. Does not call `done`. REQUIRES: Validate(operation, 1, 0) is OK.
 Status CompleteOnSinglePeer(const Operation& operation);
 
 }  // namespace kungfu

@@ -162,7 +162,11 @@ std::string StallWatch::Missing(RunningOperation* operation, const Watched& watc
   }
   if (named > 8) text += "; and " + std::to_string(named - 8) + " more";
   if (named > 0) return text;
-  for (const int rank : awaited) name(rank, "has called it, and is slow");
+  const bool of_neighbors = IsOfNeighbors(operation->signature().kind);
+  for (const int rank : awaited) {
+    name(rank, of_neighbors ? "has called it, and does not have this rank as a neighbour, or is slow"
+                            : "has called it, and is slow");
+  }
   return text.empty() ? "all peers have called it" : text;
 }
 

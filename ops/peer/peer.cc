@@ -187,6 +187,13 @@ std::shared_ptr<Session> Peer::session() const {
 }
 
 uint64_t Peer::StartOperation(Operation operation) {
+  if (operation.mixing && repeats()) {
+    operation.done(FailedPreconditionError(
+        Title(operation) +
+        ": with -on-failure survive peers have no neighbours: what some of them have done among each "
+        "other cannot be repeated by the survivors"));
+    return 0;
+  }
   if (operation.group != 0) return StartInGroup(std::move(operation));
   const std::shared_ptr<Session> now = session();
   if (now->size() <= 1 || !transactions_ || !transactions_->Takes(operation)) return now->Start(std::move(operation));

@@ -1,4 +1,5 @@
-// Operations whose results have the shapes of their inputs: all_reduce, broadcast, reduce, alone or as a group.
+// Operations whose results have the shapes of their inputs: all_reduce, broadcast, reduce, alone or as a group, and
+// neighbor_all_reduce.
 
 #include <cstring>
 
@@ -177,6 +178,64 @@ class ReduceKernel : public CollectiveKernel {
   }
 };
 
+// Out of place: the inputs are sent while the results are made. Behind the tensors stand this peer's weight, its
+// sources and their weights, its targets and theirs, and a number that must be the same on all peers.
+class NeighborAllReduceKernel : public CollectiveKernel {
+ public:
+  explicit NeighborAllReduceKernel(OpKernelConstruction* context) : CollectiveKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("N", &num_tensors_));
+    OP_REQUIRES_OK(context, context->GetAttr("positions", &positions_));
+    OP_REQUIRES_OK(context, context->GetAttr("topology", &topology_));
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    absl::InlinedVector<kungfu_span, 8> spans(num_tensors_);
+    Digest digest;
+    digest.Add(num_tensors_);
+    for (const int position : positions_) digest.Add(position);
+    for (int i = 0; i < num_tensors_; ++i) {
+      const Tensor& input = context->input(i);
+      Tensor* output = nullptr;
+      OP_REQUIRES_OK_ASYNC(context, context->allocate_output(i, input.shape(), &output), done);
+      spans[i] = {input.data(), output->data(), static_cast<uint64_t>(input.NumElements())};
+      digest.AddShape(input.shape());
+    }
+    const auto after = [&](int i) -> const Tensor& { return context->input(num_tensors_ + i); };
+    digest.Add(after(5).scalar<int64_t>()());
+
+    auto call = std::make_shared<Call>(context, std::move(done));
+    call->verdict = CheckWeights("source", after(1), after(2));
+    call->verdict.Update(CheckWeights("target", after(3), after(4)));
+    call->describe = [this, context] {
+      const std::string mixed = topology_.empty() ? "with given weights" : topology_;
+      return absl::StrCat(DescribeOutputs(context, num_tensors_), ", ", mixed);
+    };
+    const kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    kungfu_mixing mixing;
+    mixing.self_weight = after(0).scalar<double>()();
+    mixing.sources = after(1).flat<int32_t>().data();
+    mixing.source_weights = after(2).flat<double>().data();
+    mixing.num_sources = static_cast<int32_t>(std::min(after(1).NumElements(), after(2).NumElements()));
+    mixing.targets = after(3).flat<int32_t>().data();
+    mixing.target_weights = after(4).flat<double>().data();
+    mixing.num_targets = static_cast<int32_t>(std::min(after(3).NumElements(), after(4).NumElements()));
+    call->Start([&](void* arg) {
+      return kungfu_neighbor_all_reduce(spans.data(), num_tensors_, &mixing, &options, &Call::OnDone, arg);
+    });
+  }
+
+ private:
+  static absl::Status CheckWeights(const char* what, const Tensor& ranks, const Tensor& weights) {
+    if (ranks.NumElements() == weights.NumElements()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(ranks.NumElements(), " ", what, "s with ", weights.NumElements(), " weights"));
+  }
+
+  int num_tensors_ = 1;
+  std::vector<int> positions_;
+  std::string topology_;
+};
+
 REGISTER_OP("KungfuAllReduce")
     .Input("input: T")
     .Output("output: T")
@@ -302,6 +361,43 @@ REGISTER_OP("KungfuReduce")
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers on the peer with rank `root`, zeros elsewhere.");
 KUNGFU_REGISTER_KERNEL("KungfuReduce", ReduceKernel, .HostMemory("input").HostMemory("output"));
+
+REGISTER_OP("KungfuGroupNeighborAllReduce")
+    .Input("inputs: N * T")
+    .Input("self_weight: double")
+    .Input("sources: int32")
+    .Input("source_weights: double")
+    .Input("targets: int32")
+    .Input("target_weights: double")
+    .Input("agree: int64")
+    .Output("outputs: N * T")
+    .Attr("T: {half, bfloat16, float, double, complex64, complex128}")
+    .Attr("N: int >= 1")
+    .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
+    .Attr("positions: list(int) = []")
+    .Attr("topology: string = ''")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* context) {
+      const int num_tensors = context->num_outputs();
+      tensorflow::shape_inference::ShapeHandle part;
+      for (const int i : {0, 5}) KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(num_tensors + i), 0, &part));
+      for (int i = 1; i < 5; ++i) KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(num_tensors + i), 1, &part));
+      return SameShapes(context);
+    })
+    .Doc(
+        "The weighted sum of each of `inputs` and what the `sources` send of it, which is their input times the weight "
+        "that this peer has as their target. `agree` and `positions` must be the same on neighbours. `topology` is for "
+        "messages.");
+KUNGFU_REGISTER_KERNEL("KungfuGroupNeighborAllReduce", NeighborAllReduceKernel,
+                       .HostMemory("inputs")
+                           .HostMemory("self_weight")
+                           .HostMemory("sources")
+                           .HostMemory("source_weights")
+                           .HostMemory("targets")
+                           .HostMemory("target_weights")
+                           .HostMemory("agree")
+                           .HostMemory("outputs"));
 
 }  // namespace
 }  // namespace kungfu::kernels

@@ -1,5 +1,5 @@
 // Operations that move rows (parts along the first dimension) between peers: all_gather, gather, reduce_scatter,
-// all_to_all. The size of the result is known only when the peers have met.
+// all_to_all, neighbor_all_gather. The size of the result is known only when the peers have met.
 
 #include <numeric>
 #include <utility>
@@ -91,10 +91,14 @@ class GatherKernel : public CollectiveKernel {
     };
     if (!all_) call->finish = [this, context] { return FillElsewhere(context); };
     const kungfu_options options = Options(input.dtype(), digest, call->verdict);
+    call->Start([&](void* arg) { return Begin(context, options, arg); });
+  }
+
+ protected:
+  virtual uint64_t Begin(OpKernelContext* context, const kungfu_options& options, void* arg) const {
+    const Tensor& input = context->input(0);
     const auto function = all_ ? &kungfu_all_gather : &kungfu_gather;
-    call->Start([&](void* arg) {
-      return function(input.data(), input.NumElements(), &options, &Call::OnAllocate, &Call::OnDone, arg);
-    });
+    return function(input.data(), input.NumElements(), &options, &Call::OnAllocate, &Call::OnDone, arg);
   }
 
  private:
@@ -123,6 +127,27 @@ class GatherKernel : public CollectiveKernel {
 
   bool concat_ = false;
   bool all_ = false;
+};
+
+// The rows of the sources, input 2, for those of the targets, input 3.
+class NeighborGatherKernel : public GatherKernel {
+ public:
+  using GatherKernel::GatherKernel;
+
+ protected:
+  uint64_t Begin(OpKernelContext* context, const kungfu_options& options, void* arg) const override {
+    const Tensor &input = context->input(0), &sources = context->input(2), &targets = context->input(3);
+    const std::vector<double> weights(std::max(sources.NumElements(), targets.NumElements()), 1);
+    kungfu_mixing mixing;
+    mixing.self_weight = 1;
+    mixing.sources = sources.flat<int32_t>().data();
+    mixing.num_sources = static_cast<int32_t>(sources.NumElements());
+    mixing.targets = targets.flat<int32_t>().data();
+    mixing.num_targets = static_cast<int32_t>(targets.NumElements());
+    mixing.source_weights = mixing.target_weights = weights.data();
+    return kungfu_neighbor_all_gather(input.data(), input.NumElements(), &mixing, &options, &Call::OnAllocate,
+                                      &Call::OnDone, arg);
+  }
 };
 
 class ReduceScatterKernel : public CollectiveKernel {
@@ -255,6 +280,28 @@ REGISTER_OP("KungfuGather")
     .Doc("KungfuAllGather with a result on the peer with rank `root` only; elsewhere no rows.");
 KUNGFU_REGISTER_KERNEL("KungfuGather", GatherKernel,
                        .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
+
+REGISTER_OP("KungfuNeighborAllGather")
+    .Input("input: T")
+    .Input("agree: int64")
+    .Input("sources: int32")
+    .Input("targets: int32")
+    .Output("output: T")
+    .Output("lengths: int64")
+    .Attr("T: " KUNGFU_TYPES)
+    .Attr("tag: string")
+    .Attr(KUNGFU_GROUP)
+    .Attr("concat: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(GatheredShapes)
+    .Doc("KungfuAllGather of the `sources` alone, which have this peer among their `targets`.");
+KUNGFU_REGISTER_KERNEL("KungfuNeighborAllGather", NeighborGatherKernel,
+                       .HostMemory("input")
+                           .HostMemory("agree")
+                           .HostMemory("sources")
+                           .HostMemory("targets")
+                           .HostMemory("output")
+                           .HostMemory("lengths"));
 
 REGISTER_OP("KungfuReduceScatter")
     .Input("input: T")

@@ -48,9 +48,17 @@ struct KindRule {
 
 // By Kind.
 constexpr KindRule kKindRules[kNumKinds] = {
-    {"all_reduce", true, nullptr},  {"broadcast", false, "from"},   {"reduce", true, "to"},
-    {"gather", false, "to"},        {"all_gather", false, nullptr}, {"reduce_scatter", true, nullptr},
-    {"all_to_all", false, nullptr}, {"barrier", false, nullptr},    {"consensus", false, nullptr},
+    {"all_reduce", true, nullptr},
+    {"broadcast", false, "from"},
+    {"reduce", true, "to"},
+    {"gather", false, "to"},
+    {"all_gather", false, nullptr},
+    {"reduce_scatter", true, nullptr},
+    {"all_to_all", false, nullptr},
+    {"barrier", false, nullptr},
+    {"consensus", false, nullptr},
+    {"neighbor_all_reduce", false, nullptr},
+    {"neighbor_all_gather", false, nullptr},
 };
 
 std::string Elements(const Signature& signature) {
@@ -67,6 +75,8 @@ Status TooLong(const char* frame, const char* what, uint64_t size, uint64_t limi
 }
 
 }  // namespace
+
+bool IsOfNeighbors(Kind kind) { return kind == Kind::kNeighborAllReduce || kind == Kind::kNeighborAllGather; }
 
 const char* Name(Kind kind) {
   const auto index = static_cast<uint8_t>(kind);
@@ -99,8 +109,9 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
   }
   // Other counts mean other shapes: no need to say it twice.
   if (theirs.shape_digest != ours.shape_digest && theirs.count == ours.count) {
-    const bool is_barrier = theirs.kind == Kind::kBarrier;
-    parts.push_back(is_barrier ? "what is to follow it" : "the shapes, the number of tensors or the options");
+    parts.push_back(theirs.kind == Kind::kBarrier ? "what is to follow it"
+                    : IsOfNeighbors(theirs.kind)  ? "the topology or its step, the shapes or the number of tensors"
+                                                  : "the shapes, the number of tensors or the options");
   }
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;

@@ -60,9 +60,13 @@ enum class Kind : uint8_t {
   kAllToAll = 6,
   kBarrier = 7,
   kConsensus = 8,
+  kNeighborAllReduce = 9,
+  kNeighborAllGather = 10,
 };
-inline constexpr int kNumKinds = 9;
+inline constexpr int kNumKinds = 11;
 const char* Name(Kind kind);  // "all_reduce"
+// Whether each peer exchanges data with its neighbours alone.
+bool IsOfNeighbors(Kind kind);
 
 // Properties that must be the same on every peer that takes part in an operation.
 struct Signature {

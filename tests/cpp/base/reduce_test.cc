@@ -287,6 +287,54 @@ KF_TEST(TwofoldSum, IsThereForSumsAndMeansOfFloats) {
   EXPECT_FALSE(HasTwofoldSum(DType::kFloat16, ReduceOp::kSum));
 }
 
+// 0.3·a − 1.7·b of elements that are floats, each of which is `widen` of one of `Type`.
+template <typename Type, typename Wide, typename Widened>
+void CheckWeightedSum(DType dtype, Widened widen) {
+  using T = typename Wide::Element;
+  for (const size_t count : kCounts) {
+    Random random(count);
+    const auto a = MakeElements<Type>(count, &random), b = MakeElements<Type>(count, &random);
+    Elements<Wide> total(count + 1), expected(count + 1);
+    total[count] = expected[count] = 5;
+    for (size_t i = 0; i < count; ++i) {
+      const T first = static_cast<T>(0.3) * widen(a[i]);
+      expected[i] = first + static_cast<T>(-1.7) * widen(b[i]);
+    }
+    Scale(total.data(), a.data(), 0.3, count, dtype);
+    AddScaled(total.data(), b.data(), -1.7, count, dtype);
+    ExpectSame<Wide>(total, expected, std::string("a weighted sum of ") + Name(dtype));
+  }
+}
+
+template <typename T>
+void CheckWeightedSumsOf(DType real, DType complex) {
+  CheckWeightedSum<Float<T>, Float<T>>(real, [](T x) { return x; });
+  Random random(3);
+  const auto a = MakeElements<Complex<T>>(100, &random), b = MakeElements<Complex<T>>(100, &random);
+  Elements<Complex<T>> total(100), expected(100);
+  for (size_t i = 0; i < 100; ++i) {
+    const auto part = [](T x, T y) {
+      const T first = static_cast<T>(0.3) * x;
+      return first + static_cast<T>(-1.7) * y;
+    };
+    expected[i] = {part(a[i].real(), b[i].real()), part(a[i].imag(), b[i].imag())};
+  }
+  Scale(total.data(), a.data(), 0.3, 100, complex);
+  AddScaled(total.data(), b.data(), -1.7, 100, complex);
+  ExpectSame<Complex<T>>(total, expected, std::string("a weighted sum of ") + Name(complex));
+}
+
+KF_TEST(WeightedSum, EveryDTypeThatHasAMean) {
+  WithAllInstructions([] {
+    CheckWeightedSumsOf<float>(DType::kFloat32, DType::kComplex64);
+    CheckWeightedSumsOf<double>(DType::kFloat64, DType::kComplex128);
+    using Half = Float16Bits<testing::kFloat16Format>;
+    using Brain = Float16Bits<testing::kBFloat16Format>;
+    CheckWeightedSum<Half, Float<float>>(DType::kFloat16, [](uint16_t x) { return Half::Wide(x); });
+    CheckWeightedSum<Brain, Float<float>>(DType::kBFloat16, [](uint16_t x) { return Brain::Wide(x); });
+  });
+}
+
 KF_TEST(Divide, EveryDTypeThatHasAMean) { WithAllInstructions(CheckEveryDivision); }
 
 }  // namespace

@@ -222,6 +222,52 @@ KF_TEST(Faults, APeerLeaves) {
   for (const ClusterOptions& options : Movers()) APeerLeaves(options);
 }
 
+// The sum over one of the trees {0, 1} and {2, 3}.
+Operation PairSum(Floats* tensor) {
+  Operation operation = Reduction(tensor->size());
+  operation.spans = {{tensor->data(), tensor->data(), tensor->size()}};
+  operation.parents = {0, 0, 2, 2};
+  return operation;
+}
+
+KF_TEST(Faults, WhoHasLeftIsNotMissedByOthers) {
+  Cluster cluster(4);
+  for (const size_t count : {size_t{10}, size_t{100000}}) {
+    std::vector<Floats> before(4, Floats(count, 1.0f));
+    if (count == 10) ExpectAllOk(cluster.Run([&](int rank) { return PairSum(&before[rank]); }));
+    cluster.Stop(count == 10 ? 0 : 1);
+    std::vector<Floats> tensors(4, Floats(count, 1.0f));
+    std::vector<std::future<Status>> pair;
+    for (const int rank : {2, 3}) pair.push_back(cluster.Start(rank, PairSum(&tensors[rank])));
+    for (std::future<Status>& future : pair) EXPECT_OK(Wait(&future));
+    for (const int rank : {2, 3}) EXPECT_TRUE(tensors[rank] == Floats(count, 2.0f));
+  }
+  // An operation of all misses them, and says so at once.
+  Floats tensor(10);
+  Operation of_all = Reduction(10);
+  of_all.spans = {{tensor.data(), tensor.data(), 10}};
+  std::future<Status> future = cluster.Start(2, of_all);
+  const Status status = Wait(&future);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_CONTAINS(status.message(), "rank 0 (127.0.0.1:");
+}
+
+// The failure of a tree, which misses a peer, is none of the other tree.
+KF_TEST(Faults, ATreeFailsAlone) {
+  Cluster cluster(4);
+  std::vector<Floats> tensors(4, Floats(10, 1.0f));
+  ExpectAllOk(cluster.Run([&](int rank) { return PairSum(&tensors[rank]); }));
+  cluster.Stop(0);
+  std::future<Status> lonely = cluster.Start(1, PairSum(&tensors[1]));
+  const Status status = Wait(&lonely);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_CONTAINS(status.message(), "rank 0 (127.0.0.1:");
+  std::vector<std::future<Status>> pair;
+  for (const int rank : {2, 3}) pair.push_back(cluster.Start(rank, PairSum(&tensors[rank])));
+  for (std::future<Status>& future : pair) EXPECT_OK(Wait(&future));
+  EXPECT_TRUE(tensors[3] == Floats(10, 4.0f));
+}
+
 void ShutdownEndsWhatIsPending(const ClusterOptions& options) {
   Cluster cluster(2, options);
   ExpectStillWorks(&cluster);

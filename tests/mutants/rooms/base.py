@@ -22,8 +22,8 @@ MUTANTS = [
     Mutant(
         name="half-adds-in-half",
         file="ops/base/reduce.cc",
-        text="return is_half && rounds ? DType::kFloat32 : dtype;",
-        fault="return is_half && rounds && op != ReduceOp::kMean ? DType::kFloat32 : dtype;",
+        text="return IsHalf(dtype) && rounds ? DType::kFloat32 : dtype;",
+        fault="return IsHalf(dtype) && rounds && op != ReduceOp::kMean ? DType::kFloat32 : dtype;",
         why="A mean of float16 is rounded once for each peer, and may overflow.",
         test="collective_test Half.",
     ),

@@ -51,4 +51,12 @@ MUTANTS = [
         why="The noise scale of a scaled loss is another one.",
         test="tests/python/cluster/cases/optimizers/cases_monitored.py::np3",
     ),
+    Mutant(
+        name="models-are-mixed-by-the-first-matrix",
+        file="kungfu_tf/optimizers/decentralized_sgd.py",
+        text="topology=self.topology, step=self._step,",
+        fault="topology=self.topology,",
+        why="With a topology of one partner a step, a peer never hears of the others.",
+        test="tests/python/cluster/cases/optimizers/cases_decentralized.py",
+    ),
 ]

@@ -51,4 +51,12 @@ MUTANTS = [
         why="Each peer takes the GPU of the next one.",
         test="plan_test PeerList.",
     ),
+    Mutant(
+        name="sources-in-the-order-given",
+        file="ops/plan/mixing.cc",
+        text="  std::sort(sources.begin(), sources.end(), by_rank);\n",
+        fault="",
+        why="A source that is there twice is not seen, and sums depend on the order of a dict.",
+        test="plan_test Mixing.",
+    ),
 ]

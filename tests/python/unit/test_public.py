@@ -65,6 +65,7 @@ PUBLIC = {
     "size": "()",
     "start_timeline": "(path)",
     "stop_timeline": "()",
+    "topology": None,
     "uid": "()",
     "variables": None,
     "verify": "(step)",
@@ -151,9 +152,24 @@ PUBLIC = {
     "ops.group_adasum": "(values, *, name=None, group=None)",
     "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None, group=None)",
     "ops.group_broadcast": "(values, *, root=0, name=None, group=None)",
+    "ops.group_neighbor_all_reduce": (
+        "(values, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "
+        "name=None, group=None)"
+    ),
     "ops.ingress_rates": "(*, name=None)",
     "ops.monitored_all_reduce": "(tensor, *, tree=None, op='sum', name=None)",
+    "ops.neighbor_all_gather": (
+        "(tensor, *, topology=None, step=0, sources=None, targets=None, concat=False, name=None, "
+        "group=None)"
+    ),
+    "ops.neighbor_all_reduce": (
+        "(tensor, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "
+        "name=None, group=None)"
+    ),
     "ops.new_queue": "(src, dst, *, capacity=16, timeout=None, name=None)",
+    "ops.pair_gossip": (
+        "(tensor, target, *, self_weight=0.5, pair_weight=0.5, name=None, group=None)"
+    ),
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
     "ops.reduce": "(tensor, op, *, root=0, name=None, group=None)",
@@ -174,6 +190,7 @@ PUBLIC = {
     "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None)",
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
     "optimizers.Algorithm": "()",
+    "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
         "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
     ),
@@ -210,6 +227,25 @@ PUBLIC = {
         "(fn, grid, *, spark=None, env=None, return_errors=False, start_timeout=300.0, "
         "timeout=None)"
     ),
+    "topology.Neighbors": "(self_weight, sources, targets)",
+    "topology.Topology": "(text, length, matrix, *, key=None)",
+    "topology.base_graph": "(*, degree=1)",
+    "topology.check": "(topology, size, *, doubly=True, symmetric=False)",
+    "topology.equi_dynamic": "(*, seed)",
+    "topology.equi_static": "(degree, *, seed=0)",
+    "topology.exponential": "(*, base=2)",
+    "topology.from_matrix": "(matrices)",
+    "topology.from_networkx": "(graph)",
+    "topology.fully_connected": "()",
+    "topology.grid": "(*, torus=False)",
+    "topology.hypercube": "()",
+    "topology.metropolis": "(edges)",
+    "topology.one_peer": "(topology)",
+    "topology.one_peer_exponential": "()",
+    "topology.random_matching": "(*, seed)",
+    "topology.ring": "(*, directed=False)",
+    "topology.star": "(*, center=0)",
+    "topology.symmetric_exponential": "(*, base=4)",
     "variables.GraphKeys": "()",
     "variables.combine": "(variable, how)",
     "variables.create_global_variable": "(key, *, value=0, dtype=tf.int64)",

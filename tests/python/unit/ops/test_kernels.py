@@ -24,6 +24,8 @@ OPS = [
     "KungfuGroupAllReduce",
     "KungfuGroupAllReduceNorms",
     "KungfuGroupBroadcast",
+    "KungfuGroupNeighborAllReduce",
+    "KungfuNeighborAllGather",
     "KungfuNumberedAllReduce",
     "KungfuPeerInfo",
     "KungfuPeerLatencies",

@@ -13,7 +13,7 @@ import training
 from harness import Skip, each, exhaustive
 
 import kungfu_tf as kf
-from kungfu_tf import ops, optimizers
+from kungfu_tf import ops, optimizers, topology
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers.pair_averaging import PairAveraging, random_partner
 from kungfu_tf.upstream import generations
@@ -28,7 +28,7 @@ STEPS = 30
 RATE, MOMENTUM = 1 / 16, 7 / 8  # exact in any precision
 SWITCH = 11
 TOLERANCE = 1e-10
-NAMES = ["sma", "central", "adaptive", "pair", "pair, by variable"]
+NAMES = ["sma", "central", "adaptive", "pair", "pair, by variable", "atc", "awc"]
 
 tf.keras.backend.set_floatx("float64")
 
@@ -99,6 +99,19 @@ class Pair(Sma):
         return weights, speeds
 
 
+class Mixed(Sma):
+    def __init__(self, graph, style):
+        self.graph = graph
+        self.style = style
+
+    def before(self, weights, step):
+        return self.graph.at(step, kf.size()) @ weights if self.style == "awc" else weights
+
+    def after(self, weights, speeds, step):
+        mixed = self.graph.at(step, kf.size()) @ weights if self.style == "atc" else weights
+        return mixed, speeds
+
+
 class Adaptive(Sma):
     def before(self, weights, step):
         return super().before(weights, step) if step < SWITCH else weights
@@ -143,6 +156,14 @@ METHODS = {
     "pair, by variable": (
         lambda o: optimizers.wrap(o, lambda: PairAveraging(False, lockstep=True)),
         Pair,
+    ),
+    "atc": (
+        lambda o: optimizers.DecentralizedSGDOptimizer(o, topology=topology.one_peer_exponential()),
+        lambda: Mixed(topology.one_peer_exponential(), "atc"),
+    ),
+    "awc": (
+        lambda o: optimizers.DecentralizedSGDOptimizer(o, style="awc"),
+        lambda: Mixed(topology.base_graph(), "awc"),
     ),
 }
 

@@ -1,0 +1,124 @@
+"""Decentralized SGD: each peer trains a model of its own, mixed with those of its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from kungfu_tf import errors, ops, peer
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.optimizers.synchronous_averaging import assign
+from kungfu_tf.optimizers.update_number import UpdateNumber
+from kungfu_tf.replicas import local_variables, sample_weights
+from kungfu_tf.topology import Topology, base_graph, check
+
+Optimizer = TypeVar("Optimizer")
+
+_STYLES = ("atc", "awc")
+
+
+class DecentralizedSGD(Algorithm):
+    """vᵢ ← Σⱼ W[i, j]·vⱼ after the update, or before. See `DecentralizedSGDOptimizer`."""
+
+    def __init__(self, graph: Topology, style: str) -> None:
+        self.topology = graph
+        self.style = style
+        self._number = UpdateNumber("decentralized_sgd/step")
+        self._step: Any = None
+        self._checked: set[int] = set()  # sizes
+
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
+        """Returns this peer's own; zeros if it has run out of samples and others have not."""
+        del variables, step
+        return sample_weights.of_samples(gradients)
+
+    def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Mixes the variables, in the style awc."""
+        if peer.is_single_process():
+            return []
+        self._step = self._number.now(self.optimizer_step())
+        mixed = self._mixed(variables) if self.style == "awc" else []
+        return [self._step, *mixed]  # the update, which raises the number, waits for it
+
+    def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Mixes the variables, in the style atc."""
+        if peer.is_single_process():
+            return []
+        mixed = self._mixed(variables) if self.style == "atc" else []
+        return [*mixed, *self._number.end_update(self.optimizer_step())]
+
+    def _mixed(self, variables: Sequence[Any]) -> list[Any]:
+        self._check(peer.size())
+        mine = [v for v in variables if v.dtype.is_floating and not local_variables.is_local(v)]
+        sums = ops.group_neighbor_all_reduce(
+            mine, topology=self.topology, step=self._step, name=f"{self.name}/model"
+        )
+        return assign(mine, sums)
+
+    def _check(self, size: int) -> None:
+        if size not in self._checked:
+            check(self.topology, size)
+            self._checked.add(size)
+
+
+def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
+    optimizer: Optimizer, *, topology: Topology | None = None, style: str = "atc"
+) -> Optimizer:
+    """Makes each peer train a model of its own, mixed with its neighbours' in each step (D-PSGD).
+
+    ```
+    atc:  vᵢ ← update(vᵢ, gᵢ)           # adapt, then combine
+          vᵢ ← Σⱼ W[i, j]·vⱼ
+    awc:  vᵢ ← Σⱼ W[i, j]·vⱼ            # adapt while combining
+          vᵢ ← update(vᵢ, gᵢ)           # gᵢ: at the vᵢ before
+    ```
+
+    W is the topology's matrix for the optimizer's step. A peer sends its model to each of its
+    neighbours, and waits for theirs only. The default topology has one neighbour in each step; the
+    mean of any number of peers is exact after a few steps of it. A step takes one way of messages,
+    where an all-reduce takes at least two. It does not send fewer bytes than an all-reduce.
+
+    "atc" comes a little nearer to the solution of one process. Models of peers whose data are alike
+    train as well as with `SynchronousSGDOptimizer`. If each peer has other classes, they do not:
+    the models keep a distance that is proportional to the learning rate.
+
+    The peers' models differ: evaluate and save their average, which `average_variables` computes.
+    `fit` does so by itself, and leaves the average in the model. In `fit` peers may have different
+    numbers of batches: a peer that has run out continues mixing, with zero gradients. Each peer
+    keeps its own optimizer state.
+
+    It cannot be used with `kungfu-run -on-failure survive`.
+
+    Source: Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms?", NeurIPS
+    2017; the default topology is that of Takezawa et al., NeurIPS 2023.
+
+    Args:
+        optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
+        topology: Who mixes with whom, the same on all peers; default `kf.topology.base_graph()`.
+            Its matrices must be doubly stochastic, and connect all peers.
+        style: "atc" mixes after the update, "awc" before.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer.
+        ValueError: If it is wrapped already, or there is no such style.
+        InvalidArgumentError: In the first step, if the topology makes no means.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.DecentralizedSGDOptimizer(
+        keras.optimizers.SGD(0.1), topology=kf.topology.exponential()
+    )
+    model.compile(optimizer=optimizer, loss="mse")
+    ```
+    """
+    if style not in _STYLES:
+        raise errors.InvalidArgumentError(f"style {style!r} is none of {', '.join(_STYLES)}")
+    graph = base_graph() if topology is None else topology
+    return wrap(optimizer, lambda: DecentralizedSGD(graph, style))

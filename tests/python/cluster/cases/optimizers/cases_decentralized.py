@@ -1,0 +1,115 @@
+"""Decentralized SGD against a simulation of all peers in NumPy, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import each
+from support import raised_by
+
+import kungfu_tf as kf
+from kungfu_tf import optimizers, topology
+from kungfu_tf.native import libraries
+from kungfu_tf.upstream import generations
+
+JOBS = [{"np": 3}, {"np": 4, "cases": ["as_in_numpy"]}]
+
+STEPS = 50
+RATE, MOMENTUM = 1 / 16, 7 / 8
+TOLERANCE = 1e-12
+TOPOLOGIES = {
+    "ring": topology.ring(),
+    "exp2": topology.exponential(),
+    "base-2": topology.base_graph(),
+}
+
+tf.keras.backend.set_floatx("float64")
+
+
+def batches():
+    """[step, rank, sample, feature], and what the model should say."""
+    random = np.random.default_rng(5)
+    x = random.normal(size=(STEPS, kf.size(), 8, 3))
+    return x, np.sin(x.sum(axis=-1, keepdims=True)) + np.arange(kf.size())[:, None, None]
+
+
+def first_weights():
+    """Different on each peer: [rank, weight]."""
+    return np.random.default_rng(6).normal(size=(kf.size(), 3))
+
+
+def simulated(graph, style):
+    """The weights of all peers after all steps."""
+    weights, speeds = first_weights(), np.zeros([kf.size(), 3])
+    for step, (x, y) in enumerate(zip(*batches(), strict=True)):
+        matrix = graph.at(step, kf.size())
+        error = x @ weights[:, :, None] - y
+        speeds = MOMENTUM * speeds - RATE * 2 * np.mean(error * x, axis=1)
+        weights = matrix @ (weights + speeds) if style == "atc" else matrix @ weights + speeds
+    return weights
+
+
+def linear_model():
+    layers = [tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1, use_bias=False)]
+    return tf.keras.Sequential(layers)
+
+
+@each(name=["ring", "exp2", "base-2"], style=["atc", "awc"])
+def case_as_in_numpy(name, style):
+    model = linear_model()
+    model.set_weights([first_weights()[kf.rank()][:, None]])
+    optimizer = optimizers.DecentralizedSGDOptimizer(
+        tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM), topology=TOPOLOGIES[name], style=style
+    )
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    for x, y in zip(*batches(), strict=True):
+        step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+    expected = simulated(TOPOLOGIES[name], style)
+    trained = model.get_weights()[0][:, 0]
+    np.testing.assert_allclose(trained, expected[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
+    others = np.delete(simulated(topology.from_matrix(np.eye(kf.size())), style), kf.rank(), 0)
+    assert np.abs(others - trained).max() > 1e-3
+    [algorithm] = generations.algorithms_of(optimizer)
+    assert libraries.completed(f"{algorithm.name}/model") == STEPS
+
+
+def case_in_fit():
+    """`fit` validates and ends with the average, whatever the numbers of batches."""
+    model = linear_model()
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    model.compile(optimizers.DecentralizedSGDOptimizer(optimizer), "mse")
+    x = np.random.default_rng(kf.rank()).normal(size=(32 + 8 * kf.rank(), 3))
+    history = model.fit(x, x.sum(axis=1), batch_size=8, epochs=8, verbose=0)
+    assert history.history["loss"][-1] < 0.1 * history.history["loss"][0]
+    assert kf.ops.consensus(model.get_weights()[0])
+    np.testing.assert_allclose(model.get_weights()[0][:, 0], 1, atol=0.2)
+
+
+def case_a_topology_that_makes_no_means_is_refused():
+    rows = topology.from_matrix([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]])
+    model = linear_model()
+    optimizer = optimizers.DecentralizedSGDOptimizer(tf.keras.optimizers.SGD(0.1), topology=rows)
+    [variable] = model.trainable_variables
+    text = raised_by(
+        kf.errors.InvalidArgumentError,
+        lambda: optimizer.apply_gradients([(tf.zeros([3, 1], tf.float64), variable)]),
+    )
+    assert "column 1 adds up to 1.5, not to 1" in text, text
+
+
+def case_survives_a_config():
+    """An optimizer that is made from the class mixes, too."""
+    plain = tf.keras.optimizers.SGD(0.1)
+    optimizer = optimizers.DecentralizedSGDOptimizer(plain, style="awc")
+    again = type(optimizer).from_config(optimizer.get_config())
+    [algorithm] = generations.algorithms_of(again)
+    assert algorithm.style == "awc"
+    assert training.is_keras_3() or type(again).__name__ == type(plain).__name__

@@ -1,0 +1,50 @@
+"""Pairs of peers, of which the first pair ends before the second pair has begun its work."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import tensorflow as tf
+
+import kungfu_tf as kf
+
+PAIRS = [0, 0, 2, 2]
+
+
+def wait_until_gone(rank: int) -> None:
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        try:
+            kf.ops.request_variable(rank, name="here", shape=[], dtype=tf.int32, wait=False)
+        except tf.errors.NotFoundError:
+            return
+    raise TimeoutError(f"rank {rank} has not ended")
+
+
+def main() -> None:
+    kf.ops.save_variable(tf.constant(1), name="here")
+    kf.barrier()
+    x = np.full([1000], kf.rank(), "float64")
+    for _ in range(2):
+        mean = kf.ops.subset_all_reduce(x, PAIRS, op="mean", name="pairs")
+        np.testing.assert_array_equal(mean, np.full([1000], kf.rank() // 2 * 2 + 0.5))
+    if kf.rank() < 2:
+        print("ended first", flush=True)
+        return
+    wait_until_gone(0)
+    wait_until_gone(1)
+    for _ in range(3):
+        mean = kf.ops.subset_all_reduce(x, PAIRS, op="mean", name="pairs")
+        np.testing.assert_array_equal(mean, np.full([1000], 2.5))
+        mean = kf.ops.pair_gossip(x, 5 - kf.rank())
+        np.testing.assert_array_equal(mean, np.full([1000], 2.5))
+    try:
+        kf.ops.all_reduce(x, name="all")
+    except tf.errors.UnavailableError as error:
+        assert "the peer has left" in str(error), error
+        print("went on alone", flush=True)
+
+
+if __name__ == "__main__":
+    main()
