@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
 from kungfu_tf.ops import group, members
+from kungfu_tf.replicas import local_variables
 from kungfu_tf.replicas.equality import digests_of_variables
 from kungfu_tf.replicas.roles import moving_means
 from kungfu_tf.upstream import generations
@@ -50,7 +51,9 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
         kf.run_on_root(lambda: model.save("model.keras"))
     ```
     """
-    if peer.is_single_process():
+    variables = _variables_of(model_or_variables)
+    models = _models_of(model_or_variables, variables)
+    if peer.is_single_process() and all(value is None for value in models):
         yield
         return
     if not tf.executing_eagerly():
@@ -58,9 +61,8 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
             "average_variables is for eager code; in a TF1 graph or a function, "
             "kungfu_tf.ops.group_all_reduce(variables, op='mean') returns the averages"
         )
-    variables = _variables_of(model_or_variables)
     own = [v.numpy() for v in variables]
-    assign_means(variables, name="average_variables")
+    _assign(variables, models, name="average_variables")
     means = digests_of_variables(variables)
     try:
         yield
@@ -72,12 +74,38 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
 
 def averaged_variables(model: Any) -> list[Any]:
     """The variables of a model that each peer trains separately: trained ones and moving means."""
-    trainable = [
-        generations.native(v)
-        for v in model.trainable_variables
-        if not getattr(v, "overwrite_with_gradient", False)
+    return [*local_variables.averaged(model.trainable_variables), *moving_means(model)]
+
+
+def share_models(model: Any, *, name: str) -> None:
+    """Gives all peers the model of their training. Eager; all peers call it.
+
+    Each algorithm first ends what it has begun since the last meeting.
+    """
+    for algorithm in generations.algorithms_of_model(model):
+        algorithm.finish()
+    variables = averaged_variables(model)
+    _assign(variables, _models_of(model, variables), name=name)
+
+
+def _models_of(model_or_variables: Any, variables: Sequence[Any]) -> list[Any]:
+    """For each variable the value that an algorithm of the model has for it; None: the mean."""
+    is_model = hasattr(model_or_variables, "trainable_variables")
+    algorithms = generations.algorithms_of_model(model_or_variables) if is_model else []
+    by_algorithm = [algorithm.model(variables) for algorithm in algorithms]
+    return [
+        next((value for value in values if value is not None), None)
+        for values in zip([None] * len(variables), *by_algorithm, strict=True)
     ]
-    return [v for v in trainable if v.dtype.is_floating] + list(moving_means(model))
+
+
+def _assign(variables: Sequence[Any], values: Sequence[Any], *, name: str) -> None:
+    """Gives each variable its value, and the means to those that have none."""
+    for variable, value in zip(variables, values, strict=True):
+        if value is not None:
+            variable.assign(value)
+    pairs = zip(variables, values, strict=True)
+    assign_means([variable for variable, value in pairs if value is None], name=name)
 
 
 def assign_means(variables: Sequence[Any], *, name: str) -> None:

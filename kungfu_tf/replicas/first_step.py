@@ -85,6 +85,8 @@ def _build(model: Any, batch: Any, element_spec: Any) -> None:
         model(unpack(batch)[0], training=False)
     if has_one_optimizer:
         generations.build(optimizers[0], model.trainable_variables)
+        for algorithm in generations.algorithms_of(optimizers[0]):
+            algorithm.build(local_variables.averaged(model.trainable_variables))
 
 
 def _make_equal(model: Any, root: int) -> None:

@@ -7,8 +7,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from kungfu_tf import context, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.fit import given_callbacks
-from kungfu_tf.keras.fit.asynchronous import is_synchronous
 from kungfu_tf.upstream import generations
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Fit:
         averages: Whether its metrics are those of all peers.
         x: The data that the program gave.
         data: What the model is trained on; None until Keras has looked at `x`.
-        is_synchronous: Whether the peers meet in every step.
+        meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies
+            or because peers come and go, does so in every step.
         differs: Whether each peer trains a model of its own.
         elastic_run: The elastic training that this call is a part of; None if peers stay the same.
         batch_size: The first batch size of a peer, if policies may change it; 0: the size that the
@@ -47,7 +48,7 @@ class Fit:
     averages: bool
     x: Any = None
     data: EvenData | None = None
-    is_synchronous: bool = True
+    meets: Meets = Meets.EVERY_STEP
     differs: bool = False
     elastic_run: ElasticRun | None = None
     batch_size: int | None = None
@@ -78,7 +79,7 @@ class Fit:
             is_shared,
             averages=is_shared or given_callbacks.averages_metrics(callbacks),
             x=x,
-            is_synchronous=is_synchronous(model),
+            meets=meets_of(model, counts_samples=bool(elastic_run) or first_size is not None),
             differs=any(not algorithm.keeps_equal for algorithm in algorithms),
             elastic_run=elastic_run,
             batch_size=first_size if elastic_run is None else elastic_run.batch_size,
@@ -90,6 +91,19 @@ def current() -> Fit | None:
     fit = context.current().fit
     assert fit is None or isinstance(fit, Fit)
     return fit
+
+
+def meets_of(model: Any, *, counts_samples: bool = False) -> Meets:
+    """How often the peers that train this model meet.
+
+    Args:
+        model: A compiled model.
+        counts_samples: Whether all peers learn in each step how many samples it has.
+    """
+    if peer.is_single_process():
+        return Meets.EVERY_STEP
+    meets = Meets.of_all(a.meets for a in generations.algorithms_of_model(model))
+    return Meets.EVERY_STEP if counts_samples and meets is Meets.SOMETIMES else meets
 
 
 def _is_shared(model: Any, callbacks: list[Any]) -> bool:
