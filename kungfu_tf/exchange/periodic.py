@@ -79,7 +79,8 @@ class Periodic(Algorithm):
         differ = is_meeting & (steps > schedule.start)
         changed = assign_when(differ, variables, lambda: self.meet(variables, samples))
         counters = [schedule.steps, schedule.steps_at_meeting, counted]
-        new = [steps, tf.where(is_meeting, steps, meeting), tf.where(is_meeting, 0.0, samples)]
+        left = tf.where(is_meeting, tf.zeros_like(samples), samples)
+        new = [steps, tf.where(is_meeting, steps, meeting), left]
         return [*changed, *assign(counters, new)]
 
     def finish(self) -> None:

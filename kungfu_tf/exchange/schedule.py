@@ -43,7 +43,8 @@ class Schedule:
         Args:
             meeting: The number of steps at a meeting, an int64 scalar.
         """
-        return meeting + tf.where(meeting < self.start, 1, tf.cast(self.every, tf.int64))
+        one, every = (tf.constant(n, tf.int64) for n in (1, self.every))
+        return meeting + tf.where(meeting < self.start, one, every)
 
 
 def check_steps(name: str, value: Any, *, least: int) -> None:

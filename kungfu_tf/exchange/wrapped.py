@@ -142,17 +142,18 @@ class Wrapped(generations.Base):
         trained_variables.add(tf.compat.v1.get_default_graph(), algorithm, variables)
         # In a TF1 graph the order of the program says nothing. Each update is a step.
         exchanged = whole_step.exchanged_of(variables)
-        with tf.control_dependencies([_operation(g) for g in gradients if g is not None]):
-            begun = algorithm.before_step(exchanged)
-        with tf.control_dependencies([_operation(b) for b in begun]):
-            before = [*begun, *algorithm.before_update(variables)]
-        with tf.control_dependencies([_operation(b) for b in before]):
+        given = [_operation(g) for g in gradients if g is not None]
+        with tf.control_dependencies(given):
+            begun = list(map(_operation, algorithm.before_step(exchanged)))
+        with tf.control_dependencies([*given, *begun]):
+            before = [*begun, *map(_operation, algorithm.before_update(variables))]
+        with tf.control_dependencies(before):
             result = update()
         with tf.control_dependencies([_operation(result)]):
-            after = algorithm.after_update(variables)
-        with tf.control_dependencies([_operation(node) for node in [result, *after]]):
-            after = [*after, *algorithm.after_step(exchanged)]
-        return tf.group(result, *map(_operation, after)) if after else result
+            after = list(map(_operation, algorithm.after_update(variables)))
+        with tf.control_dependencies([_operation(result), *after]):
+            after += map(_operation, algorithm.after_step(exchanged))
+        return tf.group(result, *after) if after else result
 
 
 class WrappedInside(generations.Base):

@@ -109,6 +109,9 @@ def meets_of(model: Any, *, counts_samples: bool = False) -> Meets:
 def _is_shared(model: Any, callbacks: list[Any]) -> bool:
     if peer.is_single_process():
         is_elastic = context.current().elastic_run is not None
-        return is_elastic or given_callbacks.first_batch_size(callbacks) is not None
+        algorithms = generations.algorithms_of_model(model)
+        has_other_model = any(a.meets is Meets.SOMETIMES for a in algorithms)  # as DiLoCo alone
+        has_policies = given_callbacks.first_batch_size(callbacks) is not None
+        return is_elastic or has_policies or has_other_model
     is_custom = given_callbacks.has_ours(callbacks) and generations.has_own_train_step(model)
     return is_custom or bool(generations.algorithms_of_model(model))
