@@ -39,9 +39,8 @@ def restore(model: Any, folder: Any) -> None:
     """
     if not gfile.exists(_path(folder)):
         return
-    for optimizer in generations.optimizers_of(model):
-        for algorithm in generations.algorithms_of(optimizer):
-            algorithm.build(local_variables.averaged(model.trainable_variables))
+    if len(algorithms := generations.algorithms_of_model(model)) == 1:
+        algorithms[0].build(local_variables.averaged(model.trainable_variables))
     with gfile.GFile(_path(folder), "rb") as file:
         values = list(np.load(io.BytesIO(file.read())).values())
     variables = _variables_of(model)

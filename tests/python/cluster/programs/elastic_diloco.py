@@ -79,7 +79,7 @@ def main() -> None:
     outer = keras.optimizers.SGD(OUTER_RATE, momentum=MOMENTUM, nesterov=True)
     inner = keras.optimizers.SGD(RATE)
     model.compile(kf.optimizers.DiLoCoOptimizer(inner, outer=outer, every=EVERY), "mse")
-    samples = tf.data.Dataset.from_tensor_slices(np.zeros([60, 1]))
+    samples = tf.data.Dataset.from_tensor_slices(np.zeros([6000, 1]))
     dataset = kf.data.shard(samples).batch(2, drop_remainder=True)
     kf.elastic.fit(model, dataset, epochs=10**6, verbose=0, callbacks=[steps])
     [weight] = model.get_weights()

@@ -12,9 +12,10 @@ import tensorflow as tf
 import training
 from fits import Seen, keras, mine, model_of, same_on_all, samples
 from harness import Skip, each, exhaustive
-from support import operations_done
+from support import operations_done, raised_by
 
 import kungfu_tf as kf
+from kungfu_tf import errors
 from kungfu_tf.optimizers import DiLoCoOptimizer, LocalSGDOptimizer
 from kungfu_tf.upstream import generations
 
@@ -232,6 +233,20 @@ def case_several_optimizers_of_a_model():
     assert same_on_all(flat(model))
     steps = [int(a.schedule.steps) for a in generations.algorithms_of_model(model)]
     assert steps == [7, 7]
+
+
+def case_an_anchor_that_differs_is_found():
+    """At the end of the epoch in which one peer changes it."""
+    model = model_of(wrapped("diloco", 4))
+
+    def change(batch, logs):
+        if batch == 4 and kf.rank() == 1:
+            anchor = algorithm_of(model).state.anchors[0]
+            anchor.assign_add(tf.ones_like(anchor))
+
+    spoils = keras.callbacks.LambdaCallback(on_train_batch_end=change)
+    text = raised_by(errors.DivergenceError, lambda: fit(model, 6, "arrays", callbacks=[spoils]))
+    assert "anchor" in text and "rank 1" in text and "end of epoch 1" in text, text
 
 
 @each(method=BOTH)
