@@ -159,12 +159,11 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
 
     What is evaluated and saved is θ: `average_variables` puts it into the model, without an
     exchange. `fit` does so by itself, and ends with a last meeting, after which the model is θ. In
-    a loop of your own, call `optimizer.kungfu_algorithm.finish()` on all peers. In a single process
-    `fit` does neither: use both there, too.
+    a loop of your own, call `optimizer.kungfu_algorithm.finish()` on all peers.
 
-    Numbers of batches, callbacks that stop, steps without an update, `use_ema` and what `fit` asks
-    in each step are as described at `LocalSGDOptimizer`. A step must have all variables that the
-    optimizer trains. Graphs of TF1 and optimizers of `tf.compat.v1.train` are refused.
+    Numbers of batches, callbacks that stop, steps without an update and what `fit` asks in each
+    step are as described at `LocalSGDOptimizer`. A step must have all variables that the optimizer
+    trains. Refused are graphs of TF1, optimizers of `tf.compat.v1.train`, and `use_ema`.
 
     A resumed training (`BackupAndRestore` of Keras 3) continues from θ with the state of `outer`.
     If the backup was made at a meeting, and the optimizer itself keeps no slots, it continues as if
@@ -192,7 +191,8 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     Raises:
         TypeError: If `optimizer` or `outer` is not an optimizer of Keras, or `every` is not an
             integer.
-        ValueError: If `optimizer` or `outer` is wrapped already, or `every` is less than 1.
+        ValueError: If `optimizer` or `outer` is wrapped already, `every` is less than 1, or
+            `optimizer` has `use_ema`.
         UnimplementedError: In a step, in a TF1 graph; or if it has variables that an earlier one
             did not have.
 
@@ -206,6 +206,11 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     check_steps("every", every, least=1)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise TypeError(f"DiLoCoOptimizer: {type(optimizer).__name__}: {_NO_GRAPHS}")
+    if any(getattr(part, "use_ema", False) for part in generations.parts_of(optimizer)):
+        raise ValueError(
+            "DiLoCoOptimizer: use_ema cannot be: moving averages would follow each peer's own "
+            "model, and the model that is evaluated and saved is the anchor. Leave it away"
+        )
     if outer is not None:
         _check_outer(outer)
 

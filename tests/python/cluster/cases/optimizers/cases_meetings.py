@@ -261,6 +261,12 @@ def case_arguments():
     assert "wrapped" in raised_by(ValueError, lambda: DiLoCoOptimizer(sgd(), outer=wrapped))
 
 
+def case_diloco_refuses_moving_averages():
+    if not hasattr(sgd(), "use_ema"):
+        raise Skip("this Keras has none")
+    assert "use_ema" in raised_by(ValueError, lambda: DiLoCoOptimizer(sgd(use_ema=True)))
+
+
 def case_start_does_not_go_with_accumulation():
     if not training.is_keras_3():
         raise Skip("Keras 3")
