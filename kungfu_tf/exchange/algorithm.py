@@ -187,10 +187,10 @@ class Algorithm:
         `fit` calls it at its end, and before peers come and go.
         """
 
-    def model(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """What is evaluated and saved in place of the variables, in eager code.
+    def evaluated(self, variable: Any) -> Any:
+        """What is evaluated and saved in place of a variable, in eager code.
 
         Returns:
-            For each variable a value that all peers have; or None, for the mean over the peers.
+            A value that all peers have; or None, for the mean over the peers.
         """
-        return [None] * len(variables)
+        del variable

@@ -81,7 +81,8 @@ class Periodic(Algorithm):
         counters = [schedule.steps, schedule.steps_at_meeting, counted]
         left = tf.where(is_meeting, tf.zeros_like(samples), samples)
         new = [steps, tf.where(is_meeting, steps, meeting), left]
-        return [*changed, *assign(counters, new)]
+        with tf.control_dependencies(changed):  # in TF1 a meeting may still read them
+            return [*changed, *assign(counters, new)]
 
     def finish(self) -> None:
         """The last meeting, if there were steps since the one before."""

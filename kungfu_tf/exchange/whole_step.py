@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context, errors
+from kungfu_tf.context import trained_variables
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.upstream import generations
@@ -39,6 +40,7 @@ def of(optimizer: Any, variables: Iterable[Any]) -> Iterator[None]:
     _check(algorithms)
     exchanged = exchanged_of(variables)
     for algorithm in algorithms:
+        trained_variables.note(algorithm, exchanged)
         algorithm.before_step(exchanged)
     with context.within(is_in_step=True):
         yield

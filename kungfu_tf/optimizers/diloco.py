@@ -29,7 +29,8 @@ class DiLoCo(Periodic):
 
     def __init__(self, make_outer: Callable[[], Any], every: int) -> None:
         super().__init__(Schedule(every))
-        self.outer = make_outer()
+        with tf.init_scope():
+            self.outer = make_outer()
         self._anchors: dict[Any, Any] = {}  # by references of the variables
         self._has_begun = graph_state.State(
             lambda: graph_state.variable(False, tf.bool, "diloco/has_begun")
@@ -93,13 +94,10 @@ class DiLoCo(Periodic):
         self.outer.apply_gradients(list(zip(means, anchors, strict=True)))
         return self._values_of(variables)
 
-    def model(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """The anchors, which all peers have."""
-        if not bool(self._has_begun.get()):
-            return super().model(variables)
-        known = [v for v in variables if v.ref() in self._anchors]
-        values = dict(zip([v.ref() for v in known], self._values_of(known), strict=True))
-        return [values.get(v.ref()) for v in variables]
+    def evaluated(self, variable: Any) -> Any:
+        """The anchor, which all peers have."""
+        is_known = variable.ref() in self._anchors and bool(self._has_begun.get())
+        return self._values_of([variable])[0] if is_known else None
 
     def _anchors_of(self, variables: Sequence[Any]) -> list[Any]:
         return [self._anchors[v.ref()] for v in variables]
@@ -211,14 +209,16 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
             "DiLoCoOptimizer: use_ema cannot be: moving averages would follow each peer's own "
             "model, and the model that is evaluated and saved is the anchor. Leave it away"
         )
+    config: dict[str, Any] = {}
     if outer is not None:
         _check_outer(outer)
+        config = outer.get_config()
 
-    def make() -> DiLoCo:
+    def make_outer() -> Any:
         if outer is not None:
-            return DiLoCo(lambda: type(outer).from_config(outer.get_config()), every)
+            return type(outer).from_config(config)
         keras = generations.package_of_optimizer(wrapped).module
-        return DiLoCo(lambda: keras.optimizers.SGD(0.7, momentum=0.9, nesterov=True), every)
+        return keras.optimizers.SGD(0.7, momentum=0.9, nesterov=True)
 
-    wrapped = wrap(optimizer, make)
+    wrapped = wrap(optimizer, lambda: DiLoCo(make_outer, every))
     return wrapped

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.context import trained_variables
 from kungfu_tf.ops import group, members
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.replicas.equality import digests_of_variables
@@ -52,8 +53,8 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
     ```
     """
     variables = _variables_of(model_or_variables)
-    models = _models_of(model_or_variables, variables)
-    if peer.is_single_process() and all(value is None for value in models):
+    values = _evaluated(variables)
+    if peer.is_single_process() and all(value is None for value in values):
         yield
         return
     if not tf.executing_eagerly():
@@ -62,7 +63,7 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
             "kungfu_tf.ops.group_all_reduce(variables, op='mean') returns the averages"
         )
     own = [v.numpy() for v in variables]
-    _assign(variables, models, name="average_variables")
+    _assign(variables, values, name="average_variables")
     means = digests_of_variables(variables)
     try:
         yield
@@ -85,18 +86,14 @@ def share_models(model: Any, *, name: str) -> None:
     for algorithm in generations.algorithms_of_model(model):
         algorithm.finish()
     variables = averaged_variables(model)
-    _assign(variables, _models_of(model, variables), name=name)
+    _assign(variables, _evaluated(variables), name=name)
 
 
-def _models_of(model_or_variables: Any, variables: Sequence[Any]) -> list[Any]:
-    """For each variable the value that an algorithm of the model has for it; None: the mean."""
-    is_model = hasattr(model_or_variables, "trainable_variables")
-    algorithms = generations.algorithms_of_model(model_or_variables) if is_model else []
-    by_algorithm = [algorithm.model(variables) for algorithm in algorithms]
-    return [
-        next((value for value in values if value is not None), None)
-        for values in zip([None] * len(variables), *by_algorithm, strict=True)
-    ]
+def _evaluated(variables: Sequence[Any]) -> list[Any]:
+    """For each variable the value that its algorithm has for it; None: the mean."""
+    algorithms = [trained_variables.algorithm_of(variable) for variable in variables]
+    pairs = zip(algorithms, variables, strict=True)
+    return [algorithm and algorithm.evaluated(variable) for algorithm, variable in pairs]
 
 
 def _assign(variables: Sequence[Any], values: Sequence[Any], *, name: str) -> None:

@@ -65,7 +65,7 @@ class LocalSGD:
 
 
 class DiLoCo(LocalSGD):
-    def __init__(self, every, rate=0.7, momentum=0.9, nesterov=True):
+    def __init__(self, every, rate, momentum, nesterov=True):
         super().__init__(every)
         self.anchor = FIRST
         self.speed = np.zeros(4)
@@ -102,13 +102,13 @@ METHODS = {
     "post-local": (lambda o: LocalSGDOptimizer(o, every=4, start=11), lambda: LocalSGD(4, 11)),
     "diloco": (
         lambda o: DiLoCoOptimizer(
-            o, outer=keras.optimizers.SGD(0.6, momentum=0.8, nesterov=True), every=4
+            o, outer=keras.optimizers.SGD(5 / 8, momentum=3 / 4, nesterov=True), every=4
         ),
-        lambda: DiLoCo(4, 0.6, 0.8),
+        lambda: DiLoCo(4, 5 / 8, 3 / 4),
     ),
     "slowmo": (
-        lambda o: DiLoCoOptimizer(o, outer=keras.optimizers.SGD(0.9, momentum=0.5), every=5),
-        lambda: DiLoCo(5, 0.9, 0.5, nesterov=False),
+        lambda o: DiLoCoOptimizer(o, outer=keras.optimizers.SGD(7 / 8, momentum=1 / 2), every=6),
+        lambda: DiLoCo(6, 7 / 8, 1 / 2, nesterov=False),
     ),
 }
 NAMES = ["local", "post-local", "diloco", "slowmo"]
@@ -160,7 +160,7 @@ def families():
 
 
 @each(method=NAMES, mode=MODES)
-@exhaustive(mode=["function"], method=["diloco"])
+@exhaustive(mode=["function"])
 def case_a_loop(method, mode):
     steps = 50
     wrap, simulate = METHODS[method]
@@ -181,10 +181,11 @@ def case_a_loop(method, mode):
 
 
 def case_the_default_outer_optimizer():
-    """Of the paper; 40 steps, of which each fourth has a meeting."""
+    """Of the paper. Keras 3 has its rates in float32."""
     optimizer = DiLoCoOptimizer(sgd(), every=4)
     model = train(optimizer, 40)
-    close(flat(model.get_weights()), simulated(DiLoCo(4), 40)[kf.rank()])
+    expected = simulated(DiLoCo(4, 0.7, 0.9), 40)[kf.rank()]
+    np.testing.assert_allclose(flat(model.get_weights()), expected, rtol=1e-6)
     assert kf.size() == 1 or kf.ops.consensus(flat(model.get_weights()))
 
 
@@ -330,7 +331,7 @@ def skips(scaled, method, mode, scale_loss):
     before = operations_done()
     for number, (x, y) in enumerate(zip(*batches(STEPS), strict=True)):
         factor = np.inf if number in skipped[kf.rank()] else 1.0
-        step(*map(tf.constant, (x[kf.rank()], y[kf.rank()], factor)))
+        step(*map(tf.constant, (x[kf.rank()], y[kf.rank()], np.float64(factor))))
         moves = np.array([[number not in skipped[rank]] for rank in range(kf.size())])
         weights = weights - RATE * gradients(weights, x, y) * moves
         if simulation.meets_after(number):
@@ -421,16 +422,17 @@ def case_variables_that_come_later_are_refused():
 
 
 def case_the_model_of_diloco_is_its_anchor():
-    optimizer = DiLoCoOptimizer(sgd(), every=4)
+    outer = keras.optimizers.SGD(1.0, momentum=3 / 4, nesterov=True)
+    optimizer = DiLoCoOptimizer(sgd(), outer=outer, every=4)
     model = train(optimizer, 6)
-    own, simulation = flat(model.get_weights()), DiLoCo(4)
+    own, simulation = flat(model.get_weights()), DiLoCo(4, 1.0, 3 / 4)
     simulated(simulation, 6)
     before = operations_done()
     with kf.average_variables(model):
         close(flat(model.get_weights()), simulation.anchor)
     np.testing.assert_array_equal(flat(model.get_weights()), own)
     assert operations_done() == before
-    weights = simulated(DiLoCo(4), 6)
+    weights = simulated(DiLoCo(4, 1.0, 3 / 4), 6)
     algorithm_of(optimizer).finish()
     close(flat(model.get_weights()), simulation.meet(weights)[0])
     algorithm_of(optimizer).finish()  # there is nothing to end
