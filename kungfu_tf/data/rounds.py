@@ -1,8 +1,9 @@
 """Prolongs datasets of unknown length to one length: the peers ask each other for batches.
 
-A round is a number of batches that the peers take before they ask. At its end each tells how many
-it has come to. All take as many as the peer with the most: those that had fewer get empty batches.
-If no peer has filled the round, the data have ended.
+A round is a number of batches that the peers take before they ask. It ends at a meeting, or where
+the program ends an epoch. At its end each peer tells how many batches it has come to. All take as
+many as the peer with the most: those that had fewer get empty batches. If no peer has filled the
+round, the data have ended.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kungfu_tf.ops import kernels
 # steps would end one that waits for an answer.
 _AHEAD = 2
 _UNKNOWN = np.int64(-1)
+_ENDLESS = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,15 +31,19 @@ class Rounds:
 
     Attributes:
         first: Called when an iterator begins. Returns how many batches were taken before it, and
-            how many are taken at the end of the round.
-        next_end: From the end of a round, the end of the next one: a function of int64 scalars.
+            how many are taken at the first meeting.
+        next_meeting: From the batches that are taken at a meeting, those at the next one: a
+            function of int64 scalars.
+        epoch: The number of batches of an epoch, if the program has set it. An iterator begins
+            where an epoch begins.
     """
 
     first: Callable[[], tuple[int, int]]
-    next_end: Callable[[Any], Any]
+    next_meeting: Callable[[Any], Any]
+    epoch: int = _ENDLESS
 
 
-EACH_BATCH = Rounds(lambda: (0, 1), lambda end: end + 1)
+EACH_BATCH = Rounds(lambda: (0, 1), lambda meeting: meeting + 1)
 
 
 def while_anybody_has_one(
@@ -58,15 +64,18 @@ def while_anybody_has_one(
 
     def begin() -> list[Any]:
         now = tf.numpy_function(lambda: np.array([next(iterators), *rounds.first()]), [], tf.int64)
-        return [*tf.unstack(tf.ensure_shape(now, [3])), tf.constant(_UNKNOWN)]
+        number, taken, meeting = tf.unstack(tf.ensure_shape(now, [3]))
+        return [number, taken, meeting, taken + rounds.epoch, tf.constant(_UNKNOWN)]
 
     @tf.autograph.experimental.do_not_convert
     def take(state: Any, element: Any) -> Any:
         is_real, batch = element
-        number, taken, end, last = tf.cond(state[0] < 0, begin, lambda: list(state))
-        is_new_round = tf.equal(taken, end)
-        end = tf.where(is_new_round, rounds.next_end(end), end)
-        last = tf.where(is_new_round, _UNKNOWN, last)
+        number, taken, meeting, epoch_end, last = tf.cond(state[0] < 0, begin, lambda: list(state))
+        is_meeting, is_epoch = tf.equal(taken, meeting), tf.equal(taken, epoch_end)
+        meeting = tf.where(is_meeting, rounds.next_meeting(meeting), meeting)
+        epoch_end = tf.where(is_epoch, epoch_end + rounds.epoch, epoch_end)
+        last = tf.where(is_meeting | is_epoch, _UNKNOWN, last)
+        end = tf.minimum(meeting, epoch_end)
         reached = taken + tf.cast(is_real, tf.int64)
 
         def ask() -> Any:
@@ -74,10 +83,10 @@ def while_anybody_has_one(
 
         must_ask = tf.equal(last, _UNKNOWN) & (tf.equal(reached, end) | ~is_real)
         last = tf.cond(must_ask, ask, lambda: last)
-        return (number, taken + 1, end, last), (is_real | (taken < last), batch)
+        return (number, taken + 1, meeting, epoch_end, last), (is_real | (taken < last), batch)
 
     batches = _marked(dataset, True).concatenate(_marked(empty, False)).prefetch(_AHEAD)
-    state = (_UNKNOWN, np.int64(0), np.int64(0), _UNKNOWN)
+    state = (_UNKNOWN, *[np.int64(0)] * 3, _UNKNOWN)
     asked = batches.scan(state, take).take_while(lambda goes_on, batch: goes_on)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False

@@ -83,7 +83,8 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
     gradients, and its model counts by its samples. `fit` validates and saves the average, and ends
     with it. A callback that stops the training in the middle of an epoch does so at the next
     average. If the number of batches is unknown, the peers ask each other for more at the averages;
-    a train step of the program's own asks in each step. With policies, and in
+    in each step, if the model has a train step of its own, or in Keras 2 without
+    `steps_per_epoch`. With policies, and in
     `kungfu_tf.elastic.fit`, the peers add up their samples in each step. Sessions and Estimators
     wait for each other's batches in each step.
 

@@ -28,6 +28,7 @@ class Fit:
         is_shared: Whether all peers train it.
         averages: Whether its metrics are those of all peers.
         x: The data that the program gave.
+        steps_per_epoch: The argument of that name.
         data: What the model is trained on; None until Keras has looked at `x`.
         meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies
             or because peers come and go, does so in every step.
@@ -47,6 +48,7 @@ class Fit:
     is_shared: bool
     averages: bool
     x: Any = None
+    steps_per_epoch: int | None = None
     data: EvenData | None = None
     meets: Meets = Meets.EVERY_STEP
     differs: bool = False
@@ -62,13 +64,16 @@ class Fit:
     step_logs: StepLogs | None = None
 
     @classmethod
-    def of(cls, model: Any, x: Any, callbacks: list[Any]) -> Fit:
+    def of(
+        cls, model: Any, x: Any, callbacks: list[Any], steps_per_epoch: int | None = None
+    ) -> Fit:
         """The call with these arguments, in the present surroundings.
 
         Args:
             model: A compiled Keras model.
             x: The data that the program gave.
             callbacks: The callbacks that the program gave.
+            steps_per_epoch: The argument of that name.
         """
         is_shared = _is_shared(model, callbacks)
         elastic_run: Any = context.current().elastic_run if is_shared else None
@@ -79,6 +84,7 @@ class Fit:
             is_shared,
             averages=is_shared or given_callbacks.averages_metrics(callbacks),
             x=x,
+            steps_per_epoch=steps_per_epoch,
             meets=meets_of(model, counts_samples=bool(elastic_run) or first_size is not None),
             differs=any(not algorithm.keeps_equal for algorithm in algorithms),
             elastic_run=elastic_run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kungfu_tf.context.meets import Meets
@@ -24,17 +25,24 @@ def last_meetings(fit: Fit) -> list[int]:
 
 
 def rounds_of(fit: Fit) -> Rounds:
-    """When the peers ask each other for more batches: at the meetings, if each batch is a step.
+    """When the peers ask each other for more batches: at the meetings, and where epochs end.
 
-    That is known of Keras' train step and one optimizer.
+    They ask before each batch, if it is not known that each batch is a step: with several
+    optimizers, or a train step of the program's own. They do so, too, if it is not known where
+    epochs end: Keras 2 ends later epochs where the first one has ended, without asking for more.
     """
-    if fit.meets is not Meets.SOMETIMES or generations.has_own_train_step(fit.model):
-        return EACH_BATCH
     schedules = schedules_of(fit)
-    if len(schedules) != 1:
+    is_of_keras = not generations.has_own_train_step(fit.model)
+    if fit.meets is not Meets.SOMETIMES or len(schedules) != 1 or not is_of_keras:
         return EACH_BATCH
     [schedule] = schedules
-    return Rounds(lambda: _now(schedule), schedule.next_after)
+    first: Callable[[], tuple[int, int]] = lambda: _now(schedule)  # noqa: E731
+    if fit.steps_per_epoch is None:
+        infers_length = generations.package_of(fit.model).generation == 2
+        return EACH_BATCH if infers_length else Rounds(first, schedule.next_after)
+    if fit.steps_per_epoch % generations.steps_per_execution(fit.model):
+        return EACH_BATCH
+    return Rounds(first, schedule.next_after, fit.steps_per_epoch)
 
 
 def _now(schedule: Schedule) -> tuple[int, int]:

@@ -100,6 +100,8 @@ def exchanged(model, steps, data, **options):
 @exhaustive(method=["local"], beside=["hook"])
 def case_nothing_is_said_between_meetings(method, data, beside):
     """As the difference of two calls: what is agreed once in a call counts in both."""
+    if not training.is_keras_3() and data in ("generator", "generator dataset"):
+        raise Skip("Keras 2 asks for more batches in each step, unless it is given steps_per_epoch")
     optimizer = wrapped(method, 1000)
     if beside == "loss scale":
         package = keras.optimizers if training.is_keras_3() else keras.mixed_precision
@@ -200,6 +202,28 @@ def case_the_rounds_of_later_epochs_end_at_the_meetings():
     model.fit(dataset, verbose=0, epochs=4, callbacks=[watch])
     assert watch.batches == 4 * 7
     assert int(algorithm_of(model).schedule.steps) == 4 * 7
+
+
+@each(every=[4, 1000])
+def case_a_peer_without_data_goes_on_to_the_end_of_each_epoch(every):
+    """The program has set its number of steps, and the others have enough batches."""
+    model, watch = model_of(wrapped("local", every)), Seen()
+    batches = generator(None if kf.rank() != 1 else 8)
+    model.fit(batches, steps_per_epoch=6, epochs=3, verbose=0, callbacks=[watch])
+    assert watch.batches == 3 * 6
+    assert same_on_all(flat(model))
+
+
+def case_executions_of_several_steps():
+    """The number of steps of an epoch is no multiple of theirs."""
+    if not training.is_keras_3():
+        raise Skip("Keras 2 must know how many steps there are")
+    model, watch = model_of(wrapped("local", 4)), Seen()
+    model.compile(model.optimizer, "mse", steps_per_execution=3)
+    batches = generator([7, 2, 5][kf.rank()])
+    model.fit(batches, verbose=0, callbacks=[watch])
+    assert int(algorithm_of(model).schedule.steps) == 7
+    assert same_on_all(flat(model))
 
 
 @each(every=[4, 100])
