@@ -1,9 +1,13 @@
 """Prolongs datasets of unknown length to one length: the peers ask each other for batches.
 
 A round is a number of batches that the peers take before they ask. It ends at a meeting, or where
-the program ends an epoch. At its end each peer tells how many batches it has come to. All take as
+the program ends an epoch. The first batch is a round of its own, because a peer may look at it
+before the first step. At its end each peer tells how many batches it has come to. All take as
 many as the peer with the most: those that had fewer get empty batches. If no peer has filled the
 round, the data have ended.
+
+Between two questions peers without batches wait for the others, who must exchange nothing else
+meanwhile.
 """
 
 from __future__ import annotations
@@ -65,17 +69,20 @@ def while_anybody_has_one(
     def begin() -> list[Any]:
         now = tf.numpy_function(lambda: np.array([next(iterators), *rounds.first()]), [], tf.int64)
         number, taken, meeting = tf.unstack(tf.ensure_shape(now, [3]))
-        return [number, taken, meeting, taken + rounds.epoch, tf.constant(_UNKNOWN)]
+        ends = [taken + 1, meeting, taken + rounds.epoch]
+        return [number, taken, *ends, tf.constant(_UNKNOWN)]
 
     @tf.autograph.experimental.do_not_convert
     def take(state: Any, element: Any) -> Any:
         is_real, batch = element
-        number, taken, meeting, epoch_end, last = tf.cond(state[0] < 0, begin, lambda: list(state))
+        state = tf.cond(state[0] < 0, begin, lambda: list(state))
+        number, taken, second, meeting, epoch_end, last = state
         is_meeting, is_epoch = tf.equal(taken, meeting), tf.equal(taken, epoch_end)
         meeting = tf.where(is_meeting, rounds.next_meeting(meeting), meeting)
         epoch_end = tf.where(is_epoch, epoch_end + rounds.epoch, epoch_end)
-        last = tf.where(is_meeting | is_epoch, _UNKNOWN, last)
-        end = tf.minimum(meeting, epoch_end)
+        is_new_round = is_meeting | is_epoch | tf.equal(taken, second)
+        last = tf.where(is_new_round, _UNKNOWN, last)
+        end = tf.where(taken < second, second, tf.minimum(meeting, epoch_end))
         reached = taken + tf.cast(is_real, tf.int64)
 
         def ask() -> Any:
@@ -83,10 +90,13 @@ def while_anybody_has_one(
 
         must_ask = tf.equal(last, _UNKNOWN) & (tf.equal(reached, end) | ~is_real)
         last = tf.cond(must_ask, ask, lambda: last)
-        return (number, taken + 1, meeting, epoch_end, last), (is_real | (taken < last), batch)
+        return (number, taken + 1, second, meeting, epoch_end, last), (
+            is_real | (taken < last),
+            batch,
+        )
 
     batches = _marked(dataset, True).concatenate(_marked(empty, False)).prefetch(_AHEAD)
-    state = (_UNKNOWN, *[np.int64(0)] * 3, _UNKNOWN)
+    state = (_UNKNOWN, *[np.int64(0)] * 4, _UNKNOWN)
     asked = batches.scan(state, take).take_while(lambda goes_on, batch: goes_on)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False

@@ -83,10 +83,10 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
     gradients, and its model counts by its samples. `fit` validates and saves the average, and ends
     with it. A callback that stops the training in the middle of an epoch does so at the next
     average. If the number of batches is unknown, the peers ask each other for more at the averages;
-    in each step, if the model has a train step of its own, or in Keras 2 without
-    `steps_per_epoch`. With policies, and in
-    `kungfu_tf.elastic.fit`, the peers add up their samples in each step. Sessions and Estimators
-    wait for each other's batches in each step.
+    in each step, if the model has a train step of its own, `steps_per_execution` is more than 1,
+    rank 0 saves in the middle of an epoch, or Keras 2 is given no `steps_per_epoch`. With policies,
+    and in `kungfu_tf.elastic.fit`, the peers add up their samples in each step. Sessions and
+    Estimators wait for each other's batches in each step.
 
     Steps are calls of `apply`. A step counts, too, if it only accumulates gradients, or if the loss
     scale skips it. Each peer skips steps of its own. Each keeps its own optimizer state. With

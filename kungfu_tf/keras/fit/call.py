@@ -29,6 +29,7 @@ class Fit:
         averages: Whether its metrics are those of all peers.
         x: The data that the program gave.
         steps_per_epoch: The argument of that name.
+        saves_after_batches: Whether rank 0 saves in the middle of epochs.
         data: What the model is trained on; None until Keras has looked at `x`.
         meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies
             or because peers come and go, does so in every step.
@@ -49,6 +50,7 @@ class Fit:
     averages: bool
     x: Any = None
     steps_per_epoch: int | None = None
+    saves_after_batches: bool = False
     data: EvenData | None = None
     meets: Meets = Meets.EVERY_STEP
     differs: bool = False

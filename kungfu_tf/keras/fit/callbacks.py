@@ -63,6 +63,7 @@ def arranged(
             callback.checks_first_step = run is None or run.step == 0
     meets = fit.meets is not Meets.NEVER
     before_saves, after_saves = around_saves(fit, callbacks) if meets else ([], [])
+    fit.saves_after_batches = bool(before_saves)
     if step_logs.are_shared_with_callbacks(fit.model):
         fit.step_logs = step_logs.StepLogs()
     stop = _STOP[fit.meets] if stops_early else StopTogether

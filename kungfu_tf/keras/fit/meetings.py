@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kungfu_tf.context.meets import Meets
@@ -27,22 +26,28 @@ def last_meetings(fit: Fit) -> list[int]:
 def rounds_of(fit: Fit) -> Rounds:
     """When the peers ask each other for more batches: at the meetings, and where epochs end.
 
-    They ask before each batch, if it is not known that each batch is a step: with several
-    optimizers, or a train step of the program's own. They do so, too, if it is not known where
-    epochs end: Keras 2 ends later epochs where the first one has ended, without asking for more.
+    They ask before each batch
+
+    - if it is not known that each batch is a step: with several optimizers, or a train step of the
+      program's own;
+    - if peers exchange something after other batches: because rank 0 saves there, or an execution
+      has several steps;
+    - if it is not known where epochs end: Keras 2 ends later ones where the first has ended.
     """
     schedules = schedules_of(fit)
-    is_of_keras = not generations.has_own_train_step(fit.model)
-    if fit.meets is not Meets.SOMETIMES or len(schedules) != 1 or not is_of_keras:
+    infers_length = generations.package_of(fit.model).generation == 2
+    if (
+        fit.meets is not Meets.SOMETIMES
+        or len(schedules) != 1
+        or generations.has_own_train_step(fit.model)
+        or generations.steps_per_execution(fit.model) > 1
+        or fit.saves_after_batches
+        or (infers_length and fit.steps_per_epoch is None)
+    ):
         return EACH_BATCH
     [schedule] = schedules
-    first: Callable[[], tuple[int, int]] = lambda: _now(schedule)  # noqa: E731
-    if fit.steps_per_epoch is None:
-        infers_length = generations.package_of(fit.model).generation == 2
-        return EACH_BATCH if infers_length else Rounds(first, schedule.next_after)
-    if fit.steps_per_epoch % generations.steps_per_execution(fit.model):
-        return EACH_BATCH
-    return Rounds(first, schedule.next_after, fit.steps_per_epoch)
+    epoch = {} if fit.steps_per_epoch is None else {"epoch": fit.steps_per_epoch}
+    return Rounds(lambda: _now(schedule), schedule.next_after, **epoch)
 
 
 def _now(schedule: Schedule) -> tuple[int, int]:

@@ -226,6 +226,18 @@ def case_executions_of_several_steps():
     assert same_on_all(flat(model))
 
 
+def case_a_save_in_the_middle_of_an_epoch():
+    """Peers without batches take part in it."""
+    path = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}.weights.h5")
+    saver = keras.callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=6)
+    model, watch = model_of(wrapped("local", 4)), Seen()
+    model.fit(generator([7, 2, 5][kf.rank()]), verbose=0, callbacks=[saver, watch])
+    assert watch.batches == 7
+    if kf.is_root():
+        os.unlink(path)
+    kf.barrier()
+
+
 @each(every=[4, 100])
 def case_a_callback_stops_all_at_the_next_meeting(every):
     """Or at the end of the epoch. Until then its peer goes on."""
