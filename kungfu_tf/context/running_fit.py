@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from kungfu_tf.context.meets import Meets
+
 
 class ElasticRun(Protocol):
     """An elastic training, which calls `fit` again after each change of the peers."""
@@ -49,8 +51,8 @@ class RunningFit(Protocol):
         """Whether all peers train it."""
 
     @property
-    def is_synchronous(self) -> bool:
-        """Whether the peers meet in every step."""
+    def meets(self) -> Meets:
+        """How often the peers meet."""
 
     @property
     def elastic_run(self) -> ElasticRun | None:

@@ -20,6 +20,8 @@ class Surroundings:
         elastic_run: The elastic training that the next `fit` is a part of.
         weight: This peer's weight in the step, a float64 scalar (`sample_weights`); None if the
             step counts no samples, and peers count alike.
+        samples: How many samples this peer has in the step, a float64 scalar; None: not counted.
+        is_in_step: Whether an optimizer takes a step (`exchange/whole_step.py`).
         scale: The loss scale in the gradients, a scalar.
         is_private: Whether this peer works without the others, as in an evaluation.
         is_alone: Whether this peer works for a while as a process without others: operations
@@ -42,6 +44,8 @@ class Surroundings:
     fit: RunningFit | None = None
     elastic_run: ElasticRun | None = None
     weight: Any = None
+    samples: Any = None
+    is_in_step: bool = False
     scale: Any = 1.0
     is_private: bool = False
     is_alone: bool = False

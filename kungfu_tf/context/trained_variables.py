@@ -1,9 +1,23 @@
-"""The variables that wrapped optimizers train in a TF1 graph, with their algorithms."""
+"""The variables that wrapped optimizers train, with their algorithms.
+
+A TF1 graph knows them by their updates. Elsewhere each variable knows who trains it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+
+
+def note(algorithm: Any, variables: Iterable[Any]) -> None:
+    """Notes that `algorithm` works around steps of these variables, outside of TF1 graphs."""
+    for variable in variables:
+        variable._kungfu_algorithm = algorithm
+
+
+def algorithm_of(variable: Any) -> Any:
+    """The algorithm that was noted last for a variable; None if there is none."""
+    return getattr(variable, "_kungfu_algorithm", None)
 
 
 def add(graph: Any, algorithm: Any, variables: Iterable[Any]) -> None:

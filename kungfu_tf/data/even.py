@@ -2,13 +2,12 @@
 
 The peers first tell each other the lengths of their datasets (`agree`). If all lengths are known,
 each peer adds the batches that it lacks, and no more exchange is needed. If a length is unknown,
-the pipelines of all peers ask each other before each batch whether any of them has another.
+the pipelines of all peers ask each other whether any of them has another (`rounds.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,14 +19,11 @@ from kungfu_tf.context import ordinals
 from kungfu_tf.data import order
 from kungfu_tf.data.dealt import batches_of
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
+from kungfu_tf.data.rounds import EACH_BATCH, Rounds, while_anybody_has_one
 from kungfu_tf.data.threads import one_may_wait
-from kungfu_tf.ops import kernels
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
 _INFINITE = tf.data.INFINITE_CARDINALITY
-# Batches that are read ahead. Questions are not asked ahead: a change of the strategy between two
-# steps would end one that waits for an answer.
-_AHEAD = 2
 
 
 def even(
@@ -176,18 +172,19 @@ def _static_batch_size(element_spec: Any) -> int | None:
     return size
 
 
-def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
+def prolong(dataset: tf.data.Dataset, plan: Plan, rounds: Rounds = EACH_BATCH) -> tf.data.Dataset:
     """The dataset, prolonged to the length of the plan.
 
     Args:
         dataset: The dataset given to `agree`.
         plan: The result of `agree`.
+        rounds: When to ask for more batches, if the length is unknown.
     """
     if not plan.lacking:
         return dataset
     empty = empty_batches(dataset.element_spec)
     if plan.length == UNKNOWN:
-        return like_the_last(_while_anybody_has_one(dataset, empty, plan.name))
+        return like_the_last(while_anybody_has_one(dataset, empty, rounds, f"{plan.name}/more"))
     mine = plan.batches[peer.rank()]
     if mine == _INFINITE:
         return dataset
@@ -196,38 +193,3 @@ def prolong(dataset: tf.data.Dataset, plan: Plan) -> tf.data.Dataset:
     if mine < plan.length:
         dataset = like_the_last(dataset.concatenate(empty.take(plan.length - mine)))
     return dataset.apply(tf.data.experimental.assert_cardinality(plan.length))
-
-
-def _while_anybody_has_one(
-    dataset: tf.data.Dataset, empty: tf.data.Dataset, name: str
-) -> tf.data.Dataset:
-    """The dataset, followed by empty batches until all peers are done.
-
-    Each iterator asks under a number of its own, because one that was dropped may have asked once
-    more than those of other peers.
-    """
-    iterators = itertools.count()
-
-    @tf.autograph.experimental.do_not_convert
-    def ask(iterator: Any, element: Any) -> Any:
-        is_real, batch = element
-        iterator = tf.cond(iterator < 0, begin, lambda: iterator)
-        anybody = kernels.run(
-            "kungfu_numbered_all_reduce", is_real, iterator, op="max", tag=f"{name}/more"
-        )
-        return iterator, (anybody, batch)
-
-    def begin() -> Any:
-        number = tf.numpy_function(lambda: np.int64(next(iterators)), [], tf.int64)
-        number.set_shape([])
-        return number
-
-    batches = _marked(dataset, True).concatenate(_marked(empty, False)).prefetch(_AHEAD)
-    asked = batches.scan(np.int64(-1), ask).take_while(lambda anybody, batch: anybody)
-    options = tf.data.Options()
-    options.experimental_optimization.inject_prefetch = False
-    return in_turn(asked, lambda element: element[1]).with_options(options)
-
-
-def _marked(dataset: tf.data.Dataset, is_real: bool) -> tf.data.Dataset:
-    return tf.data.Dataset.zip((tf.data.Dataset.from_tensors(is_real).repeat(), dataset))

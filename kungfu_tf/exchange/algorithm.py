@@ -4,7 +4,7 @@ A method is a subclass of `Algorithm`, and a function that gives it to `wrap`. I
 generations of optimizers:
 
 ```python
-class LocalSGD(Algorithm):
+class Averaging(Algorithm):
     '''Each peer updates alone. Afterwards the models are averaged.'''
 
     def after_update(self, variables):
@@ -13,8 +13,8 @@ class LocalSGD(Algorithm):
         return [v.assign(mean) for v, mean in zip(variables, means)]
 
 
-def LocalSGDOptimizer(optimizer):
-    return wrap(optimizer, LocalSGD)
+def AveragingOptimizer(optimizer):
+    return wrap(optimizer, Averaging)
 ```
 """
 
@@ -22,41 +22,57 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import tensorflow as tf
 
 from kungfu_tf.context import ordinals
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.groups import Group
 
+if TYPE_CHECKING:
+    from kungfu_tf.exchange.schedule import Schedule
+
 
 class Algorithm:
-    """A distributed method. Each wrapped optimizer has one object, and calls in each update:
+    """A distributed method. Each wrapped optimizer has one object, and calls in each step:
 
-    1. `gradients`, before anything else uses them (finite check, clipping, weight decay),
-    2. `before_update`, when all gradients are known,
-    3. the update itself,
-    4. `after_update`.
+    1. `before_step`,
+    2. `gradients`, before anything else uses them (finite check, clipping, weight decay),
+    3. `before_update`, when all gradients are known,
+    4. the update itself,
+    5. `after_update`,
+    6. `after_step`.
+
+    A step is one call of `apply` or `apply_gradients`; of nested optimizers that of the outermost.
+    A step makes no update if it only accumulates gradients, or if a loss scale skips it. Then only
+    1 and 6 are called, perhaps 2.
 
     In Keras 2 the optimizer calls `gradients` within the update. All methods are traced in a
-    `tf.function`, and run on every peer in the same steps, so each may issue collectives. Variables
-    are `tf.Variable`s, in the optimizer's order.
+    `tf.function`. They run on every peer in the same steps, so each may issue collectives. If a
+    loss scale lets each peer skip steps of its own (`SOMETIMES`), only 1 and 6 run on every peer.
+    Variables are `tf.Variable`s, in the optimizer's order.
 
-    In a TF1 graph `before_update` and `after_update` return the operations that change variables.
-    Elsewhere their results are ignored.
+    In a TF1 graph the methods around a step and an update return the operations that change
+    variables. Elsewhere their results are ignored.
 
     Attributes:
         keeps_equal: Whether all trainable and optimizer variables are bitwise equal on all peers
             after every update, if they were before the first. If so, `fit` checks it. If not, `fit`
             validates and saves the average of the models (`average_variables`), and ends with it.
-        is_synchronous: Whether the peers meet in every step. If not, `fit` lets each peer take as
-            many steps as it has batches.
+        meets: How often the peers meet. With `SOMETIMES`, `fit` asks them for nothing between the
+            meetings that `schedule` names. With `NEVER`, it lets each peer take as many steps as it
+            has batches.
+        schedule: The meetings, with `SOMETIMES`; else None.
         accumulation: What adds up the gradients of several steps, of which only the last calls the
             methods below; None: each step is an update. It is for Keras 2.
         group: The peers among which the methods below are called; None: all.
     """
 
     keeps_equal: ClassVar[bool] = False
-    is_synchronous: ClassVar[bool] = True
+    meets: ClassVar[Meets] = Meets.EVERY_STEP
+    schedule: Schedule | None = None
     accumulation: Accumulation | None = None
     group: Group | None = None
 
@@ -96,10 +112,15 @@ class Algorithm:
     # Whether the gradients of several steps for an update are added up where Keras 3 averages them.
     sums_steps = False
 
+    @functools.cached_property
+    def state(self) -> tf.Module:
+        """What it remembers, equal on all peers, as `tf.train.Checkpoint` takes it."""
+        return tf.Module()
+
     @property
     def variables(self) -> Sequence[Any]:
         """Its state, which is equal on all peers. Newcomers to `fit` get it from rank 0."""
-        return []
+        return list(self.state.variables)
 
     def optimizer_variables(self) -> Sequence[Any]:
         """The state of its optimizer: slots, iterations, learning rate.
@@ -117,6 +138,23 @@ class Algorithm:
 
         `fit` calls it on every peer before the peers meet, so no other peer has begun yet.
         """
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Creates the state for variables that it will be given.
+
+        `fit` calls it on every peer before all get the state of rank 0. Elsewhere the first step
+        comes without it.
+        """
+
+    def before_step(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Changes the variables before a step. They are those that peers exchange."""
+        del variables
+        return []
+
+    def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Changes the variables after a step, also one without an update."""
+        del variables
+        return []
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -142,3 +180,17 @@ class Algorithm:
         """Changes or publishes the variables after the optimizer's update."""
         del variables
         return []
+
+    def finish(self) -> None:
+        """Ends what was begun since the last meeting. Eager; all peers call it.
+
+        `fit` calls it at its end, and before peers come and go.
+        """
+
+    def evaluated(self, variable: Any) -> Any:
+        """What is evaluated and saved in place of a variable, in eager code.
+
+        Returns:
+            A value that all peers have; or None, for the mean over the peers.
+        """
+        del variable

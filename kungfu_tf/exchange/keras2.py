@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import context, errors
+from kungfu_tf.exchange import whole_step
 from kungfu_tf.exchange.accumulation import Accumulation
 from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.replicas import local_variables, sample_weights
@@ -31,6 +32,10 @@ class Keras2Optimizer(Wrapped):
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras' method, with the algorithm around it."""
         pairs = self.kungfu_completed_pairs(grads_and_vars)
+        with whole_step.of(self, [v for _, v in pairs]):
+            return self._kungfu_apply(pairs, args, kwargs)
+
+    def _kungfu_apply(self, pairs: list[Any], args: Any, kwargs: Any) -> Any:
         accumulation = self.kungfu_algorithm.accumulation
         is_update = self.kungfu_state.takes_exchanged or context.current().is_private
         if accumulation is not None and not is_update:

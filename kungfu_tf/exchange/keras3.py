@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf.exchange import new_values
+from kungfu_tf.exchange import new_values, whole_step
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside
 from kungfu_tf.ops.gradient_values import values_of, with_values
 from kungfu_tf.replicas import local_variables, sample_weights
@@ -51,9 +51,15 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         """Keras' method, which `apply_gradients` and `fit` end in, with the algorithm around it."""
-        keras_apply = super().apply
         given = self._trainable_variables if trainable_variables is None else trainable_variables
-        grads, variables = list(grads), list(given)
+        variables = list(given)
+        with whole_step.of(self, variables):
+            self._kungfu_apply(list(grads), variables, trainable_variables)
+
+    def _kungfu_apply(
+        self, grads: list[Any], variables: list[Any], trainable_variables: Any
+    ) -> None:
+        keras_apply = super().apply
         if self.kungfu_accumulates():
             grads = self._kungfu_to_accumulate(grads, variables)
             return keras_apply(grads, trainable_variables)

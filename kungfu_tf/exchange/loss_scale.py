@@ -9,6 +9,7 @@ optimizer they do what they did.
   in the means, at no cost.
 - If several steps make an update, or there are several optimizers, the peers agree on what they
   have found, with one byte in each step. The gradients are exchanged as without a loss scale.
+- Peers that do not meet in every step each skip steps of their own.
 
 Keras 2: it exchanges the gradients before it looks. But before that it leaves out variables without
 a gradient. So each peer needs zeros for gradients that only others have.
@@ -16,11 +17,14 @@ a gradient. So each peer needs zeros for gradients that only others have.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import context, ops, peer
+from kungfu_tf.context.meets import Meets
+from kungfu_tf.exchange import whole_step
 from kungfu_tf.exchange.keras2 import Keras2Optimizer
 from kungfu_tf.exchange.keras3 import Keras3Optimizer, weighted
 from kungfu_tf.replicas import sample_weights
@@ -40,20 +44,27 @@ def install(package: generations.Package) -> None:
 
 def apply(original: Any, self: Any, grads: Any, trainable_variables: Any = None) -> None:
     """Keras 3: exchanges the gradients before Keras looks at them, if each step is an update."""
-    inner = self.inner_optimizer
-    if not generations.is_wrapped(inner):
+    if not generations.is_wrapped(self.inner_optimizer):
         return original(self, grads, trainable_variables)
-    variables = self._trainable_variables if trainable_variables is None else trainable_variables
-    grads, variables = list(grads), list(variables)
+    given = self._trainable_variables if trainable_variables is None else trainable_variables
+    variables = list(given)
+    with whole_step.of(self, variables):
+        _apply(functools.partial(original, self), self, list(grads), variables, trainable_variables)
+
+
+def _apply(
+    original: Any, self: Any, grads: list[Any], variables: list[Any], trainable_variables: Any
+) -> None:
+    inner = self.inner_optimizer
     if isinstance(inner, Keras3Optimizer) and not inner.kungfu_accumulates():
         scale = generations.native(self.dynamic_scale) if self.built else self.initial_scale
         with context.within(scale=scale):
             grads = inner.kungfu_gradients(grads, variables)
         with inner.kungfu_taking_exchanged():
-            return original(self, grads, trainable_variables)
+            return original(grads, trainable_variables)
     grads = weighted(grads, variables)
     with sample_weights.unweighted():
-        original(self, grads, trainable_variables)
+        original(grads, trainable_variables)
 
 
 def check_finite(original: Any, self: Any, grads: Any) -> Any:
@@ -61,7 +72,8 @@ def check_finite(original: Any, self: Any, grads: Any) -> Any:
     finite = original(self, grads)
     inner = self.inner_optimizer
     algorithms = generations.algorithms_of(inner)
-    if not algorithms or peer.is_single_process():
+    meets = Meets.of_all(algorithm.meets for algorithm in algorithms)
+    if not algorithms or peer.is_single_process() or meets is not Meets.EVERY_STEP:
         return finite
     if isinstance(inner, Keras3Optimizer) and inner.kungfu_state.takes_exchanged:
         return finite
@@ -77,7 +89,7 @@ def apply_gradients(
     if not isinstance(inner, Keras2Optimizer):
         return original(self, grads_and_vars, *args, **kwargs)
     pairs = inner.kungfu_completed_pairs(grads_and_vars)
-    with inner.kungfu_taking_completed():
+    with whole_step.of(self, [v for _, v in pairs]), inner.kungfu_taking_completed():
         return original(self, pairs, *args, **kwargs)
 
 

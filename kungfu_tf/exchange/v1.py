@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kungfu_tf import context
-from kungfu_tf.exchange import union
+from kungfu_tf.exchange import union, whole_step
 from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.ops import members
 from kungfu_tf.replicas import local_variables
@@ -38,7 +38,7 @@ class V1Optimizer(Wrapped):
         gradients = [g for g, _ in pairs if g is not None]
         variables = [v for g, v in pairs if g is not None]
         update = super().apply_gradients
-        with context.within(members=_members_of(pairs)):
+        with context.within(members=_members_of(pairs)), whole_step.of(self, variables):
             return self._kungfu_update(gradients, variables, lambda: update(pairs, *args, **kwargs))
 
     def _kungfu_exchange_pairs(self, pairs: list[Any]) -> list[Any]:

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from kungfu_tf import context, errors, groups, peer
 from kungfu_tf.context import trained_variables
-from kungfu_tf.exchange import union
+from kungfu_tf.context.meets import Meets
+from kungfu_tf.exchange import union, whole_step
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.finite import all_finite_or_none
 from kungfu_tf.exchange.state import State, state_of
@@ -102,10 +103,11 @@ class Wrapped(generations.Base):
         """The gradients, such that a loss scale takes the same decision on all peers.
 
         Means are equal on all peers, and lead to equal decisions. An algorithm whose peers differ
-        returns each peer's own gradients: if one peer's are not finite, all get NaN.
+        returns each peer's own gradients: if one peer's are not finite, all get NaN. Peers that do
+        not meet in every step decide for themselves.
         """
         algorithm = self.kungfu_algorithm
-        is_own = algorithm.is_synchronous and not algorithm.keeps_equal
+        is_own = algorithm.meets is Meets.EVERY_STEP and not algorithm.keeps_equal
         if not self.kungfu_state.is_scaled or not is_own or peer.is_single_process():
             return gradients
         return all_finite_or_none(gradients, f"{algorithm.name}/all_finite")
@@ -138,14 +140,20 @@ class Wrapped(generations.Base):
             algorithm.after_update(variables)
             return result
         trained_variables.add(tf.compat.v1.get_default_graph(), algorithm, variables)
-        # In a TF1 graph the order of the program says nothing.
-        with tf.control_dependencies([_operation(g) for g in gradients if g is not None]):
-            before = algorithm.before_update(variables)
-        with tf.control_dependencies([_operation(b) for b in before]):
+        # In a TF1 graph the order of the program says nothing. Each update is a step.
+        exchanged = whole_step.exchanged_of(variables)
+        given = [_operation(g) for g in gradients if g is not None]
+        with tf.control_dependencies(given):
+            begun = list(map(_operation, algorithm.before_step(exchanged)))
+        with tf.control_dependencies([*given, *begun]):
+            before = [*begun, *map(_operation, algorithm.before_update(variables))]
+        with tf.control_dependencies(before):
             result = update()
         with tf.control_dependencies([_operation(result)]):
-            after = algorithm.after_update(variables)
-        return tf.group(result, *map(_operation, after)) if after else result
+            after = list(map(_operation, algorithm.after_update(variables)))
+        with tf.control_dependencies([_operation(result), *after]):
+            after += map(_operation, algorithm.after_step(exchanged))
+        return tf.group(result, *after) if after else result
 
 
 class WrappedInside(generations.Base):

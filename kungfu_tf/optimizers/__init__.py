@@ -3,11 +3,14 @@
 Derive from `Algorithm` and call `wrap` to make one of your own.
 """
 
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.adaptive_sgd import AdaptiveSGDOptimizer
 from kungfu_tf.optimizers.decentralized_sgd import DecentralizedSGDOptimizer
+from kungfu_tf.optimizers.diloco import DiLoCoOptimizer
 from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimizer
+from kungfu_tf.optimizers.local_sgd import LocalSGDOptimizer
 from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
@@ -17,6 +20,9 @@ __all__ = [
     "AdaptiveSGDOptimizer",
     "Algorithm",
     "DecentralizedSGDOptimizer",
+    "DiLoCoOptimizer",
+    "LocalSGDOptimizer",
+    "Meets",
     "MonitorGradientNoiseScaleOptimizer",
     "MonitorGradientVarianceOptimizer",
     "PairAveragingOptimizer",

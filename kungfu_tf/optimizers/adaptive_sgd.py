@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.assignments import assign_when, chosen_gradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
-from kungfu_tf.optimizers.synchronous_averaging import (
-    SynchronousAveraging,
-    assign,
-    check_factor,
-)
+from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveraging, check_factor
 from kungfu_tf.optimizers.update_number import UpdateNumber
 from kungfu_tf.upstream import generations
 
@@ -37,21 +35,9 @@ class AdaptiveSGD(Algorithm):
     ) -> list[Any]:
         """Returns this peer's own, or the means."""
         self._set_up_parts()
-        given = [i for i, g in enumerate(gradients) if g is not None]
-        if not given:  # TF1's `cond` must return something
-            return list(gradients)
         is_averaging = self._averages(self._number.now(step))
-        of_given = [gradients[i] for i in given]
-        their_variables = [variables[i] for i in given]
-
-        def part(algorithm: Algorithm) -> Callable[[], list[Any]]:
-            return lambda: algorithm.gradients(of_given, their_variables, step=step)
-
-        chosen = tf.cond(is_averaging, part(self._first), part(self._then))
-        results: list[Any] = [None] * len(gradients)
-        for i, gradient in zip(given, tf.nest.flatten(chosen), strict=True):
-            results[i] = gradient
-        return results
+        first, then = (functools.partial(p.gradients, step=step) for p in (self._first, self._then))
+        return chosen_gradients(is_averaging, gradients, variables, first, then)
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Averages the models, in the first part."""
@@ -59,7 +45,7 @@ class AdaptiveSGD(Algorithm):
             return []
         self._set_up_parts()
         self._step = self._number.now(self.optimizer_step())
-        return _assign_when(
+        return assign_when(
             self._averages(self._step),
             variables,
             lambda: self._first.drawn_to_the_mean(variables),
@@ -77,7 +63,7 @@ class AdaptiveSGD(Algorithm):
 
         is_last = tf.equal(self._step, self.change_step - 1)
         ended = self._number.end_update(self.optimizer_step())
-        return [*_assign_when(is_last, shared, from_root), *ended]
+        return [*assign_when(is_last, shared, from_root), *ended]
 
     def _averages(self, step: Any) -> Any:
         return tf.less(step, self.change_step)
@@ -86,22 +72,6 @@ class AdaptiveSGD(Algorithm):
         """Gives them this object's ordinal, and thus its name, and the traits of its optimizer."""
         for part in (self._first, self._then):
             vars(part).update(ordinal=self.ordinal, _sums_rows=self.sums_rows)
-
-
-def _assign_when(condition: Any, variables: Sequence[Any], make: Callable[[], Any]) -> list[Any]:
-    """Assigns the values that `make` returns, if the condition holds."""
-    if not all(hasattr(v, "handle") for v in variables):  # a branch cannot hold such a reference
-        unchanged = lambda: [v.read_value() for v in variables]  # noqa: E731
-        return assign(variables, tf.nest.flatten(tf.cond(condition, make, unchanged)))
-
-    def change() -> Any:
-        assigned = assign(variables, make())
-        if tf.compat.v1.executing_eagerly_outside_functions():
-            return tf.constant(True)
-        with tf.control_dependencies([node.op for node in assigned]):
-            return tf.constant(True)
-
-    return [tf.cond(condition, change, lambda: tf.constant(False))]
 
 
 def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from kungfu_tf import errors, ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.wrap import wrap
-from kungfu_tf.optimizers.synchronous_averaging import assign
 from kungfu_tf.optimizers.update_number import UpdateNumber
 from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.topology import Topology, base_graph, check

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.ops import store
@@ -35,7 +36,7 @@ class PairAveraging(Algorithm):
             be ahead.
     """
 
-    is_synchronous = False
+    meets = Meets.NEVER
 
     def __init__(
         self,

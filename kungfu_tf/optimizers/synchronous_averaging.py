@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.replicas import sample_weights
@@ -98,12 +99,6 @@ class _Center:
             ]
 
         return now, move
-
-
-def assign(variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Assigns once all values are known: in a TF1 graph some may still read the variables."""
-    with tf.control_dependencies(list(values)):
-        return [v.assign(value) for v, value in zip(variables, values, strict=True)]
 
 
 def _zeros_like(variable: Any) -> tf.Variable:

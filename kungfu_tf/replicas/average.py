@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
+from kungfu_tf.context import trained_variables
 from kungfu_tf.ops import group, members
+from kungfu_tf.replicas import local_variables
 from kungfu_tf.replicas.equality import digests_of_variables
 from kungfu_tf.replicas.roles import moving_means
 from kungfu_tf.upstream import generations
@@ -50,7 +52,9 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
         kf.run_on_root(lambda: model.save("model.keras"))
     ```
     """
-    if peer.is_single_process():
+    variables = _variables_of(model_or_variables)
+    values = _evaluated(variables)
+    if peer.is_single_process() and all(value is None for value in values):
         yield
         return
     if not tf.executing_eagerly():
@@ -58,9 +62,8 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
             "average_variables is for eager code; in a TF1 graph or a function, "
             "kungfu_tf.ops.group_all_reduce(variables, op='mean') returns the averages"
         )
-    variables = _variables_of(model_or_variables)
     own = [v.numpy() for v in variables]
-    assign_means(variables, name="average_variables")
+    _assign(variables, values, name="average_variables")
     means = digests_of_variables(variables)
     try:
         yield
@@ -72,12 +75,34 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
 
 def averaged_variables(model: Any) -> list[Any]:
     """The variables of a model that each peer trains separately: trained ones and moving means."""
-    trainable = [
-        generations.native(v)
-        for v in model.trainable_variables
-        if not getattr(v, "overwrite_with_gradient", False)
-    ]
-    return [v for v in trainable if v.dtype.is_floating] + list(moving_means(model))
+    return [*local_variables.averaged(model.trainable_variables), *moving_means(model)]
+
+
+def share_models(model: Any, *, name: str) -> None:
+    """Gives all peers the model of their training. Eager; all peers call it.
+
+    Each algorithm first ends what it has begun since the last meeting.
+    """
+    for algorithm in generations.algorithms_of_model(model):
+        algorithm.finish()
+    variables = averaged_variables(model)
+    _assign(variables, _evaluated(variables), name=name)
+
+
+def _evaluated(variables: Sequence[Any]) -> list[Any]:
+    """For each variable the value that its algorithm has for it; None: the mean."""
+    algorithms = [trained_variables.algorithm_of(variable) for variable in variables]
+    pairs = zip(algorithms, variables, strict=True)
+    return [algorithm and algorithm.evaluated(variable) for algorithm, variable in pairs]
+
+
+def _assign(variables: Sequence[Any], values: Sequence[Any], *, name: str) -> None:
+    """Gives each variable its value, and the means to those that have none."""
+    for variable, value in zip(variables, values, strict=True):
+        if value is not None:
+            variable.assign(value)
+    pairs = zip(variables, values, strict=True)
+    assign_means([variable for variable, value in pairs if value is None], name=name)
 
 
 def assign_means(variables: Sequence[Any], *, name: str) -> None:

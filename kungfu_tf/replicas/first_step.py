@@ -85,6 +85,8 @@ def _build(model: Any, batch: Any, element_spec: Any) -> None:
         model(unpack(batch)[0], training=False)
     if has_one_optimizer:
         generations.build(optimizers[0], model.trainable_variables)
+        for algorithm in generations.algorithms_of(optimizers[0]):
+            algorithm.build(local_variables.averaged(model.trainable_variables))
 
 
 def _make_equal(model: Any, root: int) -> None:
@@ -115,7 +117,13 @@ def _make_equal(model: Any, root: int) -> None:
 
 
 def equal_variables(model: Any) -> list[Any]:
-    """The variables that a synchronous method keeps equal on all peers."""
+    """The variables that are equal on all peers.
+
+    They are those that a synchronous method keeps equal; of other methods what they remember.
+    """
+    algorithms = generations.algorithms_of_model(model)
+    if algorithms and not any(algorithm.keeps_equal for algorithm in algorithms):
+        return [v for algorithm in algorithms for v in algorithm.variables]
     trainable = [
         v for v in model.trainable_variables if not getattr(v, "overwrite_with_gradient", False)
     ]

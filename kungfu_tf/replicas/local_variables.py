@@ -98,6 +98,19 @@ def shared(variables: Iterable[Any], trained: Iterable[Any]) -> list[Any]:
     ]
 
 
+def averaged(variables: Iterable[Any]) -> list[Any]:
+    """The variables that are averaged where peers differ: floating ones of all peers.
+
+    New values of quantised layers (`exchange/new_values.py`) are not among them.
+
+    Args:
+        variables: What an optimizer trains.
+    """
+    given = [v for v in variables if not getattr(v, "overwrite_with_gradient", False)]
+    natives = [generations.native(v) for v in given if not is_local(v)]
+    return [v for v in natives if v.dtype.is_floating]
+
+
 def _scale_of(variable: Any) -> float | None:
     if isinstance(getattr(variable, "value", None), tf.Variable):  # of Keras 3
         variable = variable.value

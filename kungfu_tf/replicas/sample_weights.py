@@ -43,6 +43,11 @@ def total_of(samples: Any) -> Any:
     return mine if peer.is_single_process() else ops.all_reduce(mine, op="sum", name="samples")
 
 
+def own_total(samples: Any) -> Any:
+    """In place of `total_of`: asks no peer. A peer with samples has the weight 1 then."""
+    return tf.cast(samples, tf.int64) * tf.cast(ops.cluster_size(), tf.int64)
+
+
 def _weight_among(samples: Any, total: Any) -> Any:
     mine = tf.cast(samples, tf.int64)
     share = tf.cast(mine * tf.cast(ops.cluster_size(), tf.int64), tf.float64)
@@ -71,7 +76,7 @@ def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[A
     if peer.is_single_process():
         yield total
         return
-    with within(_weight_among(count, total)):
+    with within(_weight_among(count, total)), context.within(samples=tf.cast(count, tf.float64)):
         yield total
 
 
@@ -95,13 +100,28 @@ def unweighted() -> contextlib.AbstractContextManager[None]:
 def current() -> Any:
     """The weight in the step that is traced or run; None if it counts no samples."""
     weight = context.current().weight
-    if weight is None or tf.executing_eagerly():
-        return weight
+    # A function that the step calls is traced once, and would keep the weight of its first call.
+    return weight if weight is None or _is_of_this_step(weight) else _shared().read_value()
+
+
+def samples_of_step() -> Any:
+    """How many samples this peer has in the step, a float64 scalar; 1 if they are not counted."""
+    weight, samples = current(), context.current().samples
+    if weight is None:
+        return tf.constant(1.0, tf.float64)
+    return tf.convert_to_tensor(
+        weight if samples is None or not _is_of_this_step(samples) else samples
+    )
+
+
+def _is_of_this_step(tensor: Any) -> bool:
+    """Whether a tensor was computed in the function that is traced, or eagerly as the step is."""
+    if tf.executing_eagerly():
+        return True
     graph = tf.compat.v1.get_default_graph()
     while getattr(graph, "is_control_flow_graph", False):
         graph = graph.outer_graph
-    # A function that the step calls is traced once, and would keep the weight of its first call.
-    return weight if getattr(weight, "graph", None) is graph else _shared().read_value()
+    return getattr(tensor, "graph", None) is graph
 
 
 def weighted(gradients: Sequence[Any], weight: Any) -> list[Any]:

@@ -111,6 +111,18 @@ def package_of(model: Any) -> Package:
     raise TypeError(f"not a Keras model: {type(model).__module__}.{type(model).__name__}")
 
 
+def package_of_optimizer(optimizer: Any) -> Package:
+    """The package that an optimizer is of."""
+    for package in packages():
+        known = package.module.optimizers
+        legacy = [known.legacy.Optimizer] if package.generation == 2 else []
+        if isinstance(optimizer, (known.Optimizer, *legacy)):
+            return package
+    raise TypeError(
+        f"not a Keras optimizer: {type(optimizer).__module__}.{type(optimizer).__name__}"
+    )
+
+
 def native(variable: Any) -> Any:
     """The tf.Variable behind a Keras 3 variable; any other variable as it is."""
     return variable if callable(variable.value) else variable.value

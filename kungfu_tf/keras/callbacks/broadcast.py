@@ -20,8 +20,10 @@ class BroadcastGlobalVariablesCallback(Callback):
     dropout differs between peers and repeats from run to run.
 
     After the first step and at every epoch's end the peers compare a digest of what
-    `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Moving statistics
-    (as BatchNormalization has) are each peer's own within an epoch, and averaged at its end.
+    `SynchronousSGDOptimizer` keeps equal: trainable weights and optimizer state. Of other
+    optimizers they compare what all peers have in common, such as the anchor of `DiLoCoOptimizer`.
+    Moving statistics (as BatchNormalization has) are each peer's own within an epoch, and averaged
+    at its end.
 
     A `fit` with a wrapped optimizer adds this callback itself. Give one to set how often the peers
     compare, or if a train step of the model's own averages the gradients.
@@ -73,7 +75,7 @@ class BroadcastGlobalVariablesCallback(Callback):
         # A train step of the user's own may average by a tape, or by its own code. The check finds
         # out.
         is_custom = not algorithms and generations.has_own_train_step(model)
-        self._is_checked = is_custom or any(a.keeps_equal for a in algorithms)
+        self._is_checked = is_custom or any(a.keeps_equal or a.variables for a in algorithms)
         if not algorithms and not is_custom and peer.rank() == 0:
             first_step.warn_not_distributed(model)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kungfu_tf import context, errors, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.context.running_fit import RunningFit
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies, newest_of_all
@@ -72,7 +73,7 @@ class PolicyCallback(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
         fit = context.current().fit
-        if fit is None or not fit.is_shared or not fit.is_synchronous:
+        if fit is None or not fit.is_shared or fit.meets is Meets.NEVER:
             raise errors.FailedPreconditionError(
                 "PolicyCallback: the peers do not train this model together, step by step. Compile "
                 "it with a synchronous optimizer of kungfu_tf.optimizers"

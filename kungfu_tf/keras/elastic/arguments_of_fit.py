@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.data.dealt import Dealt, dealt_of, has_position
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shares import share_of_arrays
@@ -24,7 +25,7 @@ def check_optimizers(model: Any) -> None:
             "elastic.fit: the model is not compiled with an optimizer of kungfu_tf.optimizers, so "
             "its peers do not train together"
         )
-    if len({algorithm.is_synchronous for algorithm in algorithms}) > 1:
+    if len({algorithm.meets is Meets.NEVER for algorithm in algorithms}) > 1:
         names = " and ".join(type(algorithm).__name__ for algorithm in algorithms)
         raise errors.FailedPreconditionError(
             f"elastic.fit: of {names}, the optimizers of this model, only some have peers that "

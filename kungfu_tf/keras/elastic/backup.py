@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.saving.backup_folder import one_backup
 from kungfu_tf.upstream import generations
@@ -35,7 +36,7 @@ class Backup:
     """
 
     def __init__(self, callback: Any, model: Any, elastic_run: ElasticRun) -> None:
-        if not elastic_run.is_synchronous and callback.save_freq != "epoch":
+        if elastic_run.meets is Meets.NEVER and callback.save_freq != "epoch":
             raise ValueError(
                 f"elastic.fit: BackupAndRestore with save_freq={callback.save_freq!r} cannot be: "
                 "the peers do not meet in each step, so in the middle of an epoch rank 0 does not "

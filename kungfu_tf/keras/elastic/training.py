@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kungfu_tf import context, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.data.dealt import Dealt
 from kungfu_tf.exchange import union
 from kungfu_tf.keras import patches
@@ -16,7 +17,8 @@ from kungfu_tf.keras.elastic.backup import Backup
 from kungfu_tf.keras.elastic.callback_lifetime import CallbackLifetime
 from kungfu_tf.keras.elastic.callback_state import CallbackState
 from kungfu_tf.keras.fit import given_callbacks
-from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun, is_synchronous
+from kungfu_tf.keras.fit.asynchronous import AsynchronousElasticRun
+from kungfu_tf.keras.fit.call import meets_of
 from kungfu_tf.keras.fit.callbacks import writers
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.fit.last_check import check_at_end
@@ -131,7 +133,7 @@ class _Training:
             position.epoch = int(given["initial_epoch"])
         continues = position.epoch > 0 or position.sample > 0
         self._callbacks = given_callbacks.as_list(given["callbacks"])
-        kind = ElasticRun if is_synchronous(model) else AsynchronousElasticRun
+        kind = AsynchronousElasticRun if meets_of(model) is Meets.NEVER else ElasticRun
         self._run = kind(
             dealt,
             epochs=int(given["epochs"]),
@@ -285,9 +287,10 @@ class _Training:
 
 @contextlib.contextmanager
 def _kept(model: Any) -> Iterator[None]:
-    """Restores the variables of the model and its optimizers afterwards."""
+    """Restores the variables of the model, its optimizers and algorithms afterwards."""
     optimizers = generations.optimizers_of(model)
     variables = [*model.variables, *(v for o in optimizers for v in generations.variables_of(o))]
+    variables += [v for a in generations.algorithms_of_model(model) for v in a.variables]
     natives = map(generations.native, generations.only_variables(variables))
     before = [(variable, variable.numpy()) for variable in natives]
     try:

@@ -19,22 +19,15 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.fit.place import Place
-from kungfu_tf.upstream import generations
-
-
-def is_synchronous(model: Any) -> bool:
-    """Whether the peers that train this model meet in every step."""
-    return peer.is_single_process() or all(
-        a.is_synchronous for a in generations.algorithms_of_model(model)
-    )
 
 
 class AsynchronousElasticRun(ElasticRun):
     """An `ElasticRun` in which each peer counts for itself until the next meeting."""
 
-    is_synchronous = False
+    meets = Meets.NEVER
 
     def total_of(self, samples: Any) -> Any:
         """How many samples all peers would have if all batches were whole. Asks no peer."""

@@ -7,8 +7,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from kungfu_tf import context, peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.fit import given_callbacks
-from kungfu_tf.keras.fit.asynchronous import is_synchronous
 from kungfu_tf.upstream import generations
 
 if TYPE_CHECKING:
@@ -28,8 +28,11 @@ class Fit:
         is_shared: Whether all peers train it.
         averages: Whether its metrics are those of all peers.
         x: The data that the program gave.
+        steps_per_epoch: The argument of that name.
+        saves_after_batches: Whether rank 0 saves in the middle of epochs.
         data: What the model is trained on; None until Keras has looked at `x`.
-        is_synchronous: Whether the peers meet in every step.
+        meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies
+            or because peers come and go, does so in every step.
         differs: Whether each peer trains a model of its own.
         elastic_run: The elastic training that this call is a part of; None if peers stay the same.
         batch_size: The first batch size of a peer, if policies may change it; 0: the size that the
@@ -46,8 +49,10 @@ class Fit:
     is_shared: bool
     averages: bool
     x: Any = None
+    steps_per_epoch: int | None = None
+    saves_after_batches: bool = False
     data: EvenData | None = None
-    is_synchronous: bool = True
+    meets: Meets = Meets.EVERY_STEP
     differs: bool = False
     elastic_run: ElasticRun | None = None
     batch_size: int | None = None
@@ -61,13 +66,16 @@ class Fit:
     step_logs: StepLogs | None = None
 
     @classmethod
-    def of(cls, model: Any, x: Any, callbacks: list[Any]) -> Fit:
+    def of(
+        cls, model: Any, x: Any, callbacks: list[Any], steps_per_epoch: int | None = None
+    ) -> Fit:
         """The call with these arguments, in the present surroundings.
 
         Args:
             model: A compiled Keras model.
             x: The data that the program gave.
             callbacks: The callbacks that the program gave.
+            steps_per_epoch: The argument of that name.
         """
         is_shared = _is_shared(model, callbacks)
         elastic_run: Any = context.current().elastic_run if is_shared else None
@@ -78,7 +86,8 @@ class Fit:
             is_shared,
             averages=is_shared or given_callbacks.averages_metrics(callbacks),
             x=x,
-            is_synchronous=is_synchronous(model),
+            steps_per_epoch=steps_per_epoch,
+            meets=meets_of(model, counts_samples=bool(elastic_run) or first_size is not None),
             differs=any(not algorithm.keeps_equal for algorithm in algorithms),
             elastic_run=elastic_run,
             batch_size=first_size if elastic_run is None else elastic_run.batch_size,
@@ -92,9 +101,25 @@ def current() -> Fit | None:
     return fit
 
 
+def meets_of(model: Any, *, counts_samples: bool = False) -> Meets:
+    """How often the peers that train this model meet.
+
+    Args:
+        model: A compiled model.
+        counts_samples: Whether all peers learn in each step how many samples it has.
+    """
+    if peer.is_single_process():
+        return Meets.EVERY_STEP
+    meets = Meets.of_all(a.meets for a in generations.algorithms_of_model(model))
+    return Meets.EVERY_STEP if counts_samples and meets is Meets.SOMETIMES else meets
+
+
 def _is_shared(model: Any, callbacks: list[Any]) -> bool:
     if peer.is_single_process():
         is_elastic = context.current().elastic_run is not None
-        return is_elastic or given_callbacks.first_batch_size(callbacks) is not None
+        algorithms = generations.algorithms_of_model(model)
+        has_other_model = any(a.meets is Meets.SOMETIMES for a in algorithms)  # as DiLoCo alone
+        has_policies = given_callbacks.first_batch_size(callbacks) is not None
+        return is_elastic or has_policies or has_other_model
     is_custom = given_callbacks.has_ours(callbacks) and generations.has_own_train_step(model)
     return is_custom or bool(generations.algorithms_of_model(model))

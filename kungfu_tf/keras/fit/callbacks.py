@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kungfu_tf import peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.callbacks.broadcast import BroadcastGlobalVariablesCallback
 from kungfu_tf.keras.fit import step_logs
 from kungfu_tf.keras.fit.call import Fit
@@ -15,11 +16,23 @@ from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.membership_change import LeaveOnChange
 from kungfu_tf.keras.fit.saves import around_saves
 from kungfu_tf.keras.fit.taken_over import Root, by_next_root
-from kungfu_tf.keras.fit.together import ShareState, StopTogether, StopTogetherAtOnce
+from kungfu_tf.keras.fit.together import (
+    ShareState,
+    StopTogether,
+    StopTogetherAtMeetings,
+    StopTogetherAtOnce,
+)
 from kungfu_tf.upstream import generations
 
 # Not every version of Keras has all of them.
 _WRITERS = ("BackupAndRestore", "CSVLogger", "ModelCheckpoint", "OrbaxCheckpoint", "TensorBoard")
+
+# If some peer's training may stop after any batch.
+_STOP = {
+    Meets.EVERY_STEP: StopTogetherAtOnce,
+    Meets.SOMETIMES: StopTogetherAtMeetings,
+    Meets.NEVER: StopTogether,
+}
 
 
 def arranged(
@@ -48,10 +61,12 @@ def arranged(
     for callback in [*compare, *mine]:
         if isinstance(callback, BroadcastGlobalVariablesCallback):
             callback.checks_first_step = run is None or run.step == 0
-    before_saves, after_saves = around_saves(fit, callbacks) if fit.is_synchronous else ([], [])
+    meets = fit.meets is not Meets.NEVER
+    before_saves, after_saves = around_saves(fit, callbacks) if meets else ([], [])
+    fit.saves_after_batches = bool(before_saves)
     if step_logs.are_shared_with_callbacks(fit.model):
         fit.step_logs = step_logs.StepLogs()
-    stop = StopTogetherAtOnce if stops_early and fit.is_synchronous else StopTogether
+    stop = _STOP[fit.meets] if stops_early else StopTogether
     return [
         *([fit.step_logs] if fit.step_logs else []),
         *([CountSteps(run)] if run else []),

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf.context import batch_factor
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.data.empty import samples_of, stand_in, step_on
 from kungfu_tf.keras.fit import loss_means
 from kungfu_tf.keras.fit.call import Fit
@@ -51,7 +52,8 @@ def _counting_samples(fit: Fit, data: EvenData) -> Callable[[Any], Any]:
         first, trained, total_of = elastic_run.first_batch_size, None, elastic_run.total_of
     else:
         first, trained = sizes.newest if sizes else 1, data.samples
-        total_of = sample_weights.total_of
+        asks = fit.meets is not Meets.SOMETIMES
+        total_of = sample_weights.total_of if asks else sample_weights.own_total
 
     def step(batch: Any) -> Any:
         count = samples_of(batch)

@@ -27,6 +27,7 @@ import tensorflow as tf
 
 from kungfu_tf import ops, peer
 from kungfu_tf.context import ordinals
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.data.dealt import Dealt
 from kungfu_tf.data.rebatch import Sizes
 from kungfu_tf.keras.fit import agreement
@@ -45,7 +46,7 @@ class ElasticRun:
         earlier_steps: How many steps an earlier run made that this training continues.
 
     Attributes:
-        is_synchronous: Whether the peers meet in every step.
+        meets: How often the peers meet.
         number: Which elastic training of the program this is, from 0.
         position: The position in the data.
         step: How many steps this training has made.
@@ -60,7 +61,7 @@ class ElasticRun:
         steps: A variable: the steps that were made, counted in the graph.
     """
 
-    is_synchronous: ClassVar[bool] = True
+    meets: ClassVar[Meets] = Meets.EVERY_STEP
 
     def __init__(
         self,

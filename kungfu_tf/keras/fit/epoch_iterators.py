@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.fit import counted_step, executions
 from kungfu_tf.keras.fit.background_iterators import BackgroundIterators
 from kungfu_tf.keras.fit.call import Fit, current
@@ -59,7 +60,7 @@ def _trains_on_even_data(fit: Fit) -> bool:
     """Whether this iterator is for the training of all peers, and not for validation."""
     if not fit.is_shared or fit.data is not None:
         return False
-    return fit.is_synchronous or fit.elastic_run is not None
+    return fit.meets is not Meets.NEVER or fit.elastic_run is not None
 
 
 def _even(fit: Fit, adapter: Any, dataset: tf.data.Dataset, *, goes_on: bool = False) -> EvenData:

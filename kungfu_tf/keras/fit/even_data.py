@@ -19,6 +19,7 @@ from kungfu_tf.keras.fit.even_lengths import (
     even_where_sizes_change,
 )
 from kungfu_tf.keras.fit.known_batches import KnownBatches
+from kungfu_tf.keras.fit.meetings import rounds_of
 from kungfu_tf.keras.fit.same_data import FirstBatch
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: b
     elif plan.lacking and known.cardinality is not None and plan.length >= 0:
         dataset = even_in_each_epoch(dataset, known.cardinality, plan.length)
     else:
-        dataset = prolong(known.once(dataset) if begins_anew else dataset, plan)
+        dataset = prolong(known.once(dataset) if begins_anew else dataset, plan, rounds_of(fit))
     is_elastic = fit.elastic_run is not None
     return EvenData(
         one_may_wait(dataset),

@@ -51,7 +51,7 @@ class LeaveOnChange(Callback):
     def _share_state(self) -> None:
         """Gives the present peers one state, so that rank 0 can pass it on to newcomers."""
         if self._differs:
-            average.assign_means(average.averaged_variables(self.model), name="fit/change")
+            average.share_models(self.model, name="fit/change")
         else:
             average_statistics(self.model)
         self._elastic_run.metrics.keep(self.model)

@@ -35,7 +35,7 @@ def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> 
     given = given_callbacks.as_list(call.arguments["callbacks"])
     if given_callbacks.monitors_first(given) != given:
         given = call.arguments["callbacks"] = given_callbacks.monitors_first(given)
-    fit = Fit.of(model, call.arguments["x"], given)
+    fit = Fit.of(model, call.arguments["x"], given, call.arguments["steps_per_epoch"])
     if not fit.is_shared and not given_callbacks.has_any_of_ours(given):
         misuse_warnings.warn_if_not_wrapped(model)
     around = _shared(fit, call.arguments, given) if fit.is_shared else contextlib.nullcontext()

@@ -12,9 +12,10 @@ from kungfu_tf.keras.fit import loss_means
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.counted_step import build_metrics
 from kungfu_tf.keras.fit.first_epoch import share_first_epoch
+from kungfu_tf.keras.fit.meetings import last_meetings
 from kungfu_tf.keras.verify.steps import Verification
 from kungfu_tf.replicas import first_step
-from kungfu_tf.replicas.average import assign_means, average_variables, averaged_variables
+from kungfu_tf.replicas.average import average_variables, share_models
 from kungfu_tf.replicas.moving_statistics import average_statistics
 from kungfu_tf.upstream.callback import Callback
 
@@ -56,11 +57,11 @@ class ShareState(Callback):
             self._fit.average.enter_context(average_variables(self.model))
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Gives all peers the average of their models."""
+        """Gives all peers the model of their training, such as the average of their models."""
         del logs
         self._verification.end()
         if self._fit.differs:
-            assign_means(averaged_variables(self.model), name="fit/average")
+            share_models(self.model, name="fit/average")
 
 
 class StopTogether(Callback):
@@ -102,3 +103,31 @@ class StopTogetherAtOnce(StopTogether):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del logs
         self._agree(f"after batch {batch} of epoch {self._epoch + 1}")
+
+
+class StopTogetherAtMeetings(StopTogether):
+    """`StopTogether` that also stops at meetings, for peers that do not meet after each batch.
+
+    Until then a peer continues that wants to stop, because the others await it at the meeting.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__(fit)
+        self._last = last_meetings(fit)
+        self._wants_to_stop = False
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        self._put_off()
+        before, self._last = self._last, last_meetings(self._fit)
+        if self._last != before:
+            self._agree(f"after batch {batch} of epoch {self._epoch + 1}")
+
+    def _agree(self, when: str) -> None:
+        self._put_off()
+        self.model.stop_training = self._wants_to_stop
+        super()._agree(when)
+
+    def _put_off(self) -> None:
+        self._wants_to_stop |= bool(self.model.stop_training)
+        self.model.stop_training = False

@@ -1,4 +1,6 @@
-"""The backup of Keras 3's `BackupAndRestore`: weights, and the epoch that they belong to.
+"""The backup of Keras 3's `BackupAndRestore`: weights, the epoch that they belong to, and more.
+
+Beside Keras' files is the state of algorithms (`algorithm_state.py`).
 
 A backup is written into a folder of another name, which is then renamed. From that moment on it is
 the newest one: its files are moved to where Keras looks for them, now or, if the process ends
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kungfu_tf.keras.saving import algorithm_state
 from kungfu_tf.keras.saving.whole_file import flush, is_local
 
 _INCOMPLETE, _COMPLETE = "kungfu_incomplete", "kungfu_complete"
@@ -24,6 +27,7 @@ def save(original: Callable[..., Any], callback: Any, *args: Any, **kwargs: Any)
     """Keras' `_save_model`."""
     with one_backup(callback):
         original(callback, *args, **kwargs)
+        algorithm_state.save(callback.model, callback.backup_dir)
 
 
 def restore(original: Callable[..., Any], callback: Any, *args: Any, **kwargs: Any) -> None:
@@ -31,6 +35,7 @@ def restore(original: Callable[..., Any], callback: Any, *args: Any, **kwargs: A
     if is_local(callback.backup_dir):
         _take_in(callback, Path(callback.backup_dir))
     original(callback, *args, **kwargs)
+    algorithm_state.restore(callback.model, callback.backup_dir)
 
 
 def remove(original: Callable[..., Any], callback: Any, *args: Any, **kwargs: Any) -> None:

@@ -45,7 +45,7 @@ class Verification:
         if self._account.has_ended or peer.size() == 1:
             return iterator
         algorithms = generations.algorithms_of_model(self._model)
-        if not all(a.is_synchronous and a.keeps_equal for a in algorithms):
+        if not all(a.keeps_equal for a in algorithms):
             self._account.cannot(unverified.OWN_MODELS)
             return iterator
         steps = generations.steps_per_execution(self._model)

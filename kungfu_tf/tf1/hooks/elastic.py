@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from kungfu_tf import peer
 from kungfu_tf.context import trained_variables
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.membership.size_plan import SizePlan
 from kungfu_tf.replicas import broadcast, gates
 from kungfu_tf.replicas.graph_average import assigned_means
@@ -74,7 +75,7 @@ class ElasticHook(Hook):
     def begin(self) -> None:
         """Adds operations to the graph, which is complete except for the hooks."""
         algorithms = trained_variables.algorithms_of(v1.get_default_graph())
-        self._is_synchronous = not algorithms or any(a.is_synchronous for a in algorithms)
+        self._meets = not algorithms or any(a.meets is not Meets.NEVER for a in algorithms)
         if self._plan is not None:
             self._plan.begin()
         self._global_step = v1.train.get_or_create_global_step()
@@ -102,7 +103,7 @@ class ElasticHook(Hook):
         # If the run fetched it, it might be read before it is incremented.
         self._step = int(run_context.session.run(self._global_step))
         while self._is_trained and self._step >= self._max_step:
-            if self._is_synchronous or not self._may_change() or not _some_continue(False):
+            if self._meets or not self._may_change() or not _some_continue(False):
                 run_context.request_stop()
                 return
             self._change_over(run_context.session)
@@ -115,7 +116,7 @@ class ElasticHook(Hook):
         """Whether all peers change over now, or meet to find out whether they do."""
         if peer.joining():
             return True
-        if not self._is_synchronous:
+        if not self._meets:
             return peer.outdated() and _some_continue(True)
         return self._means is None or bool(peer.all_reduce_int_max(peer.outdated()))
 

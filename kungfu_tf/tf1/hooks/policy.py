@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import errors, peer, variables
 from kungfu_tf.context import batch_factor, trained_variables
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.policy.base import BasePolicy
 from kungfu_tf.policy.policies import Policies
 from kungfu_tf.policy.training import Training
@@ -84,7 +85,7 @@ class PolicyHook(Hook):
 
     def begin(self) -> None:
         algorithms = trained_variables.algorithms_of(tf.compat.v1.get_default_graph())
-        apart = [type(a).__name__ for a in algorithms if not a.is_synchronous]
+        apart = [type(a).__name__ for a in algorithms if a.meets is Meets.NEVER]
         if apart and peer.launched() and peer.elastic():
             raise errors.FailedPreconditionError(
                 "PolicyHook: the policies of all peers agree in each step, and the peers of "

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf import peer
 from kungfu_tf.context import trained_variables
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.replicas import gates
 from kungfu_tf.replicas.graph_average import assigned_means
 from kungfu_tf.tf1.session.rank0 import RunsOnRank0
@@ -17,10 +18,12 @@ v1 = tf.compat.v1
 
 
 def can_average() -> bool:
-    """Whether the peers' models of the current graph differ, and the peers meet in each step."""
+    """Whether the peers' models of the current graph differ, and the peers meet at a gate."""
     graph = v1.get_default_graph()
-    is_met = all(algorithm.is_synchronous for algorithm in trained_variables.algorithms_of(graph))
-    return is_met and bool(gates.gates_of(graph) and trained_variables.differing_of(graph))
+    meets = Meets.of_all(a.meets for a in trained_variables.algorithms_of(graph))
+    return meets is not Meets.NEVER and bool(
+        gates.gates_of(graph) and trained_variables.differing_of(graph)
+    )
 
 
 class SaveAverage(tf.compat.v1.train.SessionRunHook):

@@ -36,6 +36,14 @@ MUTANTS = [
         test="tests/python/cluster/cases/optimizers/cases_averaging.py::np3",
     ),
     Mutant(
+        name="the-anchor-moves-the-wrong-way",
+        file="kungfu_tf/optimizers/diloco.py",
+        text="anchor - widened(v.read_value())",
+        fault="widened(v.read_value()) - anchor",
+        why="Each meeting undoes what the peers have learned.",
+        test="tests/python/cluster/cases/optimizers/cases_meetings.py::np3",
+    ),
+    Mutant(
         name="another-step-is-measured",
         file="kungfu_tf/optimizers/monitored.py",
         text="tf.equal(count % self.interval, 0)",

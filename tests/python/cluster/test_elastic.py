@@ -83,6 +83,11 @@ def test_a_newcomer_learns_which_gradients_others_exchange(how: str) -> None:
     assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]
 
 
+def test_a_newcomer_between_two_meetings_gets_the_outer_optimizer() -> None:
+    said = ran(FOLDER / "elastic_diloco.py", peers=2, slots=3)
+    assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]
+
+
 if not IS_KERAS_2 and not IS_LEGACY:
 
     @pytest.mark.exhaustive

@@ -34,14 +34,16 @@ DAILY = {
     ("S-SGD", "direct", ROWS[0], ORDERS[0]),
     ("S-SGD", "tcp", ROWS[0], ORDERS[0]),
     ("SMA", "unix", ROWS[0], ORDERS[0]),
+    ("DiLoCo", "unix", ROWS[0], ORDERS[0]),
 }
+METHODS = ("S-SGD", "SMA", "LocalSGD", "DiLoCo")
 JOBS = [
     pytest.param(
         *(method, way, row, order),
         marks=[] if (method, way, row, order) in DAILY else pytest.mark.exhaustive,
         id=f"{method}, {way}, {', '.join(row)}, {order}",
     )
-    for method in ("S-SGD", "SMA")
+    for method in METHODS
     for way in WAYS
     for row in ROWS
     for order in ORDERS

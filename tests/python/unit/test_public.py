@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ import kungfu_tf as kf
 
 TESTS = Path(__file__).parents[2]
 
-# All that is public, and how it may be called; None: a module, or an error.
+# All that is public, and how it may be called; None: a module, an error, or an enumeration.
 PUBLIC = {
     "DistributedGradientTape": (
         "(tape, *, bucket_bytes=26214400, samples=None, op='mean', group=None)"
@@ -191,6 +192,9 @@ PUBLIC = {
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
     "optimizers.Algorithm": "()",
     "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
+    "optimizers.DiLoCoOptimizer": "(optimizer, *, outer=None, every=100)",
+    "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0)",
+    "optimizers.Meets": None,
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
         "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
     ),
@@ -272,7 +276,7 @@ def public() -> Iterator[tuple[str, Any]]:
 
 def signature_of(value: Any) -> str | None:
     """Without types, as in the table."""
-    if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, Exception)):
+    if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, (Exception, Enum))):
         return None
     empty = inspect.Parameter.empty
     signature = inspect.signature(value)

@@ -20,6 +20,8 @@ ME = kf.rank()  # a peer keeps its data, and its place in faults, when its rank 
 SAMPLES, BATCH, EPOCHS, STEPS = 32, 8, 2, 4
 VARIABLES = 8  # of the model, which are trained
 ALPHA = 0.25  # of SMA
+EVERY = 3  # steps between two meetings of LocalSGD and DiLoCo
+OUTER_RATE, MOMENTUM = 5 / 8, 3 / 4  # of DiLoCo; exact in any precision
 
 # Of each phase the step or epoch of the fault, and the first step without the lost peer. Of two
 # steps either is right: the fault races with the exchange.
@@ -62,7 +64,7 @@ class Fault:
     @property
     def first_without(self) -> tuple[int, ...]:
         """The first step that is made without the peer; one of several."""
-        if self.method == "SMA" and self.phase in DURING:
+        if self.method != "S-SGD" and self.phase in DURING:
             return (2, 3)
         return PHASES[self.phase][1]
 
@@ -202,13 +204,19 @@ def model_of(injector: Injector | None) -> Any:
 def wrapped(optimizer: Any, method: str) -> Any:
     if method == "S-SGD":
         return kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
+    if method == "LocalSGD":
+        return kf.optimizers.LocalSGDOptimizer(optimizer, every=EVERY)
+    if method == "DiLoCo":
+        outer = keras.optimizers.SGD(OUTER_RATE, momentum=MOMENTUM, nesterov=True)
+        return kf.optimizers.DiLoCoOptimizer(optimizer, outer=outer, every=EVERY)
     return kf.optimizers.SynchronousAveragingOptimizer(optimizer, alpha=ALPHA)
 
 
 def alone(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
     """The weights after a training by one process, on the batches of those that were there."""
     with context.within(is_alone=True):
-        method = alone_with_one_model if fault.method == "S-SGD" else alone_with_models
+        methods = {"S-SGD": alone_with_one_model, "SMA": alone_with_models}
+        method = methods.get(fault.method, alone_with_meetings)
         return method(peers, fault, first_without)
 
 
@@ -253,6 +261,43 @@ def alone_with_models(peers: list[int], fault: Fault, first_without: int) -> lis
             model.optimizer.apply_gradients(zip(gradients, variables, strict=True))
     left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
     return mean_of(weights_of(models[p]) for p in left)
+
+
+def alone_with_meetings(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
+    """LocalSGD, DiLoCo: each trains its own model; after some steps those that are there meet.
+
+    Before `fit` ends there is a last meeting.
+    """
+    models = {p: model_of(None) for p in peers}
+    meeting = Meeting(weights_of(models[peers[0]]), fault.method)
+    for step, batches in enumerate(those_there(peers, fault, first_without)):
+        for p, batch in batches.items():
+            models[p].train_on_batch(*batch)
+        if (step + 1) % EVERY == 0:
+            common = meeting.of([weights_of(models[p]) for p in batches])
+            for p in batches:
+                models[p].set_weights(common)
+    left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
+    return meeting.of([weights_of(models[p]) for p in left])
+
+
+class Meeting:
+    """What peers have in common, and the outer optimizer's momentum."""
+
+    def __init__(self, weights: list[Any], method: str) -> None:
+        self.anchor, self.method = weights, method
+        self.speeds = [0.0 * w for w in weights]
+
+    def of(self, models: list[list[Any]]) -> list[Any]:
+        """The weights that all these models get."""
+        means = mean_of(models)
+        if self.method == "LocalSGD":
+            return means
+        moves = [OUTER_RATE * (a - m) for a, m in zip(self.anchor, means, strict=True)]
+        self.speeds = [MOMENTUM * s - m for s, m in zip(self.speeds, moves, strict=True)]
+        moved = zip(self.anchor, self.speeds, moves, strict=True)
+        self.anchor = [a + MOMENTUM * s - m for a, s, m in moved]
+        return self.anchor
 
 
 def weights_of(model: Any) -> list[Any]:

@@ -1,0 +1,139 @@
+"""Methods whose peers train apart, and meet after some steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kungfu_tf import peer
+from kungfu_tf.context import graph_state
+from kungfu_tf.context.meets import Meets
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.assignments import assign, assign_when
+from kungfu_tf.exchange.schedule import Schedule
+from kungfu_tf.ops import group, kernels, members
+from kungfu_tf.replicas import sample_weights
+
+_HALF = (tf.float16, tf.bfloat16)
+
+
+class Periodic(Algorithm):
+    """Each peer trains a model of its own. After some steps the peers meet, and are equal then.
+
+    A subclass says in `meet` what a meeting does. Steps count also if they make no update, so all
+    peers count alike.
+
+    Args:
+        schedule: The meetings. In the first steps, which have a meeting each, the gradients keep
+            the peers equal (`gradients`), so `meet` is not called.
+    """
+
+    meets = Meets.SOMETIMES
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule: Schedule = schedule
+        self._trained: dict[Any, Any] = {}
+        self._samples = graph_state.State(
+            lambda: graph_state.variable(0, tf.float64, "meetings/samples")
+        )
+
+    @functools.cached_property
+    def state(self) -> tf.Module:
+        """The counters of steps."""
+        state = tf.Module()
+        state.steps = self.schedule.steps
+        state.steps_at_meeting = self.schedule.steps_at_meeting
+        return state
+
+    def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
+        """Returns the variables' new values, equal on all peers. Every peer calls it.
+
+        Args:
+            variables: The variables, in which each peer's model differs.
+            samples: How many samples this peer has had since the last meeting, a float64 scalar.
+        """
+        raise NotImplementedError
+
+    def before_training(self) -> None:
+        """Forgets this peer's samples of an earlier training."""
+        self._samples.get().assign(0)
+
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
+        """Returns this peer's own; zeros if it has run out of samples and others have not."""
+        del variables, step
+        return sample_weights.of_samples(gradients)
+
+    def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Counts the step. The peers meet if it is time."""
+        self._trained.update({v.ref(): v for v in variables})
+        schedule, counted = self.schedule, self._samples.get()
+        meeting = schedule.steps_at_meeting.read_value()
+        steps = schedule.steps.read_value() + 1
+        samples = counted.read_value() + sample_weights.samples_of_step()
+        is_meeting = tf.equal(steps, schedule.next_after(meeting))
+        differ = is_meeting & (steps > schedule.start)
+        changed = assign_when(differ, variables, lambda: self.meet(variables, samples))
+        counters = [schedule.steps, schedule.steps_at_meeting, counted]
+        left = tf.where(is_meeting, tf.zeros_like(samples), samples)
+        new = [steps, tf.where(is_meeting, steps, meeting), left]
+        with tf.control_dependencies(changed):  # in TF1 a meeting may still read them
+            return [*changed, *assign(counters, new)]
+
+    def finish(self) -> None:
+        """The last meeting, if there were steps since the one before."""
+        schedule, counted = self.schedule, self._samples.get()
+        if int(schedule.steps) == int(schedule.steps_at_meeting):
+            return
+        trained = list(self._trained.values())
+        assign(trained, self.meet(trained, counted.read_value()))
+        schedule.steps_at_meeting.assign(schedule.steps)
+        counted.assign(0)
+
+    def mean(
+        self, values: Sequence[Any], variables: Sequence[Any], samples: Any, name: str
+    ) -> list[Any]:
+        """Σ n·x / Σ n over the peers, where n are a peer's samples; of halves in float32.
+
+        Numerators and denominators travel together. So they are those of the same peers, also if
+        one is lost meanwhile. Peers that are at different steps get an error.
+
+        Args:
+            values: One tensor for each variable.
+            variables: The variables that they belong to.
+            samples: As for `meet`.
+            name: The name of the operation, after that of the algorithm.
+        """
+        wide = [widened(value) for value in values]
+        if peer.is_single_process() or not wide:
+            return wide
+        dtypes = list(dict.fromkeys(value.dtype for value in wide))
+        counts = [tf.cast(samples, dtype) for dtype in dtypes]
+        weighed = [
+            tf.math.multiply_no_nan(value, counts[dtypes.index(value.dtype)]) for value in wide
+        ]
+        means = group.agreed_all_reduce(
+            [*weighed, *counts],
+            op="mean",
+            name=f"{self.name}/{name}",
+            step=self.schedule.steps.read_value(),
+            agree=[members.identity(variables)],
+            exchange=kernels.Exchange.of(len(dtypes)),
+        )
+        mean_count = dict(zip(dtypes, means[len(wide) :], strict=True))
+        pairs = zip(means, wide, strict=False)
+        return [_ratio(mean, mean_count[value.dtype], value) for mean, value in pairs]
+
+
+def widened(value: Any) -> Any:
+    """A tensor or variable; in float32 if it has 16 bits, in which many steps would be rounded."""
+    return tf.cast(value, tf.float32) if value.dtype in _HALF else tf.convert_to_tensor(value)
+
+
+def _ratio(mean: Any, mean_count: Any, value: Any) -> Any:
+    """The mean of n·x by that of n; if nobody has samples, this peer's x."""
+    return tf.where(mean_count > 0, mean / mean_count, value)

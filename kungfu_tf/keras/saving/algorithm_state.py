@@ -1,0 +1,62 @@
+"""The state of a model's algorithms, in a file beside the weights of a backup.
+
+It cannot be a part of them: Keras takes an optimizer's state only if it has as many variables as
+the plain optimizer.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kungfu_tf.replicas import local_variables
+from kungfu_tf.upstream import generations
+
+_FILE = "kungfu_algorithms.npz"
+
+gfile = tf.io.gfile  # as Keras: the folder may be anywhere
+
+
+def save(model: Any, folder: Any) -> None:
+    """Writes what is equal on all peers, if there is something."""
+    values = [variable.numpy() for variable in _variables_of(model)]
+    if not values:
+        return
+    data = io.BytesIO()
+    np.savez(data, *values)
+    with gfile.GFile(_path(folder), "wb") as file:
+        file.write(data.getvalue())
+
+
+def restore(model: Any, folder: Any) -> None:
+    """Reads it, if it is there.
+
+    Raises:
+        ValueError: If it is of other algorithms, or of another model.
+    """
+    if not gfile.exists(_path(folder)):
+        return
+    if len(algorithms := generations.algorithms_of_model(model)) == 1:
+        algorithms[0].build(local_variables.averaged(model.trainable_variables))
+    with gfile.GFile(_path(folder), "rb") as file:
+        values = list(np.load(io.BytesIO(file.read())).values())
+    variables = _variables_of(model)
+    if [value.shape for value in values] != [tuple(v.shape) for v in variables]:
+        raise ValueError(
+            f"{_path(folder)} has the state of other distributed optimizers than those of this "
+            f"model: {len(values)} variables, and not {len(variables)} of the same shapes. Train "
+            "with the optimizers that the backup was made with, or remove it"
+        )
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def _variables_of(model: Any) -> list[Any]:
+    return [v for algorithm in generations.algorithms_of_model(model) for v in algorithm.variables]
+
+
+def _path(folder: Any) -> str:
+    return f"{folder}/{_FILE}"

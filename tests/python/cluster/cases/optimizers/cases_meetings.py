@@ -1,0 +1,480 @@
+"""Optimizers whose peers meet after some steps, against a simulation in NumPy of their docstrings.
+
+All peers simulate all of them: a linear model, trained by gradient descent with momentum.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+import training
+from harness import Skip, each, exhaustive
+from support import operations_done, raised_by
+
+import kungfu_tf as kf
+from kungfu_tf import errors, optimizers
+from kungfu_tf.native import libraries
+from kungfu_tf.optimizers import DiLoCoOptimizer, LocalSGDOptimizer, SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
+
+JOBS = [{"np": 3}, {"np": 1, "cases": ["a_loop", "the_default_outer_optimizer"]}]
+
+RATE, MOMENTUM = 1 / 16, 7 / 8
+TOLERANCE = 1e-12
+MODES = ["eager", "function"]
+
+tf.keras.backend.set_floatx("float64")
+keras = tf.keras
+
+
+def batches(steps):
+    """[step, rank, sample, feature], and what the model should say."""
+    random = np.random.default_rng(5)
+    x = random.normal(size=(steps, kf.size(), 8, 3))
+    return x, np.sin(x.sum(axis=-1, keepdims=True)) + np.arange(kf.size())[:, None, None]
+
+
+FIRST = np.random.default_rng(6).normal(size=4)  # the last is the bias
+
+
+def gradients(weights, x, y):
+    """Of the mean squared error of each peer's batch."""
+    error = x @ weights[:, :3, None] + weights[:, None, 3:] - y
+    by_weight = 2 * np.mean(error * x, axis=1)
+    return np.concatenate([by_weight, 2 * np.mean(error, axis=1)], axis=1)
+
+
+class LocalSGD:
+    """What the meetings do to the weights, [rank, weight]."""
+
+    def __init__(self, every, start=0):
+        self.every = every
+        self.start = start
+
+    def is_synchronous(self, step):
+        return step < self.start
+
+    def meets_after(self, step):
+        return step >= self.start and (step + 1 - self.start) % self.every == 0
+
+    def meet(self, weights):
+        return np.broadcast_to(weights.mean(axis=0), weights.shape)
+
+
+class DiLoCo(LocalSGD):
+    def __init__(self, every, rate, momentum, nesterov=True):
+        super().__init__(every)
+        self.anchor = FIRST
+        self.speed = np.zeros(4)
+        self.rate, self.momentum, self.nesterov = rate, momentum, nesterov
+
+    def meet(self, weights):
+        step = self.rate * (self.anchor - weights.mean(axis=0))
+        self.speed = self.momentum * self.speed - step
+        move = self.momentum * self.speed - step if self.nesterov else self.speed
+        self.anchor = self.anchor + move
+        return np.broadcast_to(self.anchor, weights.shape)
+
+
+def simulated(method, steps, rate=RATE, momentum=MOMENTUM):
+    weights = np.broadcast_to(FIRST, [kf.size(), 4])
+    speeds = np.zeros([kf.size(), 4])
+    for step, (x, y) in enumerate(zip(*batches(steps), strict=True)):
+        g = gradients(weights, x, y)
+        if method.is_synchronous(step):
+            g = np.broadcast_to(g.mean(axis=0), g.shape)
+        speeds = momentum * speeds - rate * g
+        weights = weights + speeds
+        if method.meets_after(step):
+            weights = method.meet(weights)
+    return weights
+
+
+def sgd(rate=RATE, momentum=MOMENTUM, **options):
+    return keras.optimizers.SGD(rate, momentum=momentum, **options)
+
+
+METHODS = {
+    "local": (lambda o: LocalSGDOptimizer(o, every=4), lambda: LocalSGD(4)),
+    "post-local": (lambda o: LocalSGDOptimizer(o, every=4, start=11), lambda: LocalSGD(4, 11)),
+    "diloco": (
+        lambda o: DiLoCoOptimizer(
+            o, outer=keras.optimizers.SGD(5 / 8, momentum=3 / 4, nesterov=True), every=4
+        ),
+        lambda: DiLoCo(4, 5 / 8, 3 / 4),
+    ),
+    "slowmo": (
+        lambda o: DiLoCoOptimizer(o, outer=keras.optimizers.SGD(7 / 8, momentum=1 / 2), every=6),
+        lambda: DiLoCo(6, 7 / 8, 1 / 2, nesterov=False),
+    ),
+}
+NAMES = ["local", "post-local", "diloco", "slowmo"]
+
+
+def model_of(first=FIRST):
+    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+    model.set_weights([first[:3, None], first[3:]])
+    return model
+
+
+def flat(weights):
+    return np.concatenate([np.ravel(w) for w in weights])
+
+
+def step_of(model, optimizer, scale=1.0):
+    variables = model.trainable_variables
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = scale * tf.reduce_mean(tf.square(model(x, training=True) - y))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    return step
+
+
+def train(optimizer, steps, mode="function"):
+    """This peer's weights after so many steps of a loop."""
+    model = model_of()
+    step = step_of(model, optimizer)
+    step = tf.function(step) if mode == "function" else step
+    for x, y in zip(*batches(steps), strict=True):
+        step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+    return model
+
+
+def algorithm_of(optimizer):
+    [algorithm] = generations.algorithms_of(optimizer)
+    return algorithm
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def families():
+    found = [keras.optimizers]
+    return found if training.is_keras_3() else [*found, keras.optimizers.legacy]
+
+
+@each(method=NAMES, mode=MODES)
+@exhaustive(mode=["function"])
+def case_a_loop(method, mode):
+    steps = 50
+    wrap, simulate = METHODS[method]
+    for family in families():
+        optimizer = wrap(family.SGD(RATE, momentum=MOMENTUM))
+        model = train(optimizer, steps, mode)
+        expected = simulated(simulate(), steps)
+        close(flat(model.get_weights()), expected[kf.rank()])
+        if kf.size() == 1:
+            continue
+        assert np.abs(expected - expected[0]).max() > 1e-3  # the last step has no meeting
+        name = algorithm_of(optimizer).name
+        meetings = sum(simulate().meets_after(step) for step in range(steps))
+        part = "model" if "local" in method else "outer"
+        assert libraries.completed(f"{name}/{part}") == meetings
+        first = 11 if method == "post-local" else 0
+        assert libraries.completed(f"{name}/gradients/0") == first
+
+
+def case_the_default_outer_optimizer():
+    """Of the paper. Keras 3 has its rates in float32."""
+    optimizer = DiLoCoOptimizer(sgd(), every=4)
+    model = train(optimizer, 40)
+    expected = simulated(DiLoCo(4, 0.7, 0.9), 40)[kf.rank()]
+    np.testing.assert_allclose(flat(model.get_weights()), expected, rtol=1e-6)
+    assert kf.size() == 1 or kf.ops.consensus(flat(model.get_weights()))
+
+
+@each(method=["local", "diloco"])
+def case_a_meeting_after_each_step_is_synchronous_sgd(method):
+    inner = keras.optimizers.SGD(RATE)
+    if method == "local":
+        optimizer = LocalSGDOptimizer(inner, every=1)
+    else:
+        optimizer = DiLoCoOptimizer(inner, outer=keras.optimizers.SGD(1.0), every=1)
+    trained = train(optimizer, 20)
+    synchronous = train(SynchronousSGDOptimizer(keras.optimizers.SGD(RATE)), 20)
+    close(flat(trained.get_weights()), flat(synchronous.get_weights()))
+    assert kf.ops.consensus(flat(trained.get_weights()))
+
+
+@each(resource=[True, False], method=["local", "post-local"])
+@exhaustive(resource=[False])
+def case_a_session(resource, method):
+    v1 = tf.compat.v1
+    steps = 50
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, y = v1.placeholder(tf.float64, [8, 3]), v1.placeholder(tf.float64, [8, 1])
+        with v1.variable_scope("net", use_resource=resource):
+            kernel = v1.get_variable("kernel", initializer=tf.constant(FIRST[:3, None]))
+            bias = v1.get_variable("bias", initializer=tf.constant(FIRST[3:]))
+        loss = tf.reduce_mean(tf.square(x @ kernel + bias - y))
+        wrap, simulate = METHODS[method]
+        optimizer = wrap(v1.train.MomentumOptimizer(RATE, MOMENTUM))
+        train = optimizer.minimize(loss, global_step=v1.train.get_or_create_global_step())
+        session.run(v1.global_variables_initializer())
+        for all_x, all_y in zip(*batches(steps), strict=True):
+            session.run(train, {x: all_x[kf.rank()], y: all_y[kf.rank()]})
+        trained = flat(session.run([kernel, bias]))
+    close(trained, simulated(simulate(), steps)[kf.rank()])
+
+
+def case_a_monitored_session_ends_with_the_average():
+    """A peer whose data end ends the session of all."""
+    v1 = tf.compat.v1
+    own = []
+    with tf.Graph().as_default():
+        all_x, all_y = batches(8)
+        mine = [part[: 6 + kf.rank(), kf.rank()] for part in (all_x, all_y)]
+        dataset = tf.data.Dataset.from_tensor_slices(tuple(mine))
+        x, y = v1.data.make_one_shot_iterator(dataset).get_next()
+        kernel = v1.get_variable("kernel", initializer=tf.constant(FIRST[:3, None]))
+        loss = tf.reduce_mean(tf.square(x @ kernel - y))
+        optimizer = LocalSGDOptimizer(v1.train.GradientDescentOptimizer(RATE), every=4)
+        train = optimizer.minimize(loss, v1.train.get_or_create_global_step())
+        with v1.train.MonitoredTrainingSession(log_step_count_steps=None) as session:
+            while not session.should_stop():
+                _, weights = session.run([train, kernel])
+                own.append(weights)
+    counts = kf.ops.all_gather(np.int64(len(own))).numpy()
+    assert set(counts) == {6}, counts
+
+
+def case_diloco_refuses_graphs():
+    v1 = tf.compat.v1
+    text = raised_by(TypeError, lambda: DiLoCoOptimizer(v1.train.GradientDescentOptimizer(0.1)))
+    assert "graphs of TF1" in text and "LocalSGDOptimizer" in text
+
+
+def case_arguments():
+    for every in (0, -1):
+        assert "every" in raised_by(ValueError, lambda n=every: LocalSGDOptimizer(sgd(), every=n))
+    for every in (1.5, True, None):
+        assert "every" in raised_by(TypeError, lambda n=every: DiLoCoOptimizer(sgd(), every=n))
+    text = raised_by(ValueError, lambda: LocalSGDOptimizer(sgd(), every=2, start=-1))
+    assert "start" in text
+    assert "outer" in raised_by(TypeError, lambda: DiLoCoOptimizer(sgd(), outer=0.7))
+    wrapped = SynchronousSGDOptimizer(sgd())
+    assert "wrapped" in raised_by(ValueError, lambda: DiLoCoOptimizer(sgd(), outer=wrapped))
+
+
+def case_diloco_refuses_moving_averages():
+    if not hasattr(sgd(), "use_ema"):
+        raise Skip("this Keras has none")
+    assert "use_ema" in raised_by(ValueError, lambda: DiLoCoOptimizer(sgd(use_ema=True)))
+
+
+def case_start_does_not_go_with_accumulation():
+    if not training.is_keras_3():
+        raise Skip("Keras 3")
+    text = raised_by(
+        ValueError,
+        lambda: LocalSGDOptimizer(sgd(gradient_accumulation_steps=2), every=2, start=1),
+    )
+    assert "accumulates" in text
+
+
+def case_each_optimizer_has_an_outer_one_of_its_own():
+    outer = keras.optimizers.SGD(0.5, momentum=0.25)
+    algorithms = [algorithm_of(DiLoCoOptimizer(sgd(), outer=outer)) for _ in range(2)]
+    made = [algorithm.outer for algorithm in algorithms]
+    assert made[0] is not made[1] and outer not in made
+    assert [float(generations.native(one.learning_rate)) for one in made] == [0.5, 0.5]
+
+
+@each(method=["local", "diloco"], mode=MODES)
+def case_steps_without_an_update_count(method, mode):
+    """Each peer's loss scale skips other steps, and all meet after the same."""
+    if not training.is_keras_3():
+        raise Skip("its LossScaleOptimizer is another one: see the next case")
+    optimizer = METHODS[method][0](keras.optimizers.SGD(RATE))
+    scaled = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)
+    skipped = skips(scaled, method, mode, lambda loss: scaled.scale_loss(loss))
+    assert int(generations.native(optimizer.iterations)) == STEPS - len(skipped)
+
+
+@each(method=["local", "diloco"], mode=MODES)
+def case_steps_without_an_update_count_in_keras_2(method, mode):
+    if training.is_keras_3():
+        raise Skip("Keras 2")
+    for family in families():
+        optimizer = METHODS[method][0](family.SGD(RATE))
+        scaled = keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=8.0)
+        skips(scaled, method, mode, scaled.get_scaled_loss)
+
+
+STEPS = 12
+
+
+def skips(scaled, method, mode, scale_loss):
+    """Trains while this peer skips steps. Returns which."""
+    is_keras_3 = training.is_keras_3()
+    model = model_of()
+    variables = model.trainable_variables
+
+    def step(x, y, factor):
+        with tf.GradientTape() as tape:
+            loss = scale_loss(tf.reduce_mean(tf.square(model(x, training=True) - y)))
+        grads = [g * factor for g in tape.gradient(loss, variables)]
+        if not is_keras_3:
+            grads = scaled.get_unscaled_gradients(grads)
+        scaled.apply_gradients(zip(grads, variables, strict=True))
+
+    step = tf.function(step) if mode == "function" else step
+    skipped = [[0], [3, 4, 5], [1, 11]]
+    weights = np.broadcast_to(FIRST, [kf.size(), 4])
+    simulation = METHODS[method][1]()
+    before = operations_done()
+    for number, (x, y) in enumerate(zip(*batches(STEPS), strict=True)):
+        factor = np.inf if number in skipped[kf.rank()] else 1.0
+        step(*map(tf.constant, (x[kf.rank()], y[kf.rank()], np.float64(factor))))
+        moves = np.array([[number not in skipped[rank]] for rank in range(kf.size())])
+        weights = weights - RATE * gradients(weights, x, y) * moves
+        if simulation.meets_after(number):
+            weights = simulation.meet(weights)
+        close(flat(model.get_weights()), weights[kf.rank()])
+    assert operations_done() - before <= STEPS // 4 + 4  # the meetings, and what a trace agrees on
+    return skipped[kf.rank()]
+
+
+@each(method=["local", "diloco"])
+def case_accumulated_gradients(method):
+    """Steps count, not updates: the first meeting is in the middle of an update."""
+    if not training.is_keras_3():
+        raise Skip("Keras 3 accumulates gradients")
+    optimizer = METHODS[method][0](keras.optimizers.SGD(RATE, gradient_accumulation_steps=3))
+    model = train(optimizer, STEPS)
+    weights = np.broadcast_to(FIRST, [kf.size(), 4])
+    gathered = np.zeros([kf.size(), 4])
+    simulation = METHODS[method][1]()
+    for number, (x, y) in enumerate(zip(*batches(STEPS), strict=True)):
+        gathered = gathered + gradients(weights, x, y)
+        if number % 3 == 2:
+            weights, gathered = weights - RATE * gathered / 3, 0 * gathered
+        if simulation.meets_after(number):
+            weights = simulation.meet(weights)
+    close(flat(model.get_weights()), weights[kf.rank()])
+
+
+def case_a_loss_scale_around_several_optimizers_is_refused():
+    if not training.is_keras_3() or not hasattr(keras.optimizers, "MultiOptimizer"):
+        raise Skip("this Keras has no MultiOptimizer")
+    model = model_of()
+    parts = [keras.optimizers.SGD(RATE, gradient_accumulation_steps=2) for _ in range(2)]
+    multi = keras.optimizers.MultiOptimizer(lambda v: parts[int("bias" in v.path)])
+    multi.build(model.trainable_variables)
+    scaled = keras.optimizers.LossScaleOptimizer(multi)
+    step = step_of(model, LocalSGDOptimizer(scaled, every=2))
+    x, y = (tf.constant(part[0, kf.rank()]) for part in batches(1))
+    assert "several optimizers" in raised_by(errors.UnimplementedError, lambda: step(x, y))
+
+
+def case_anchors_of_halves_are_in_float32():
+    """A movement below the precision of the variable counts."""
+    variable = tf.Variable(tf.ones([4], tf.bfloat16))
+    outer = keras.optimizers.SGD(2.0**-8)
+    optimizer = DiLoCoOptimizer(keras.optimizers.SGD(1.0), outer=outer, every=1)
+    for _ in range(8):
+        optimizer.apply_gradients([(tf.fill([4], tf.constant(0.25, tf.bfloat16)), variable)])
+    assert np.all(tf.cast(variable, tf.float32).numpy() < 1)
+
+
+def case_peers_at_different_steps_get_an_error():
+    optimizer = LocalSGDOptimizer(sgd(), every=4)
+    model = train(optimizer, 2)
+    schedule = algorithm_of(optimizer).schedule
+    schedule.steps.assign(2 + 4 * kf.rank())
+    schedule.steps_at_meeting.assign(4 * kf.rank())
+    step = step_of(model, optimizer)
+    x, y = (tf.constant(part[0, kf.rank()]) for part in batches(1))
+    step(x, y)
+    raised_by(tf.errors.InvalidArgumentError, lambda: step(x, y))
+
+
+def case_anchors_are_those_of_rank_0():
+    """Also if the program makes the peers equal after the first step, as Horovod's do."""
+    model = model_of(FIRST + kf.rank())
+    optimizer = DiLoCoOptimizer(keras.optimizers.SGD(RATE), every=2)
+    step = step_of(model, optimizer)
+    for number, (x, y) in enumerate(zip(*batches(4), strict=True)):
+        step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+        if number == 0:
+            kf.initializer.broadcast_variables(model.variables)
+    assert kf.ops.consensus(flat(model.get_weights()))
+    with kf.average_variables(model):
+        assert kf.ops.consensus(flat(model.get_weights()))
+
+
+def case_variables_that_come_later_are_refused():
+    optimizer = DiLoCoOptimizer(sgd(), every=2)
+    variables = [tf.Variable([1.0]), tf.Variable([2.0])]
+    optimizer.build(variables)
+    optimizer.apply_gradients([(tf.constant([1.0]), variables[0])])
+    text = raised_by(
+        errors.UnimplementedError,
+        lambda: optimizer.apply_gradients([(tf.constant([1.0]), variables[1])]),
+    )
+    assert "an optimizer for each" in text
+
+
+def case_the_model_of_diloco_is_its_anchor():
+    outer = keras.optimizers.SGD(1.0, momentum=3 / 4, nesterov=True)
+    optimizer = DiLoCoOptimizer(sgd(), outer=outer, every=4)
+    model = train(optimizer, 6)
+    own, simulation = flat(model.get_weights()), DiLoCo(4, 1.0, 3 / 4)
+    simulated(simulation, 6)
+    before = operations_done()
+    with kf.average_variables(model):
+        close(flat(model.get_weights()), simulation.anchor)
+    np.testing.assert_array_equal(flat(model.get_weights()), own)
+    assert operations_done() == before
+    weights = simulated(DiLoCo(4, 1.0, 3 / 4), 6)
+    algorithm_of(optimizer).finish()
+    close(flat(model.get_weights()), simulation.meet(weights)[0])
+    algorithm_of(optimizer).finish()  # there is nothing to end
+    close(flat(model.get_weights()), simulation.anchor)
+
+
+def case_local_sgd_finishes_with_the_mean():
+    optimizer = LocalSGDOptimizer(sgd(), every=4)
+    model = train(optimizer, 6)
+    algorithm_of(optimizer).finish()
+    close(flat(model.get_weights()), simulated(LocalSGD(4), 6).mean(axis=0))
+    assert kf.ops.consensus(flat(model.get_weights()))
+
+
+@each(method=["local", "diloco"])
+def case_a_checkpoint_of_a_loop(method):
+    """Made at a meeting, it continues as if nothing had been interrupted: at other steps, too."""
+    steps = 22
+    path = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}-{method}")
+    wrap = METHODS[method][0]
+    whole = train(wrap(keras.optimizers.SGD(RATE)), steps)
+
+    def checkpoint(model, optimizer):
+        state = optimizer.kungfu_algorithm.state
+        return tf.train.Checkpoint(
+            weights=[generations.native(v) for v in model.trainable_variables], algorithm=state
+        )
+
+    optimizer = wrap(keras.optimizers.SGD(RATE))
+    model = train(optimizer, 8)
+    if kf.is_root():
+        checkpoint(model, optimizer).write(path)
+    kf.barrier()
+    optimizer = wrap(keras.optimizers.SGD(RATE))
+    model = model_of(np.zeros(4))
+    checkpoint(model, optimizer).read(path)
+    step = tf.function(step_of(model, optimizer))
+    for x, y in list(zip(*batches(steps), strict=True))[8:]:
+        step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+    close(flat(model.get_weights()), flat(whole.get_weights()))
+
+
+def case_the_names_are_public():
+    assert optimizers.Meets.SOMETIMES in optimizers.Meets
+    assert algorithm_of(LocalSGDOptimizer(sgd(), every=2)).meets is optimizers.Meets.SOMETIMES
