@@ -94,9 +94,11 @@ def _of_tensors(tensors: Sequence[Any], tag: str) -> list[Any]:
     dtype = tf.float64 if tf.float64 in [tensor.dtype for tensor in tensors] else tf.float32
     vector = tf.concat([tf.reshape(tf.cast(tensor, dtype), [-1]) for tensor in tensors], axis=0)
     sizes = [tf.size(tensor) for tensor in tensors]
+    is_tf1 = not tf.compat.v1.executing_eagerly_outside_functions()
+    run = tf.function(_of_vector, autograph=False) if is_tf1 else _of_vector  # for the loop's order
     check = _checked(tensors, f"{tag}/shapes")
     with tf.control_dependencies([check]):
-        result = _of_vector(vector, tf.repeat(tf.range(len(tensors)), sizes), tag)
+        result = run(vector, tf.repeat(tf.range(len(tensors)), sizes), tag)
     return [
         tf.cast(tf.reshape(part, tf.shape(tensor)), tensor.dtype)
         for part, tensor in zip(tf.split(result, sizes), tensors, strict=True)

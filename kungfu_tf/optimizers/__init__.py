@@ -7,6 +7,7 @@ from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.optimizers.adaptive_sgd import AdaptiveSGDOptimizer
+from kungfu_tf.optimizers.adasum import AdasumOptimizer
 from kungfu_tf.optimizers.decentralized_sgd import DecentralizedSGDOptimizer
 from kungfu_tf.optimizers.diloco import DiLoCoOptimizer
 from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimizer
@@ -18,6 +19,7 @@ from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveragingOptim
 
 __all__ = [
     "AdaptiveSGDOptimizer",
+    "AdasumOptimizer",
     "Algorithm",
     "DecentralizedSGDOptimizer",
     "DiLoCoOptimizer",

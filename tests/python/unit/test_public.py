@@ -189,6 +189,7 @@ PUBLIC = {
     "ops.set_tree": "(tree, *, name=None)",
     "ops.step_based_schedule": "(schedule, step, *, name=None)",
     "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None)",
+    "optimizers.AdasumOptimizer": "(optimizer)",
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
     "optimizers.Algorithm": "()",
     "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",

@@ -1,0 +1,94 @@
+"""Adasum: updates of all peers, of which nothing counts twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kungfu_tf import ops, peer
+from kungfu_tf.exchange.algorithm import Algorithm
+from kungfu_tf.exchange.assignments import assign
+from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.replicas import local_variables, sample_weights
+
+Optimizer = TypeVar("Optimizer")
+
+
+class Adasum(Algorithm):
+    """v ← v₀ + Adasum over peers of (v − v₀). See `AdasumOptimizer`."""
+
+    def __init__(self) -> None:
+        self._starts: list[Any] = []  # of the update that is being made
+
+    def gradients(
+        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
+    ) -> list[Any]:
+        """Returns this peer's own; zeros if it has run out of samples and others have not."""
+        del variables, step
+        return sample_weights.of_samples(gradients)
+
+    def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Remembers where the update starts: copies, as it may change variables in place."""
+        if peer.is_single_process():
+            return []
+        self._starts = [tf.raw_ops.DeepCopy(x=v.read_value()) for v in _shared(variables)]
+        return self._starts
+
+    def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Replaces this peer's update by that of all."""
+        if peer.is_single_process():
+            return []
+        shared, starts = _shared(variables), self._starts
+        moved = [v.read_value() - start for v, start in zip(shared, starts, strict=True)]
+        updates = ops.group_adasum(moved, name=f"{self.name}/updates")
+        return assign(shared, [a + b for a, b in zip(starts, updates, strict=True)])
+
+    def evaluated(self, variable: Any) -> Any:
+        """The variable, which is the same on all peers."""
+        return variable.read_value()
+
+
+def _shared(variables: Sequence[Any]) -> list[Any]:
+    return [v for v in variables if v.dtype.is_floating and not local_variables.is_local(v)]
+
+
+def AdasumOptimizer(optimizer: Optimizer) -> Optimizer:  # noqa: N802 (as the other optimizers)
+    """Makes each peer update alone, and then gives all of them the Adasum of their updates.
+
+    ```
+    v₀ ← v
+    v ← update(v, g)                                # g: of this peer's batch
+    v ← v₀ + Adasum over peers of (v − v₀)
+    ```
+
+    Updates that are orthogonal are added, equal ones averaged (`kungfu_tf.ops.adasum`). So the
+    learning rate of one process may stay as it is while peers are added. It takes more steps of
+    messages than `SynchronousSGDOptimizer`, log₂(size), each as large as the model, and memory for
+    another copy of it.
+
+    All peers hold equal weights after every update. The optimizer's own state (its slots) is each
+    peer's own. In `fit` peers may have different numbers of batches: one that has run out continues
+    with zero gradients.
+
+    Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021.
+
+    Args:
+        optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
+
+    Returns:
+        The same object.
+
+    Raises:
+        TypeError: If `optimizer` is not an optimizer.
+        ValueError: If it is wrapped already.
+
+    Example:
+
+    ```python
+    optimizer = kf.optimizers.AdasumOptimizer(keras.optimizers.SGD(0.1))
+    model.compile(optimizer=optimizer, loss="mse")
+    ```
+    """
+    return wrap(optimizer, Adasum)
