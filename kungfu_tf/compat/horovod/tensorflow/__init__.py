@@ -9,7 +9,7 @@ import tensorflow as tf
 from horovod.common.process_sets import within_its_set
 from horovod.common.util import gpu_available, split_list
 from horovod.tensorflow import _exchange, elastic
-from horovod.tensorflow._optimizer import wrapped
+from horovod.tensorflow._optimizer import with_adasum, wrapped
 from horovod.tensorflow._tape import Tape
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.functions import (
@@ -293,7 +293,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's)
     wanted = _exchange.options(
         compression=compression,
         sparse_as_dense=sparse_as_dense,
-        op=op,
+        op=Average if op == Adasum else op,
         gradient_predivide_factor=gradient_predivide_factor,
         num_groups=num_groups,
         groups=groups,
@@ -302,7 +302,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's)
         backward_passes_per_step=backward_passes_per_step,
         average_aggregated_gradients=average_aggregated_gradients,
     )
-    return wrapped(optimizer, wanted)
+    return with_adasum(optimizer, wanted) if op == Adasum else wrapped(optimizer, wanted)
 
 
 def DistributedGradientTape(  # noqa: N802 (Horovod's)

@@ -77,8 +77,8 @@ def options(
     included(process_set)
     if op not in (Average, Sum):
         raise NotImplementedError(
-            "gradients are averaged or added up: Adasum and other reductions are missing in "
-            "kungfu_tf.compat"
+            "gradients are averaged or added up: other reductions of them are missing in "
+            "kungfu_tf.compat. Adasum is for hvd.allreduce and hvd.DistributedOptimizer"
         )
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor goes with op=Average only")

@@ -143,8 +143,8 @@ def name_of(op: int) -> str:
         NotImplementedError: If it has none of this kind.
     """
     if op not in _NAMES:
-        what = "Adasum, which is for allreduce," if op == Adasum else f"the reduction {op!r}"
-        raise NotImplementedError(f"{what} is missing here in kungfu_tf.compat")
+        what = "Adasum of rows" if op == Adasum else f"the reduction {op!r}"
+        raise NotImplementedError(f"{what} is missing in kungfu_tf.compat")
     return _NAMES[op]
 
 

@@ -26,6 +26,10 @@ assert (hvd.allreduce(ones, average=False).numpy() == size).all()
 assert (hvd.allreduce(ones, op=hvd.Sum, postscale_factor=0.5).numpy() == size / 2).all()
 own = tf.one_hot(rank, size)  # orthogonal to those of the others
 assert (hvd.allreduce(own, op=hvd.Adasum).numpy() == 1).all()
+weight = tf.Variable(tf.ones([size]))
+optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), op=hvd.Adasum)
+optimizer.apply_gradients([(own, weight)])
+assert (weight.numpy() == 0).all()
 assert hvd.allreduce(tf.constant([rank, 1])).numpy().tolist() == [(size - 1) // 2, 1]
 assert hvd.allgather(tf.fill([rank, 1], rank)).shape[0] == sum(range(size))
 received, splits = hvd.alltoall(tf.range(size) + 10 * rank, splits=tf.ones([size], tf.int32))
