@@ -52,7 +52,7 @@ class Algorithm:
     In Keras 2 the optimizer calls `gradients` within the update. All methods are traced in a
     `tf.function`. They run on every peer in the same steps, so each may issue collectives. If a
     loss scale lets each peer skip steps of its own (`SOMETIMES`), only 1 and 6 run on every peer.
-    Variables are `tf.Variable`s, in the optimizer's order.
+    Variables are `tf.Variable`s, in the optimizer's order, without those of `kf.layers.local`.
 
     In a TF1 graph the methods around a step and an update return the operations that change
     variables. Elsewhere their results are ignored.

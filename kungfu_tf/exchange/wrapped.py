@@ -134,10 +134,11 @@ class Wrapped(generations.Base):
         if context.current().is_private:
             return update()
         algorithm = self.kungfu_algorithm
+        of_all = [v for v in variables if not local_variables.is_local(v)]
         if tf.compat.v1.executing_eagerly_outside_functions():
-            algorithm.before_update(variables)
+            algorithm.before_update(of_all)
             result = update()
-            algorithm.after_update(variables)
+            algorithm.after_update(of_all)
             return result
         trained_variables.add(tf.compat.v1.get_default_graph(), algorithm, variables)
         # In a TF1 graph the order of the program says nothing. Each update is a step.
@@ -146,11 +147,11 @@ class Wrapped(generations.Base):
         with tf.control_dependencies(given):
             begun = list(map(_operation, algorithm.before_step(exchanged)))
         with tf.control_dependencies([*given, *begun]):
-            before = [*begun, *map(_operation, algorithm.before_update(variables))]
+            before = [*begun, *map(_operation, algorithm.before_update(of_all))]
         with tf.control_dependencies(before):
             result = update()
         with tf.control_dependencies([_operation(result)]):
-            after = list(map(_operation, algorithm.after_update(variables)))
+            after = list(map(_operation, algorithm.after_update(of_all)))
         with tf.control_dependencies([_operation(result), *after]):
             after += map(_operation, algorithm.after_step(exchanged))
         return tf.group(result, *after) if after else result

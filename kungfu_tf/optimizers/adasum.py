@@ -33,14 +33,16 @@ class Adasum(Algorithm):
         """Remembers where the update starts: copies, as it may change variables in place."""
         if peer.is_single_process():
             return []
-        self._starts = [tf.raw_ops.DeepCopy(x=v.read_value()) for v in _shared(variables)]
+        self._starts = [
+            tf.raw_ops.DeepCopy(x=v.read_value()) for v in local_variables.averaged(variables)
+        ]
         return self._starts
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Replaces this peer's update by that of all."""
         if peer.is_single_process():
             return []
-        shared, starts = _shared(variables), self._starts
+        shared, starts = local_variables.averaged(variables), self._starts
         moved = [v.read_value() - start for v, start in zip(shared, starts, strict=True)]
         updates = ops.group_adasum(moved, name=f"{self.name}/updates")
         return assign(shared, [a + b for a, b in zip(starts, updates, strict=True)])
@@ -48,10 +50,6 @@ class Adasum(Algorithm):
     def evaluated(self, variable: Any) -> Any:
         """The variable, which is the same on all peers."""
         return variable.read_value()
-
-
-def _shared(variables: Sequence[Any]) -> list[Any]:
-    return [v for v in variables if v.dtype.is_floating and not local_variables.is_local(v)]
 
 
 def AdasumOptimizer(optimizer: Optimizer) -> Optimizer:  # noqa: N802 (as the other optimizers)

@@ -52,7 +52,7 @@ class DecentralizedSGD(Algorithm):
 
     def _mixed(self, variables: Sequence[Any]) -> list[Any]:
         self._check(peer.size())
-        mine = [v for v in variables if v.dtype.is_floating and not local_variables.is_local(v)]
+        mine = local_variables.averaged(variables)
         sums = ops.group_neighbor_all_reduce(
             mine, topology=self.topology, step=self._step, name=f"{self.name}/model"
         )

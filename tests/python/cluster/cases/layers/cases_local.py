@@ -92,6 +92,30 @@ def case_several_steps_for_an_update_and_batches_that_differ(scale):
     np.testing.assert_allclose(found(model), expected(scale, 2, last), rtol=1e-12)
 
 
+AVERAGING = {
+    "sma": lambda optimizer: kf.optimizers.SynchronousAveragingOptimizer(optimizer, alpha=0.5),
+    "pair": kf.optimizers.PairAveragingOptimizer,
+    "neighbours": kf.optimizers.DecentralizedSGDOptimizer,
+    "local": lambda optimizer: kf.optimizers.LocalSGDOptimizer(optimizer, every=1),
+    "adasum": kf.optimizers.AdasumOptimizer,
+}
+
+
+@each(name=["sma", "pair", "neighbours", "local", "adasum"])
+def case_models_that_are_averaged(name):
+    """With a learning rate of 0 only averages change a weight, and those of own ones none."""
+    model = model_of(None)
+    own, shared = [generations.native(w) for w in model.trainable_variables]
+    shared.assign([[float(kf.rank())]])
+    optimizer = AVERAGING[name](keras.optimizers.SGD(0.0))
+    for _ in range(STEPS):
+        optimizer.apply_gradients([(tf.ones([1, 1], tf.float64), v) for v in (own, shared)])
+    kf.barrier()
+    assert own.numpy().item() == kf.rank() + 2.0
+    if name != "adasum" and kf.size() > 1:
+        assert shared.numpy().item() != kf.rank() or kf.rank() == 1  # the mean of 0, 1 and 2
+
+
 @each(scale=[None, 0.5])
 def case_tape(scale):
     model = model_of(scale)
