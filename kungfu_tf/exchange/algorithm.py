@@ -122,6 +122,11 @@ class Algorithm:
         """Its state, which is equal on all peers. Newcomers to `fit` get it from rank 0."""
         return list(self.state.variables)
 
+    @property
+    def applies_own_gradients(self) -> bool:
+        """Whether `gradients` returns each peer's own, as it does by default."""
+        return type(self).gradients is Algorithm.gradients
+
     def optimizer_variables(self) -> Sequence[Any]:
         """The state of its optimizer: slots, iterations, learning rate.
 

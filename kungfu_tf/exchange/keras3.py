@@ -91,7 +91,8 @@ class Keras3Optimizer(Keras3Copies, Wrapped):
         grads = self._kungfu_completed(grads, variables)
         self.kungfu_state.accumulated_variables = new_values.trained(grads, variables)
         grads = new_values.largest(self.kungfu_algorithm, grads, variables)
-        grads = weighted(grads, variables)
+        is_own = self.kungfu_algorithm.applies_own_gradients
+        grads = weighted(grads, variables, is_own=is_own)
         if not self.kungfu_algorithm.sums_steps:
             return grads
         mine = new_values.left_out(grads, variables)
@@ -137,9 +138,16 @@ class Keras3WrappedInside(Keras3Copies, WrappedInside):
     """What `wrap` adds to a `keras.optimizers.LossScaleOptimizer` of Keras 3: see loss_scale.py."""
 
 
-def weighted(grads: list[Any], variables: list[Any]) -> list[Any]:
-    """The gradients as `local_variables.weighted` returns them. New values stay as they are."""
-    mine = local_variables.weighted(new_values.left_out(grads, variables), variables)
+def weighted(grads: list[Any], variables: list[Any], *, is_own: bool) -> list[Any]:
+    """The gradients times this peer's weight, before others are added. New values stay as they are.
+
+    Args:
+        grads: The gradients of a step.
+        variables: The variables that they belong to.
+        is_own: Whether each peer applies its own gradients, whatever the others' weights.
+    """
+    mine = new_values.left_out(grads, variables)
+    mine = sample_weights.of_samples(mine) if is_own else local_variables.weighted(mine, variables)
     return new_values.put_back(mine, grads, variables)
 
 

@@ -62,7 +62,8 @@ def _apply(
             grads = inner.kungfu_gradients(grads, variables)
         with inner.kungfu_taking_exchanged():
             return original(grads, trainable_variables)
-    grads = weighted(grads, variables)
+    is_own = any(one.applies_own_gradients for one in generations.algorithms_of(inner))
+    grads = weighted(grads, variables, is_own=is_own)
     with sample_weights.unweighted():
         original(grads, trainable_variables)
 

@@ -32,6 +32,7 @@ class Periodic(Algorithm):
     """
 
     meets = Meets.SOMETIMES
+    applies_own_gradients = True
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule: Schedule = schedule

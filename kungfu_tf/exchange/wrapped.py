@@ -89,13 +89,19 @@ class Wrapped(generations.Base):
         if context.current().is_private:
             return list(gradients)
         algorithm = self.kungfu_algorithm
+        is_own = algorithm.applies_own_gradients
         if type(algorithm).gradients is Algorithm.gradients:
-            return self._kungfu_finite(sample_weights.of_samples(gradients))
+            own = sample_weights.of_samples(gradients)
+            scaled = local_variables.exchanged(own, variables, lambda g, v: g, is_own=is_own)
+            return self._kungfu_finite(scaled)
         self._kungfu_warn_if_unknown()
         group = algorithm.group  # its peers do not wait for data of others
         with gates.before(gradients) if group is None else groups.among(group):
             exchanged = local_variables.exchanged(
-                gradients, variables, lambda g, v: algorithm.gradients(g, v, step=step)
+                gradients,
+                variables,
+                lambda g, v: algorithm.gradients(g, v, step=step),
+                is_own=is_own,
             )
             return self._kungfu_finite(exchanged)
 
@@ -140,7 +146,7 @@ class Wrapped(generations.Base):
             result = update()
             algorithm.after_update(of_all)
             return result
-        trained_variables.add(tf.compat.v1.get_default_graph(), algorithm, variables)
+        trained_variables.add(tf.compat.v1.get_default_graph(), algorithm, of_all)
         # In a TF1 graph the order of the program says nothing. Each update is a step.
         exchanged = whole_step.exchanged_of(variables)
         given = [_operation(g) for g in gradients if g is not None]

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import errors, groups
+from kungfu_tf import errors, groups, peer
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, naming, rows, topology
 
@@ -41,6 +41,7 @@ def adasum(x: Any, *, name: str | None = None, group: Group | None = None) -> An
 
     Raises:
         UnsupportedTypeError: If `x` is not floating.
+        FailedPreconditionError: If the job survives lost peers.
         tf.errors.InvalidArgumentError: If dtypes or shapes differ between peers.
 
     Example:
@@ -49,7 +50,7 @@ def adasum(x: Any, *, name: str | None = None, group: Group | None = None) -> An
     delta = kf.ops.adasum(delta)
     ```
     """
-    return group_adasum([x], name=name or "adasum", group=group)[0]
+    return group_adasum([x], name=name, group=group)[0]
 
 
 @kernels.operation
@@ -68,6 +69,7 @@ def group_adasum(
 
     Raises:
         UnsupportedTypeError: If one of them is not floating.
+        FailedPreconditionError: If the job survives lost peers.
         tf.errors.InvalidArgumentError: If dtypes or shapes differ between peers.
 
     Example:
@@ -85,8 +87,17 @@ def group_adasum(
             )
     if not tensors:
         return []
+    _check_peers_stay(naming.title("adasum", name))
     with groups.among(group):
         return _of_tensors(tensors, naming.make_tag("adasum", name))
+
+
+def _check_peers_stay(what: str) -> None:
+    if peer.launched() and peer.survives():
+        raise errors.FailedPreconditionError(
+            f"{what}: with -on-failure survive there is no Adasum: survivors could not repeat what "
+            "pairs of peers have done"
+        )
 
 
 def _of_tensors(tensors: Sequence[Any], tag: str) -> list[Any]:
@@ -97,7 +108,8 @@ def _of_tensors(tensors: Sequence[Any], tag: str) -> list[Any]:
     is_tf1 = not tf.compat.v1.executing_eagerly_outside_functions()
     run = tf.function(_of_vector, autograph=False) if is_tf1 else _of_vector  # for the loop's order
     check = _checked(tensors, f"{tag}/shapes")
-    with tf.control_dependencies([check]):
+    # On every processor sums of the same numbers have the same bits; on a GPU they need not.
+    with tf.control_dependencies([check]), tf.device("CPU:0"):
         result = run(vector, tf.repeat(tf.range(len(tensors)), sizes), tag)
     return [
         tf.cast(tf.reshape(part, tf.shape(tensor)), tensor.dtype)

@@ -19,6 +19,8 @@ Optimizer = TypeVar("Optimizer")
 class Adasum(Algorithm):
     """v ← v₀ + Adasum over peers of (v − v₀). See `AdasumOptimizer`."""
 
+    applies_own_gradients = True
+
     def __init__(self) -> None:
         self._starts: list[Any] = []  # of the update that is being made
 
@@ -81,6 +83,7 @@ def AdasumOptimizer(optimizer: Optimizer) -> Optimizer:  # noqa: N802 (as the ot
     Raises:
         TypeError: If `optimizer` is not an optimizer.
         ValueError: If it is wrapped already.
+        FailedPreconditionError: In a step, if the job survives lost peers.
 
     Example:
 

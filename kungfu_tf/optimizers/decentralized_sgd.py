@@ -21,6 +21,8 @@ _STYLES = ("atc", "awc")
 class DecentralizedSGD(Algorithm):
     """vᵢ ← Σⱼ W[i, j]·vⱼ after the update, or before. See `DecentralizedSGDOptimizer`."""
 
+    applies_own_gradients = True
+
     def __init__(self, graph: Topology, style: str) -> None:
         self.topology = graph
         self.style = style

@@ -20,6 +20,8 @@ Optimizer = TypeVar("Optimizer")
 class SynchronousAveraging(Algorithm):
     """v ← (1−α)·v + α·center, then the local gradient. See `SynchronousAveragingOptimizer`."""
 
+    applies_own_gradients = True
+
     def __init__(self, alpha: float, momentum: float = 0.0) -> None:
         self.alpha = alpha
         self.momentum = momentum

@@ -23,10 +23,11 @@ from kungfu_tf.upstream import generations
 def average_variables(model_or_variables: Any) -> Iterator[None]:
     """Within it the variables are the average over all peers, bitwise the same on all of them.
 
-    It is for evaluating and saving models of `SynchronousAveragingOptimizer` and
-    `PairAveragingOptimizer`, which train a model on each peer. Afterwards every peer continues from
-    its own values. Values that were assigned meanwhile stay, such as the best weights that a
-    callback restores.
+    It is for evaluating and saving models of methods that train a model on each peer, such as
+    `SynchronousAveragingOptimizer` and `PairAveragingOptimizer`. Where a method has a model of its
+    own for that, as `DiLoCoOptimizer` has, it is taken in place of the average. Afterwards every
+    peer continues from its own values. Values that were assigned meanwhile stay, such as the best
+    weights that a callback restores.
 
     ```
     v ← mean over peers of v        # on entering
@@ -35,7 +36,7 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
 
     It works eagerly, and every peer must enter it. `fit` does so by itself around its validation
     and the callbacks at an epoch's end, and leaves the average in the model when it ends. In a
-    single process it does nothing.
+    single process the average is the model itself.
 
     Args:
         model_or_variables: A Keras model, whose trainable variables and moving statistics are
@@ -53,7 +54,7 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
     ```
     """
     variables = _variables_of(model_or_variables)
-    values = _evaluated(variables)
+    values = _evaluated(variables) if tf.executing_eagerly() else [None] * len(variables)
     if peer.is_single_process() and all(value is None for value in values):
         yield
         return

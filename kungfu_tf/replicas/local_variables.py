@@ -39,6 +39,8 @@ def exchanged(
     gradients: Sequence[Any],
     variables: Sequence[Any],
     exchange: Callable[[list[Any], list[Any]], Sequence[Any]],
+    *,
+    is_own: bool = False,
 ) -> list[Any]:
     """The gradients after an exchange. Those of local variables are this peer's own, scaled.
 
@@ -46,11 +48,12 @@ def exchanged(
         gradients: Tensors, `tf.IndexedSlices` or None.
         variables: The variables that they belong to.
         exchange: Exchanges the gradients of the variables that are not local.
+        is_own: Whether it leaves them this peer's own. Then local ones without a scale are so, too.
     """
     result = of_shared(gradients, variables, exchange)
     for i, variable in enumerate(variables):
         if is_local(variable) and result[i] is not None:
-            result[i] = _scaled(result[i], variable)
+            result[i] = _scaled(result[i], variable, is_own=is_own)
     return result
 
 
@@ -118,8 +121,10 @@ def _scale_of(variable: Any) -> float | None:
     return scale
 
 
-def _scaled(gradient: Any, variable: Any) -> Any:
+def _scaled(gradient: Any, variable: Any, *, is_own: bool) -> Any:
     scale = _scale_of(variable)
+    if scale == _OF_MEAN and is_own:
+        return sample_weights.of_samples([gradient])[0]
     if scale == _OF_MEAN:
         [weighted] = sample_weights.weighted([gradient], sample_weights.current())
         values = values_of(weighted)

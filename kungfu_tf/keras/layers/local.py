@@ -28,7 +28,8 @@ def local(layer: Layer, *, scale: float | None = None) -> Layer:
         layer: A layer or model of Keras 3, Keras 2 or tf-keras that is built.
         scale: The factor of the gradients. None: one divided by the number of peers, which makes
             them those of the mean loss of all peers, as all others are. 1.0: those of this peer's
-            own loss.
+            own loss. With methods in which each peer applies its own gradients, such as
+            `SynchronousAveragingOptimizer`, None means 1.0.
 
     Returns:
         The same object.

@@ -97,23 +97,25 @@ AVERAGING = {
     "pair": kf.optimizers.PairAveragingOptimizer,
     "neighbours": kf.optimizers.DecentralizedSGDOptimizer,
     "local": lambda optimizer: kf.optimizers.LocalSGDOptimizer(optimizer, every=1),
+    "diloco": lambda optimizer: kf.optimizers.DiLoCoOptimizer(optimizer, every=1),
     "adasum": kf.optimizers.AdasumOptimizer,
 }
 
 
-@each(name=["sma", "pair", "neighbours", "local", "adasum"])
-def case_models_that_are_averaged(name):
-    """With a learning rate of 0 only averages change a weight, and those of own ones none."""
-    model = model_of(None)
+@each(name=["sma", "pair", "neighbours", "local", "diloco", "adasum"], scale=[None, 0.5])
+def case_models_that_are_averaged(name, scale):
+    """A peer's own weights follow its own gradients alone."""
+    model = model_of(scale)
     own, shared = [generations.native(w) for w in model.trainable_variables]
     shared.assign([[float(kf.rank())]])
-    optimizer = AVERAGING[name](keras.optimizers.SGD(0.0))
+    optimizer = AVERAGING[name](keras.optimizers.SGD(RATE))
+    of_own, of_shared = tf.constant([[kf.rank() + 1.0]], tf.float64), tf.ones([1, 1], tf.float64)
     for _ in range(STEPS):
-        optimizer.apply_gradients([(tf.ones([1, 1], tf.float64), v) for v in (own, shared)])
+        optimizer.apply_gradients([(of_own, own), (of_shared, shared)])
     kf.barrier()
-    assert own.numpy().item() == kf.rank() + 2.0
-    if name != "adasum" and kf.size() > 1:
-        assert shared.numpy().item() != kf.rank() or kf.rank() == 1  # the mean of 0, 1 and 2
+    factor = 1.0 if scale is None else scale
+    expected_own = kf.rank() + 2.0 - STEPS * RATE * factor * (kf.rank() + 1.0)
+    np.testing.assert_allclose(own.numpy().item(), expected_own, rtol=1e-12)
 
 
 @each(scale=[None, 0.5])
