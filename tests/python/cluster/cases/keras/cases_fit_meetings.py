@@ -340,3 +340,35 @@ def case_a_resumed_training_is_that_of_an_uninterrupted_one(method):
     kf.barrier()
     if kf.is_root():
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@each(method=BOTH)
+def case_a_resumed_training_with_data_of_unknown_length(method):
+    """Rank 0 alone reads the backup, and the peers ask each other for batches at the meetings."""
+    if not training.is_keras_3():
+        raise Skip("BackupAndRestore of Keras 2 does not keep the algorithm's state")
+    folder = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}-{method}-unknown")
+
+    class Interrupted(Exception):
+        pass
+
+    class Interrupts(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise Interrupted
+
+    def train(*callbacks):
+        model, watch = model_of(wrapped(method, 5)), Seen()
+        backup = keras.callbacks.BackupAndRestore(folder)
+        fit(model, 12, "generator dataset", epochs=4, callbacks=[backup, watch, *callbacks])
+        return model, watch
+
+    with contextlib.suppress(Interrupted):
+        train(Interrupts())
+    model, watch = train()
+    assert watch.batches == 2 * 12
+    assert int(algorithm_of(model).schedule.steps) == 4 * 12
+    assert same_on_all(flat(model))
+    kf.barrier()
+    if kf.is_root():
+        shutil.rmtree(folder, ignore_errors=True)
