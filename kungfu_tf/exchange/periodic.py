@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
+from kungfu_tf import errors, peer
 from kungfu_tf.context import graph_state
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
@@ -36,7 +36,8 @@ class Periodic(Algorithm):
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule: Schedule = schedule
-        self._trained: dict[Any, Any] = {}
+        self._trained = graph_state.State(dict)  # by references of the variables
+        self._may_be_others = False
         self._samples = graph_state.State(
             lambda: graph_state.variable(0, tf.float64, "meetings/samples")
         )
@@ -59,8 +60,24 @@ class Periodic(Algorithm):
         raise NotImplementedError
 
     def before_training(self) -> None:
-        """Forgets this peer's samples of an earlier training."""
+        """Forgets this peer's samples of an earlier training. Other variables may be trained."""
         self._samples.get().assign(0)
+        self._may_be_others = True
+
+    def before_step(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Checks that each step has the same variables: others would not be at each meeting."""
+        trained = self._trained.get()
+        mine = {v.ref(): v for v in variables}
+        if trained and trained.keys() != mine.keys() and not self._may_be_others:
+            raise errors.UnimplementedError(
+                f"{type(self).__name__}Optimizer: a step has other variables than the first one, "
+                "and the peers meet with those of a step. Give all variables to each step, or wrap "
+                "an optimizer for each part of the model"
+            )
+        trained.clear()
+        trained.update(mine)
+        self._may_be_others = False
+        return []
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -71,7 +88,6 @@ class Periodic(Algorithm):
 
     def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Counts the step. The peers meet if it is time."""
-        self._trained.update({v.ref(): v for v in variables})
         schedule, counted = self.schedule, self._samples.get()
         meeting = schedule.steps_at_meeting.read_value()
         steps = schedule.steps.read_value() + 1
@@ -90,7 +106,7 @@ class Periodic(Algorithm):
         schedule, counted = self.schedule, self._samples.get()
         if int(schedule.steps) == int(schedule.steps_at_meeting):
             return
-        trained = list(self._trained.values())
+        trained = list(self._trained.get().values())
         assign(trained, self.meet(trained, counted.read_value()))
         schedule.steps_at_meeting.assign(schedule.steps)
         counted.assign(0)

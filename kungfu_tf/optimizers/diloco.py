@@ -50,6 +50,7 @@ class DiLoCo(Periodic):
 
     def build(self, variables: Sequence[Any]) -> None:
         """Creates the anchors, and the state of the outer optimizer."""
+        variables = [generations.native(v) for v in variables]
         if not tf.compat.v1.executing_eagerly_outside_functions():
             raise errors.UnimplementedError(f"DiLoCoOptimizer: {_NO_GRAPHS}")
         if all(v.ref() in self._anchors for v in variables):
@@ -71,6 +72,7 @@ class DiLoCo(Periodic):
     def before_step(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Begins the training before its first step: all peers are where rank 0 is."""
         self.build(variables)
+        super().before_step(variables)
         anchors = self._anchors_of(variables)
 
         def begin() -> Any:
@@ -167,8 +169,11 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     If the backup was made at a meeting, and the optimizer itself keeps no slots, it continues as if
     it had not been interrupted. Otherwise the steps since the meeting are lost, and all peers get
     the slots of rank 0. In a loop of your own,
-    `tf.train.Checkpoint(algorithm=optimizer.kungfu_algorithm.state)` keeps both; send newcomers
-    `optimizer.kungfu_algorithm.variables` along with the model.
+    `tf.train.Checkpoint(algorithm=optimizer.kungfu_algorithm.state)` keeps both. There
+    newcomers first call `optimizer.kungfu_algorithm.build(model.trainable_variables)`. Then send
+    them `optimizer.kungfu_algorithm.variables` along with the model.
+
+    `BackupAndRestore` cannot resume a model with several of these optimizers.
 
     If a peer is lost between two meetings and the others go on (`kungfu-run -on-failure survive`),
     the next meeting is theirs. Nothing is lost but the steps of that peer.
@@ -191,8 +196,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
             integer.
         ValueError: If `optimizer` or `outer` is wrapped already, `every` is less than 1, or
             `optimizer` has `use_ema`.
-        UnimplementedError: In a step, in a TF1 graph; or if it has variables that an earlier one
-            did not have.
+        UnimplementedError: In a step, in a TF1 graph; or if it has other variables than the first.
 
     Example:
 

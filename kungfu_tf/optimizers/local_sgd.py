@@ -80,13 +80,14 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
     one host, where peers share memory, nothing is gained.
 
     In `fit` peers may have different numbers of batches. One that has run out continues with zero
-    gradients, and its model counts by its samples. `fit` validates and saves the average, and ends
-    with it. A callback that stops the training in the middle of an epoch does so at the next
-    average. If the number of batches is unknown, the peers ask each other for more at the averages;
-    in each step, if the model has a train step of its own, `steps_per_execution` is more than 1,
-    rank 0 saves in the middle of an epoch, or Keras 2 is given no `steps_per_epoch`. With policies,
-    and in `kungfu_tf.elastic.fit`, the peers add up their samples in each step. Sessions and
-    Estimators wait for each other's batches in each step.
+    gradients, and its model counts by its samples. `fit` ends with that average. At an epoch's end
+    it validates and saves the plain mean over the peers, as `average_variables` has it. A callback
+    that stops the training in the middle of an epoch does so at the next average. If the number of
+    batches is unknown, the peers ask each other for more at the averages; in each step, if the
+    model has a train step of its own, `steps_per_execution` is more than 1, rank 0 saves in the
+    middle of an epoch, or Keras 2 is given no `steps_per_epoch`. With policies, and in
+    `kungfu_tf.elastic.fit`, the peers add up their samples in each step. Sessions and Estimators
+    wait for each other's batches in each step.
 
     Steps are calls of `apply`. A step counts, too, if it only accumulates gradients, or if the loss
     scale skips it. Each peer skips steps of its own. Each keeps its own optimizer state. With
@@ -114,6 +115,7 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
         TypeError: If `optimizer` is not an optimizer, or a number is not an integer.
         ValueError: If it is wrapped already, a number is out of range, or `start` is given and the
             optimizer accumulates gradients.
+        UnimplementedError: In a step, if it has other variables than the first.
 
     Example:
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.data.rounds import EACH_BATCH, Rounds
+from kungfu_tf.keras.fit import agreement
 from kungfu_tf.upstream import generations
 
 if TYPE_CHECKING:
@@ -21,6 +22,19 @@ def schedules_of(fit: Fit) -> list[Schedule]:
 def last_meetings(fit: Fit) -> list[int]:
     """For each schedule, the steps that were made at the last meeting."""
     return [int(schedule.steps_at_meeting) for schedule in schedules_of(fit)]
+
+
+def share_steps(fit: Fit) -> None:
+    """Gives all peers the counters of rank 0, which alone may have restored a backup.
+
+    They decide when the peers ask each other for batches, and so are needed before the first one.
+    """
+    if fit.meets is not Meets.SOMETIMES:
+        return
+    counters = [c for s in schedules_of(fit) for c in (s.steps, s.steps_at_meeting)]
+    of_root = agreement.from_root([int(counter) for counter in counters])
+    for counter, value in zip(counters, of_root, strict=True):
+        counter.assign(value)
 
 
 def rounds_of(fit: Fit) -> Rounds:

@@ -12,7 +12,7 @@ from kungfu_tf.keras.fit import loss_means
 from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.counted_step import build_metrics
 from kungfu_tf.keras.fit.first_epoch import share_first_epoch
-from kungfu_tf.keras.fit.meetings import last_meetings
+from kungfu_tf.keras.fit.meetings import last_meetings, share_steps
 from kungfu_tf.keras.verify.steps import Verification
 from kungfu_tf.replicas import first_step
 from kungfu_tf.replicas.average import average_variables, share_models
@@ -65,7 +65,7 @@ class ShareState(Callback):
 
 
 class StopTogether(Callback):
-    """Lets all peers start in the same epoch, and stop if one does. Runs after other callbacks."""
+    """Lets all peers start at the same step, and stop if one does. Runs after other callbacks."""
 
     def __init__(self, fit: Fit) -> None:
         super().__init__()
@@ -74,6 +74,7 @@ class StopTogether(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         del logs
         share_first_epoch(self.model)
+        share_steps(self._fit)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Stops all peers if a callback has asked for it. Keras itself looks after a batch."""
@@ -113,8 +114,12 @@ class StopTogetherAtMeetings(StopTogether):
 
     def __init__(self, fit: Fit) -> None:
         super().__init__(fit)
-        self._last = last_meetings(fit)
+        self._last: list[int] = []
         self._wants_to_stop = False
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        self._last = last_meetings(self._fit)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del logs

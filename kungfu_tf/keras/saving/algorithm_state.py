@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kungfu_tf import errors
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.upstream import generations
 
@@ -35,6 +36,8 @@ def restore(model: Any, folder: Any) -> None:
     """Reads it, if it is there.
 
     Raises:
+        UnimplementedError: If it is of several algorithms, and one makes variables in its first
+            step, as DiLoCo does: only a step shows which optimizer trains what.
         ValueError: If it is of other algorithms, or of another model.
     """
     if not gfile.exists(_path(folder)):
@@ -44,6 +47,13 @@ def restore(model: Any, folder: Any) -> None:
     with gfile.GFile(_path(folder), "rb") as file:
         values = list(np.load(io.BytesIO(file.read())).values())
     variables = _variables_of(model)
+    if len(algorithms) > 1 and len(values) > len(variables):
+        raise errors.UnimplementedError(
+            f"{_path(folder)} has the state of {len(algorithms)} distributed optimizers, and one "
+            "makes its variables in its first step, as DiLoCoOptimizer does: BackupAndRestore "
+            "cannot resume such a model. Remove the backup, and train anew; or in a loop of your "
+            "own keep each optimizer's kungfu_algorithm.state in a tf.train.Checkpoint"
+        )
     if [value.shape for value in values] != [tuple(v.shape) for v in variables]:
         raise ValueError(
             f"{_path(folder)} has the state of other distributed optimizers than those of this "

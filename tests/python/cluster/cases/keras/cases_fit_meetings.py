@@ -16,6 +16,7 @@ from support import operations_done, raised_by
 
 import kungfu_tf as kf
 from kungfu_tf import errors
+from kungfu_tf.keras.saving import algorithm_state
 from kungfu_tf.optimizers import DiLoCoOptimizer, LocalSGDOptimizer
 from kungfu_tf.upstream import generations
 
@@ -253,30 +254,32 @@ def case_a_callback_stops_all_at_the_next_meeting(every):
     assert same_on_all(flat(model))
 
 
+class Two(keras.Model):
+    """Trains each of its parts with an optimizer of its own."""
+
+    def __init__(self, *optimizers):
+        super().__init__()
+        self.parts = [keras.layers.Dense(1) for _ in range(2)]
+        self.optimizers = list(optimizers)
+
+    def call(self, x):
+        return sum(part(x) for part in self.parts)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+        variables = [part.trainable_variables for part in self.parts]
+        gradients = tape.gradient(loss, variables)
+        for optimizer, gs, vs in zip(self.optimizers, gradients, variables, strict=True):
+            optimizer.apply_gradients(zip(gs, vs, strict=True))
+        return {"loss": loss}
+
+
 def case_several_optimizers_of_a_model():
     """A train step of the program's own, with an update of each."""
-
-    class Two(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.parts = [keras.layers.Dense(1) for _ in range(2)]
-            self.optimizers = [wrapped("local", 2), wrapped("diloco", 3)]
-
-        def call(self, x):
-            return sum(part(x) for part in self.parts)
-
-        def train_step(self, data):
-            x, y = data
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
-            variables = [part.trainable_variables for part in self.parts]
-            gradients = tape.gradient(loss, variables)
-            for optimizer, gs, vs in zip(self.optimizers, gradients, variables, strict=True):
-                optimizer.apply_gradients(zip(gs, vs, strict=True))
-            return {"loss": loss}
-
     keras.utils.set_random_seed(3)
-    model = Two()
+    model = Two(wrapped("local", 2), wrapped("diloco", 3))
     model.compile()
     fit(model, 7, "arrays")
     assert same_on_all(flat(model))
@@ -340,3 +343,53 @@ def case_a_resumed_training_is_that_of_an_uninterrupted_one(method):
     kf.barrier()
     if kf.is_root():
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@each(method=BOTH)
+def case_a_resumed_training_with_data_of_unknown_length(method):
+    """Rank 0 alone reads the backup, and the peers ask each other for batches at the meetings."""
+    if not training.is_keras_3():
+        raise Skip("BackupAndRestore of Keras 2 does not keep the algorithm's state")
+    folder = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}-{method}-unknown")
+
+    class Interrupted(Exception):
+        pass
+
+    class Interrupts(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise Interrupted
+
+    def train(*callbacks):
+        model, watch = model_of(wrapped(method, 5)), Seen()
+        backup = keras.callbacks.BackupAndRestore(folder)
+        fit(model, 12, "generator dataset", epochs=4, callbacks=[backup, watch, *callbacks])
+        return model, watch
+
+    with contextlib.suppress(Interrupted):
+        train(Interrupts())
+    model, watch = train()
+    assert watch.batches == 2 * 12
+    assert int(algorithm_of(model).schedule.steps) == 4 * 12
+    assert same_on_all(flat(model))
+    kf.barrier()
+    if kf.is_root():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def case_the_state_of_two_diloco_optimizers_cannot_be_restored():
+    """Which of them trains what, only a step shows."""
+
+    def model_of_two():
+        model = Two(wrapped("diloco", 2), wrapped("diloco", 3))
+        model.compile()
+        return model
+
+    model = model_of_two()
+    fit(model, 6, "arrays")
+    with tempfile.TemporaryDirectory() as folder:
+        algorithm_state.save(model, folder)
+        text = raised_by(
+            errors.UnimplementedError, lambda: algorithm_state.restore(model_of_two(), folder)
+        )
+    assert "2 distributed optimizers" in text and "cannot resume" in text, text
