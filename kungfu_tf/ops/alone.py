@@ -13,11 +13,7 @@ _ITSELF = {
     f"kungfu_{name}"
     for name in ("all_reduce", "broadcast", "reduce", "reduce_scatter", "subset_all_reduce")
 }
-_GROUPS = {
-    "kungfu_group_all_reduce",
-    "kungfu_group_broadcast",
-    "kungfu_group_neighbor_all_reduce",
-}
+_GROUPS = {"kungfu_group_all_reduce", "kungfu_group_broadcast"}
 _ROWS = {"kungfu_all_gather", "kungfu_gather", "kungfu_all_to_all"}
 
 
@@ -37,6 +33,8 @@ def outputs(kernel: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         return tf.identity(given)
     if kernel in _GROUPS:
         return [tf.identity(tensor) for tensor in given]
+    if kernel == "kungfu_group_neighbor_all_reduce":
+        return [_scaled(tensor, inputs[1]) for tensor in given]
     if kernel in _ROWS:
         is_stacked = not attributes.get("concat", True)
         rows = given[tf.newaxis] if is_stacked or not given.shape.rank else tf.identity(given)
@@ -50,3 +48,9 @@ def outputs(kernel: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     raise errors.UnimplementedError(
         f"{kernel.removeprefix('kungfu_')} cannot be done by one peer alone"
     )
+
+
+def _scaled(tensor: Any, weight: Any) -> Any:
+    """As the core does: what has 16 bits is multiplied in float32."""
+    wide = tf.float32 if tensor.dtype.size == 2 else tensor.dtype
+    return tf.cast(tf.cast(tensor, wide) * tf.cast(weight, wide), tensor.dtype)

@@ -146,7 +146,8 @@ def _group_neighbor_all_reduce(op: Any, *gradients: Any) -> list[Any]:
 @_gradient("KungfuNeighborAllGather")
 def _neighbor_all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
     x, _, sources, targets = op.inputs
-    lengths = tf.scatter_nd(sources[:, None], op.outputs[1], [topology.cluster_size()])
+    by_rank = tf.sort(sources)[:, None]  # as the lengths are, whatever the caller's order
+    lengths = tf.scatter_nd(by_rank, op.outputs[1], [topology.cluster_size()])
     parts, _ = rows.all_to_all(tf.convert_to_tensor(gradient), lengths, tag=_tag(op))
     shape = tf.concat([[tf.size(targets)], tf.shape(x)], axis=0)
     return [tf.reduce_sum(tf.reshape(parts, shape), axis=0), None, None, None]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.wrap import wrap
-from kungfu_tf.optimizers.update_number import UpdateNumber
 from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.topology import Topology, base_graph, check
 
@@ -26,7 +30,7 @@ class DecentralizedSGD(Algorithm):
     def __init__(self, graph: Topology, style: str) -> None:
         self.topology = graph
         self.style = style
-        self._number = UpdateNumber("decentralized_sgd/step")
+        self._numbers: dict[Any, Iterator[int]] = collections.defaultdict(itertools.count)
         self._step: Any = None
         self._checked: set[int] = set()  # sizes
 
@@ -41,16 +45,23 @@ class DecentralizedSGD(Algorithm):
         """Mixes the variables, in the style awc."""
         if peer.is_single_process():
             return []
-        self._step = self._number.now(self.optimizer_step())
-        mixed = self._mixed(variables) if self.style == "awc" else []
-        return [self._step, *mixed]  # the update, which raises the number, waits for it
+        self._step = self._next_step(variables)
+        return self._mixed(variables) if self.style == "awc" else []
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Mixes the variables, in the style atc."""
         if peer.is_single_process():
             return []
-        mixed = self._mixed(variables) if self.style == "atc" else []
-        return [*mixed, *self._number.end_update(self.optimizer_step())]
+        return self._mixed(variables) if self.style == "atc" else []
+
+    def _next_step(self, variables: Sequence[Any]) -> Any:
+        """How often these peers have mixed these variables before. It counts when it runs."""
+        mixed = tuple(v.ref() for v in variables)
+
+        def count() -> Any:
+            return np.int64(next(self._numbers[mixed, peer.membership_version()]))
+
+        return tf.ensure_shape(tf.numpy_function(count, [], tf.int64), [])
 
     def _mixed(self, variables: Sequence[Any]) -> list[Any]:
         self._check(peer.size())
@@ -78,10 +89,13 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
           vᵢ ← update(vᵢ, gᵢ)           # gᵢ: at the vᵢ before
     ```
 
-    W is the topology's matrix for the optimizer's step. A peer sends its model to each of its
-    neighbours, and waits for theirs only. The default topology has one neighbour in each step; the
-    mean of any number of peers is exact after a few steps of it. A step takes one way of messages,
-    where an all-reduce takes at least two. It does not send fewer bytes than an all-reduce.
+    W is the topology's matrix for the step. Steps count from 0, also after a resize. Parts of a
+    model that are updated in turn, such as those of a GAN, have a count each.
+
+    A peer sends its model to each of its neighbours, and waits for theirs only. The default
+    topology has one neighbour in each step; the mean of any number of peers is exact after a few
+    steps of it. A step takes one way of messages, where an all-reduce takes at least two. It does
+    not send fewer bytes than an all-reduce.
 
     "atc" comes a little nearer to the solution of one process. Models of peers whose data are alike
     train as well as with `SynchronousSGDOptimizer`. If each peer has other classes, they do not:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kungfu_tf import errors
-from kungfu_tf.topology.topology import Matrix, Topology, connected_with_0
-
-_TOLERANCE = 1e-9
+from kungfu_tf.topology.topology import ROUNDING, Matrix, Topology, connected_with_0
 
 
 def check(topology: Topology, size: int, *, doubly: bool = True, symmetric: bool = False) -> None:
@@ -52,7 +50,7 @@ def _problem(matrix: Matrix, *, doubly: bool, symmetric: bool) -> str | None:
     for name, axis in (("row", 1), ("column", 0)) if doubly else (("row", 1),):
         sums = matrix.sum(axis=axis)
         place = int(np.abs(sums - 1).argmax())
-        if abs(sums[place] - 1) > _TOLERANCE:
+        if abs(sums[place] - 1) > ROUNDING:
             return f"{name} {place} adds up to {sums[place]:.9g}, not to 1"
     if symmetric and not np.array_equal(matrix, matrix.T):
         i, j = np.argwhere(matrix != matrix.T)[0].tolist()

@@ -15,6 +15,8 @@ from kungfu_tf import errors
 
 Matrix = npt.NDArray[np.float64]
 
+# Sums of weights differ from 1 by less than this if the weights are rounded, even to float32.
+ROUNDING = 1e-6
 # A mean whose weights differ from 1/size by less than this counts as exact.
 _EXACT = 1e-12
 
@@ -132,7 +134,7 @@ class Topology:
         """Whether the weights are not negative, and all rows and columns add up to 1."""
         return all(
             bool((matrix >= 0).all())
-            and all(np.allclose(matrix.sum(axis), 1, rtol=0, atol=_EXACT) for axis in (0, 1))
+            and all(np.allclose(matrix.sum(axis), 1, rtol=0, atol=ROUNDING) for axis in (0, 1))
             for matrix in self.matrices(size)
         )
 

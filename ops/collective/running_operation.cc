@@ -71,11 +71,14 @@ std::vector<int> RunningOperation::AwaitedOnLoop() const {
 // Comes from inside the mailbox, so it takes effect later.
 void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& difference) {
   KF_DCHECK(loop_->InLoop());
+  const int rank = peers_.RankOf(from);
   const Status status = InvalidArgumentError(Linked(
-      "differs", title() + " differs between rank " + std::to_string(peers_.RankOf(from)) + " (" + from.ToString() +
-                     ") and rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + "): " + difference));
-  loop_->Post([this, alive = std::weak_ptr<int>(alive_), status] {
-    if (!alive.expired()) FailOnLoop(status, /*tell=*/true);
+      "differs", title() + " differs between rank " + std::to_string(rank) + " (" + from.ToString() + ") and rank " +
+                     std::to_string(rank_) + " (" + peers_[rank_].ToString() + "): " + difference));
+  loop_->Post([this, alive = std::weak_ptr<int>(alive_), rank, status] {
+    if (alive.expired()) return;
+    differs_from_ = rank;
+    FailOnLoop(status, /*tell=*/true);
   });
 }
 

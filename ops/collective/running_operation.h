@@ -45,6 +45,8 @@ class RunningOperation : private ConversationHandler {
   std::string title() const { return Title(operation_); }
   Clock::time_point started() const { return started_; }
   bool failed() const { return !failure_.ok(); }
+  // The rank that it has been found to differ from; -1 for none.
+  int differs_from() const { return differs_from_; }
   std::vector<int> AwaitedOnLoop() const;
 
  private:
@@ -68,6 +70,7 @@ class RunningOperation : private ConversationHandler {
   Plan plan_;
   std::unique_ptr<Mover> mover_;
   Status failure_;
+  int differs_from_ = -1;
 };
 
 }  // namespace kungfu

@@ -290,9 +290,7 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
   const Status invalid = Validate(operation, size(), rank_);
   auto owned = std::make_unique<RunningOperation>(
       loop_, router_, routes_.get(), peers_, movers_, handle, id, std::move(operation),
-      [this](RunningOperation* which, const Status& status) {
-        TellPartnersOnLoop(which->id(), which->operation(), status);
-      },
+      [this](RunningOperation* which, const Status& status) { TellOfFailureOnLoop(*which, status); },
       [this](RunningOperation* which, Status status) { EndedOnLoop(which, status); });
   RunningOperation* running = owned.get();
   running_[handle] = std::move(owned);
@@ -327,6 +325,16 @@ void Session::TellPartnersOnLoop(const OperationId& id, const Operation& operati
     if (rank == rank_ || !ArePartners(operation, rank_, rank)) continue;
     router_->NotifyFailureOnLoop(peers_[rank], id, status, passed_on);
   }
+}
+
+// Peers that differ may differ about who their partners are, too. Neighbours differ in pairs, and others may go on.
+void Session::TellOfFailureOnLoop(const RunningOperation& which, const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  const int other = which.differs_from();
+  if (other >= 0 && !which.operation().mixing) return TellAllOnLoop(which.id(), status, /*passed_on=*/false);
+  TellPartnersOnLoop(which.id(), which.operation(), status);
+  if (ended_ || other < 0 || ArePartners(which.operation(), rank_, other)) return;
+  router_->NotifyFailureOnLoop(peers_[other], which.id(), status, /*passed_on=*/false);
 }
 
 void Session::EndedOnLoop(RunningOperation* running, const Status& status) {

@@ -170,6 +170,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on);
   void TellPartnersOnLoop(const OperationId& id, const Operation& operation, const Status& status,
                           bool passed_on = false);
+  void TellOfFailureOnLoop(const RunningOperation& which, const Status& status);
   void FinishOnLoop(Operation* operation, const Status& status);
   void Finish(Operation* operation, const Status& status);
   const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;

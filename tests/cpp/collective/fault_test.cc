@@ -268,6 +268,24 @@ KF_TEST(Faults, ATreeFailsAlone) {
   EXPECT_TRUE(tensors[3] == Floats(10, 4.0f));
 }
 
+// Ranks 0 and 1 differ: one counts the other to its tree, which does not count it to its own. The others may have ended
+// before they hear of it.
+KF_TEST(Faults, DifferentTrees) {
+  Cluster cluster(4);
+  for (const size_t count : {size_t{10}, size_t{100000}}) {
+    std::vector<Floats> tensors(4, Floats(count, 1.0f));
+    const std::vector<Status> statuses = cluster.Run([&](int rank) {
+      Operation operation = PairSum(&tensors[rank]);
+      if (rank == 0) operation.parents = {0, 1, 0, 1};
+      operation.shape_digest = rank == 0 ? 5 : 6;  // the callers' digest has the trees
+      operation.timeout = 30;
+      return operation;
+    });
+    ExpectAll({statuses[0], statuses[1]}, Code::kInvalidArgument, "all_reduce 'x' differs between rank");
+  }
+  ExpectStillWorks(&cluster);
+}
+
 void ShutdownEndsWhatIsPending(const ClusterOptions& options) {
   Cluster cluster(2, options);
   ExpectStillWorks(&cluster);

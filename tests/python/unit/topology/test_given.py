@@ -93,6 +93,13 @@ def test_check(matrices, message):
         topology.check(graph, len(np.asarray(matrices)[-1]))
 
 
+@pytest.mark.parametrize("size", [3, 7, 100])
+def test_weights_of_float32(size):
+    graph = topology.from_matrix(np.full((size, size), 1 / size, np.float32))
+    topology.check(graph, size)
+    assert graph.is_doubly_stochastic(size)
+
+
 def test_check_of_less():
     rows = topology.from_matrix([[0.5, 0.5], [0.25, 0.75]])
     topology.check(rows, 2, doubly=False)

@@ -31,16 +31,14 @@ def case_operations():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         kf.start_timeline(path)
-        before = tf.timestamp() * 1e6
         for _ in range(3):
             kf.ops.all_reduce(tf.ones([5]), name="of_five")
-        after = tf.timestamp() * 1e6
         kf.stop_timeline()
         kf.ops.all_reduce(tf.ones([5]), name="of_five")  # is not recorded any more
         pairs = read(path, "of_five")
         assert [end["args"] for _, end in pairs] == [{"bytes": 20, "ok": True}] * 3
         times = [event["ts"] for pair in pairs for event in pair]
-        assert [*times] == sorted(times) and before <= times[0] and times[-1] <= after
+        assert times == sorted(times)
 
 
 def case_an_operation_that_fails():

@@ -233,6 +233,24 @@ def case_gradients_are_the_transpose(mode):
     np.testing.assert_array_equal(found, c[behind])
 
 
+def case_gradients_of_rows_from_ranks_in_any_order():
+    """The loss is the sum over peers r, and over the rows that r gets, of (1 + r) times the row."""
+    lengths = [1, 0, 3]
+    sources, targets = [([1], [1]), ([2, 0], [2, 0]), ([1], [1])][kf.rank()]
+    x = tf.ones([lengths[kf.rank()], 2], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        rows = kf.ops.neighbor_all_gather(
+            x, sources=sources, targets=targets, concat=True, name="any order"
+        )
+        factors = np.repeat(
+            [10.0 * rank for rank in sorted(sources)], [lengths[r] for r in sorted(sources)]
+        )
+        loss = tf.reduce_sum((1 + kf.rank() + factors)[:, None] * rows)
+    expected = sum(1 + target + 10.0 * kf.rank() for target in targets)
+    np.testing.assert_array_equal(tape.gradient(loss, x), np.full(x.shape, expected))
+
+
 def case_topologies_that_differ():
     """All hear of it, each with its own topology; then they are in step again."""
     mine = topology.star() if kf.rank() == 1 else topology.fully_connected()

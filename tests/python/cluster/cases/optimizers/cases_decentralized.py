@@ -81,6 +81,48 @@ def case_as_in_numpy(name, style):
     assert libraries.completed(f"{algorithm.name}/model") == STEPS
 
 
+def parts_of_a_model():
+    """Two variables, of which each peer has another value, and their means over the peers."""
+    parts = [tf.Variable(float(kf.rank() + 10 * i), dtype="float64") for i in range(2)]
+    return parts, [(kf.size() - 1) / 2 + 10 * i for i in range(2)]
+
+
+@each(mode=["eager", "function"])
+def case_parts_in_turn_are_mixed_fully(mode):
+    """As of a GAN, with one optimizer."""
+    parts, means = parts_of_a_model()
+    optimizer = optimizers.DecentralizedSGDOptimizer(tf.keras.optimizers.SGD(RATE))
+    generations.build(optimizer, parts)
+
+    def step():
+        for part in parts:
+            optimizer.apply_gradients([(tf.zeros([], "float64"), part)])
+
+    run = tf.function(step) if mode == "function" else step
+    for _ in range(topology.base_graph().exact_steps(kf.size())):
+        run()
+    np.testing.assert_allclose([part.numpy() for part in parts], means, rtol=1e-15)
+
+
+@each(with_step=[True, False])
+def case_sessions_go_through_the_cycle(with_step):
+    """Whether or not somebody raises the global step, which each monitored session has."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        parts, means = parts_of_a_model()
+        step = v1.train.get_or_create_global_step()
+        optimizer = optimizers.DecentralizedSGDOptimizer(v1.train.GradientDescentOptimizer(0.0))
+        train = optimizer.minimize(tf.add_n(parts), step if with_step else None, var_list=parts)
+        with v1.train.SingularMonitoredSession() as session:
+            raw = session.raw_session()
+            for part, value in zip(parts, (kf.rank(), kf.rank() + 10), strict=True):
+                part.load(float(value), raw)  # the session has given all peers rank 0's
+            for _ in range(topology.base_graph().exact_steps(kf.size())):
+                session.run(train)
+            found = raw.run(parts)
+    np.testing.assert_allclose(found, means, rtol=1e-15)
+
+
 def case_in_fit():
     """`fit` validates and ends with the average, whatever the numbers of batches."""
     model = linear_model()
