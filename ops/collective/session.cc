@@ -179,7 +179,7 @@ void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
         std::make_unique<Routes>(terms_.ways.choice, options_.strategy.parents, peers_, rank_, terms_.chunk_bytes);
     chosen_ = terms_.ways.choice.Last();
   } else if (broken_.ok()) {
-    broken_ = terms.status();
+    broken_ = first_left_.ok() ? terms.status() : first_left_;  // those that follow it are no cause
   }
   agreement_.reset();
   OpenOnLoop();

@@ -231,6 +231,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   Status broken_;               // not OK: nothing can succeed any more
   bool dead_ = false;           // a peer is dead, and all were told
   std::map<int, Status> left_;  // peers that have ended in order, by rank
+  Status first_left_;           // not OK: of the first of them
   bool ended_ = false;
   bool gave_up_ = false;                // this peer interrupted the epoch
   std::map<int, Status> interrupters_;  // others that did, by rank

@@ -153,6 +153,7 @@ Status Session::OnPeerLostOnLoop(const PeerId& peer, const Status& why, bool lef
   }
   const auto interrupter = interrupters_.find(rank);
   if (interrupter == interrupters_.end()) {
+    if (left_.empty()) first_left_ = status;
     left_.emplace(rank, status);
     return why;
   }
