@@ -11,8 +11,8 @@ import tensorflow as tf
 from kungfu_tf import errors, peer
 from kungfu_tf.context import graph_state
 from kungfu_tf.context.meets import Meets
-from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign, assign_when
+from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.schedule import Schedule
 from kungfu_tf.ops import group, kernels, members
 from kungfu_tf.replicas import sample_weights
@@ -20,7 +20,7 @@ from kungfu_tf.replicas import sample_weights
 _HALF = (tf.float16, tf.bfloat16)
 
 
-class Periodic(Algorithm):
+class Periodic(OwnGradients):
     """Each peer trains a model of its own. After some steps the peers meet, and are equal then.
 
     A subclass says in `meet` what a meeting does. Steps count also if they make no update, so all
@@ -32,7 +32,6 @@ class Periodic(Algorithm):
     """
 
     meets = Meets.SOMETIMES
-    applies_own_gradients = True
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule: Schedule = schedule
@@ -78,13 +77,6 @@ class Periodic(Algorithm):
         trained.update(mine)
         self._may_be_others = False
         return []
-
-    def gradients(
-        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
-    ) -> list[Any]:
-        """Returns this peer's own; zeros if it has run out of samples and others have not."""
-        del variables, step
-        return sample_weights.of_samples(gradients)
 
     def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Counts the step. The peers meet if it is time."""

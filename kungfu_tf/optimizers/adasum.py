@@ -8,28 +8,19 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign
+from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
-from kungfu_tf.replicas import local_variables, sample_weights
+from kungfu_tf.replicas import local_variables
 
 Optimizer = TypeVar("Optimizer")
 
 
-class Adasum(Algorithm):
+class Adasum(OwnGradients):
     """v ← v₀ + Adasum over peers of (v − v₀). See `AdasumOptimizer`."""
-
-    applies_own_gradients = True
 
     def __init__(self) -> None:
         self._starts: list[Any] = []  # of the update that is being made
-
-    def gradients(
-        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
-    ) -> list[Any]:
-        """Returns this peer's own; zeros if it has run out of samples and others have not."""
-        del variables, step
-        return sample_weights.of_samples(gradients)
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Remembers where the update starts: copies, as it may change variables in place."""

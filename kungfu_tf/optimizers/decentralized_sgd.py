@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors, ops, peer
-from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign
+from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
-from kungfu_tf.replicas import local_variables, sample_weights
+from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, base_graph, check
 
 Optimizer = TypeVar("Optimizer")
@@ -22,10 +22,8 @@ Optimizer = TypeVar("Optimizer")
 _STYLES = ("atc", "awc")
 
 
-class DecentralizedSGD(Algorithm):
+class DecentralizedSGD(OwnGradients):
     """vᵢ ← Σⱼ W[i, j]·vⱼ after the update, or before. See `DecentralizedSGDOptimizer`."""
-
-    applies_own_gradients = True
 
     def __init__(self, graph: Topology, style: str) -> None:
         self.topology = graph
@@ -33,13 +31,6 @@ class DecentralizedSGD(Algorithm):
         self._numbers: dict[Any, Iterator[int]] = collections.defaultdict(itertools.count)
         self._step: Any = None
         self._checked: set[int] = set()  # sizes
-
-    def gradients(
-        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
-    ) -> list[Any]:
-        """Returns this peer's own; zeros if it has run out of samples and others have not."""
-        del variables, step
-        return sample_weights.of_samples(gradients)
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Mixes the variables, in the style awc."""

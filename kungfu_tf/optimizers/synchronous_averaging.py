@@ -8,19 +8,17 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.replicas import sample_weights
 
 Optimizer = TypeVar("Optimizer")
 
 
-class SynchronousAveraging(Algorithm):
+class SynchronousAveraging(OwnGradients):
     """v ← (1−α)·v + α·center, then the local gradient. See `SynchronousAveragingOptimizer`."""
-
-    applies_own_gradients = True
 
     def __init__(self, alpha: float, momentum: float = 0.0) -> None:
         self.alpha = alpha
@@ -31,13 +29,6 @@ class SynchronousAveraging(Algorithm):
         """Makes the central model start again as the average of the models."""
         for center in self._centers.values():
             center.restart()
-
-    def gradients(
-        self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
-    ) -> list[Any]:
-        """Returns this peer's own; zeros if it has run out of samples and others have not."""
-        del variables, step
-        return sample_weights.of_samples(gradients)
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Moves the variables towards the center."""
