@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import tensorflow as tf
+from endings import wait_until_gone
 
 import kungfu_tf as kf
 
 STEPS = 10
 keras = tf.keras
-
-
-def wait_until_gone(rank: int) -> None:
-    deadline = time.monotonic() + 100
-    while time.monotonic() < deadline:
-        try:
-            kf.ops.request_variable(rank, name="here", shape=[], dtype=tf.int32, wait=False)
-        except tf.errors.NotFoundError:
-            return
-    raise TimeoutError(f"rank {rank} has not ended")
 
 
 def main() -> None:

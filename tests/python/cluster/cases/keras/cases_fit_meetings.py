@@ -311,20 +311,22 @@ def case_a_second_fit_begins_where_the_model_is(method):
     np.testing.assert_allclose(flat(model), np.concatenate([np.ravel(w) for w in given]))
 
 
+class Interrupted(Exception):
+    """What ends a training on purpose."""
+
+
+class Interrupts(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 2:
+            raise Interrupted
+
+
 @each(method=BOTH)
 def case_a_resumed_training_is_that_of_an_uninterrupted_one(method):
     """If backups are made at meetings."""
     if not training.is_keras_3():
         raise Skip("BackupAndRestore of Keras 2 does not keep the algorithm's state")
     folder = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}-{method}-backup")
-
-    class Interrupted(Exception):
-        pass
-
-    class Interrupts(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 2:
-                raise Interrupted
 
     def train(*callbacks):
         model = model_of(wrapped(method, 3))
@@ -351,14 +353,6 @@ def case_a_resumed_training_with_data_of_unknown_length(method):
     if not training.is_keras_3():
         raise Skip("BackupAndRestore of Keras 2 does not keep the algorithm's state")
     folder = os.path.join(tempfile.gettempdir(), f"{os.environ['KUNGFU_JOB_ID']}-{method}-unknown")
-
-    class Interrupted(Exception):
-        pass
-
-    class Interrupts(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 2:
-                raise Interrupted
 
     def train(*callbacks):
         model, watch = model_of(wrapped(method, 5)), Seen()
