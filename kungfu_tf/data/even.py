@@ -8,7 +8,6 @@ the pipelines of all peers ask each other whether any of them has another (`roun
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from kungfu_tf.context import ordinals
 from kungfu_tf.data import order
 from kungfu_tf.data.dealt import batches_of
 from kungfu_tf.data.empty import check_dataset, empty_batches, like_the_last, samples_of, stand_in
-from kungfu_tf.data.rounds import EACH_BATCH, Rounds, while_anybody_has_one
+from kungfu_tf.data.rounds import EACH_BATCH, Rounds, in_turn, while_anybody_has_one
 from kungfu_tf.data.threads import one_may_wait
 
 UNKNOWN = tf.data.UNKNOWN_CARDINALITY
@@ -85,11 +84,6 @@ def with_counts(dataset: tf.data.Dataset) -> tf.data.Dataset:
         return samples, stand_in(batch, samples)
 
     return one_may_wait(in_turn(dataset, count))
-
-
-def in_turn(dataset: tf.data.Dataset, function: Callable[[Any], Any]) -> tf.data.Dataset:
-    """Maps elements one after the other. `map` may be made parallel, and would ask ahead then."""
-    return dataset.scan(np.int64(0), lambda state, batch: (state, function(batch)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -100,8 +100,12 @@ def while_anybody_has_one(
     asked = batches.scan(state, take).take_while(lambda goes_on, batch: goes_on)
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
-    # `map` may be made parallel, and would ask ahead then.
-    return asked.scan(np.int64(0), lambda state, pair: (state, pair[1])).with_options(options)
+    return in_turn(asked, lambda pair: pair[1]).with_options(options)
+
+
+def in_turn(dataset: tf.data.Dataset, function: Callable[[Any], Any]) -> tf.data.Dataset:
+    """Maps elements one after the other. `map` may be made parallel, and would ask ahead then."""
+    return dataset.scan(np.int64(0), lambda state, element: (state, function(element)))
 
 
 def _marked(dataset: tf.data.Dataset, is_real: bool) -> tf.data.Dataset:
