@@ -18,6 +18,7 @@ class State:
         takes_exchanged: Whether the gradients that it is given have been exchanged.
         takes_completed: Whether the gradients that it is given have zeros for those that only other
             peers have.
+        local_variables: Those of its last update that are each peer's own.
         accumulated_variables: The variables whose gradients the steps of an update accumulate.
         computed: References of variables whose gradients `compute_gradients` has returned, and that
             were not applied yet.
@@ -28,6 +29,7 @@ class State:
     is_scaled: bool = False
     takes_exchanged: bool = False
     takes_completed: bool = False
+    local_variables: list[Any] = dataclasses.field(default_factory=list)
     accumulated_variables: list[Any] = dataclasses.field(default_factory=list)
     computed: set[Any] = dataclasses.field(default_factory=set)
     has_warned: bool = False

@@ -37,11 +37,16 @@ class Wrapped(generations.Base):
         state = self.kungfu_state
         if state.algorithm is None:
             algorithm = type(self).kungfu_make_algorithm()
-            vars(algorithm)["optimizer_variables"] = lambda: generations.shared_variables_of(self)
+            vars(algorithm)["optimizer_variables"] = self._kungfu_shared_variables
             vars(algorithm)["optimizer_step"] = self._kungfu_step
             vars(algorithm)["_sums_rows"] = self.kungfu_sums_rows
             state.algorithm = algorithm
         return state.algorithm
+
+    def _kungfu_shared_variables(self) -> list[Any]:
+        """The optimizer's variables, without slots of variables that are each peer's own."""
+        state = generations.shared_variables_of(self)
+        return local_variables.shared(state, self.kungfu_state.local_variables)
 
     @property
     def kungfu_state(self) -> State:
@@ -141,6 +146,7 @@ class Wrapped(generations.Base):
             return update()
         algorithm = self.kungfu_algorithm
         of_all = [v for v in variables if not local_variables.is_local(v)]
+        self.kungfu_state.local_variables = list(filter(local_variables.is_local, variables))
         if tf.compat.v1.executing_eagerly_outside_functions():
             algorithm.before_update(of_all)
             result = update()

@@ -118,6 +118,21 @@ def case_models_that_are_averaged(name, scale):
     np.testing.assert_allclose(own.numpy().item(), expected_own, rtol=1e-12)
 
 
+def case_the_switch_of_adaptive_sgd():
+    """All peers get rank 0's momenta there, but for those of weights of their own."""
+    model = model_of(1.0)
+    own, shared = [generations.native(w) for w in model.trainable_variables]
+    momentum = 0.5
+    optimizer = kf.optimizers.AdaptiveSGDOptimizer(keras.optimizers.SGD(RATE, momentum), 2)
+    of_own, of_shared = tf.constant([[kf.rank() + 1.0]], tf.float64), tf.ones([1, 1], tf.float64)
+    expected_own, speed = kf.rank() + 2.0, 0.0
+    for _ in range(STEPS):
+        optimizer.apply_gradients([(of_own, own), (of_shared, shared)])
+        speed = momentum * speed - RATE * (kf.rank() + 1.0)
+        expected_own += speed
+    np.testing.assert_allclose(own.numpy().item(), expected_own, rtol=1e-12)
+
+
 @each(scale=[None, 0.5])
 def case_tape(scale):
     model = model_of(scale)
