@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from kungfu_tf import errors, groups
 from kungfu_tf.ops import collective, group, naming, neighbor, rows, strategy, topology
+from kungfu_tf.ops.neighborhood import Neighborhood
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -138,8 +139,8 @@ def _all_to_all(op: Any, gradient: Any, _: Any) -> list[Any]:
 
 @_gradient("KungfuGroupNeighborAllReduce")
 def _group_neighbor_all_reduce(op: Any, *gradients: Any) -> list[Any]:
-    part = neighbor.Part(*op.inputs[len(gradients) :], topology=_text(op, "topology"))
-    back = neighbor.weighted_sums(gradients, part.transposed(), what=_name(op), tag=_tag(op))
+    near = Neighborhood(*op.inputs[len(gradients) :], topology=_text(op, "topology"))
+    back = neighbor.weighted_sums(gradients, near.transposed(), what=_name(op), tag=_tag(op))
     return [*back, *(None for _ in op.inputs[len(gradients) :])]
 
 

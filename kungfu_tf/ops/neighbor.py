@@ -10,21 +10,18 @@ They cannot be used with `kungfu-run -on-failure survive`: survivors could not r
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, groups
+from kungfu_tf import groups
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import group as group_operations
 from kungfu_tf.ops import kernels, naming, tensors
 from kungfu_tf.ops import topology as ranks_and_sizes
-from kungfu_tf.topology import Topology, base_graph
+from kungfu_tf.ops.neighborhood import Neighborhood, neighborhood, numbers, ones
+from kungfu_tf.topology import Topology
 
 
 @kernels.operation
@@ -87,9 +84,9 @@ def neighbor_all_reduce(
     """
     with groups.among(group):
         what = naming.title("neighbor_all_reduce", name)
-        part = _part(what, topology, step, self_weight, src_weights, dst_weights)
+        near = neighborhood(what, topology, step, self_weight, src_weights, dst_weights)
         tag = naming.make_tag("neighbor_all_reduce", name)
-        return weighted_sums([tensor], part, what=what, tag=tag)[0]
+        return weighted_sums([tensor], near, what=what, tag=tag)[0]
 
 
 @kernels.operation
@@ -135,10 +132,10 @@ def group_neighbor_all_reduce(
     """
     with groups.among(group):
         what = naming.title("group_neighbor_all_reduce", name)
-        part = _part(what, topology, step, self_weight, src_weights, dst_weights)
+        near = neighborhood(what, topology, step, self_weight, src_weights, dst_weights)
         tag = naming.make_tag("group_neighbor_all_reduce", name)
         agree = group_operations.identities(values)
-        return weighted_sums(values, part, what=what, tag=tag, agree=agree)
+        return weighted_sums(values, near, what=what, tag=tag, agree=agree)
 
 
 @kernels.operation
@@ -187,14 +184,14 @@ def neighbor_all_gather(
     with groups.among(group):
         what = naming.title("neighbor_all_gather", name)
         x = tensors.to_tensor(tensor, what)
-        ranks = None if sources is None else (sources, _ones(sources))
-        part = _part(what, topology, step, None if ranks is None else 1.0, ranks, targets)
+        ranks = None if sources is None else (sources, ones(sources))
+        near = neighborhood(what, topology, step, None if ranks is None else 1.0, ranks, targets)
         return kernels.run(
             "kungfu_neighbor_all_gather",
             x,
-            part.agree[tf.newaxis],
-            part.sources,
-            part.targets,
+            near.agree[tf.newaxis],
+            near.sources,
+            near.targets,
             concat=concat,
             tag=naming.make_tag("neighbor_all_gather", name),
         )[0]
@@ -239,60 +236,22 @@ def pair_gossip(
         what = naming.title("pair_gossip", name)
         partner = tf.cast(target, tf.int32)
         has_partner = tf.not_equal(partner, ranks_and_sizes.rank())
-        own = tf.where(has_partner, _numbers(self_weight, tf.float64), 1.0)
+        own = tf.where(has_partner, numbers(self_weight, tf.float64), 1.0)
         ranks = tf.boolean_mask([partner], [has_partner])
-        weights = tf.fill(tf.shape(ranks), _numbers(pair_weight, tf.float64))
-        part = _part(what, None, 0, own, (ranks, weights), None)
+        weights = tf.fill(tf.shape(ranks), numbers(pair_weight, tf.float64))
+        near = neighborhood(what, None, 0, own, (ranks, weights), None)
         tag = naming.make_tag("pair_gossip", name)
-        return weighted_sums([tensor], part, what=what, tag=tag)[0]
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """This peer's part in an operation, as the kernels take it.
-
-    Attributes:
-        self_weight: float64.
-        sources: int32 [sources].
-        source_weights: float64 [sources].
-        targets: int32 [targets].
-        target_weights: float64 [targets].
-        agree: An int64 that must be the same on all peers.
-        topology: What messages call it.
-    """
-
-    self_weight: Any
-    sources: Any
-    source_weights: Any
-    targets: Any
-    target_weights: Any
-    agree: Any
-    topology: str = dataclasses.field(default="", kw_only=True)
-
-    def transposed(self) -> Part:
-        """The part in which data go the other way, with the same weights."""
-        return dataclasses.replace(
-            self,
-            sources=self.targets,
-            source_weights=self.target_weights,
-            targets=self.sources,
-            target_weights=self.source_weights,
-        )
-
-    def inputs(self) -> list[Any]:
-        """The inputs of the kernel, in their order."""
-        numbers = [self.self_weight, self.sources, self.source_weights]
-        return [*numbers, self.targets, self.target_weights, self.agree]
+        return weighted_sums([tensor], near, what=what, tag=tag)[0]
 
 
 def weighted_sums(
-    values: Sequence[Any], part: Part, *, what: str, tag: str, agree: Sequence[int] = ()
+    values: Sequence[Any], near: Neighborhood, *, what: str, tag: str, agree: Sequence[int] = ()
 ) -> list[Any]:
     """The weighted sum of each value, None for None.
 
     Args:
         values: Tensors and None.
-        part: Whom this peer mixes with.
+        near: Whom this peer mixes with.
         what: The operation, for messages.
         tag: The name by which peers match it.
         agree: Integers from 0 to 2³¹ − 1 that must be the same on all peers.
@@ -308,100 +267,10 @@ def weighted_sums(
         outputs = kernels.run(
             "kungfu_group_neighbor_all_reduce",
             list(members.values()),
-            *part.inputs(),
+            *near.inputs(),
             positions=layout,
-            topology=part.topology,
+            topology=near.topology,
             tag=tags[min(members)],
         )
         results.update(zip(members, outputs, strict=True))
     return [results.get(position) for position in range(len(values))]
-
-
-def _part(
-    what: str,
-    topology: Topology | None,
-    step: Any,
-    self_weight: Any,
-    src_weights: Any,
-    dst_weights: Any,
-) -> Part:
-    given = [weight is not None for weight in (self_weight, src_weights, dst_weights)]
-    if topology is not None and any(given):
-        raise errors.InvalidArgumentError(f"{what}: weights come from a topology, or are given")
-    if not any(given):
-        return _of_topology(topology or base_graph(), step)
-    if not all(given[:2]):
-        raise errors.InvalidArgumentError(
-            f"{what}: without a topology, this peer's weight and its sources must be given"
-        )
-    sources, source_weights = _ranks_and_weights(src_weights)
-    targets, target_weights = _ranks_and_weights(
-        (sources, _ones(sources)) if dst_weights is None else dst_weights
-    )
-    return Part(
-        _numbers(self_weight, tf.float64),
-        sources,
-        source_weights,
-        targets,
-        target_weights,
-        tf.zeros([], tf.int64),
-    )
-
-
-def _ranks_and_weights(given: Any) -> tuple[Any, Any]:
-    """Two vectors, out of a dict, a tuple of both, or ranks alone."""
-    if isinstance(given, Mapping):
-        ranks, weights = list(given), list(given.values())
-    elif isinstance(given, tuple):
-        ranks, weights = given
-    else:
-        ranks, weights = given, _ones(given)
-    return _vector(ranks, tf.int32), _vector(weights, tf.float64)
-
-
-def _vector(values: Any, dtype: tf.DType) -> Any:
-    return tf.reshape(_numbers(values, dtype), [-1])
-
-
-def _numbers(values: Any, dtype: tf.DType) -> Any:
-    """Numbers as a tensor. TensorFlow alone would round Python's to float32 first."""
-    if tf.is_tensor(values):
-        return tf.cast(values, dtype)
-    given = list(values) if isinstance(values, Iterable) else values
-    if any(map(tf.is_tensor, given if isinstance(given, list) else [])):
-        return tf.stack([tf.cast(value, dtype) for value in given])
-    return tf.constant(np.asarray(given, dtype.as_numpy_dtype))
-
-
-def _ones(ranks: Any) -> Any:
-    return tf.ones(tf.size(_vector(ranks, tf.int32))[tf.newaxis], tf.float64)
-
-
-def _of_topology(topology: Topology, step: Any) -> Part:
-    """Its matrix is looked up when the operation runs: it is right after a resize, too."""
-    where = [tf.cast(step, tf.int64), ranks_and_sizes.rank(), ranks_and_sizes.cluster_size()]
-
-    def look_up(step: Any, rank: Any, size: Any) -> tuple[Any, ...]:
-        of_cycle = int(step) % topology.length(int(size))
-        return _weights(topology, of_cycle, int(rank), int(size))
-
-    kinds = [tf.float64, tf.int32, tf.float64, tf.int32, tf.float64, tf.int64]
-    found = tf.numpy_function(look_up, where, kinds)
-    for value, shape in zip(found, ([], [None], [None], [None], [None], []), strict=True):
-        value.set_shape(shape)
-    return Part(*found, topology=repr(topology))
-
-
-@functools.lru_cache(maxsize=1024)
-def _weights(topology: Topology, step: int, rank: int, size: int) -> tuple[Any, ...]:
-    """The fields of a `Part`. Targets get the plain value, which they weight themselves."""
-    mine = topology.neighbors(step, rank, size)
-    digest = hashlib.blake2b(topology.at(step, size).tobytes(), digest_size=8).digest()
-    return (
-        np.float64(mine.self_weight),
-        np.array(list(mine.sources), np.int32),
-        np.array(list(mine.sources.values()), np.float64),
-        np.array(list(mine.targets), np.int32),
-        np.ones(len(mine.targets)),
-        np.int64(int.from_bytes(digest, "little", signed=True)),
-    )
