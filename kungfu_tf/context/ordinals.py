@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Ordinals:
     """A counter that starts at 0.
@@ -27,3 +29,9 @@ trainings = Ordinals()
 size_plans = Ordinals()
 # The plans of datasets of one length (`data.even.Plan`).
 plans = Ordinals()
+
+
+def of_algorithms(group: Any) -> Ordinals:
+    """The counter of the algorithms that were used in a `kungfu_tf.Group`, or among all (None)."""
+    counter: Ordinals = algorithms if group is None else group.algorithms
+    return counter

@@ -83,8 +83,7 @@ class Algorithm:
         It counts at its first use, not when it is made. So a peer may wrap one more optimizer than
         others, for instance to read a file, if it never trains with it.
         """
-        taken_from = ordinals.algorithms if self.group is None else self.group.algorithms
-        return taken_from.take()
+        return ordinals.of_algorithms(self.group).take()
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context, errors
+from kungfu_tf import context, errors, groups
 from kungfu_tf.context import trained_variables
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.replicas import local_variables
@@ -41,11 +41,13 @@ def of(optimizer: Any, variables: Iterable[Any]) -> Iterator[None]:
     exchanged = exchanged_of(variables)
     for algorithm in algorithms:
         trained_variables.note(algorithm, exchanged)
-        algorithm.before_step(exchanged)
+        with groups.among(algorithm.group):
+            algorithm.before_step(exchanged)
     with context.within(is_in_step=True):
         yield
     for algorithm in algorithms:
-        algorithm.after_step(exchanged)
+        with groups.among(algorithm.group):
+            algorithm.after_step(exchanged)
 
 
 def exchanged_of(variables: Iterable[Any]) -> list[Any]:

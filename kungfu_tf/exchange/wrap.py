@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,12 +16,15 @@ from kungfu_tf.exchange.keras3 import Keras3Optimizer, Keras3WrappedInside
 from kungfu_tf.exchange.state import state_of
 from kungfu_tf.exchange.v1 import V1Optimizer
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside, refuse_replicas
+from kungfu_tf.groups import Group
 from kungfu_tf.upstream import activation, generations
 
 Optimizer = TypeVar("Optimizer")
 
 
-def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optimizer:
+def wrap(
+    optimizer: Optimizer, make_algorithm: Callable[[], Algorithm], *, group: Group | None = None
+) -> Optimizer:
     """Changes `optimizer` so that an algorithm works around its updates, and returns it.
 
     The object keeps its state. It gets a subclass of its class, with the same name and module. So
@@ -34,12 +38,15 @@ def wrap(optimizer: Optimizer, make_algorithm: Callable[[], Algorithm]) -> Optim
             algorithm works in the steps that are not skipped. If one of several optimizers
             accumulates gradients, each has an algorithm of its own, which works when it updates.
         make_algorithm: Called once for each optimizer of the new class.
+        group: The peers that train together, of which this is one (`kungfu_tf.Group`); None: all.
 
     Raises:
         TypeError: If `optimizer` is none of these.
         ValueError: If it is wrapped already, or delegates to one that is.
         UnimplementedError: In the scope of a `tf.distribute.Strategy` with several replicas.
     """
+    if group is not None:
+        make_algorithm = functools.partial(_of_group, group, make_algorithm)
     if isinstance(optimizer, (str, dict)):
         optimizer = tf.keras.optimizers.get(optimizer)
     wrapper = _wrapper_for(optimizer)
@@ -65,6 +72,12 @@ def check_accumulates(optimizer: Any) -> None:
             f"several steps for an update: {type(optimizer).__name__} is not of Keras 2. An "
             "optimizer of Keras 3 is made with gradient_accumulation_steps"
         )
+
+
+def _of_group(group: Group, make_algorithm: Callable[[], Algorithm]) -> Algorithm:
+    algorithm = make_algorithm()
+    algorithm.group = group
+    return algorithm
 
 
 def _wrap_parts(

@@ -144,6 +144,12 @@ class Wrapped(generations.Base):
         """Calls `update`, which applies `gradients`, between the algorithm's methods."""
         if context.current().is_private:
             return update()
+        with groups.among(self.kungfu_algorithm.group):
+            return self._kungfu_between_methods(gradients, variables, update)
+
+    def _kungfu_between_methods(
+        self, gradients: Sequence[Any], variables: Sequence[Any], update: Callable[[], Any]
+    ) -> Any:
         algorithm = self.kungfu_algorithm
         of_all = [v for v in variables if not local_variables.is_local(v)]
         self.kungfu_state.local_variables = list(filter(local_variables.is_local, variables))

@@ -88,5 +88,8 @@ def peer_info(*, name: str | None = None) -> tuple[Any, Any]:
     kernels.check_graph("peer_info")
     if peer.pretends_alone():
         return tf.constant(0), tf.constant(1)
+    group = context.current().group
+    if group is not None:
+        return tf.constant(group.rank()), tf.constant(group.size())
     info = kernels.library().kungfu_peer_info(name=name)
     return info.rank, info.size

@@ -12,6 +12,7 @@ from kungfu_tf import ops, peer
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign_when, chosen_gradients
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveraging, check_factor
 from kungfu_tf.optimizers.update_number import UpdateNumber
@@ -75,7 +76,7 @@ class AdaptiveSGD(Algorithm):
 
 
 def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, change_step: int, *, alpha: float = 0.1
+    optimizer: Optimizer, change_step: int, *, alpha: float = 0.1, group: Group | None = None
 ) -> Optimizer:
     """Makes an optimizer average models at first, and gradients from some step on.
 
@@ -98,6 +99,7 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
         change_step: The first step of synchronous SGD.
         alpha: As for `SynchronousAveragingOptimizer`.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -118,4 +120,4 @@ def AdaptiveSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         raise TypeError(f"change_step is a number of steps, not {change_step!r}")
     if change_step < 0:
         raise ValueError(f"change_step must not be negative, as {change_step} is")
-    return wrap(optimizer, lambda: AdaptiveSGD(change_step, alpha))
+    return wrap(optimizer, lambda: AdaptiveSGD(change_step, alpha), group=group)

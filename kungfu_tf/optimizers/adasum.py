@@ -11,6 +11,7 @@ from kungfu_tf import ops, peer
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
 
 Optimizer = TypeVar("Optimizer")
@@ -45,7 +46,9 @@ class Adasum(OwnGradients):
         return variable.read_value()
 
 
-def AdasumOptimizer(optimizer: Optimizer) -> Optimizer:  # noqa: N802 (as the other optimizers)
+def AdasumOptimizer(  # noqa: N802 (as the other optimizers)
+    optimizer: Optimizer, *, group: Group | None = None
+) -> Optimizer:
     """Makes each peer update alone, and then gives all of them the Adasum of their updates.
 
     ```
@@ -67,6 +70,7 @@ def AdasumOptimizer(optimizer: Optimizer) -> Optimizer:  # noqa: N802 (as the ot
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -83,4 +87,4 @@ def AdasumOptimizer(optimizer: Optimizer) -> Optimizer:  # noqa: N802 (as the ot
     model.compile(optimizer=optimizer, loss="mse")
     ```
     """
-    return wrap(optimizer, Adasum)
+    return wrap(optimizer, Adasum, group=group)

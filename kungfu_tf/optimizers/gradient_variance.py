@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.optimizers.monitored import MonitoredSGD
 
 Optimizer = TypeVar("Optimizer")
@@ -25,7 +26,7 @@ class GradientVariance(MonitoredSGD):
 
 
 def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, *, monitor_interval: int = 1
+    optimizer: Optimizer, *, monitor_interval: int = 1, group: Group | None = None
 ) -> Optimizer:
     """Synchronous SGD that also measures how much the peers' gradients differ.
 
@@ -46,6 +47,7 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     Args:
         optimizer: As for `SynchronousSGDOptimizer`.
         monitor_interval: How often it is measured, in updates.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -62,4 +64,4 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     """
     make = functools.partial(GradientVariance, monitor_interval)
     make()  # checks the arguments now
-    return wrap(optimizer, make)
+    return wrap(optimizer, make, group=group)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from kungfu_tf import ops
 from kungfu_tf.context import batch_factor, graph_state
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import noise_scale
 from kungfu_tf.ops.smoothing import check_alpha
 from kungfu_tf.optimizers.monitored import MonitoredSGD
@@ -46,6 +47,7 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     *,
     monitor_interval: int = 1,
     alpha: float = 0.9,
+    group: Group | None = None,
 ) -> Optimizer:
     """Synchronous SGD that also measures the gradient noise scale (McCandlish et al., 2018).
 
@@ -77,6 +79,7 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
             of an update if gradients are accumulated. If a policy changes it, the initial one.
         monitor_interval: How often it is measured, in updates.
         alpha: The weight of the past, 0 ≤ α < 1.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -100,4 +103,4 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     check_alpha(alpha, "MonitorGradientNoiseScaleOptimizer")
     make = functools.partial(GradientNoiseScale, device_batch_size, monitor_interval, alpha)
     make()  # checks the arguments now
-    return wrap(optimizer, make)
+    return wrap(optimizer, make, group=group)

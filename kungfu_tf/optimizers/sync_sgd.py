@@ -28,13 +28,11 @@ class SynchronousSGD(Algorithm):
         monitor: bool = False,
         op: str = "mean",
         accumulation: Accumulation | None = None,
-        group: Group | None = None,
     ) -> None:
         self.bucket_bytes = bucket_bytes
         self.monitor = monitor
         self.op = op
         self.accumulation = accumulation
-        self.group = group
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -113,8 +111,9 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
             the mean of their gradients. Only then is anything sent. Each of them counts as an
             iteration, and what is left at the end is dropped. An optimizer of Keras 3 has
             `gradient_accumulation_steps` for this.
-        group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all. It is
-            for training loops of your own: `fit` is the work of all peers.
+        group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all. `fit`
+            is the work of its members then, and rank 0 the first of them. `elastic.fit` is always
+            the work of all.
 
     Returns:
         The same object.
@@ -137,11 +136,9 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
 
     def make() -> SynchronousSGD:
         accumulation = Accumulation(steps_per_update) if steps_per_update != 1 else None
-        return SynchronousSGD(
-            bucket_bytes, monitor=monitor, op=op, accumulation=accumulation, group=group
-        )
+        return SynchronousSGD(bucket_bytes, monitor=monitor, op=op, accumulation=accumulation)
 
-    wrapped = wrap(optimizer, make)
+    wrapped = wrap(optimizer, make, group=group)
     if steps_per_update != 1:
         check_accumulates(wrapped)
     return wrapped

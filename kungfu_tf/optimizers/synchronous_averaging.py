@@ -12,6 +12,7 @@ from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.replicas import sample_weights
 
 Optimizer = TypeVar("Optimizer")
@@ -108,7 +109,11 @@ def check_factor(name: str, value: float, *, includes_zero: bool) -> None:
 
 
 def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, *, alpha: float = 0.1, momentum: float = 0.0
+    optimizer: Optimizer,
+    *,
+    alpha: float = 0.1,
+    momentum: float = 0.0,
+    group: Group | None = None,
 ) -> Optimizer:
     """Makes each peer train a model of its own, drawn towards the average of all (SMA).
 
@@ -144,6 +149,7 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
         alpha: How far each step draws a model towards the center, 0 to 1; 1 makes all equal.
         momentum: The momentum of the central model, from 0 to 1. At 0 the center is just the
             average.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -161,4 +167,4 @@ def SynchronousAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     """
     check_factor("alpha", alpha, includes_zero=False)
     check_factor("momentum", momentum, includes_zero=True)
-    return wrap(optimizer, lambda: SynchronousAveraging(alpha, momentum))
+    return wrap(optimizer, lambda: SynchronousAveraging(alpha, momentum), group=group)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
+from kungfu_tf import errors, groups, ops, peer
 from kungfu_tf.context import trained_variables
 from kungfu_tf.ops import group, members
 from kungfu_tf.replicas import local_variables
@@ -34,7 +34,8 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
     v ← v of before                 # on leaving, where v is still the mean
     ```
 
-    It works eagerly, and every peer must enter it. `fit` does so by itself around its validation
+    It works eagerly, and every peer must enter it; of a model whose optimizer has a group, every
+    member of that. `fit` does so by itself around its validation
     and the callbacks at an epoch's end, and leaves the average in the model when it ends. In a
     single process the average is the model itself.
 
@@ -54,17 +55,11 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
     ```
     """
     variables = _variables_of(model_or_variables)
-    values = _evaluated(variables) if tf.executing_eagerly() else [None] * len(variables)
-    if peer.is_single_process() and all(value is None for value in values):
+    with groups.among(_group_of(model_or_variables)):
+        own = _exchange_for_averages(variables)
+    if own is None:
         yield
         return
-    if not tf.executing_eagerly():
-        raise errors.UnimplementedError(
-            "average_variables is for eager code; in a TF1 graph or a function, "
-            "kungfu_tf.ops.group_all_reduce(variables, op='mean') returns the averages"
-        )
-    own = [v.numpy() for v in variables]
-    _assign(variables, values, name="average_variables")
     means = digests_of_variables(variables)
     try:
         yield
@@ -72,6 +67,21 @@ def average_variables(model_or_variables: Any) -> Iterator[None]:
         unchanged = digests_of_variables(variables) == means
         for i in np.flatnonzero(unchanged):
             variables[i].assign(own[i])
+
+
+def _exchange_for_averages(variables: Sequence[Any]) -> list[Any] | None:
+    """Gives the variables their averages. Returns what they were; None if nothing changes."""
+    values = _evaluated(variables) if tf.executing_eagerly() else [None] * len(variables)
+    if peer.is_single_process() and all(value is None for value in values):
+        return None
+    if not tf.executing_eagerly():
+        raise errors.UnimplementedError(
+            "average_variables is for eager code; in a TF1 graph or a function, "
+            "kungfu_tf.ops.group_all_reduce(variables, op='mean') returns the averages"
+        )
+    own = [v.numpy() for v in variables]
+    _assign(variables, values, name="average_variables")
+    return own
 
 
 def averaged_variables(model: Any) -> list[Any]:
@@ -127,6 +137,11 @@ def differ(variables: Sequence[Any], *, name: str) -> list[bool]:
     """For each variable, whether it differs between peers, judged by 8 bytes of it. Eager."""
     rows = ops.all_gather(digests_of_variables(variables), name=name).numpy()
     return (rows != rows[0]).any(axis=0).tolist()
+
+
+def _group_of(model_or_variables: Any) -> Any:
+    is_model = hasattr(model_or_variables, "trainable_variables")
+    return generations.group_of_model(model_or_variables) if is_model else None
 
 
 def _variables_of(model_or_variables: Any) -> list[Any]:

@@ -202,6 +202,21 @@ def algorithms_of_model(model: Any) -> list[Any]:
     return [a for optimizer in optimizers_of(model) for a in algorithms_of(optimizer)]
 
 
+def group_of_model(model: Any) -> Any:
+    """The group of peers (`kungfu_tf.Group`) that train a model; None: all do.
+
+    Raises:
+        ValueError: If its optimizers have different ones.
+    """
+    groups = {id(a.group): a.group for a in algorithms_of_model(model)}
+    if len(groups) > 1:
+        raise ValueError(
+            "the optimizers of a model are of one group of peers, and these are of "
+            + ", ".join("all peers" if group is None else repr(group) for group in groups.values())
+        )
+    return next(iter(groups.values()), None)
+
+
 def has_own_train_step(model: Any) -> bool:
     """Whether the model trains by a `train_step` that is not Keras'."""
     own = vars(model).get("train_step")

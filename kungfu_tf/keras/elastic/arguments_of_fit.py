@@ -25,6 +25,11 @@ def check_optimizers(model: Any) -> None:
             "elastic.fit: the model is not compiled with an optimizer of kungfu_tf.optimizers, so "
             "its peers do not train together"
         )
+    if (group := generations.group_of_model(model)) is not None:
+        raise errors.FailedPreconditionError(
+            f"elastic.fit is the work of all peers, and the optimizer is that of {group}. A group "
+            "trains with model.fit"
+        )
     if len({algorithm.meets is Meets.NEVER for algorithm in algorithms}) > 1:
         names = " and ".join(type(algorithm).__name__ for algorithm in algorithms)
         raise errors.FailedPreconditionError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
+from kungfu_tf import context, errors, ops, peer
 from kungfu_tf.context import ordinals
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
@@ -43,7 +43,8 @@ def check(
     mine.update(check_every=check_every, policies=policies)
     algorithms = generations.algorithms_of_model(model)
     places = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
-    more = [may_stop_early, ordinals.algorithms.next, places]
+    used = ordinals.of_algorithms(context.current().group)
+    more = [may_stop_early, used.next, places]
     codes = np.array([*map(_code, mine.values()), *more], np.int64)
     try:
         gathered = failing_together.enter_new_epoch(
@@ -57,7 +58,7 @@ def check(
         if np.any(column != column[0]):
             raise ValueError(_difference(argument, column, mine[argument]))
     stops, next_ordinals, named = gathered[:, len(mine) :].T
-    ordinals.algorithms.next = int(next_ordinals.max())
+    used.next = int(next_ordinals.max())
     if np.any(named != named[0]):
         for algorithm in algorithms:
             vars(algorithm).pop("ordinal", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kungfu_tf import peer
+from kungfu_tf import groups, peer
 from kungfu_tf.replicas import first_step
 from kungfu_tf.replicas.equality import check_equal
 from kungfu_tf.upstream import generations
@@ -16,6 +16,11 @@ def train_on_batch(original: Callable[..., Any], model: Any, *args: Any, **kwarg
 
     The first call with these optimizers counts as the beginning of a training.
     """
+    with groups.among(generations.group_of_model(model)):
+        return _train_on_batch(original, model, *args, **kwargs)
+
+
+def _train_on_batch(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     optimizers = generations.optimizers_of(model)
     begun = tuple(map(id, optimizers))
     algorithms = generations.algorithms_of_model(model)

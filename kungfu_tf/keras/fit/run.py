@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kungfu_tf import context, errors, peer
+from kungfu_tf import context, errors, groups, peer
 from kungfu_tf.context import batch_factor
 from kungfu_tf.context.running_fit import RunningFit
 from kungfu_tf.keras.fit import (
@@ -29,7 +29,15 @@ from kungfu_tf.upstream import generations
 
 
 def fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Keras' method, with all that the peers need to train the model together."""
+    """Keras' method, with all that the peers need to train the model together.
+
+    The peers are those of its optimizers' group, if they have one.
+    """
+    with groups.among(generations.group_of_model(model)):
+        return _fit(original, model, *args, **kwargs)
+
+
+def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
     call = inspect.signature(original).bind(model, *args, **kwargs)
     call.apply_defaults()
     given = given_callbacks.as_list(call.arguments["callbacks"])

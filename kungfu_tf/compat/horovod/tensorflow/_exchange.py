@@ -11,8 +11,9 @@ import tensorflow as tf
 from horovod.common.process_sets import global_process_set, included
 from horovod.tensorflow._scaling import scaled
 from horovod.tensorflow.compression import Compression
-from horovod.tensorflow.mpi_ops import Average, Sum
+from horovod.tensorflow.mpi_ops import Adasum, Average, Sum
 
+import kungfu_tf as kf
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.groups import Group
 from kungfu_tf.ops.gradient_values import values_of, with_values
@@ -27,7 +28,7 @@ class Options:
     Attributes:
         compression: A `Compressor`.
         sparse_as_dense: Whether sparse rows travel as a dense tensor.
-        op: Average or Sum.
+        op: Average, Sum or Adasum.
         predivide: The part of the division that comes before the sum.
         passes: How many steps make an update.
         averages_passes: Whether their gradients are averaged, or added up.
@@ -75,10 +76,10 @@ def options(
         NotImplementedError: If there is no such reduction of gradients.
     """
     included(process_set)
-    if op not in (Average, Sum):
+    if op not in (Average, Sum, Adasum):
         raise NotImplementedError(
-            "gradients are averaged or added up: other reductions of them are missing in "
-            "kungfu_tf.compat. Adasum is for hvd.allreduce and hvd.DistributedOptimizer"
+            "gradients are averaged, added up or combined by Adasum: other reductions of them are "
+            "missing in kungfu_tf.compat"
         )
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor goes with op=Average only")
@@ -126,12 +127,27 @@ def exchanged(
         values = scaled(tf.identity(values_of(gradient)), 1.0 / wanted.predivide)
         values, contexts[i] = wanted.compression.compress(values)
         sent[i] = with_values(gradient, values)
-    kind = "mean" if wanted.op == Average else "sum"
-    received = mean_gradients(sent, variables, name=name, step=step, sums_rows=sums_rows, op=kind)
+    if wanted.op == Adasum:
+        received = _adasum(sent, name)
+    else:
+        kind = "mean" if wanted.op == Average else "sum"
+        received = mean_gradients(
+            sent, variables, name=name, step=step, sums_rows=sums_rows, op=kind
+        )
     for i in given:
         values = wanted.compression.decompress(values_of(received[i]), contexts[i])
         result[i] = with_values(received[i], scaled(values, wanted.predivide))
     return result
+
+
+def _adasum(gradients: list[Any], name: str | None) -> list[Any]:
+    given = [i for i, gradient in enumerate(gradients) if gradient is not None]
+    if any(isinstance(gradients[i], tf.IndexedSlices) for i in given):
+        raise NotImplementedError("Adasum of rows is none in Horovod: sparse_as_dense=True")
+    combined = kf.ops.group_adasum([gradients[i] for i in given], name=name)
+    for i, value in zip(given, combined, strict=True):
+        gradients[i] = value
+    return gradients
 
 
 def weights_of(local_layers: Any) -> list[Any]:

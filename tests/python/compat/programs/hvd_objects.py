@@ -30,6 +30,9 @@ weight = tf.Variable(tf.ones([size]))
 optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), op=hvd.Adasum)
 optimizer.apply_gradients([(own, weight)])
 assert (weight.numpy() == 0).all()
+with hvd.DistributedGradientTape(tf.GradientTape(), op=hvd.Adasum) as tape:
+    loss = tf.reduce_sum(weight * own)
+assert (tape.gradient(loss, weight).numpy() == 1).all()
 assert hvd.allreduce(tf.constant([rank, 1])).numpy().tolist() == [(size - 1) // 2, 1]
 assert hvd.allgather(tf.fill([rank, 1], rank)).shape[0] == sum(range(size))
 received, splits = hvd.alltoall(tf.range(size) + 10 * rank, splits=tf.ones([size], tf.int32))
