@@ -189,24 +189,24 @@ PUBLIC = {
     "ops.set_tree": "(tree, *, name=None)",
     "ops.step_based_schedule": "(schedule, step, *, name=None)",
     "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None)",
-    "optimizers.AdasumOptimizer": "(optimizer)",
-    "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1)",
+    "optimizers.AdasumOptimizer": "(optimizer, *, group=None)",
+    "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1, group=None)",
     "optimizers.Algorithm": "()",
     "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
     "optimizers.DiLoCoOptimizer": "(optimizer, *, outer=None, every=100)",
     "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0)",
     "optimizers.Meets": None,
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
-        "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9)"
+        "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9, group=None)"
     ),
-    "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1)",
+    "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1, group=None)",
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
-    "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0)",
+    "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0, group=None)",
     "optimizers.SynchronousSGDOptimizer": (
         "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1, "
         "group=None)"
     ),
-    "optimizers.wrap": "(optimizer, make_algorithm)",
+    "optimizers.wrap": "(optimizer, make_algorithm, *, group=None)",
     "policy.BasePolicy": "()",
     "policy.InterferenceStrategyPolicy": "(strategies, *, interval=100, threshold=0.8)",
     "policy.LatencyTreePolicy": "(*, interval=None)",
