@@ -32,11 +32,18 @@ class Host(Protocol):
     def forgive(self, number: int) -> None:
         """Makes any end of this peer from now on no failure."""
 
-    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        """Tells some of its peers which peers take part. For `since` see Actions.publish."""
+    def publish(
+        self,
+        version: int,
+        since: int,
+        peers: Sequence[str],
+        told: Sequence[int],
+        lost: str = "",
+    ) -> None:
+        """Tells some of its peers which peers take part. For `since` see Actions.publish.
 
-    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
-        """Tells these peers that they go on at once without the others, which are lost."""
+        With `lost` they go on at once without others; the text tells who was lost, and how.
+        """
 
     def failed(self, peer: str, text: str) -> None:
         """Tells all peers of this host that a peer has failed, perhaps one of another host."""

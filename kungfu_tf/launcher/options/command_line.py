@@ -162,7 +162,10 @@ def _check_survival(options: Options) -> None:
         raise LaunchError("-min-np needs -on-failure survive or survive-all")
     if options.min_np is not None and options.np is not None and options.min_np > options.np:
         raise LaunchError(f"-min-np {options.min_np} is more than -np {options.np}")
-    others = {"-w": options.watch, "-auto-recover": options.auto_recover is not None}
+    others = {
+        "-elastic-mode reload": options.elastic_mode == "reload",
+        "-auto-recover": options.auto_recover is not None,
+    }
     clash = [name for name, is_given in others.items() if is_given]
     if options.survives and clash:
         is_implied = "horovod" in options.compat and options.min_np is not None

@@ -153,7 +153,8 @@ FLAGS = (
         " SIGSEGV or SIGBUS, it gives no sign of life for 5 s, or its host is gone. stop (default):"
         " the job ends; survive: the others repeat the step, and go on. An error of the program"
         " ends the job, but with survive-all that peer is lost, too. The loss of the first host"
-        " ends the job in any case. Both exclude -w and -auto-recover",
+        " ends the job in any case. With -w the job may also grow and shrink. Both exclude"
+        " -auto-recover and -elastic-mode reload",
     ),
     Flag(
         "min-np",

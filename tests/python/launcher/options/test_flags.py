@@ -71,8 +71,14 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
             ["-on-failure", "survive", "-min-np", "3", "-np", "2", "prog"],
             "-min-np 3 is more than -np 2",
         ),
-        (["-on-failure", "survive-all", "-w", "prog"], "-on-failure survive-all and -w exclude"),
-        (["-on-failure", "survive", "-w", "prog"], "survive and -w exclude each other"),
+        (
+            ["-on-failure", "survive-all", "-auto-recover", "9", "prog"],
+            "-on-failure survive-all and -auto-recover exclude each other",
+        ),
+        (
+            ["-on-failure", "survive", "-w", "-elastic-mode", "reload", "prog"],
+            "survive and -elastic-mode reload exclude each other",
+        ),
         (["-on-failure", "go on", "prog"], "is none of stop, survive and survive-all"),
         (["-self", "a", "-nic", "b", "prog"], "-self and -nic exclude each other"),
         (["-compat", "kungfu,tf2", "x"], "-compat: 'kungfu,tf2' names 'tf2', and there are kungfu"),

@@ -1,0 +1,142 @@
+"""What a runner decides when a job loses peers while it changes its size."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from kungfu_tf.launcher.deciding import membership
+from kungfu_tf.launcher.deciding.membership import Losses
+from tests.python.launcher.deciding.test_membership import Job
+
+KILLED = -signal.SIGKILL
+
+
+def job_of(size: int, *, slots: int = 8, least: int = 1) -> Job:
+    return Job(size, slots, Losses(least))
+
+
+def grown(job: Job, size: int) -> range:
+    """The newcomers, who are ready, of a job that all others are about to take in."""
+    before = len(job.membership.members)
+    assert job.membership.propose(size) is None
+    newcomers = range(job._next - size + before, job._next)
+    for newcomer in newcomers:
+        job.membership.ready(newcomer)
+    return newcomers
+
+
+def lose(job: Job, *ranks: int) -> list[int]:
+    assert all(job.membership.is_lost(rank, KILLED) for rank in ranks)
+    return job.membership.lose(ranks)
+
+
+def test_a_lost_peer_is_not_replaced_until_somebody_asks() -> None:
+    job = job_of(4)
+    assert lose(job, 1) == [0, 2, 3]
+    job.all_enter(0, 2, 3)
+    assert (job.membership.members, job.membership.target) == ([0, 2, 3], 3)
+    assert job.take() == []
+    assert job.membership.propose(4) is None
+    assert job.take() == ["start 4"]
+    job.membership.ready(4)
+    assert job.take() == ["2: 0,2,3,4 to 0,2,3"]
+
+
+def test_the_last_to_enter_says_that_all_go_on() -> None:
+    job = job_of(3)
+    lose(job, 0)
+    assert [job.membership.entered(rank, 1) for rank in (1, 2)] == [False, True]
+    assert not job.membership.entered(2, 1)
+
+
+def test_newcomers_that_boot_do_not_notice() -> None:
+    job = job_of(3)
+    job.membership.propose(5)
+    job.membership.ready(3)
+    assert lose(job, 1) == [0, 2]
+    assert job.membership.target == 4
+    job.membership.ready(4)
+    job.take()
+    job.all_enter(0, 2)
+    assert job.take() == ["2: 0,2,3,4 to 0,2"]
+
+
+def test_newcomers_that_have_not_heard_of_the_change_are_taken_in_later() -> None:
+    job = job_of(3)
+    grown(job, 4)
+    job.take()
+    assert lose(job, 1) == [0, 2]
+    assert (job.membership.version, job.membership.since) == (2, 1)
+    assert job.membership.members == [0, 2]
+    job.membership.entered(0, 1)  # on its way it has not heard that the change is taken back
+    job.all_enter(0, 2)
+    assert job.take() == ["3: 0,2,3 to 0,2"]
+
+
+def test_newcomers_that_have_heard_of_the_change_go_on_with_the_others() -> None:
+    job = job_of(3)
+    grown(job, 5)
+    job.membership.entered(0, 1)
+    assert lose(job, 1) == [0, 2, 3, 4]
+    assert lose(job, 3) == [0, 2, 4]
+    assert (job.membership.version, job.membership.since) == (3, 1)
+    job.take()
+    job.all_enter(0, 2, 4)
+    assert (job.membership.target, job.take()) == (3, [])
+
+
+def test_a_newcomer_that_dies_among_survivors_is_only_a_newcomer() -> None:
+    job = job_of(3)
+    grown(job, 4)
+    lose(job, 1)
+    assert not job.membership.is_lost(3, KILLED)
+    assert not job.membership.ended(3, finished=False)
+    job.take()
+    job.all_enter(0, 2)
+    assert job.take() == []
+
+
+def test_who_is_about_to_leave_leaves_at_once() -> None:
+    job = job_of(4)
+    job.membership.propose(3)
+    assert lose(job, 1) == [0, 2, 3]  # 3 must hear that the others go on without it
+    assert (job.membership.members, job.membership.target) == ([0, 2], 2)
+    assert job.membership.is_lost(3, KILLED)  # others may still wait for it
+    job.all_enter(0, 2)
+    assert not job.membership.is_lost(3, KILLED)
+    assert not job.membership.ended(3, finished=True)
+
+
+def test_a_smaller_number_that_was_asked_for_stays() -> None:
+    job = job_of(4)
+    lose(job, 0)
+    assert job.membership.propose(2) is None
+    assert lose(job, 1) == [2, 3]
+    assert job.membership.target == 2
+    job.all_enter(2, 3)
+    assert job.membership.members == [2, 3]
+
+
+def test_who_ends_before_it_has_gone_on_is_lost_even_if_it_has_finished() -> None:
+    job = job_of(4)
+    lose(job, 0)
+    assert job.membership.is_lost(1, 0)
+    job.all_enter(1)
+    assert not job.membership.is_lost(1, 0)
+
+
+def test_who_finishes_on_its_way_to_a_change_ends_the_job_as_ever() -> None:
+    job = job_of(2)
+    job.membership.propose(1)
+    assert not job.membership.is_lost(0, 0)
+
+
+def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_of(3, least=2)
+    lose(job, 0)
+    assert lose(job, 1) == []
+    monkeypatch.setattr(membership, "MOST_VERSIONS", 0)
+    assert lose(job_of(3), 1) == []
+    assert not Job(3, 3).membership.is_lost(1, KILLED)
