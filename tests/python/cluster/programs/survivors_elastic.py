@@ -1,7 +1,7 @@
-"""Trainings that lose peers and take in others; the last ones compare their weights with one process.
+"""Trainings that lose peers and take in others. Who is left compares its weights with one process.
 
-survivors_elastic.py FOLDER fit|loop, as 4 peers. Each peer writes down in FOLDER what it trains on, so
-whoever is left can repeat alone what those have done together that were there in each step.
+survivors_elastic.py FOLDER fit|loop, as 4 peers. Each peer writes down in FOLDER what it trains on,
+so whoever is left can repeat alone what those have done together that were there in each step.
 """
 
 from __future__ import annotations
@@ -85,15 +85,8 @@ def trained_on() -> Iterator[tuple[list[int], int]]:
     assert sorted(steps) == list(range(len(steps))), sorted(steps)
     for step, parts in sorted(steps.items()):
         lost = [name for (name, where), at in STEPS.items() if (where, at) == ("backward", step)]
-        yield (
-            [
-                n
-                for name, (_, numbers) in sorted(parts.items())
-                if name not in lost
-                for n in numbers
-            ],
-            sum(len(numbers) for _, numbers in parts.values()),
-        )
+        kept = [n for name, (_, ns) in sorted(parts.items()) if name not in lost for n in ns]
+        yield kept, sum(len(numbers) for _, numbers in parts.values())
 
 
 def check(weights: list[Any], expected: list[Any]) -> None:
