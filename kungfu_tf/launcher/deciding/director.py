@@ -140,6 +140,9 @@ class Rules:
         least: The least number of peers with which the job goes on after some were lost; None: it
             ends when one is.
         outlives_errors: Whether it goes on without a peer that a program's error has ended, too.
+        replaced: How many lost peers are replaced at most.
+        cooldown: For how many seconds, at first and at most, no newcomer starts on a host that has
+            lost a peer. With `replaced` only.
     """
 
     watch: bool = False
@@ -149,3 +152,5 @@ class Rules:
     early_failure: int | None = None
     least: int | None = None
     outlives_errors: bool = False
+    replaced: float = 0
+    cooldown: tuple[float, float] = (0, 0)

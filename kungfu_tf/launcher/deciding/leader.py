@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kungfu_tf.launcher.channels.control import Answer
+from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
 from kungfu_tf.launcher.document import worker_addresses
@@ -65,6 +66,7 @@ class Leader:
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
         self._loss = ("", 0.0)  # the newest: its peer, and when
+        self._cooldown = Cooldown(*rules.cooldown)
 
     @property
     def over(self) -> bool:
@@ -180,6 +182,7 @@ class Leader:
             return
         if not self._ending:
             if self._membership.awaits(number):
+                self._cooldown.begin(self._places[number])
                 self._hosts[self._places[number]].forgive(number)
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
@@ -201,6 +204,8 @@ class Leader:
         who = " and ".join(map(self._named, numbers))
         how = f"{who} has finished"
         if why is not None:
+            for number in numbers:
+                self._cooldown.begin(self._places[number])
             self._loss = (who, time.monotonic())
             how = f"{who} {'was' if len(numbers) == 1 else 'were'} lost: {why}"
             self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
@@ -237,7 +242,8 @@ class Leader:
         self._stop_hosts(first, code)
 
     def advance(self) -> None:
-        pass
+        if self._rules.replaced and not self._ending:
+            self._membership.resume()
 
     def close(self) -> None:
         pass
@@ -318,16 +324,20 @@ class Leader:
     def _start_membership(self) -> Membership:
         actions = Actions(self._start, self._stop, self._publish, self._say)
         ranks = [peer.rank for peer in self._cluster.peers]
-        losses = Losses(self._rules.least, self._rules.outlives_errors)
+        rules = self._rules
+        losses = Losses(rules.least, rules.outlives_errors, rules.replaced)
         return Membership(ranks, self._cluster.slots, actions, losses)
 
-    def _start(self, wish: str | None) -> int:
-        number, self._next = self._next, self._next + 1
+    def _start(self, wish: str | None) -> int | None:
         engaged = [self._places[other] for other in self._membership.engaged]
         rooms = self._rooms.items()
         free = [address for address, room in rooms if engaged.count(address) < room]
         wanted = None if wish is None else worker_addresses.host_of(wish)
-        address = wanted if wanted in self._rooms else free[0]
+        hosts = [wanted] if wanted in self._rooms else list(filter(self._cooldown.is_over, free))
+        if not hosts:
+            return None
+        number, self._next = self._next, self._next + 1
+        address = hosts[0]
         if wish is not None:
             self._asked_for[wish] = number
         self._places[number] = address

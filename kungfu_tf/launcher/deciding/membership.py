@@ -23,8 +23,8 @@ have not heard of it, and taken in later. Peers that leave by it leave at once. 
 is that of the change. A peer that ends before it has entered such a list is lost to the others,
 even if it has finished.
 
-A lost peer is not replaced: the wanted number of members becomes smaller by the lost ones. The next
-proposal counts as it is.
+A lost peer is replaced by a newcomer as often as the job allows. Otherwise the wanted number of
+members becomes smaller by the lost ones, and the next proposal counts as it is.
 """
 
 import dataclasses
@@ -45,14 +45,15 @@ class Actions:
     """The actions that follow from decisions. Peers are known by the runner's numbers.
 
     Attributes:
-        start: Starts a newcomer, and returns its number. The argument is a wished address, or None.
+        start: Starts a newcomer, and returns its number; None: it cannot be started now. The
+            argument is a wished address, or None.
         stop: Stops a newcomer that is not needed.
         publish: Tells some peers (the last argument) which peers take part from a version on. The
             second argument is the first version of the change that the list belongs to.
         say: Prints a line for the user.
     """
 
-    start: Callable[[str | None], int]
+    start: Callable[[str | None], int | None]
     stop: Callable[[int], None]
     publish: Callable[[int, int, Sequence[int], Sequence[int]], None]
     say: Callable[[str], None]
@@ -65,10 +66,12 @@ class Losses:
     Attributes:
         least: The least number of peers with which the job goes on; None: it ends with any loss.
         outlives_errors: Whether a peer that ends with an error of the program is lost, too.
+        replaced: How many lost peers are replaced at most.
     """
 
     least: int | None = None
     outlives_errors: bool = False
+    replaced: float = 0
 
 
 class Membership:
@@ -100,6 +103,7 @@ class Membership:
         self._slots = slots
         self._actions = actions
         self._losses = losses
+        self._replaced = 0  # how many were
         self.target = len(members)
         self._staying: set[int] | None = None  # the peers to keep; None: the first ones
         self._wishes: list[str] = []  # addresses for newcomers that have not been started
@@ -225,10 +229,21 @@ class Membership:
         self._newcomers = dict.fromkeys(self._untold, True) | self._newcomers
         self._untold = []
         surplus = max(0, len(known) + len(self._newcomers) - self.target)
-        self.target = max(1, self.target - max(0, len(known) - len(left) - surplus))
+        missing = max(0, len(known) - len(left) - surplus)
+        self.target = max(1, self.target - missing + self._replace(missing))
         self.version += 1
         self.members, self._entering, self._at_once = left, set(left), True
         return present
+
+    def _replace(self, missing: int) -> int:
+        """How many of the peers that are missing are replaced."""
+        replaced = int(min(missing, self._losses.replaced - self._replaced))
+        self._replaced += replaced
+        return replaced
+
+    def resume(self) -> None:
+        """Starts the newcomers that could not be started before."""
+        self._advance()
 
     def awaits(self, rank: int) -> bool:
         """Whether this peer is a newcomer that has not been taken in."""
@@ -247,7 +262,8 @@ class Membership:
             self._newcomers = dict.fromkeys(self._untold, True)
         if self._newcomers.pop(rank, None) is not None:
             self._actions.say(f"newcomer {rank} has ended before it was taken in")
-            self.target = max(len(self._remaining()), self.target - 1)
+            if not self._replace(1):
+                self.target = max(len(self._remaining()), self.target - 1)
             if unmet:
                 self._publish([*self.members, *self._newcomers], since=self.since)
             self._advance()
@@ -282,7 +298,10 @@ class Membership:
             self._publish(remaining)
             return
         while len(self.members) + len(self._newcomers) < self.target:
-            newcomer = self._actions.start(self._wishes.pop(0) if self._wishes else None)
+            newcomer = self._actions.start(self._wishes[0] if self._wishes else None)
+            if newcomer is None:
+                break
+            self._wishes[:1] = []
             self._newcomers[newcomer] = False
             if self._staying is not None:
                 self._staying.add(newcomer)

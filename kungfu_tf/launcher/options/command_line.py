@@ -65,6 +65,9 @@ class Options:
     elastic_mode: str = "delta"
     on_failure: str = "stop"
     min_np: int | None = None
+    respawn: bool = False
+    respawns: int | None = None
+    cooldown: tuple[float, float] = (5.0, 600.0)
     auto_recover: float | None = None
     restarts: int = 10
     user: str | None = None
@@ -130,6 +133,8 @@ def parse(arguments: Sequence[str]) -> Options:
     if of_horovodrun:
         horovodrun.check(of_horovodrun, values.get("compat", ()))
     values = {**horovodrun.implied(values), **values}
+    if values.get("respawn"):
+        values = {"on_failure": "survive", **values, "watch": True}
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 
@@ -162,6 +167,11 @@ def _check_survival(options: Options) -> None:
         raise LaunchError("-min-np needs -on-failure survive or survive-all")
     if options.min_np is not None and options.np is not None and options.min_np > options.np:
         raise LaunchError(f"-min-np {options.min_np} is more than -np {options.np}")
+    for name in ("respawns", "cooldown"):
+        if getattr(options, name) != getattr(Options, name) and not options.respawn:
+            raise LaunchError(f"-{name} needs -respawn: without it no lost peer is replaced")
+    if options.respawn and not options.survives:
+        raise LaunchError("-respawn and -on-failure stop exclude each other")
     others = {
         "-elastic-mode reload": options.elastic_mode == "reload",
         "-auto-recover": options.auto_recover is not None,

@@ -164,6 +164,29 @@ FLAGS = (
         "with -on-failure survive: the job ends when fewer peers are left (default 1)",
     ),
     Flag(
+        "respawn",
+        "respawn",
+        "",
+        flag_values.switch,
+        "start a newcomer in place of each lost peer, on any host of -H that has a free slot;"
+        " implies -w and, unless survive-all is given, -on-failure survive",
+    ),
+    Flag(
+        "respawns",
+        "respawns",
+        "N",
+        flag_values.count,
+        "how many lost peers -respawn replaces at most (default: any number)",
+    ),
+    Flag(
+        "cooldown",
+        "cooldown",
+        "FIRST-LONGEST",
+        flag_values.durations,
+        "how long -respawn starts nothing on a host that has lost a peer: FIRST, and after each"
+        " further loss twice as long, up to LONGEST (default 5s-10m)",
+    ),
+    Flag(
         "auto-recover",
         "auto_recover",
         "T",

@@ -1,7 +1,8 @@
 """Trainings that lose peers and take in others. Who is left compares its weights with one process.
 
-survivors_elastic.py FOLDER fit|loop, as 4 peers. Each peer writes down in FOLDER what it trains on,
-so whoever is left can repeat alone what those have done together that were there in each step.
+survivors_elastic.py FOLDER fit|loop asked|respawned, as 4 peers. Each peer writes down in FOLDER
+what it trains on, so whoever is left can repeat alone what those have done together that were there
+in each step.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -37,17 +38,46 @@ def name_of_this_peer() -> str:
 
 
 ME = name_of_this_peer()
-# Where peers die: at a step, before they take part in it, or between the forward and the backward
-# pass; when they start; in their first step with others.
-STEPS = {("1", "begin"): 2, ("0", "begin"): 9, ("2", "backward"): 14}
-AT_ONCE = {("n0", "start"), ("n1", "joined")}
-GROWS = {5: 4, 11: 3}  # the peers that there shall be after the next steps
+
+
+class Plan(NamedTuple):
+    """Where peers die, and others come.
+
+    Attributes:
+        steps: Who dies at a step, before it takes part in it, or between the forward and the
+            backward pass.
+        at_once: Who dies when it starts, or in its first step with others.
+        grows: After which steps newcomers come, and the number that somebody asks for; None:
+            nobody does.
+        left: The peers at the end.
+    """
+
+    steps: dict[tuple[str, str], int]
+    at_once: set[tuple[str, str]]
+    grows: dict[int, int | None]
+    left: int
+
+
+STEPS, AT_ONCE, GROWS, LEFT = {
+    "asked": Plan(
+        {("1", "begin"): 2, ("0", "begin"): 9, ("2", "backward"): 14},
+        {("n0", "start"), ("n1", "joined")},
+        {5: 4, 11: 3},
+        left=2,
+    ),
+    "respawned": Plan(
+        {("1", "begin"): 2, ("0", "backward"): 7},
+        {("n0", "start")},
+        {4: None, 9: None},
+        left=4,
+    ),
+}[sys.argv[3]]
 
 
 def die(where: str, step: int | None = None) -> None:
     """Ends this process where it is to."""
     if (ME, where) in AT_ONCE or (step is not None and STEPS.get((ME, where)) == step):
-        print(f"{ME} dies: {where}", flush=True)
+        print(f"dies as {ME}: {where}", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -56,12 +86,13 @@ def write(step: int, epoch: int, numbers: Any) -> None:
         file.write(f"{step} {epoch} {' '.join(str(int(n)) for n in numbers)}\n")
 
 
-def grow(size: int) -> None:
-    """Asks for so many peers, again if a newcomer dies, until they are ready."""
+def grow(size: int | None) -> None:
+    """Waits for newcomers. Asks for so many peers, again if a newcomer dies."""
     deadline = time.monotonic() + 100
     while not peer.outdated():
         assert time.monotonic() < deadline
-        kf.propose_new_size(size)
+        if size is not None:
+            kf.propose_new_size(size)
         time.sleep(0.02)
 
 
@@ -178,7 +209,7 @@ def fit() -> None:
         callbacks=[injector],
     )
     assert history.epoch == [*range(EPOCHS)], history.epoch
-    assert kf.size() == 2
+    assert kf.size() == LEFT
     kf.barrier(name="all have written")
     for epoch in range(EPOCHS):
         parts = [p for parts in seen_by_all().values() for p in parts.values() if p[0] == epoch]
@@ -224,7 +255,7 @@ def loop() -> None:
             weights = weights - RATE * kf.ops.all_reduce(mine, op="mean", name="step").numpy()
             if kf.is_root() and state.progress + 1 in GROWS:
                 grow(GROWS.pop(state.progress + 1))
-    assert kf.size() == 2
+    assert kf.size() == LEFT
     kf.barrier(name="all have written")
     expected = np.zeros(3)
     for numbers, _ in trained_on():

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 
 import pytest
 
 from kungfu_tf.launcher.deciding import membership
+from kungfu_tf.launcher.deciding.cooldown import Cooldown
+from kungfu_tf.launcher.deciding.director import Rules
 from kungfu_tf.launcher.deciding.membership import Losses
 from tests.python.launcher.deciding.test_membership import Job
+from tests.python.launcher.runners import A, B, Hands, leader_of
 
 KILLED = -signal.SIGKILL
 
 
-def job_of(size: int, *, slots: int = 8, least: int = 1) -> Job:
-    return Job(size, slots, Losses(least))
+def job_of(size: int, *, slots: int = 8, least: int = 1, replaced: float = 0) -> Job:
+    return Job(size, slots, Losses(least, replaced=replaced))
 
 
 def grown(job: Job, size: int) -> range:
@@ -131,6 +135,63 @@ def test_who_finishes_on_its_way_to_a_change_ends_the_job_as_ever() -> None:
     job = job_of(2)
     job.membership.propose(1)
     assert not job.membership.is_lost(0, 0)
+
+
+def test_a_lost_peer_is_replaced_as_often_as_the_job_allows() -> None:
+    job = job_of(4, replaced=2)
+    lose(job, 1)
+    assert job.take() == []
+    job.all_enter(0, 2, 3)
+    assert job.take() == ["start 4"]
+    assert not job.membership.ended(4, finished=False)
+    assert job.take() == ["start 5"]
+    assert not job.membership.ended(5, finished=False)
+    assert (job.take(), job.membership.target) == ([], 3)
+
+
+def test_what_cannot_be_started_is_started_later() -> None:
+    job = job_of(2, replaced=9)
+    actions = job.membership._actions
+    job.membership._actions = dataclasses.replace(actions, start=lambda _wish: None)
+    lose(job, 0)
+    job.all_enter(1)
+    job.membership.resume()
+    assert job.take() == []
+    job.membership._actions = actions
+    job.membership.resume()
+    assert job.take() == ["start 2"]
+
+
+def test_a_host_is_left_alone_for_twice_as_long_each_time() -> None:
+    now = 0.0
+    cooldown = Cooldown(5, 15, lambda: now)
+    for until in (5, 15, 30, 45):  # after 5, 10, 15 and 15 seconds
+        assert cooldown.is_over(A)
+        cooldown.begin(A)
+        now = until - 0.1
+        assert not cooldown.is_over(A)
+        assert cooldown.is_over(B)
+        now = until
+    now += 16
+    cooldown.begin(A)
+    now += 5
+    assert cooldown.is_over(A)
+
+
+def test_newcomers_start_on_hosts_that_have_not_lost_a_peer() -> None:
+    leader, hands = leader_of(2, Rules(watch=True, least=1, replaced=9, cooldown=(60, 60)))
+    far = Hands()
+    leader._hosts, leader._rooms = {A: hands, B: far}, {A: 2, B: 1}
+    leader.ended(0, KILLED, stopped=False)
+    leader.entered(1, 1)
+    assert far.take() == ["start 2 1"]
+    leader.started(2, "127.0.0.2:10000")
+    leader.ended(2, 1, stopped=False)
+    leader.advance()
+    assert far.take() == ["forgive 2"]  # both hosts are left alone
+    leader._cooldown = Cooldown(0, 0)
+    leader.advance()
+    assert hands.take()[-1] == "start 3 1"
 
 
 def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
