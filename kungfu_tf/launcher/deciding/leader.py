@@ -12,6 +12,7 @@ from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
 from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.hosts import Host as Place
 from kungfu_tf.launcher.placing.hosts import IPAddress
 from kungfu_tf.launcher.processes import peer_process
 
@@ -67,6 +68,7 @@ class Leader:
         self._membership = self._start_membership()
         self._loss = ("", 0.0)  # the newest: its peer, and when
         self._cooldown = Cooldown(*rules.cooldown)
+        self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
     @property
     def over(self) -> bool:
@@ -148,6 +150,25 @@ class Leader:
             # The next change of the document must start from peers that exist.
             self._tell_source()
         return refusal
+
+    def offer(self, hosts: Sequence[Place], most: int) -> None:
+        """There are these hosts now. As many peers as they have slots take part, up to `most`."""
+        rooms = {host.address: host.slots for host in hosts if host.address in self._hosts}
+        wanted = min(sum(rooms.values()), most)
+        is_known, self._offered = rooms == self._offered, rooms
+        if is_known or self._ending or wanted < (self._rules.least or 1):
+            return
+        staying: list[int] = []
+        for number in self._membership.engaged:
+            here = [other for other in staying if self._places[other] == self._places[number]]
+            if len(here) < rooms.get(self._places[number], 0) and len(staying) < wanted:
+                staying.append(number)
+        if not set(staying) & set(self._membership.members):
+            return
+        self._rooms = rooms
+        self._membership.limit(sum(rooms.values()))
+        more = [f"0.0.0.0:{1 + number}" for number in range(wanted - len(staying))]
+        self._membership.propose_members(staying, more)
 
     def _forget_wishes(self, workers: Sequence[str]) -> None:
         """Forgets an address once a document names the peer that was started for it."""

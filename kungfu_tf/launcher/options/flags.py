@@ -103,6 +103,22 @@ FLAGS = (
         " them stay until the job has ended",
     ),
     Flag(
+        "host-discovery-script",
+        "host_script",
+        "PROGRAM",
+        flag_values.text,
+        "a program that prints a line host[:slots] for each host that can take peers now. It is run"
+        " once per second on the first host, and the job has as many peers as there are slots, up"
+        " to -max-np. Implies -w. Several hosts need -H, too: those that may ever have peers",
+    ),
+    Flag(
+        "max-np",
+        "max_np",
+        "N",
+        flag_values.count,
+        "with -host-discovery-script: the largest number of peers (default: -np)",
+    ),
+    Flag(
         "config-server",
         "config_server",
         "URL",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import signal
 
 import pytest
@@ -11,6 +12,7 @@ from kungfu_tf.launcher.deciding import membership
 from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import Rules
 from kungfu_tf.launcher.deciding.membership import Losses
+from kungfu_tf.launcher.placing.hosts import Host
 from tests.python.launcher.deciding.test_membership import Job
 from tests.python.launcher.runners import A, B, Hands, leader_of
 
@@ -192,6 +194,28 @@ def test_newcomers_start_on_hosts_that_have_not_lost_a_peer() -> None:
     leader._cooldown = Cooldown(0, 0)
     leader.advance()
     assert hands.take()[-1] == "start 3 1"
+
+
+def test_hosts_that_come_and_go_are_another_number_of_peers() -> None:
+    leader, hands = leader_of(2, Rules(watch=True, least=1))
+    far = Hands()
+    leader._hosts[B] = far
+    leader.offer([Host(A, 2), Host(ipaddress.ip_address("127.0.0.3"), 5)], 3)
+    assert hands.take() == []  # nobody knows the third host
+    leader.offer([Host(A, 2), Host(B, 4)], 3)
+    assert far.take() == ["start 2 0"]
+    leader.started(2, "127.0.0.2:10000")
+    leader.ready(2)
+    for number in range(3):
+        leader.entered(number, 1)
+    hands.take()
+    leader.offer([Host(B, 4)], 3)
+    assert hands.take() == ["publish 2 2 127.0.0.2:10000 to [0, 1]"]
+    for number in range(3):
+        leader.entered(number, 2)
+    assert far.take()[-2:] == ["start 3 2", "start 4 2"]
+    leader.offer([Host(A, 1)], 3)  # none of today's peers would stay
+    assert hands.take() == []
 
 
 def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
