@@ -139,13 +139,14 @@ void Transactions::CompareOnLoop() {
     }
     all.push_back(std::move(told));
   }
+  // Those that are on the way to the change, or there, have left the era before.
   const uint32_t change = meeting_->arrival.change;
-  const bool catch_up = std::any_of(all.begin(), all.end(), [](const Told& told) { return told.era == kOnWay; });
-  if (understood && catch_up) CatchUpOnLoop(change);
-  // If some are on the way, exchanges of the era before are over.
+  const bool has_changed = std::any_of(
+      all.begin(), all.end(), [change](const Told& told) { return told.era == kOnWay || IsOf(told.era, change); });
+  if (understood && has_changed) CatchUpOnLoop(change);
   std::set<Key> keys;
   for (const Told& told : all) {
-    if (catch_up && (told.era == kOnWay || !IsOf(told.era, change))) continue;
+    if (has_changed && (told.era == kOnWay || !IsOf(told.era, change))) continue;
     understood = understood && told.era == era_;
     keys.insert(told.keys.begin(), told.keys.end());
   }
