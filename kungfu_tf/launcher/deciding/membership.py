@@ -233,6 +233,7 @@ class Membership:
         self.target = max(1, self.target - missing + self._replace(missing))
         self.version += 1
         self.members, self._entering, self._at_once = left, set(left), True
+        self._before = [member for member in self._before if member not in ranks]
         return present
 
     def _replace(self, missing: int) -> int:
