@@ -29,11 +29,15 @@ class AsynchronousElasticRun(ElasticRun):
 
     meets = Meets.NEVER
 
-    def total_of(self, samples: Any) -> Any:
-        """How many samples all peers would have if all batches were whole. Asks no peer."""
+    def total_of(self, samples: Any) -> tuple[Any, Any]:
+        """How many samples all peers would have if all batches were whole, and how many they are.
+
+        Asks no peer.
+        """
         self.samples.assign_add(tf.cast(samples, tf.int64))
         self.steps.assign_add(1)
-        return self.dealt.batch_size * tf.cast(ops.cluster_size(), tf.int64)
+        peers = tf.cast(ops.cluster_size(), tf.int64)
+        return self.dealt.batch_size * peers, peers
 
     def go_to(self, place: Place) -> None:
         """Continues from a place of this training."""

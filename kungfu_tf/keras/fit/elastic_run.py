@@ -182,18 +182,21 @@ class ElasticRun:
             self.is_warming_up = False
             self.go_to(place)
 
-    def total_of(self, samples: Any) -> Any:
-        """How many samples this step's batches have on all peers. Learns of changes on the way."""
+    def total_of(self, samples: Any) -> tuple[Any, Any]:
+        """How many samples this step's batches have on all peers, and how many peers these are.
+
+        Learns of changes on the way.
+        """
         rank, size = self._rank.read_value(), tf.cast(self._size.read_value(), tf.int32)
         mine = tf.one_hot(rank, size, on_value=tf.cast(samples, tf.int64), off_value=np.int64(0))
-        news = self._has_news.read_value()[tf.newaxis]
-        sums = ops.all_reduce(tf.concat([mine, news], 0), op="sum", name="samples")
-        total = tf.reduce_sum(sums[:-1])
-        self._shares.assign_add(sums[:-1])
-        self._peers_with_news.assign_add(sums[-1])
+        more = tf.stack([self._has_news.read_value(), 1])
+        sums = ops.all_reduce(tf.concat([mine, more], 0), op="sum", name="samples")
+        total = tf.reduce_sum(sums[:-2])
+        self._shares.assign_add(sums[:-2])
+        self._peers_with_news.assign_add(sums[-2])
         self.samples.assign_add(total)
         self.steps.assign_add(tf.cast(total >= 0, tf.int64))  # if there was a batch
-        return total
+        return total, sums[-1]
 
     def samples_of_rank(self, rank: int) -> int:
         """How many samples a rank gets in this pass through the data."""

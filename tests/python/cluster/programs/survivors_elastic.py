@@ -107,17 +107,19 @@ def seen_by_all() -> dict[int, dict[str, tuple[int, list[int]]]]:
     return steps
 
 
-def trained_on() -> Iterator[tuple[list[int], int]]:
+def trained_on() -> Iterator[tuple[list[int], float]]:
     """Of each step the samples in it, and by how many their sum is divided.
 
     A peer that dies after the forward pass has said how many it has, but its gradients are lost.
+    The mean is that over those that are left, whose weights are those of the earlier count.
     """
     steps = seen_by_all()
     assert sorted(steps) == list(range(len(steps))), sorted(steps)
     for step, parts in sorted(steps.items()):
         lost = [name for (name, where), at in STEPS.items() if (where, at) == ("backward", step)]
-        kept = [n for name, (_, ns) in sorted(parts.items()) if name not in lost for n in ns]
-        yield kept, sum(len(numbers) for _, numbers in parts.values())
+        kept = {name: numbers for name, (_, numbers) in parts.items() if name not in lost}
+        counted = sum(len(numbers) for _, numbers in parts.values())
+        yield [n for numbers in kept.values() for n in numbers], counted * len(kept) / len(parts)
 
 
 def check(weights: list[Any], expected: list[Any]) -> None:
