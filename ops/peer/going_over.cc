@@ -161,7 +161,8 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   ended.done(status);
 }
 
-// The session ends by the loss, not by the change, so that others learn that a peer is lost, whoever hears of it first.
+// The session ends by the loss, not by the change: so what another peer has begun in it is repeated, whoever hears of
+// the survivors first.
 void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   KF_DCHECK(loop_->InLoop());
   const std::shared_ptr<Session> now = session();
@@ -215,7 +216,9 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
                         const StrategySpec& strategy, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
   goes_over_ = true;
-  old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
+  const std::string why = "epoch " + std::to_string(old->epoch()) + " has ended";
+  const bool by_loss = epoch == FirstEpoch(survivors_.version);
+  old->AbortOnLoop(by_loss ? UnavailableError(why + ", because peers were lost") : CancelledError(why));
   old->WhenIdleOnLoop([this, old, peers, epoch, strategy, done] {
     old->EndOnLoop();
     p2p_->BeginEpoch(epoch);

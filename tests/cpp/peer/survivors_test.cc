@@ -12,8 +12,8 @@
 namespace kungfu::testing {
 namespace {
 
-struct Survivable : Job {
-  explicit Survivable(const std::string& members) {
+struct Dwindling : Job {
+  explicit Dwindling(const std::string& members) {
     survives = true;
     StartMembers(members);
   }
@@ -51,7 +51,7 @@ struct Survivable : Job {
 };
 
 KF_TEST(Survivors, GrowAndShrink) {
-  Survivable job("abc");
+  Dwindling job("abc");
   job.Start('d');  // while the others train
   job.ExpectSurvivorsToRepeat("ab", "ab");
   job.Announce("abd");
@@ -66,7 +66,7 @@ KF_TEST(Survivors, GrowAndShrink) {
 
 // The first call may end for some as if nobody were lost, so it must do so for all.
 KF_TEST(Survivors, AgreeOnTheirListInTheSameCall) {
-  Survivable job("abc");
+  Dwindling job("abc");
   std::vector<std::future<Status>> futures = job.AllAdvance("ab");
   job.Survive("ab", "ab");
   job.ExpectOk(&futures);
@@ -77,7 +77,7 @@ KF_TEST(Survivors, AgreeOnTheirListInTheSameCall) {
 
 // They take back a change that nobody has told the newcomer of, and make it again.
 KF_TEST(Survivors, ComeBackFromTheirWayToAChange) {
-  Survivable job("abc");
+  Dwindling job("abc");
   job.Start('d');
   std::future<Status> d = job.Advance('d');
   job.Announce("abcd", "a");
@@ -98,7 +98,7 @@ KF_TEST(Survivors, ComeBackFromTheirWayToAChange) {
 
 // The lost peer has agreed, and not said that it knows that all have.
 KF_TEST(Survivors, GoOnWithAChangeOnWhichAllHaveAgreed) {
-  Survivable job("abc");
+  Dwindling job("abc");
   job.Announce("ab", "abc");
   std::vector<std::future<Status>> futures = job.AllAdvance("ab");
   Operation ask = MakeOperation(Kind::kAllReduce, "kungfu/the next membership", DType::kUint64, ReduceOp::kMax);
@@ -120,7 +120,7 @@ KF_TEST(Survivors, GoOnWithAChangeOnWhichAllHaveAgreed) {
 }
 
 KF_TEST(Survivors, LeaveThoseBehindThatAreAboutToLeave) {
-  Survivable job("abc");
+  Dwindling job("abc");
   job.Announce("ac", "ac");
   std::vector<std::future<Status>> futures = job.AllAdvance("abc");
   job.HearEntered('a');
@@ -132,7 +132,7 @@ KF_TEST(Survivors, LeaveThoseBehindThatAreAboutToLeave) {
 }
 
 KF_TEST(Survivors, TakeInTheOtherNewcomers) {
-  Survivable job("ab");
+  Dwindling job("ab");
   job.Start('c');
   job.Start('d');
   std::vector<std::future<Status>> futures = job.AllAdvance("c");
@@ -150,7 +150,7 @@ KF_TEST(Survivors, TakeInTheOtherNewcomers) {
 }
 
 KF_TEST(Survivors, AreFewerAndFewerOnTheWayToAChange) {
-  Survivable job("abcd");
+  Dwindling job("abcd");
   job.Announce("abc", "abcd");
   std::vector<std::future<Status>> futures = job.AllAdvance("bd");
   std::future<Status> a = job.Advance('a');  // c does not come
