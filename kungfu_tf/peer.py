@@ -163,8 +163,12 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
             `kungfu-run -w -elastic-mode reload` all peers leave, and as many as are wanted start
             anew. `init_progress` returns this number to them.
 
+    If peers are lost (`kungfu-run -on-failure survive`), the others have changed over already, each
+    at another point of its work. The next call that all make tells all of them.
+
     Returns:
-        Whether the list of peers has changed. `detached` tells whether this peer has left it.
+        Whether the list of peers has changed since the last call; the same on all peers. `detached`
+        tells whether this peer has left it.
 
     Raises:
         ValueError: If `progress` is negative.
@@ -188,9 +192,9 @@ def resize(*, n: int | None = None, progress: int | None = None) -> bool:
             calls.run(libraries.core().kungfu_want_size, n)
         except errors.KungfuError as error:  # raised below: the others are about to meet
             refusal = error
-    before, was_newcomer = membership_version(), joining()
+    before, was_newcomer = agreed_version(), joining()
     calls.run(libraries.core().kungfu_advance)
-    changed = membership_version() != before
+    changed = agreed_version() != before
     if changed and progress is not None and not was_newcomer:
         _write_progress(progress)
     if refusal is not None:
@@ -243,6 +247,15 @@ def host_count() -> int:
 def membership_version() -> int:
     """The version of the list of peers: from 0, one more with each change of the list."""
     return calls.number("kungfu_membership_version")
+
+
+def agreed_version() -> int:
+    """The version of the list of peers of which all peers know. It changes in `resize` only.
+
+    If a peer is lost, `membership_version` changes at once, on each peer at another point of its
+    work. What all must do at the same point depends on this version.
+    """
+    return calls.number("kungfu_agreed_version")
 
 
 def name_of(rank: int) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import peer
 from kungfu_tf.data.position import Position
 
 
@@ -62,7 +61,8 @@ def batches_of(dataset: Any) -> int | None:
     if not has_position(dataset):
         return None
     try:
-        return dealt_of(dataset).batches(peer.rank(), peer.size())
+        dealt = dealt_of(dataset)
+        return dealt.batches(*dealt.position.among)
     except ValueError:
         return None
 

@@ -32,6 +32,8 @@ class Position:
         gaps: The samples before `sample` that are not done. There are some only if the peers do not
             meet in each step.
         length: How many samples an epoch has; None until a dataset uses this position.
+        dealt_among: The rank and the number of peers by which samples are dealt; None: those of the
+            moment when a pass begins.
 
     Args:
         epoch: The epoch to begin with.
@@ -67,6 +69,12 @@ class Position:
         self.sample = sample
         self.gaps: Any = _NONE
         self.length: int | None = None
+        self.dealt_among: tuple[int, int] | None = None
+
+    @property
+    def among(self) -> tuple[int, int]:
+        """The rank and the number of peers by which the next pass is dealt."""
+        return self.dealt_among or (peer.rank(), peer.size())
 
     def commit(self, samples: int) -> None:
         """Counts a step of all peers. After the last sample the next epoch begins.

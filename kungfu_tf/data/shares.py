@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf import peer
 from kungfu_tf.data.dealt import Dealt, remember_dealt
 from kungfu_tf.data.position import Position
 
@@ -99,7 +98,7 @@ _AHEAD = 2  # batches
 
 def _now(position: Position) -> Any:
     """Epoch, sample, rank and size; if there are gaps, then 1 for each sample of this peer."""
-    place = np.array([position.epoch, position.sample, peer.rank(), peer.size()])
+    place = np.array([position.epoch, position.sample, *position.among])
     if not len(position.gaps):
         return place
     return np.append(place, np.bincount(_mine(position), minlength=1))
@@ -107,7 +106,8 @@ def _now(position: Position) -> Any:
 
 def _mine(position: Position) -> Any:
     """The numbers of the samples that this peer is dealt."""
-    return position.rest()[peer.rank() :: peer.size()]
+    rank, size = position.among
+    return position.rest()[rank::size]
 
 
 def _chosen(dataset: tf.data.Dataset, is_one: Any) -> tf.data.Dataset:

@@ -51,16 +51,17 @@ class ElasticState:
 
         Returns:
             Whether this is the first step, or the peers have changed since the last one. Then all
-            peers get rank 0's progress, and the program must give them rank 0's variables.
+            peers get rank 0's progress, and the program must give them rank 0's variables. If a
+            peer was lost in a step, this is so in one of the next two, on all peers in the same.
 
         Raises:
             tf.errors.OpError: As any operation of `kungfu_tf.ops`.
         """
         if peer.launched() and peer.joining():
             peer.resize()
-        if self._membership == peer.membership_version() or peer.detached():
+        if self._membership == peer.agreed_version() or peer.detached():
             return False
-        self._membership = peer.membership_version()
+        self._membership = peer.agreed_version()
         if not peer.is_single_process():
             with eager.eager_mode():
                 mine = np.array(self.progress, np.int64)
@@ -80,7 +81,7 @@ class ElasticState:
         """
         self.progress += progress
         self._look()
-        if not self.stopped() and peer.launched() and self._membership == peer.membership_version():
+        if not self.stopped() and peer.launched() and self._membership == peer.agreed_version():
             peer.resize(progress=self.progress)
             self._look()
 

@@ -109,6 +109,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_local_size": (ctypes.c_int, []),
     "kungfu_host_count": (ctypes.c_int, []),
     "kungfu_membership_version": (ctypes.c_int, []),
+    "kungfu_agreed_version": (ctypes.c_int, []),
     "kungfu_elastic": (ctypes.c_int, []),
     "kungfu_joining": (ctypes.c_int, []),
     "kungfu_outdated": (ctypes.c_int, []),

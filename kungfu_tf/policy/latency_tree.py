@@ -45,14 +45,14 @@ class LatencyTreePolicy(BasePolicy):
     def after_step(self, training: Training) -> None:
         """Measures again when it is time, and sets the tree if it has changed."""
         is_due = self.interval is not None and training.has_made(self.interval)
-        if is_due or self._peers != peer.membership_version():
+        if is_due or self._peers != peer.agreed_version():
             self._set_best(training)
 
     def _set_best(self, training: Training) -> None:
         with context.eager_mode():  # also within a session's hook
             edges = ops.global_minimum_spanning_tree(ops.get_peer_latencies())
             tree = ops.parents(edges).numpy().tolist()
-        peers = peer.membership_version()
+        peers = peer.agreed_version()
         if (tree, peers) != (self._tree, self._peers):
             training.set_tree(tree)
         self._tree, self._peers = tree, peers

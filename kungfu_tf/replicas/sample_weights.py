@@ -28,34 +28,40 @@ from kungfu_tf.ops.gradient_values import values_of, with_values
 def weight_of(samples: Any) -> Any:
     """The weight of this peer, a float64 scalar.
 
-    It costs one all-reduce of 8 bytes. The sum is one of integers and exact, so equal weights are
+    It costs one all-reduce of 16 bytes. The sum is one of integers and exact, so equal weights are
     1.0.
 
     Args:
         samples: How many samples the batch of this peer has, an integer scalar.
     """
-    return _weight_among(samples, total_of(samples))
+    return _weight_among(samples, *total_of(samples))
 
 
-def total_of(samples: Any) -> Any:
-    """How many samples the batches of all peers have, an int64 scalar."""
+def total_of(samples: Any) -> tuple[Any, Any]:
+    """How many samples the batches of all peers have, and how many peers these are.
+
+    Both are int64 scalars. They come of one exchange, so a lost peer is in both or in none.
+    """
     mine = tf.cast(samples, tf.int64)
-    return mine if peer.is_single_process() else ops.all_reduce(mine, op="sum", name="samples")
+    if peer.is_single_process():
+        return mine, tf.constant(1, tf.int64)
+    sums = ops.all_reduce(tf.stack([mine, 1]), op="sum", name="samples")
+    return sums[0], sums[1]
 
 
-def own_total(samples: Any) -> Any:
+def own_total(samples: Any) -> tuple[Any, Any]:
     """In place of `total_of`: asks no peer. A peer with samples has the weight 1 then."""
-    return tf.cast(samples, tf.int64) * tf.cast(ops.cluster_size(), tf.int64)
+    peers = tf.cast(ops.cluster_size(), tf.int64)
+    return tf.cast(samples, tf.int64) * peers, peers
 
 
-def _weight_among(samples: Any, total: Any) -> Any:
-    mine = tf.cast(samples, tf.int64)
-    share = tf.cast(mine * tf.cast(ops.cluster_size(), tf.int64), tf.float64)
+def _weight_among(samples: Any, total: Any, peers: Any) -> Any:
+    share = tf.cast(tf.cast(samples, tf.int64) * peers, tf.float64)
     return tf.math.divide_no_nan(share, tf.cast(total, tf.float64))
 
 
 @contextlib.contextmanager
-def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[Any]:
+def samples(count: Any, total_of: Callable[[Any], tuple[Any, Any]] = total_of) -> Iterator[Any]:
     """Within it gradients are averaged over the samples of all peers' batches.
 
     All peers enter it around a train step, where that is traced or run eagerly. The peers add up
@@ -67,16 +73,19 @@ def samples(count: Any, total_of: Callable[[Any], Any] = total_of) -> Iterator[A
     Args:
         count: How many samples the batch of this peer has, an integer scalar tensor; 0 if it has
             run out of batches.
-        total_of: Returns the total of all peers.
+        total_of: Returns the total of all peers, and how many these are.
 
     Yields:
         How many samples the batches of all peers have.
     """
-    total = total_of(count)
+    total, peers = total_of(count)
     if peer.is_single_process():
         yield total
         return
-    with within(_weight_among(count, total)), context.within(samples=tf.cast(count, tf.float64)):
+    with (
+        within(_weight_among(count, total, peers)),
+        context.within(samples=tf.cast(count, tf.float64)),
+    ):
         yield total
 
 

@@ -92,6 +92,10 @@ int kungfu_membership_version(void) {
   return Ask([](const Place& place) { return static_cast<int>(place.version); });
 }
 
+int kungfu_agreed_version(void) {
+  return Ask([](const Place& place) { return static_cast<int>(place.agreed); });
+}
+
 int kungfu_elastic(void) {
   return Ask([](const Place& place) { return place.elastic; });
 }

@@ -42,6 +42,10 @@ KUNGFU_EXPORT int kungfu_local_size(void);
 KUNGFU_EXPORT int kungfu_host_count(void);
 /* The number of the list of peers: each change of the list makes it one higher. */
 KUNGFU_EXPORT int kungfu_membership_version(void);
+/* The same after kungfu_advance on all peers, and as long as nothing has changed since the last one. Survivors of a
+ * lost peer have a newer list at once, and each at another point of its work; they agree on it in the next
+ * kungfu_advance. */
+KUNGFU_EXPORT int kungfu_agreed_version(void);
 /* 1 if peers may come and go, else 0. */
 KUNGFU_EXPORT int kungfu_elastic(void);
 /* 1 if this is a newcomer that was not taken in yet, else 0. */

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "ops/base/docs_link.h"
@@ -36,28 +37,21 @@ std::optional<uint32_t> ParseVersion(const std::string& text) {
   return version;
 }
 
-// <version> <since> <peers>
-std::optional<Membership> ParseMembership(const std::string& text) {
-  const size_t first = std::min(text.find(' '), text.size());
-  const size_t second = std::min(text.find(' ', first + 1), text.size());
-  if (second == text.size()) return std::nullopt;
-  const std::optional<uint32_t> version = ParseVersion(text.substr(0, first));
-  const std::optional<uint32_t> since = ParseVersion(text.substr(first + 1, second - first - 1));
-  const std::string names = text.substr(second + 1);
-  const StatusOr<PeerList> peers = names == "-" ? PeerList() : PeerList::Parse(names);
-  if (!version || !since || *since > *version || !peers.ok()) return std::nullopt;
-  return Membership{*version, *peers, *since};
-}
+struct Announced {
+  Membership membership;
+  std::string text;
+};
 
-// <version> <peers> <text>
-std::optional<std::pair<Membership, std::string>> ParseSurvivors(const std::string& text) {
-  const size_t first = std::min(text.find(' '), text.size());
-  const size_t second = std::min(text.find(' ', first + 1), text.size());
-  if (second == text.size()) return std::nullopt;
-  const std::optional<uint32_t> version = ParseVersion(text.substr(0, first));
-  const StatusOr<PeerList> peers = PeerList::Parse(text.substr(first + 1, second - first - 1));
-  if (!version || !peers.ok()) return std::nullopt;
-  return std::make_pair(Membership{*version, *peers, *version}, text.substr(second + 1));
+// <version> <since> <peers>, and perhaps <text>
+std::optional<Announced> ParseMembership(const std::string& line) {
+  std::istringstream words(line);
+  std::string version_text, since_text, names, text;
+  words >> version_text >> since_text >> names;
+  std::getline(words >> std::ws, text);
+  const std::optional<uint32_t> version = ParseVersion(version_text), since = ParseVersion(since_text);
+  const StatusOr<PeerList> peers = names == "-" ? PeerList() : PeerList::Parse(names);
+  if (!version || !since || *since > *version || names.empty() || !peers.ok()) return std::nullopt;
+  return Announced{{*version, *peers, *since}, text};
 }
 
 timeval ToTimeval(Seconds seconds) {
@@ -185,13 +179,13 @@ bool Control::Understood(const std::string& command, const std::string& rest) {
   const size_t space = std::min(rest.find(' '), rest.size());
   const std::string first = rest.substr(0, space), second = rest.substr(std::min(space + 1, rest.size()));
   if (command == "members") {
-    const std::optional<Membership> membership = ParseMembership(rest);
-    if (membership) handlers_.members(*membership);
-    return membership.has_value();
+    const std::optional<Announced> members = ParseMembership(rest);
+    if (members) handlers_.members(members->membership);
+    return members.has_value();
   }
   if (command == "survivors") {
-    const auto survivors = ParseSurvivors(rest);
-    if (survivors) handlers_.survivors(survivors->first, survivors->second);
+    const std::optional<Announced> survivors = ParseMembership(rest);
+    if (survivors) handlers_.survivors(survivors->membership, survivors->text);
     return survivors.has_value();
   }
   const StatusOr<PeerId> peer = PeerId::Parse(first);

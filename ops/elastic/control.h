@@ -12,9 +12,10 @@
 //                     members <version> <since> <peers>
 //                                                 who takes part from now on; "-": nobody. Instead of whom it said in
 //                                                 versions from <since> on, where nobody has met; else the same number
-//                     survivors <version> <peers> <text>
+//                     survivors <version> <since> <peers> <text>
 //                                                 the peers that are left, after others were lost: they go on at once,
-//                                                 and repeat what they had begun; why
+//                                                 and repeat what they had begun; why. <since>: that of the newest
+//                                                 members; who is on the way to them comes here instead
 //                     proposed | refused <text>   the answer to the oldest question
 //
 // Lines end in '\n' and have at most 64 KiB; control characters in texts are replaced by spaces.

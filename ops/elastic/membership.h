@@ -19,8 +19,9 @@ namespace kungfu {
 struct Membership {
   uint32_t version = 0;
   PeerList peers;
-  // The peers of the versions from this one up to `version` have not met, and will not: a newcomer has ended before it
-  // was told. This one takes their place. The default: there are none.
+  // The first version of the change that this list belongs to. If a newcomer ends before it was told, another list with
+  // the same `since` replaces this one, whose peers have not met. A list of survivors has that of the newest change.
+  // The default: there was no change.
   uint32_t since = ~0u;
 };
 

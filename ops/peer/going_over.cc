@@ -9,7 +9,6 @@
 namespace kungfu {
 namespace {
 
-constexpr char kAdvanceName[] = "kungfu/the next membership";
 constexpr char kMeetName[] = "kungfu/all have gone over";
 // How long a membership that has failed may still be replaced: within that the runner knows that a process, or a host,
 // is gone (kungfu_tf/launcher/deciding/leader_of_others.py).
@@ -18,69 +17,91 @@ constexpr Seconds kVerdict{10};
 }  // namespace
 
 void Peer::Advance(bool only_if_idle, StatusCallback done) {
-  const std::shared_ptr<Session> old = session();
+  const std::shared_ptr<Session> now = session();
   if (!elastic()) return done(OkStatus());
   const auto on_loop = [this, done](const std::function<void()>& task) {
     if (!loop_->Post(task)) done(CancelledError("this peer has shut down"));
   };
   if (joining_) {
-    return on_loop([this, old, done] {
+    return on_loop([this, now, done] {
       control_->ReadyOnLoop();
-      GoOverWhenKnownOnLoop(old, VersionOf(old->epoch()) + 1, done);
+      SetOutOnLoop(VersionOf(now->epoch()) + 1, done);
     });
   }
   struct News {
-    uint64_t version, busy;
+    uint64_t version, lost, busy;
   };
-  auto news = std::make_shared<News>(News{newest_version_, only_if_idle && old->busy() ? 1u : 0u});
+  auto news = std::make_shared<News>(News{newest_version_, lost_version_, only_if_idle && now->busy() ? 1u : 0u});
   Operation ask;
   ask.kind = Kind::kAllReduce;
-  ask.name = kAdvanceName;
+  ask.name = kChangeName;
   ask.of_core = true;
   ask.dtype = DType::kUint64;
   ask.op = ReduceOp::kMax;
-  ask.spans = {{news.get(), news.get(), 2}};
-  ask.done = [this, old, news, done, on_loop](const Status& status) {
+  ask.spans = {{news.get(), news.get(), 3}};
+  ask.done = [this, now, news, done, on_loop](const Status& status) {
     if (status.ok() && news->busy) {
       return done(FailedPreconditionError("a new membership: operations of some peer are pending"));
     }
-    if (!status.ok() || news->version <= VersionOf(old->epoch())) return done(status);
-    on_loop([this, old, news, done] { GoOverWhenKnownOnLoop(old, static_cast<uint32_t>(news->version), done); });
+    if (!status.ok()) return done(status);
+    const auto version = static_cast<uint32_t>(news->version), lost = static_cast<uint32_t>(news->lost);
+    AgreeOn(lost);
+    if (version <= VersionOf(now->epoch())) return done(status);
+    on_loop([this, version, done] { AgreedOnLoop(version, done); });
   };
-  old->Start(std::move(ask));
+  StartOperation(std::move(ask));
 }
 
-void Peer::GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done) {
+// If peers are lost meanwhile, the survivors go over at once. Then their meeting shows whether some were on the way.
+void Peer::AgreedOnLoop(uint32_t version, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
+  if (leaves_) return done(CancelledError("this peer has shut down"));
+  if (version > VersionOf(session()->epoch())) return SetOutOnLoop(version, done);
+  AwaitOthersOnLoop(session(), done);
+  if (!transactions_->surviving()) EndEnteringOnLoop(OkStatus());
+}
+
+void Peer::AwaitOthersOnLoop(const std::shared_ptr<Session>& session, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  if (entering_) EndEnteringOnLoop(CancelledError("this peer goes over to another membership"));
+  entering_ = Entering{session, done, {}, {}};
+}
+
+void Peer::AgreeOn(uint32_t version) { agreed_version_ = std::max<uint32_t>(agreed_version_, version); }
+
+void Peer::SetOutOnLoop(uint32_t version, const StatusCallback& done) {
+  KF_DCHECK(loop_->InLoop());
+  AwaitOthersOnLoop(nullptr, done);
   // A newcomer is told when the others have come to the end of a step. Its runner ends it if it is not wanted any more.
   const std::optional<Seconds> patience = joining_ ? std::nullopt : std::optional(Seconds(config_.collective_timeout));
   // A newer one takes the place of the one that was agreed on: any other follows only when all have entered that.
-  announcements_->WhenKnownOnLoop(version, patience, [this, old, done](const StatusOr<Membership>& membership) {
-    if (!membership.ok()) return done(membership.status());
-    EnterOnLoop(old, *membership, done);
+  announcements_->WhenKnownOnLoop(version, patience, [this](const StatusOr<Membership>& membership) {
+    if (!entering_) return;
+    if (!membership.ok()) return EndEnteringOnLoop(membership.status());
+    if (membership->version > survivors_.version) EnterOnLoop(*membership);
   });
 }
 
-void Peer::EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done) {
+void Peer::EnterOnLoop(const Membership& membership) {
   KF_DCHECK(loop_->InLoop());
-  FailTransactionsOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
-  const StrategySpec used = strategy();
-  const StrategySpec next = used.parents.empty() ? used : StrategySpec(config_.strategy);
-  GoOverOnLoop(old, membership.peers, FirstEpoch(membership.version), next, [this, done](const Status& status) {
-    if (!status.ok()) return done(status);
-    MeetOnLoop(done);
+  const std::shared_ptr<Session> old = session();
+  const uint32_t version = membership.version;
+  transactions_->FailOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"),
+                            FirstEpoch(membership.since));
+  GoOverOnLoop(old, membership.peers, FirstEpoch(version), NextStrategy(), [this, version](const Status& status) {
+    if (!entering_) return;
+    if (!status.ok() || session()->rank() < 0) return EndEnteringOnLoop(status);
+    if (survivors_.version > version) return GoOnWithSurvivorsOnLoop();
+    MeetOnLoop();
   });
 }
 
 // A peer is in the new membership when all have gone over. A newcomer may die before it is told; the agreement at the
 // start of a session reaches its mailbox all the same.
-void Peer::MeetOnLoop(const StatusCallback& done) {
+void Peer::MeetOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  const std::shared_ptr<Session> session = this->session();
-  if (session->rank() < 0) return done(OkStatus());
-  if (!announcements_->failed().ok()) return done(announcements_->failed());
-  if (entering_) EndEnteringOnLoop(CancelledError("this peer has gone over to another membership"));
-  entering_ = Entering{session, done, {}, {}};
+  const std::shared_ptr<Session> session = entering_->session = this->session();
+  if (!announcements_->failed().ok()) return EndEnteringOnLoop(Status(announcements_->failed()));
   if (ReplaceOnLoop()) return;
   Operation meet;
   meet.kind = Kind::kBarrier;
@@ -116,10 +137,15 @@ bool Peer::ReplaceOnLoop() {
   const Membership newest = announcements_->newest();
   const uint32_t version = VersionOf(entering_->session->epoch());
   if (newest.version <= version || newest.since > version) return false;
-  loop_->CancelTimerOnLoop(entering_->timer);
-  const Entering given_up = *std::exchange(entering_, std::nullopt);
-  EnterOnLoop(given_up.session, newest, given_up.done);
+  ForgetMeetingOnLoop();
+  EnterOnLoop(newest);
   return true;
+}
+
+void Peer::ForgetMeetingOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  loop_->CancelTimerOnLoop(entering_->timer);
+  *entering_ = Entering{nullptr, std::move(entering_->done), {}, {}};
 }
 
 void Peer::JudgeOnLoop() {
@@ -131,50 +157,68 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   KF_DCHECK(loop_->InLoop());
   loop_->CancelTimerOnLoop(entering_->timer);
   const Entering ended = *std::exchange(entering_, std::nullopt);
+  if (status.ok()) AgreeOn(VersionOf(static_cast<uint32_t>(transactions_->era())));
   ended.done(status);
 }
 
-// The session ends by the loss, not by the change, so that others learn that a peer is lost, whoever hears of it first.
+// The session ends by the loss, not by the change: so what another peer has begun in it is repeated, whoever hears of
+// the survivors first.
 void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   KF_DCHECK(loop_->InLoop());
   const std::shared_ptr<Session> now = session();
   const bool is_newer = survivors.version > std::max(VersionOf(now->epoch()), survivors_.version);
-  if (!config_.survives || leaves_ || !is_newer || survivors.peers.RankOf(self_) < 0) return;
+  if (!config_.survives || leaves_ || !is_newer || now->rank() < 0) return;
   survivors_ = survivors;
+  newest_version_ = lost_version_ = survivors.version;
   announcements_->AnnounceOnLoop(survivors);
-  newest_version_ = survivors.version;
-  transactions_->LostOnLoop();
-  for (int rank = 0; rank < now->size(); ++rank) {
+  if (survivors.peers.RankOf(self_) >= 0) {
+    transactions_->LostOnLoop();
+  } else {
+    transactions_->LeaveOnLoop();
+  }
+  if (entering_) ForgetMeetingOnLoop();
+  for (int rank = 0; rank < now->size() && !entering_; ++rank) {
     if (survivors.peers.RankOf(now->peers()[rank]) < 0) now->PeerFailedOnLoop(rank, why);
   }
-  if (!joins_survivors_) GoOnWithSurvivorsOnLoop();
+  if (!goes_over_) GoOnWithSurvivorsOnLoop();
 }
 
 void Peer::GoOnWithSurvivorsOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  joins_survivors_ = true;
   const uint32_t version = survivors_.version;
-  const StrategySpec used = strategy();
-  const StrategySpec next = used.parents.empty() ? used : StrategySpec(config_.strategy);
-  GoOverOnLoop(session(), survivors_.peers, FirstEpoch(version), next, [this, version](const Status& status) {
+  GoOverOnLoop(session(), survivors_.peers, FirstEpoch(version), NextStrategy(), [this, version](const Status& status) {
+    if (session()->rank() < 0) return entering_ ? EndEnteringOnLoop(status) : void();
     if (survivors_.version > version) return GoOnWithSurvivorsOnLoop();  // another one was lost meanwhile
-    joins_survivors_ = false;
-    if (status.ok()) return transactions_->MeetOnLoop();
-    transactions_->FailOnLoop(status);
+    if (status.ok()) return MeetSurvivorsOnLoop();
+    transactions_->GiveUpOnLoop(status);
     transactions_->NeverRepeatOnLoop();
+    if (entering_) EndEnteringOnLoop(status);
   });
 }
 
-void Peer::FailTransactionsOnLoop(const Status& why) {
+// A peer that was on its way to a change is in it when the survivors have met: it finds among them all whom it awaits.
+void Peer::MeetSurvivorsOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (transactions_) transactions_->FailOnLoop(why);
+  const std::shared_ptr<Session> session = this->session();
+  if (entering_) entering_->session = session;
+  transactions_->MeetOnLoop({survivors_.since, entering_.has_value()},
+                            [this, session](const Status& status) { MetOnLoop(session, status); });
+}
+
+// A tree is one of the peers that it was made for.
+StrategySpec Peer::NextStrategy() const {
+  const StrategySpec used = strategy();
+  return used.parents.empty() ? used : StrategySpec(config_.strategy);
 }
 
 // The first peer to go over may send messages of the new epoch to others that will follow; the router keeps them.
 void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                         const StrategySpec& strategy, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
-  old->AbortOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
+  goes_over_ = true;
+  const std::string why = "epoch " + std::to_string(old->epoch()) + " has ended";
+  const bool by_loss = epoch == FirstEpoch(survivors_.version);
+  old->AbortOnLoop(by_loss ? UnavailableError(why + ", because peers were lost") : CancelledError(why));
   old->WhenIdleOnLoop([this, old, peers, epoch, strategy, done] {
     old->EndOnLoop();
     p2p_->BeginEpoch(epoch);
@@ -190,6 +234,7 @@ void Peer::GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& pee
     SetSession(next, strategy);
     if (VersionOf(epoch) != VersionOf(old->epoch())) TrafficByRank();  // from now on the rates are of these peers
     if (rank >= 0) joining_ = false;
+    goes_over_ = false;
     if (control_ && VersionOf(epoch) != VersionOf(old->epoch())) control_->EnteredOnLoop(VersionOf(epoch));
     done(router_->ListenOnLoop());
   });

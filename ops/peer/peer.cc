@@ -101,7 +101,7 @@ Status Peer::StartSession(const Membership& membership) {
   const P2p::Options of_store{config_.store_versions, Seconds(config_.stall_warning),
                               Seconds(config_.collective_timeout)};
   p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, of_store, &counters_);
-  newest_version_ = membership.version;
+  newest_version_ = agreed_version_ = membership.version;
   SetSession(MakeSession(membership.peers, rank, epoch, config_.strategy), config_.strategy);
   if (!loop_) return OkStatus();
   if (!config_.control.empty()) {
@@ -210,7 +210,8 @@ void Peer::Cancel(uint64_t handle, const Status& cause) {
 Place Peer::place() const {
   const std::shared_ptr<Session> now = session();
   const uint32_t version = VersionOf(now->epoch());
-  return {now->peers(), now->rank(), version, elastic(), joining_, newest_version_ > version, now->interrupted()};
+  return {now->peers(),      now->rank(), version, agreed_version_, elastic(), joining_, newest_version_ > version,
+          now->interrupted()};
 }
 
 StrategySpec Peer::strategy() const {
@@ -240,8 +241,13 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
     return done(OkStatus());
   }
   const auto go_over = [this, old, strategy, done] {
-    FailTransactionsOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"));
-    GoOverOnLoop(old, old->peers(), old->epoch() + 1, strategy, done);
+    if (goes_over_ || session() != old) return done(UnavailableError("a new epoch: peers were lost meanwhile"));
+    transactions_->FailOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"),
+                              transactions_->era() + 1);
+    GoOverOnLoop(old, old->peers(), old->epoch() + 1, strategy, [this, old, done](const Status& status) {
+      if (survivors_.version > VersionOf(old->epoch())) GoOnWithSurvivorsOnLoop();
+      done(status);
+    });
   };
   if (old->interrupted() || old->size() == 1) {
     if (!loop_->Post(go_over)) done(CancelledError("a new epoch: this peer has shut down"));
@@ -283,7 +289,7 @@ void Peer::Interrupt(const Status& why) {
   RunAndWait([&] {
     if (!router_) return;
     session()->InterruptOnLoop(why);
-    FailTransactionsOnLoop(CancelledError("given up, because " + why.message()));
+    transactions_->GiveUpOnLoop(CancelledError("given up, because " + why.message()));
     JudgeOnLoop();
   });
 }
@@ -329,7 +335,7 @@ void Peer::Leave() {
     if (entering_) EndEnteringOnLoop(CancelledError("this peer has shut down"));
     p2p_->CloseOnLoop(CancelledError("this peer has shut down"));
     if (!router_) return left->set_value();
-    FailTransactionsOnLoop(CancelledError("this peer has shut down"));
+    transactions_->GiveUpOnLoop(CancelledError("this peer has shut down"));
     session()->AbortOnLoop(CancelledError("this peer has shut down"));
     router_->CloseOnLoop(After(kGoodbye), [left] { left->set_value(); });
   });

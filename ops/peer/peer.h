@@ -89,6 +89,10 @@ class Peer {
   // instead counts. Otherwise the peers have not met, in the old session or the new one: kUnavailable if a peer is
   // gone, kDeadlineExceeded if one does not come. Pending operations of a session that ends fail with kCancelled. Any
   // thread.
+  //
+  // If the job survives lost peers, it does so here, too. Then the survivors are in another session than before, each
+  // since another point of its work. place().agreed is the version of which all know: it changes here only, and for
+  // all in the same call.
   void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
   // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
   void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
@@ -130,16 +134,21 @@ class Peer {
   // The runner says who is left; the others are lost because of `why`.
   void SurviveOnLoop(const Membership& survivors, const std::string& why);
   void GoOnWithSurvivorsOnLoop();
-  void FailTransactionsOnLoop(const Status& why);
+  void MeetSurvivorsOnLoop();
+  StrategySpec NextStrategy() const;
   void Advance(bool only_if_idle, StatusCallback done);
-  void GoOverWhenKnownOnLoop(const std::shared_ptr<Session>& old, uint32_t version, const StatusCallback& done);
-  void EnterOnLoop(const std::shared_ptr<Session>& old, const Membership& membership, const StatusCallback& done);
-  void MeetOnLoop(const StatusCallback& done);
+  void AgreedOnLoop(uint32_t version, const StatusCallback& done);
+  void AwaitOthersOnLoop(const std::shared_ptr<Session>& session, const StatusCallback& done);
+  void AgreeOn(uint32_t version);
+  void SetOutOnLoop(uint32_t version, const StatusCallback& done);
+  void EnterOnLoop(const Membership& membership);
+  void MeetOnLoop();
   void MetOnLoop(const std::shared_ptr<Session>& session, const Status& status);
   // Whether the runner may still announce one in place of the membership that this peer is entering.
   bool MayBeReplacedOnLoop() const;
   // Goes over to that, if it was announced. Returns whether it does.
   bool ReplaceOnLoop();
+  void ForgetMeetingOnLoop();
   // Ends the wait for it where it is in vain.
   void JudgeOnLoop();
   void EndEnteringOnLoop(const Status& status);
@@ -166,19 +175,21 @@ class Peer {
   std::unique_ptr<P2p> p2p_;
   std::unique_ptr<Transactions> transactions_;    // null in a job of one
   Membership survivors_;                          // the newest ones, if peers were lost; the loop's
-  bool joins_survivors_ = false;                  // is on the way to their session; the loop's
+  bool goes_over_ = false;                        // is on the way to another session; the loop's
   bool leaves_ = false;                           // Shutdown was called; the loop's
   std::unique_ptr<Announcements> announcements_;  // the loop's
-  // This peer has gone over to a membership, and not all have yet. The loop's.
+  // All have agreed on a change. This peer is on its way to it, or awaits the others. The loop's.
   struct Entering {
-    std::shared_ptr<Session> session;
-    StatusCallback done;  // of Advance
-    Status failed;        // not OK: they cannot come together; the runner may know one that can
+    std::shared_ptr<Session> session;  // where it awaits them; null: on its way
+    StatusCallback done;               // of Advance
+    Status failed;                     // not OK: they cannot come together; the runner may know one that can
     EventLoop::TimerId timer;
   };
   std::optional<Entering> entering_;
   std::vector<PeerId> failed_peers_;         // as the runner says; the loop's
   std::atomic<uint32_t> newest_version_{0};  // that was announced
+  std::atomic<uint32_t> lost_version_{0};    // of the newest survivors
+  std::atomic<uint32_t> agreed_version_{0};  // Place::agreed
   std::atomic<bool> joining_{false};         // a newcomer that was not taken in yet
   std::atomic<int> wanted_{0};               // by the last Want
   std::atomic<uint32_t> last_group_{0};      // that was made, or is being made

@@ -14,6 +14,7 @@ struct Place {
   PeerList peers;
   int rank = 0;          // -1: takes no part any more
   uint32_t version = 0;  // of the membership
+  uint32_t agreed = 0;   // see Peer::Advance
   bool elastic = false;  // memberships may change
   bool joining = false;  // a newcomer that was not taken in yet
   bool outdated = false;

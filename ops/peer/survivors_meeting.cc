@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/base/logging.h"
+#include "ops/elastic/membership.h"
 #include "ops/peer/transactions.h"
 
 namespace kungfu {
@@ -14,6 +15,10 @@ namespace {
 
 constexpr char kBegunName[] = "kungfu/the exchanges that the survivors have begun";
 constexpr char kProgressName[] = "kungfu/how far the survivors are";
+// In place of an era.
+constexpr uint64_t kOnWay = ~uint64_t{0}, kNowhere = kOnWay - 1;
+
+bool IsOf(uint64_t era, uint32_t change) { return era >> kEpochBits == change; }
 
 void Append(std::vector<char>* out, const void* data, size_t size) {
   const char* const bytes = static_cast<const char*>(data);
@@ -49,12 +54,15 @@ class Reader {
 
 }  // namespace
 
-// First the peers tell each other the exchanges that somebody has begun and not delivered, then how far each is.
-void Transactions::MeetOnLoop() {
+// First the peers tell each other where they are, and the exchanges that they have begun and not delivered; then how
+// far each exchange is.
+void Transactions::MeetOnLoop(const Arrival& arrival, StatusCallback met) {
   KF_DCHECK(loop_->InLoop());
   meeting_ = std::make_unique<Meeting>();
   meeting_->session = session_();
-  AppendNumber(&meeting_->mine, era_);
+  meeting_->arrival = arrival;
+  meeting_->met = std::move(met);
+  AppendNumber(&meeting_->mine, arrival.is_on_way ? kOnWay : gave_up_ ? kNowhere : era_);
   for (const auto& [key, exchange] : exchanges_) {
     AppendNumber(&meeting_->mine, key.first.size());
     Append(&meeting_->mine, key.first.data(), key.first.size());
@@ -84,46 +92,95 @@ void Transactions::GatherOnLoop(const char* name, std::function<void()> next) {
     return keeps->all.data();
   };
   gather.done = [this, session, keeps, next = std::move(next)](const Status& status) {
-    if (!meeting_ || meeting_->session != session || !surviving_) return;
+    if (!meeting_ || meeting_->session != session) return;
+    if (!surviving_) return EndMeetingOnLoop(UnavailableError("the survivors have not met"));
     if (status.ok()) {
       meeting_->counts = std::move(keeps->counts);
       meeting_->all = std::move(keeps->all);
       return next();
     }
-    meeting_.reset();
     for (const auto& [handle, call] : calls_) call->failure = status;
     surviving_ = false;
-    if (!never_ && status.code() == Code::kUnavailable) return WaitForSurvivorsOnLoop();
-    FailWaitingOnLoop();
+    if (!never_ && status.code() == Code::kUnavailable) {
+      WaitForSurvivorsOnLoop();
+    } else {
+      FailWaitingOnLoop();
+    }
+    EndMeetingOnLoop(status);
   };
   session->RunAtOnceOnLoop(std::move(gather));
 }
 
+void Transactions::EndMeetingOnLoop(const Status& status) {
+  KF_DCHECK(loop_->InLoop());
+  const StatusCallback met = std::move(meeting_->met);
+  meeting_.reset();
+  met(status);
+}
+
 void Transactions::CompareOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  std::set<Key> keys;
+  struct Told {
+    uint64_t era = kNowhere;
+    std::vector<Key> keys;
+  };
+  std::vector<Told> all;
   const char* begin = meeting_->all.data();
   bool understood = true;
   for (const uint64_t count : meeting_->counts) {
     Reader reader(begin, begin + count);
     begin += count;
-    uint64_t era = 0;
-    understood = understood && reader.Number(&era) && era == era_;
+    Told told;
+    understood = understood && reader.Number(&told.era) && told.era != kNowhere;
     while (understood && !reader.over()) {
       Key key;
       understood = reader.Text(&key.first) && reader.Number(&key.second);
-      keys.insert(std::move(key));
+      told.keys.push_back(std::move(key));
     }
+    all.push_back(std::move(told));
+  }
+  // Those that are on the way to the change, or there, have left the era before.
+  const uint32_t change = meeting_->arrival.change;
+  const bool has_changed = std::any_of(
+      all.begin(), all.end(), [change](const Told& told) { return told.era == kOnWay || IsOf(told.era, change); });
+  if (understood && has_changed) CatchUpOnLoop(change);
+  std::set<Key> keys;
+  for (const Told& told : all) {
+    if (has_changed && (told.era == kOnWay || !IsOf(told.era, change))) continue;
+    understood = understood && told.era == era_;
+    keys.insert(told.keys.begin(), told.keys.end());
   }
   if (!understood) {
     for (const auto& [handle, call] : calls_) {
       call->failure = UnavailableError(Title(call->operation) + ": the survivors are not in the same epoch");
     }
-    return NeverRepeatOnLoop();
+    NeverRepeatOnLoop();
+    return EndMeetingOnLoop(UnavailableError("the survivors are not in the same epoch"));
   }
   meeting_->keys.assign(keys.begin(), keys.end());
   for (const Key& key : meeting_->keys) meeting_->mine.push_back(ProgressOf(key));
   GatherOnLoop(kProgressName, [this] { ResolveOnLoop(); });
+}
+
+// Others are on the way to the change: so it is complete here, too, unless this peer was there already.
+void Transactions::CatchUpOnLoop(uint32_t change) {
+  KF_DCHECK(loop_->InLoop());
+  if (IsOf(era_, change)) return;
+  DeliverChangeOnLoop();
+  FailOnLoop(CancelledError("the peers have changed"), FirstEpoch(change));
+}
+
+void Transactions::DeliverChangeOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  const auto found = exchanges_.lower_bound({kChangeName, 0});
+  const bool is_there = found != exchanges_.end() && found->first.first == kChangeName;
+  if (is_there && found->second->is_complete()) DeliverOnLoop(found->second.get());
+}
+
+void Transactions::LeaveOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  DeliverChangeOnLoop();
+  GiveUpOnLoop(Status(Code::kAborted, "this peer takes no part any more"));
 }
 
 Transactions::Progress Transactions::ProgressOf(const Key& key) const {
@@ -153,10 +210,10 @@ void Transactions::ResolveOnLoop() {
       failed.insert(meeting_->keys[i]);
     }
   }
-  meeting_.reset();
   surviving_ = false;
   failed_.clear();
   RepeatOnLoop(delivered, failed);
+  EndMeetingOnLoop(OkStatus());
 }
 
 // The peers begin the operations of one name in the same order, so the new session numbers them alike.

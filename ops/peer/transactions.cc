@@ -287,12 +287,19 @@ void Transactions::Cancel(uint64_t handle, const Status& cause) {
   });
 }
 
-void Transactions::FailOnLoop(const Status& why) {
+void Transactions::FailOnLoop(const Status& why, uint64_t era) {
   KF_DCHECK(loop_->InLoop());
   while (!exchanges_.empty()) FailExchangeOnLoop(exchanges_.rbegin()->second.get(), why);
   begun_.clear();
   failed_.clear();
-  ++era_;
+  era_ = era;
+  gave_up_ = false;
+}
+
+void Transactions::GiveUpOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  FailOnLoop(why, era_);
+  gave_up_ = true;
 }
 
 void Transactions::NeverRepeatOnLoop() {

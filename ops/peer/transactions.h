@@ -17,8 +17,12 @@
 //     it has failed on somebody                              it fails on all that have begun it
 //     else                                                   all repeat it, whole, from their inputs
 //
-// Exchanges are known by name and number: how many of the name began before. The survivors' programs have begun the
-// same ones, though some may be further.
+// Exchanges are known by name and number: how many of the name began before, in this era. An era is the time from one
+// change of the peers that they make together, or one epoch, to the next. The survivors' programs have begun the same
+// exchanges, though some may be further.
+//
+// The exchange kChangeName is that by which all peers agree on the next change. Some survivors may be on the way to it,
+// which means that it is complete on all that are not. So all deliver it, and are in the era of that change.
 //
 // Cost: nothing but a wait for exchanges of one operation that are not repeated. Repeated ones cost a barrier each, and
 // memory: an operation that works in place needs a copy of its input.
@@ -43,6 +47,8 @@
 
 namespace kungfu {
 
+inline constexpr char kChangeName[] = "kungfu/the next membership";
+
 class Transactions {
  public:
   using Current = std::function<std::shared_ptr<Session>()>;
@@ -58,14 +64,28 @@ class Transactions {
   void Cancel(uint64_t handle, const Status& cause);
   static bool Owns(uint64_t handle) { return (handle >> 62) == 1; }
 
-  // All that has begun ends: as soon as the session lets go of it. The numbers begin anew, as they do in a new epoch.
-  void FailOnLoop(const Status& why);
+  // All that has begun ends: as soon as the session lets go of it. An era begins: the numbers begin anew.
+  void FailOnLoop(const Status& why, uint64_t era);
+  // The same, but until an era begins the others cannot know where this peer is.
+  void GiveUpOnLoop(const Status& why);
+  // The epoch with which this era has begun; plus 1 for each epoch that all have begun since.
+  uint64_t era() const { return era_; }
   // There will be no survivors: from now on a lost peer is an error, also of what waits already.
   void NeverRepeatOnLoop();
   // Peers are lost, and the others are about to get a session.
   void LostOnLoop();
-  // They have it: they tell each other how far they are. Again, if that fails because of another one.
-  void MeetOnLoop();
+  // How a peer comes to the meeting of the survivors.
+  struct Arrival {
+    uint32_t change = 0;     // the first version of the newest change of the peers
+    bool is_on_way = false;  // to that change, on which it has agreed with all others
+  };
+  // They have not met yet.
+  bool surviving() const { return surviving_; }
+  // They have it: they tell each other how far they are. Again, if that fails because of another one. `met` is called
+  // once, unless there is a later meeting.
+  void MeetOnLoop(const Arrival& arrival, StatusCallback met);
+  // The others go on, and this peer does not: they have agreed on a change after which it takes no part.
+  void LeaveOnLoop();
 
  private:
   struct Exchange;
@@ -112,6 +132,8 @@ class Transactions {
   // What the survivors tell each other, once they have a session.
   struct Meeting {
     std::shared_ptr<Session> session;
+    Arrival arrival;
+    StatusCallback met;
     std::vector<char> mine;
     std::vector<uint64_t> counts;
     std::vector<char> all;
@@ -139,6 +161,9 @@ class Transactions {
 
   void GatherOnLoop(const char* name, std::function<void()> next);
   void CompareOnLoop();
+  void CatchUpOnLoop(uint32_t change);
+  void DeliverChangeOnLoop();
+  void EndMeetingOnLoop(const Status& status);
   void ResolveOnLoop();
   Progress ProgressOf(const Key& key) const;
   void RepeatOnLoop(const std::set<Key>& delivered, const std::set<Key>& failed);
@@ -153,7 +178,8 @@ class Transactions {
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;  // not delivered
   std::unordered_map<std::string, uint64_t> begun_;     // how many, by name
   std::set<Key> failed_;                                // since the survivors met last
-  uint64_t era_ = 0;                                    // how often the numbers began anew
+  uint64_t era_ = 0;
+  bool gave_up_ = false;  // in this era
   bool never_ = false;
   bool surviving_ = false;  // peers were lost, and the others have not met
   EventLoop::TimerId timer_{};

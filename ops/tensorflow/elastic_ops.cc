@@ -19,7 +19,7 @@ using tensorflow::TensorShapeUtils;
 class Resize {
  public:
   Resize(OpKernelContext* context, AsyncOpKernel::DoneCallback done)
-      : context_(context), done_(std::move(done)), before_(kungfu_membership_version()) {}
+      : context_(context), done_(std::move(done)), before_(kungfu_agreed_version()) {}
 
   // Rank 0 proposes for all, once. `size` 0: nothing; -1: the number that the config server says.
   static void Start(std::unique_ptr<Resize> resize, int size) {
@@ -52,7 +52,7 @@ class Resize {
     Tensor *changed = nullptr, *detached = nullptr;
     OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, {}, &changed), done_);
     OP_REQUIRES_OK_ASYNC(context, context->allocate_output(1, {}, &detached), done_);
-    changed->scalar<bool>()() = kungfu_membership_version() != before_;
+    changed->scalar<bool>()() = kungfu_agreed_version() != before_;
     detached->scalar<bool>()() = kungfu_size() == 0;
     done_();
   }

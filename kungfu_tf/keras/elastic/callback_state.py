@@ -42,9 +42,12 @@ class CallbackState:
         Args:
             with_newcomers: Whether some peers are new, and need the best weights, too.
         """
-        mine = json.dumps([_state_of(c) for c in self._callbacks]) if peer.is_root() else ""
-        data = np.frombuffer(mine.encode(), np.uint8)
-        gathered = ops.all_gather(data, concat=True, name="fit/callback_state").numpy().tobytes()
+        gathered = b""
+        while not gathered:  # rank 0 may be lost meanwhile
+            mine = json.dumps([_state_of(c) for c in self._callbacks]) if peer.is_root() else ""
+            data = np.frombuffer(mine.encode(), np.uint8)
+            states = ops.all_gather(data, concat=True, name="fit/callback_state")
+            gathered = states.numpy().tobytes()
         self._state_of_root = json.loads(gathered)
         for number, state in enumerate(self._state_of_root):
             if state.pop(_WEIGHTS, False) and with_newcomers:

@@ -158,6 +158,7 @@ class _Training:
                 self._end(lifetime)
         finally:
             self._model.train_function = None  # it counts samples for this training
+            self._run.position.dealt_among = None
         self._model.history = self._history
         return self._history
 
@@ -203,7 +204,7 @@ class _Training:
     def _call_fit(self) -> None:
         """Calls `fit` for the rest of an epoch; where an epoch begins, for all that are left."""
         run, epoch = self._run, self._run.position.epoch
-        self._last_membership = peer.membership_version()
+        self._last_membership = peer.agreed_version()
         try:
             self._fit(
                 self._callbacks,
@@ -225,7 +226,7 @@ class _Training:
         with contextlib.nullcontext() if peer.detached() else failing_together.together():
             lifetime.end(self._last_logs(), but=but)
             # A newcomer that came too late has not trained with these peers.
-            if self._last_membership == peer.membership_version():
+            if self._last_membership == peer.agreed_version():
                 check_at_end(self._model, self._callbacks)
 
     def _begin(self, callback: Any, method: Callable[[], None]) -> None:

@@ -29,21 +29,20 @@ class AsynchronousElasticRun(ElasticRun):
 
     meets = Meets.NEVER
 
-    def total_of(self, samples: Any) -> Any:
-        """How many samples all peers would have if all batches were whole. Asks no peer."""
+    def total_of(self, samples: Any) -> tuple[Any, Any]:
+        """How many samples all peers would have if all batches were whole, and how many they are.
+
+        Asks no peer.
+        """
         self.samples.assign_add(tf.cast(samples, tf.int64))
         self.steps.assign_add(1)
-        return self.dealt.batch_size * tf.cast(ops.cluster_size(), tf.int64)
+        peers = tf.cast(ops.cluster_size(), tf.int64)
+        return self.dealt.batch_size * peers, peers
 
     def go_to(self, place: Place) -> None:
-        """Continues from a place of this training, and begins a pass."""
+        """Continues from a place of this training."""
         super().go_to(place)
-        self._begin_pass()
-
-    def begin(self, epoch: int) -> None:
-        """Goes to the beginning of an epoch, and begins a pass."""
-        super().begin(epoch)
-        self._begin_pass()
+        self.samples.assign(0)
 
     def announce_news(self) -> None:
         """Does nothing: in a step this peer tells the others nothing."""
@@ -60,18 +59,23 @@ class AsynchronousElasticRun(ElasticRun):
         If the training of one peer stops, that of all does.
         """
         del epoch
-        is_through = self._committed_steps >= self.dealt.batches(0, peer.size())
-        if not (is_through or model.stop_training or peer.outdated()):
+        rank, size = self.position.among
+        is_through = self._committed_steps >= self.dealt.batches(0, size)
+        if not (is_through or model.stop_training or peer.outdated() or self._has_lost_peers):
             return False
-        mine = np.array([self.samples.numpy(), is_through, bool(model.stop_training)], np.int64)
-        samples, through, stops = ops.all_gather(mine, name="fit/pass").numpy().T
-        self.position.commit_shares(samples.tolist())
+        mine = [rank, self.samples.numpy(), is_through, bool(model.stop_training)]
+        rows = ops.all_gather(np.array(mine, np.int64), name="fit/pass").numpy()
+        ranks, samples, through, stops = rows.T
+        shares = np.zeros(size, np.int64)
+        shares[ranks] = samples
+        self.position.commit_shares(shares.tolist())
         self.trained_samples += int(samples.sum())
         if stops.any():
             model.stop_training = True
-        return not (stops.any() or through.all())
+        return not (stops.any() or (through.all() and len(rows) == size))
 
     def _begin_pass(self) -> None:
+        super()._begin_pass()
         self.samples.assign(0)
         self.steps.assign(0)
         self._committed_steps = 0

@@ -76,8 +76,8 @@ def arranged(
         *mine,
         *after_saves,
         stop(fit),
-        *([LeaveOnChange(run, fit.differs)] if run else []),
         *survival,
+        *([LeaveOnChange(run, fit.differs)] if run else []),
         LastCheck(fit, [*compare, *mine]),
     ]
 

@@ -8,6 +8,10 @@ In each step the peers add up the numbers of samples in their batches. In the sa
 announces that it has heard of a change. So the announcement costs nothing, and all peers know of it
 after the same step. The peers of `asynchronous.py` exchange nothing in a step.
 
+A lost peer (`kungfu-run -on-failure survive`) is a change, too. The others make a step or two
+without it, and then deal out the rest of the epoch anew, with the lost peer's samples. The exchange
+has a number for each peer that the data were dealt to, so all know how far the lost one was.
+
     elastic_run.py        how far the training is
     place.py              the same, as rank 0 tells it
     count_steps.py        the first callback: counts steps
@@ -84,14 +88,17 @@ class ElasticRun:
         self.metrics = EpochMetrics()
         self._earlier_steps = earlier_steps
         self._sizes: Sizes | None = None
-        self._first_sample = 0  # of this pass through the data
+        self._first_sample, self._first_gaps = 0, self.position.gaps  # of this pass
         self._committed_steps = 0
         self._some_peer_has_news = False
         # The step is traced once for all calls of `fit`. So what it counts lives as long.
         self._has_news = _counter("kungfu_has_news")
         self._peers_with_news = _counter("kungfu_peers_with_news")
+        self._rank, self._size = _counter("kungfu_rank"), _counter("kungfu_size")
+        self._shares = _counter("kungfu_shares", [None])  # the samples of each in this pass
         self.samples = _counter("kungfu_samples")
         self.steps = _counter("kungfu_steps")
+        self._deal_among(peer.membership_version(), peer.rank(), peer.size())
 
     @property
     def all_steps(self) -> int:
@@ -143,9 +150,15 @@ class ElasticRun:
         )
 
     def place_of_root(self) -> Place:
-        """Where rank 0 is. All peers call it."""
-        mine = self.place.to_integers() if peer.is_root() else []
-        return Place.from_integers(agreement.gather_ints(mine))
+        """Where rank 0 is. All peers call it. The data are dealt among the peers of now."""
+        while True:  # until no peer is lost meanwhile
+            version, rank, size = peer.membership_version(), peer.rank(), peer.size()
+            if set(agreement.gather_ints([version])) != {version}:
+                continue
+            mine = self.place.to_integers() if rank == 0 else []
+            if of_root := agreement.gather_ints(mine):
+                self._deal_among(version, rank, size)
+                return Place.from_integers(of_root)
 
     def go_to(self, place: Place) -> None:
         """Continues from a place of this training."""
@@ -154,7 +167,7 @@ class ElasticRun:
         position.gaps = np.array(place.gaps, np.int64)
         self.step, self._earlier_steps = place.step, place.earlier_steps
         self.trained_samples, self.batch_size = place.trained_samples, place.batch_size
-        self._first_sample = place.sample
+        self._begin_pass()
         self.samples.assign(place.trained_samples)
         self.has_begun = place.sample > 0
 
@@ -169,27 +182,35 @@ class ElasticRun:
             self.is_warming_up = False
             self.go_to(place)
 
-    def total_of(self, samples: Any) -> Any:
-        """How many samples this step's batches have on all peers. Learns of changes on the way."""
-        mine = tf.stack([tf.cast(samples, tf.int64), self._has_news.read_value()])
-        sums = ops.all_reduce(mine, op="sum", name="samples")
-        self._peers_with_news.assign_add(sums[1])
-        self.samples.assign_add(sums[0])
-        self.steps.assign_add(tf.cast(sums[0] >= 0, tf.int64))  # if there was a batch
-        return sums[0]
+    def total_of(self, samples: Any) -> tuple[Any, Any]:
+        """How many samples this step's batches have on all peers, and how many peers these are.
+
+        Learns of changes on the way.
+        """
+        rank, size = self._rank.read_value(), tf.cast(self._size.read_value(), tf.int32)
+        mine = tf.one_hot(rank, size, on_value=tf.cast(samples, tf.int64), off_value=np.int64(0))
+        more = tf.stack([self._has_news.read_value(), 1])
+        sums = ops.all_reduce(tf.concat([mine, more], 0), op="sum", name="samples")
+        total = tf.reduce_sum(sums[:-2])
+        self._shares.assign_add(sums[:-2])
+        self._peers_with_news.assign_add(sums[-2])
+        self.samples.assign_add(total)
+        self.steps.assign_add(tf.cast(total >= 0, tf.int64))  # if there was a batch
+        return total, sums[-1]
 
     def samples_of_rank(self, rank: int) -> int:
         """How many samples a rank gets in this pass through the data."""
-        return self.position.left(rank, peer.size(), since=self._first_sample)
+        return self.position.left(rank, self._number_of_peers, since=self._first_sample)
 
     def begin(self, epoch: int) -> None:
         """Goes to the beginning of an epoch."""
         self.position.begin(epoch)
-        self._first_sample, self.has_begun = 0, False
+        self.has_begun = False
+        self._begin_pass()
 
     def announce_news(self) -> None:
         """Tells the other peers in the next step whether this one has heard of a change."""
-        self._has_news.assign(int(peer.outdated()))
+        self._has_news.assign(int(peer.outdated() or self._has_lost_peers))
 
     def commit(self) -> None:
         """Counts the steps that were made.
@@ -205,14 +226,43 @@ class ElasticRun:
 
     def leaves_fit(self, model: Any, epoch: int) -> bool:
         """Whether all peers leave `fit` after this step, in the middle of this epoch."""
-        return self._some_peer_has_news and not model.stop_training and self._has_steps_left(epoch)
+        leaves = (
+            self._some_peer_has_news and not model.stop_training and self._has_steps_left(epoch)
+        )
+        if leaves:  # of a lost peer's samples only some are done
+            self.position.sample, self.position.gaps = self._first_sample, self._first_gaps
+            self.position.commit_shares(self._shares.numpy().tolist())
+        return leaves
 
     def _has_steps_left(self, epoch: int) -> bool:
         if self.position.epoch != epoch:
             return False
-        return self._sizes is not None or self.dealt.batches(0, peer.size()) > 0
+        return self._sizes is not None or self.dealt.batches(0, self._number_of_peers) > 0
+
+    def _deal_among(self, version: int, rank: int, size: int) -> None:
+        """Deals the data among the peers of a membership from now on."""
+        self._version = version
+        self.position.dealt_among = (rank, size)
+        self._rank.assign(rank)
+        self._size.assign(size)
+        self._begin_pass()
+
+    def _begin_pass(self) -> None:
+        self._first_sample, self._first_gaps = self.position.sample, self.position.gaps
+        self._shares.assign(np.zeros(self._number_of_peers, np.int64))
+
+    @property
+    def _number_of_peers(self) -> int:
+        """The number of peers that the data were dealt to."""
+        return self.position.among[1]
+
+    @property
+    def _has_lost_peers(self) -> bool:
+        """Whether some of those that the data were dealt to are lost."""
+        return peer.membership_version() != self._version
 
 
-def _counter(name: str) -> Any:
+def _counter(name: str, shape: list[None] | None = None) -> Any:
     with tf.init_scope(), tf.device("CPU:0"):
-        return tf.Variable(0, trainable=False, dtype=tf.int64, name=name)
+        zero = 0 if shape is None else [0]
+        return tf.Variable(zero, trainable=False, dtype=tf.int64, name=name, shape=shape)

@@ -102,7 +102,8 @@ def _planned(fit: Fit, dataset: tf.data.Dataset, known: KnownBatches, goes_on: b
     if fit.elastic_run is not None:
         # At least one batch, though the samples that are left may be too few for one.
         length = plan.length or int(not peer.is_single_process())
-        dataset = even_in_each_pass(dataset, plan.batches[peer.rank()], length)
+        run = fit.elastic_run
+        dataset = even_in_each_pass(dataset, run.dealt.batches(*run.position.among), length)
     elif plan.lacking and known.cardinality is not None and plan.length >= 0:
         dataset = even_in_each_epoch(dataset, known.cardinality, plan.length)
     else:

@@ -46,7 +46,8 @@ def even_where_sizes_change(
     """The dataset, with an empty batch at the end if rank 0 has a sample, and so a batch, more."""
 
     def lacks() -> bool:
-        mine, most = elastic_run.samples_of_rank(peer.rank()), elastic_run.samples_of_rank(0)
+        rank, _ = elastic_run.position.among
+        mine, most = elastic_run.samples_of_rank(rank), elastic_run.samples_of_rank(0)
         return mine < most and bool(sizes.begun_samples() == mine)
 
     def ask(_: Any) -> Any:

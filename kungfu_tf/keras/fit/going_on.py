@@ -67,6 +67,12 @@ class GoOn(Callback):
                 hear()
 
     def _tell(self, lost: int, batches_left: int | None) -> None:
+        if self._fit.elastic_run is not None:
+            _log.warning(
+                "fit: %d of %d peers were lost in epoch %d, and %d go on with their samples",
+                *(lost, self._size + lost, self._epoch + 1, self._size),
+            )
+            return
         rest = "the rest" if batches_left is None else f"{batches_left} batches"
         _log.warning(
             "fit: %d of %d peers were lost in epoch %d, and %d go on. Of each lost peer %s of this "

@@ -58,11 +58,11 @@ class Trials:
         """The step of all peers. Every peer calls it."""
         moved = [variable for _, variable in generations.moved_variables(self._model)]
         mine = tf.constant(samples[peer.rank()], tf.int64)
-        total = tf.constant(sum(samples), tf.int64)
+        total, peers = tf.constant(sum(samples), tf.int64), tf.constant(len(samples), tf.int64)
         with (
             self._kept(),
             self._counting(self._model),
-            sample_weights.samples(mine, lambda _: total),
+            sample_weights.samples(mine, lambda _: (total, peers)),
         ):
             values_from_root(moved, root=0)  # as moving statistics, which are each peer's own
             self._model.reset_metrics()

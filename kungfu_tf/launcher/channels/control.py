@@ -20,9 +20,10 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                                                The list replaces those of the versions from <since>
                                                on, in which no peers have met; <since> is <version>
                                                where it replaces none
-                   survivors <version> <peers> <text>
+                   survivors <version> <since> <peers> <text>
                                                the peers that are left, after others were lost: they
-                                               go on at once, and repeat what they had begun; why
+                                               go on at once, and repeat what they had begun; why.
+                                               <since> is that of the newest members
                    proposed | refused <text>   the answer to the oldest question
 
 Before a correct hello no other line is accepted. The sender of any other line loses its connection,
@@ -171,21 +172,21 @@ class ControlServer:
         self._announce(peer, f"left {peer}")
 
     def announce_members(
-        self, version: int, since: int, peers: Sequence[str], told: Iterable[int]
+        self, version: int, since: int, peers: Sequence[str], told: Iterable[int], lost: str = ""
     ) -> None:
-        """Tells some peers which peers take part, also those that connect later."""
-        line = f"members {version} {since} {','.join(peers) or '-'}\n".encode()
+        """Tells some peers which peers take part, also those that connect later.
+
+        Args:
+            version: The version of the list.
+            since: The first version of its change.
+            peers: The peers that take part.
+            told: The ranks of those that are told.
+            lost: Who was lost, and how, if they go on at once without others.
+        """
+        command, text = ("survivors", f" {one_line(lost)}") if lost else ("members", "")
+        line = f"{command} {version} {since} {','.join(peers) or '-'}{text}\n".encode()
         for rank in told:
             self.contacts[rank].leaving = self._names[rank] not in peers
-        self._announce_list(line, told)
-
-    def announce_survivors(self, version: int, peers: Sequence[str], text: str) -> None:
-        """Tells these peers, also those that connect later, that they go on without others."""
-        line = f"survivors {version} {','.join(peers)} {one_line(text)}\n".encode()
-        self._announce_list(line, [rank for rank, name in self._names.items() if name in peers])
-
-    def _announce_list(self, line: bytes, told: Iterable[int]) -> None:
-        for rank in told:
             self._members[rank] = line
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:

@@ -23,6 +23,7 @@ from kungfu_tf.launcher.output import verdict
 from kungfu_tf.launcher.output.job_output import Output
 from kungfu_tf.launcher.output.outcome import Outcome
 from kungfu_tf.launcher.output.output_wait import TIMED_OUT, OutputWait
+from kungfu_tf.launcher.placing.host_script import HostScript
 from kungfu_tf.launcher.processes.guard import Guard
 from kungfu_tf.launcher.processes.job import Job
 
@@ -67,6 +68,7 @@ class JobLoop:
         self._director = self._host.director
         self._debug = self._start_debug_server()
         self._source = self._start_source()
+        self._host_script = self._start_host_script()
         self._interrupts = 0
         self._warnings: collections.Counter[int] = collections.Counter()
         self._forced_code: int | None = None
@@ -134,8 +136,9 @@ class JobLoop:
         self._check_time()
         self._host.check_contacts()
         self._director.advance()
-        if self._source is not None:
-            self._source.advance()
+        for asked in (self._source, self._host_script):
+            if asked is not None:
+                asked.advance()
         if self._debug is not None:
             self._debug.drop_slow()
 
@@ -148,8 +151,9 @@ class JobLoop:
         return max(0.0, min(due) - now)
 
     def _close(self) -> None:
-        if self._source is not None:
-            self._source.close()
+        for asked in (self._source, self._host_script):
+            if asked is not None:
+                asked.close()
         self._host.close()
         self._director.close()
         if self._debug is not None:
@@ -164,6 +168,14 @@ class JobLoop:
             self._job, self._selector, self._director.follow, self._say
         )
         return self._director.source
+
+    def _start_host_script(self) -> HostScript | None:
+        """The program that says which hosts there are; None: they stay the same."""
+        options, leader = self._job.options, self._director
+        if options.host_script is None or not isinstance(leader, Leader):
+            return None
+        most = options.max_np or options.np or 1
+        return HostScript(options.host_script, lambda hosts: leader.offer(hosts, most), self._say)
 
     def _start_debug_server(self) -> DebugServer | None:
         port = self._job.options.debug_port

@@ -32,11 +32,18 @@ class Host(Protocol):
     def forgive(self, number: int) -> None:
         """Makes any end of this peer from now on no failure."""
 
-    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        """Tells some of its peers which peers take part. For `since` see Actions.publish."""
+    def publish(
+        self,
+        version: int,
+        since: int,
+        peers: Sequence[str],
+        told: Sequence[int],
+        lost: str = "",
+    ) -> None:
+        """Tells some of its peers which peers take part. For `since` see Actions.publish.
 
-    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
-        """Tells these peers that they go on at once without the others, which are lost."""
+        With `lost` they go on at once without others; the text tells who was lost, and how.
+        """
 
     def failed(self, peer: str, text: str) -> None:
         """Tells all peers of this host that a peer has failed, perhaps one of another host."""
@@ -133,6 +140,9 @@ class Rules:
         least: The least number of peers with which the job goes on after some were lost; None: it
             ends when one is.
         outlives_errors: Whether it goes on without a peer that a program's error has ended, too.
+        replaced: How many lost peers are replaced at most.
+        cooldown: For how many seconds, at first and at most, no newcomer starts on a host that has
+            lost a peer. With `replaced` only.
     """
 
     watch: bool = False
@@ -142,3 +152,5 @@ class Rules:
     early_failure: int | None = None
     least: int | None = None
     outlives_errors: bool = False
+    replaced: float = 0
+    cooldown: tuple[float, float] = (0, 0)

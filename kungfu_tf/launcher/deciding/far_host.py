@@ -38,12 +38,17 @@ class FarHost:
     def forgive(self, number: int) -> None:
         self.say(f"forgive {number}")
 
-    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
+    def publish(
+        self,
+        version: int,
+        since: int,
+        peers: Sequence[str],
+        told: Sequence[int],
+        lost: str = "",
+    ) -> None:
         numbers = ",".join(map(str, told))
-        self.say(f"publish {version} {since} {','.join(peers) or '-'} {numbers}")
-
-    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
-        self.say(f"survive {version} {','.join(peers)} {one_line(text)}")
+        line = f"publish {version} {since} {','.join(peers) or '-'} {numbers} {one_line(lost)}"
+        self.say(line.rstrip())
 
     def failed(self, peer: str, text: str) -> None:
         self.say(f"failed {peer} {one_line(text)}")

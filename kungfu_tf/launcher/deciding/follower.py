@@ -36,8 +36,7 @@ _LINES = {
     "start": re.compile(f"{_NUMBER} {_NUMBER}"),
     "dismiss": re.compile(_NUMBER),
     "forgive": re.compile(_NUMBER),
-    "publish": re.compile(f"{_NUMBER} {_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*)"),
-    "survive": re.compile("([0-9]{1,7}) ([^ ]+) (.+)"),
+    "publish": re.compile(f"{_NUMBER} {_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*) ?(.*)"),
     "proposed": re.compile(_NUMBER),
     "refused": re.compile(f"{_NUMBER} (.*)"),
     "failed": re.compile(f"{_PEER} (.*)"),
@@ -188,7 +187,13 @@ class Follower:
         return True
 
     def _obey(
-        self, command: str, first: str = "", second: str = "", third: str = "", fourth: str = ""
+        self,
+        command: str,
+        first: str = "",
+        second: str = "",
+        third: str = "",
+        fourth: str = "",
+        fifth: str = "",
     ) -> bool:
         if command in ("failed", "left"):
             self._own.finished(first) if command == "left" else self._own.failed(first, second)
@@ -206,11 +211,7 @@ class Follower:
             peers = [] if third == "-" else third.split(",")
             self.size = len(peers)
             told = [int(number) for number in fourth.split(",")]
-            self._own.publish(int(first), int(second), peers, told)
-        elif command == "survive":
-            peers = second.split(",")
-            self.size = len(peers)
-            self._own.survive(int(first), peers, third)
+            self._own.publish(int(first), int(second), peers, told, fifth)
         elif command in ("proposed", "refused"):
             return self._answer(int(first), None if command == "proposed" else second)
         elif command == "end":

@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kungfu_tf.launcher.channels.control import Answer
+from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
-from kungfu_tf.launcher.deciding.membership import Actions, Membership
-from kungfu_tf.launcher.deciding.survival import Survival
+from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
 from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.hosts import Host as Place
 from kungfu_tf.launcher.placing.hosts import IPAddress
 from kungfu_tf.launcher.processes import peer_process
 
@@ -65,10 +66,9 @@ class Leader:
         self._told: set[str] = set()  # the peers that the source was told of last
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
-        self._survival = Survival(
-            self._membership.members, rules.least, outlives_errors=rules.outlives_errors
-        )
         self._loss = ("", 0.0)  # the newest: its peer, and when
+        self._cooldown = Cooldown(*rules.cooldown)
+        self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
     @property
     def over(self) -> bool:
@@ -83,8 +83,6 @@ class Leader:
     @property
     def size(self) -> int:
         """How many peers take part."""
-        if self._survival.version:
-            return len(self._survival.members)
         return len(self._membership.members)
 
     def started(self, number: int, peer: str) -> None:
@@ -94,11 +92,10 @@ class Leader:
         self._membership.ready(number)
 
     def entered(self, number: int, version: int) -> None:
-        if self._survival.entered(number, version):
+        if self._membership.entered(number, version):
             peer, when = self._loss
             seconds = f"{time.monotonic() - when:.2f} s"
             self._say(f"{plural(self.size, 'peer')} went on {seconds} after the loss of {peer}")
-        self._membership.entered(number, version)
         if self._membership.dissolved:
             self._departed.add(number)
 
@@ -154,6 +151,25 @@ class Leader:
             self._tell_source()
         return refusal
 
+    def offer(self, hosts: Sequence[Place], most: int) -> None:
+        """There are these hosts now. As many peers as they have slots take part, up to `most`."""
+        rooms = {host.address: host.slots for host in hosts if host.address in self._hosts}
+        wanted = min(sum(rooms.values()), most)
+        is_known, self._offered = rooms == self._offered, rooms
+        if is_known or self._ending or wanted < (self._rules.least or 1):
+            return
+        staying: list[int] = []
+        for number in self._membership.engaged:
+            here = [other for other in staying if self._places[other] == self._places[number]]
+            if len(here) < rooms.get(self._places[number], 0) and len(staying) < wanted:
+                staying.append(number)
+        if not set(staying) & set(self._membership.members):
+            return
+        self._rooms = rooms
+        self._membership.limit(sum(rooms.values()))
+        more = [f"0.0.0.0:{1 + number}" for number in range(wanted - len(staying))]
+        self._membership.propose_members(staying, more)
+
     def _forget_wishes(self, workers: Sequence[str]) -> None:
         """Forgets an address once a document names the peer that was started for it."""
         written = self._told.intersection(workers)
@@ -180,15 +196,14 @@ class Leader:
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._living.discard(number)
-        if not (self._ending or stopped) and self._survival.ended(number, code):
+        may_go_on = not (self._ending or stopped) and self._membership.is_lost(number, code)
+        why = peer_process.describe(code) if code else None
+        if may_go_on and self._goes_on_without([number], why):
             self._hosts[self._places[number]].forgive(number)
-            if code == 0:
-                self._tell_survivors(f"{self._named(number)} has finished")
-            else:
-                self._go_on_without([number], peer_process.describe(code))
             return
         if not self._ending:
             if self._membership.awaits(number):
+                self._cooldown.begin(self._places[number])
                 self._hosts[self._places[number]].forgive(number)
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
@@ -201,18 +216,22 @@ class Leader:
         elif not stopped:
             self._failed(number, code)
 
-    def _go_on_without(self, numbers: Sequence[int], why: str) -> None:
-        """Peers are lost; the others go on."""
+    def _goes_on_without(self, numbers: Sequence[int], why: str | None) -> bool:
+        """Peers are lost; with None one has finished. Returns whether the others go on."""
+        membership = self._membership
+        told = membership.lose(numbers)
+        if not told:
+            return False
         who = " and ".join(map(self._named, numbers))
-        self._loss = (who, time.monotonic())
-        how = f"{who} {'was' if len(numbers) == 1 else 'were'} lost: {why}"
-        self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
-        self._tell_survivors(how)
-
-    def _tell_survivors(self, how: str) -> None:
-        peers = [self._names[member] for member in self._survival.members]
-        for host in self._hosts.values():
-            host.survive(self._survival.version, peers, how)
+        how = f"{who} has finished"
+        if why is not None:
+            for number in numbers:
+                self._cooldown.begin(self._places[number])
+            self._loss = (who, time.monotonic())
+            how = f"{who} {'was' if len(numbers) == 1 else 'were'} lost: {why}"
+            self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
+        self._publish(membership.version, membership.since, membership.members, told, how)
+        return True
 
     def _named(self, number: int) -> str:
         return f"rank {number} ({self._names[number]})"
@@ -244,7 +263,8 @@ class Leader:
         self._stop_hosts(first, code)
 
     def advance(self) -> None:
-        pass
+        if self._rules.replaced and not self._ending:
+            self._membership.resume()
 
     def close(self) -> None:
         pass
@@ -261,24 +281,31 @@ class Leader:
         """The runner of a host is gone, and its peers with it."""
         numbers = [number for number in sorted(self._living) if self._places[number] == address]
         self._living.difference_update(numbers)
-        if self._ending or (self._rules.least is not None and not numbers):
+        survives = self._rules.least is not None
+        if self._ending or (survives and not numbers and not self._rules.watch):
             return
         how = f"the runner on {address} {why}"
-        if self._survival.lost(numbers):
-            self._go_on_without(numbers, how)
-            return
-        if self._rules.watch and not any(map(self._membership.has_met, numbers)):
-            self._say(f"{how}: the job goes on without that host")
-            self._rooms.pop(address)
-            for number in numbers:
-                self._member_ended(number, finished=False, how=how)
-            self._membership.limit(sum(self._rooms.values()))
+        lost = [number for number in numbers if survives and self._membership.is_involved(number)]
+        is_survived = bool(lost) and self._goes_on_without(lost, how)
+        is_missed = not self._rules.watch or any(map(self._membership.has_met, numbers))
+        if is_survived or not is_missed:
+            self._forget_host(address, [n for n in numbers if n not in lost], how)
             return
         self._say(f"the job ends: {how}")
         for number in numbers:
             if number in self._names:
                 self._tell_failed(self._names[number], how)
         self.stop_all(0, LOST)
+
+    def _forget_host(self, address: IPAddress, newcomers: Sequence[int], how: str) -> None:
+        """The job goes on without a host, whose members are lost already."""
+        if not self._rules.watch:
+            return
+        self._say(f"{how}: the job goes on without that host")
+        self._rooms.pop(address)
+        for number in newcomers:
+            self._member_ended(number, finished=False, how=how)
+        self._membership.limit(sum(self._rooms.values()))
 
     def _stop_hosts(self, first: int, code: int) -> None:
         if not self._ending:
@@ -318,15 +345,20 @@ class Leader:
     def _start_membership(self) -> Membership:
         actions = Actions(self._start, self._stop, self._publish, self._say)
         ranks = [peer.rank for peer in self._cluster.peers]
-        return Membership(ranks, self._cluster.slots, actions)
+        rules = self._rules
+        losses = Losses(rules.least, rules.outlives_errors, rules.replaced)
+        return Membership(ranks, self._cluster.slots, actions, losses)
 
-    def _start(self, wish: str | None) -> int:
-        number, self._next = self._next, self._next + 1
+    def _start(self, wish: str | None) -> int | None:
         engaged = [self._places[other] for other in self._membership.engaged]
         rooms = self._rooms.items()
         free = [address for address, room in rooms if engaged.count(address) < room]
         wanted = None if wish is None else worker_addresses.host_of(wish)
-        address = wanted if wanted in self._rooms else free[0]
+        hosts = [wanted] if wanted in self._rooms else list(filter(self._cooldown.is_over, free))
+        if not hosts:
+            return None
+        number, self._next = self._next, self._next + 1
+        address = hosts[0]
         if wish is not None:
             self._asked_for[wish] = number
         self._places[number] = address
@@ -338,7 +370,12 @@ class Leader:
         self._hosts[self._places[number]].dismiss(number)
 
     def _publish(
-        self, version: int, since: int, members: Sequence[int], told: Sequence[int]
+        self,
+        version: int,
+        since: int,
+        members: Sequence[int],
+        told: Sequence[int],
+        lost: str = "",
     ) -> None:
         names = [self._names[number] for number in members]
         if self._membership.is_settled:
@@ -346,7 +383,7 @@ class Leader:
         for address, host in self._hosts.items():
             here = [number for number in told if self._places[number] == address]
             if here:
-                host.publish(version, since, names, here)
+                host.publish(version, since, names, here, lost)
 
     def _tell_source(self) -> None:
         """Writes the peers that take part into the document."""

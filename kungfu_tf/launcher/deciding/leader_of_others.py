@@ -96,6 +96,7 @@ class LeaderOfOthers(Leader):
         return not self._addresses or time.monotonic() > self._left + _GOODBYE
 
     def advance(self) -> None:
+        super().advance()
         now = time.monotonic()
         self._connections.drop_slow()
         if self._left is None and super().over:

@@ -1,4 +1,6 @@
-"""Decides which peers take part in a job whose size may change, without processes or sockets.
+"""Decides which peers take part in a job that changes or loses some, without processes or sockets.
+
+Each list of members has a version, one higher than that of the list before.
 
 A change takes three steps.
 
@@ -14,9 +16,19 @@ A change takes three steps.
    there.
 
 If some peers leave and others come, they leave first. The last proposal counts.
+
+If members are lost, the next list has those that are left, in their order. They enter it at once,
+in the middle of their work. If a change is under way, its newcomers are left out as long as they
+have not heard of it, and taken in later. Peers that leave by it leave at once. `since` of the list
+is that of the change. A peer that ends before it has entered such a list is lost to the others,
+even if it has finished.
+
+A lost peer is replaced by a newcomer as often as the job allows. Otherwise the wanted number of
+members becomes smaller by the lost ones, and the next proposal counts as it is.
 """
 
 import dataclasses
+import signal
 from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.options.plural import plural, there_are
@@ -24,23 +36,42 @@ from kungfu_tf.launcher.options.plural import plural, there_are
 # The core counts memberships in 14 bits (ops/elastic/membership.h).
 MOST_VERSIONS = (1 << 14) - 1
 
+# These come from the machine. Other signals, and exit codes, are errors that any peer could have.
+_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS)
+
 
 @dataclasses.dataclass(frozen=True)
 class Actions:
     """The actions that follow from decisions. Peers are known by the runner's numbers.
 
     Attributes:
-        start: Starts a newcomer, and returns its number. The argument is a wished address, or None.
+        start: Starts a newcomer, and returns its number; None: it cannot be started now. The
+            argument is a wished address, or None.
         stop: Stops a newcomer that is not needed.
         publish: Tells some peers (the last argument) which peers take part from a version on. The
-            second argument is the first version that it replaces, or its own if it replaces none.
+            second argument is the first version of the change that the list belongs to.
         say: Prints a line for the user.
     """
 
-    start: Callable[[str | None], int]
+    start: Callable[[str | None], int | None]
     stop: Callable[[int], None]
     publish: Callable[[int, int, Sequence[int], Sequence[int]], None]
     say: Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Losses:
+    """Which losses of members the others survive.
+
+    Attributes:
+        least: The least number of peers with which the job goes on; None: it ends with any loss.
+        outlives_errors: Whether a peer that ends with an error of the program is lost, too.
+        replaced: How many lost peers are replaced at most.
+    """
+
+    least: int | None = None
+    outlives_errors: bool = False
+    replaced: float = 0
 
 
 class Membership:
@@ -48,6 +79,7 @@ class Membership:
 
     Attributes:
         version: The version of the newest list of members.
+        since: The first version of the newest change.
         members: The peers that take part, in rank order.
         target: The wanted number of members.
         dissolved: Whether all peers leave.
@@ -56,19 +88,29 @@ class Membership:
         members: The peers that the job starts with, in rank order.
         slots: The largest number of peers.
         actions: The actions that follow from decisions.
+        losses: The losses that the job survives.
     """
 
-    def __init__(self, members: Sequence[int], slots: int, actions: Actions) -> None:
-        self.version = 0
-        self._since = 0  # the first version that this one replaces, or its own
+    def __init__(
+        self,
+        members: Sequence[int],
+        slots: int,
+        actions: Actions,
+        losses: Losses = Losses(),
+    ) -> None:
+        self.version = self.since = 0
         self.members = list(members)
         self._slots = slots
         self._actions = actions
+        self._losses = losses
+        self._replaced = 0  # how many were
         self.target = len(members)
         self._staying: set[int] | None = None  # the peers to keep; None: the first ones
         self._wishes: list[str] = []  # addresses for newcomers that have not been started
         self._newcomers: dict[int, bool] = {}  # whether they are ready
-        self._entering: set[int] = set()  # peers that have not entered the newest membership yet
+        self._before: list[int] = []  # the members before the newest change, until all know of it
+        self._entering: set[int] = set()  # peers that have not entered the newest list yet
+        self._at_once = False  # they enter it in the middle of their work
         self._untold: list[int] = []  # its newcomers, until a peer has entered it
         self.dissolved = False
         self._ending = False
@@ -120,10 +162,10 @@ class Membership:
             self.target = size
         if refusal is None and not self.dissolved and size != len(self.members):
             self.dissolved = self._ending = True
-            self.version = self._since = self.version + 1
+            self.version = self.since = self.version + 1
             before, self.members = self.members, []
             self._actions.say(f"all peers leave; the job starts anew with {size}")
-            self._actions.publish(self.version, self._since, [], before)
+            self._actions.publish(self.version, self.since, [], before)
         return refusal
 
     def _refusal(self, size: int) -> str | None:
@@ -143,14 +185,66 @@ class Membership:
             self._newcomers[rank] = True
             self._advance()
 
-    def entered(self, rank: int, version: int) -> None:
-        """A peer has changed over to a membership."""
-        if version == self.version:
-            untold, self._untold = self._untold, []
-            if untold:
-                self._actions.publish(version, self._since, self.members, untold)
-            self._entering.discard(rank)
-            self._advance()
+    def entered(self, rank: int, version: int) -> bool:
+        """A peer has changed over to a membership.
+
+        Returns:
+            Whether, by that, all members go on without those that were lost.
+        """
+        if version != self.version:
+            return False
+        untold, self._untold = self._untold, []
+        if untold:
+            self._actions.publish(version, self.since, self.members, untold)
+        goes_on = self._at_once and self._entering == {rank}
+        self._entering.discard(rank)
+        self._advance()
+        return goes_on
+
+    def is_lost(self, rank: int, code: int) -> bool:
+        """Whether a process that has ended is a loss which the others may survive."""
+        if not self.is_involved(rank) or self._losses.least is None or len(self.members) == 1:
+            return False
+        if code == 0:
+            return self._at_once and rank in self._entering
+        return self._losses.outlives_errors or code in _OF_THE_MACHINE
+
+    def is_involved(self, rank: int) -> bool:
+        """Whether others may wait for this peer: a member, or one of before that may not know."""
+        return rank in [*self.members, *self._before] and rank not in self._untold
+
+    def lose(self, ranks: Sequence[int]) -> list[int]:
+        """Goes on without some peers.
+
+        Returns:
+            The peers to tell of the new list of members; none: the job ends.
+        """
+        before = [*dict.fromkeys([*self.members, *self._before])]
+        present = [rank for rank in before if rank not in ranks and rank not in self._untold]
+        known = [member for member in self.members if member not in self._untold]
+        left = [member for member in known if member not in ranks]
+        is_enough = self._losses.least is not None and len(left) >= max(1, self._losses.least)
+        if not is_enough or self.version == MOST_VERSIONS:
+            return []
+        self._newcomers = dict.fromkeys(self._untold, True) | self._newcomers
+        self._untold = []
+        surplus = max(0, len(known) + len(self._newcomers) - self.target)
+        missing = max(0, len(known) - len(left) - surplus)
+        self.target = max(1, self.target - missing + self._replace(missing))
+        self.version += 1
+        self.members, self._entering, self._at_once = left, set(left), True
+        self._before = [member for member in self._before if member not in ranks]
+        return present
+
+    def _replace(self, missing: int) -> int:
+        """How many of the peers that are missing are replaced."""
+        replaced = int(min(missing, self._losses.replaced - self._replaced))
+        self._replaced += replaced
+        return replaced
+
+    def resume(self) -> None:
+        """Starts the newcomers that could not be started before."""
+        self._advance()
 
     def awaits(self, rank: int) -> bool:
         """Whether this peer is a newcomer that has not been taken in."""
@@ -169,14 +263,17 @@ class Membership:
             self._newcomers = dict.fromkeys(self._untold, True)
         if self._newcomers.pop(rank, None) is not None:
             self._actions.say(f"newcomer {rank} has ended before it was taken in")
-            self.target = max(len(self._remaining()), self.target - 1)
+            if not self._replace(1):
+                self.target = max(len(self._remaining()), self.target - 1)
             if unmet:
-                self._publish([*self.members, *self._newcomers], since=self._since)
+                self._publish([*self.members, *self._newcomers], since=self.since)
             self._advance()
             return False
         if rank not in self.members:
             self._advance()
             return False
+        if finished:
+            self.members = [member for member in self.members if member != rank]
         if finished and not self._ending:
             self._ending = True
             self._dismiss(len(self._newcomers))
@@ -191,7 +288,10 @@ class Membership:
 
     def _advance(self) -> None:
         """Takes the next steps towards the target."""
-        if self._entering or self._ending:
+        if self._entering:
+            return
+        self._before, self._at_once = [], False
+        if self._ending:
             return
         remaining = self._remaining()
         self._dismiss(len(remaining) + len(self._newcomers) - self.target)
@@ -199,7 +299,10 @@ class Membership:
             self._publish(remaining)
             return
         while len(self.members) + len(self._newcomers) < self.target:
-            newcomer = self._actions.start(self._wishes.pop(0) if self._wishes else None)
+            newcomer = self._actions.start(self._wishes[0] if self._wishes else None)
+            if newcomer is None:
+                break
+            self._wishes[:1] = []
             self._newcomers[newcomer] = False
             if self._staying is not None:
                 self._staying.add(newcomer)
@@ -216,11 +319,11 @@ class Membership:
 
     def _publish(self, members: list[int], *, since: int | None = None) -> None:
         self.version += 1
-        self._since = self.version if since is None else since
+        self.since = self.version if since is None else since
         before, self.members = self.members, members
-        self._entering = {*before, *members}
+        self._before, self._entering, self._at_once = before, {*before, *members}, False
         self._untold = [rank for rank in members if rank in self._newcomers]
         for rank in self._untold:
             del self._newcomers[rank]
         self._actions.say(f"from now on {plural(len(members), 'peer')}")
-        self._actions.publish(self.version, self._since, members, before)
+        self._actions.publish(self.version, self.since, members, before)

@@ -213,11 +213,15 @@ class OwnHost:
     def forgive(self, number: int) -> None:
         self._forgiven.add(number)
 
-    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        self._control.announce_members(version, since, peers, told)
-
-    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
-        self._control.announce_survivors(version, peers, text)
+    def publish(
+        self,
+        version: int,
+        since: int,
+        peers: Sequence[str],
+        told: Sequence[int],
+        lost: str = "",
+    ) -> None:
+        self._control.announce_members(version, since, peers, told, lost)
 
     def failed(self, peer: str, text: str) -> None:
         self._control.announce_failed(peer, text)

@@ -14,11 +14,9 @@ before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the othe
   first -> other   alive                                 every second
                    start <number> <version>              start a newcomer
                    dismiss <number> | forgive <number>   stop it | its end is no failure
-                   publish <version> <since> <peers> <numbers>
-                                                         tell them who takes part (control.py)
-                   survive <version> <peers> <text>
-                                                         tell those of them that are here that they
-                                                         go on without others (control.py)
+                   publish <version> <since> <peers> <numbers> [<text>]
+                                                         tell them who takes part (control.py); with
+                                                         a text they go on without others, and why
                    proposed <number>                     the answer to the oldest question
                    refused <number> <text>
                    failed <peer> <text> | left <peer>    tell all: it has failed, or finished

@@ -64,7 +64,12 @@ class Options:
     keep: bool = False
     elastic_mode: str = "delta"
     on_failure: str = "stop"
+    host_script: str | None = None
+    max_np: int | None = None
     min_np: int | None = None
+    respawn: bool = False
+    respawns: int | None = None
+    cooldown: tuple[float, float] = (5.0, 600.0)
     auto_recover: float | None = None
     restarts: int = 10
     user: str | None = None
@@ -130,6 +135,10 @@ def parse(arguments: Sequence[str]) -> Options:
     if of_horovodrun:
         horovodrun.check(of_horovodrun, values.get("compat", ()))
     values = {**horovodrun.implied(values), **values}
+    if values.get("host_script"):
+        values = {**values, "watch": True}
+    if values.get("respawn"):
+        values = {"on_failure": "survive", **values, "watch": True}
     return _check(Options(command=tuple(arguments[position:]), **values))
 
 
@@ -162,7 +171,12 @@ def _check_survival(options: Options) -> None:
         raise LaunchError("-min-np needs -on-failure survive or survive-all")
     if options.min_np is not None and options.np is not None and options.min_np > options.np:
         raise LaunchError(f"-min-np {options.min_np} is more than -np {options.np}")
-    others = {"-w": options.watch, "-auto-recover": options.auto_recover is not None}
+    if options.respawn and not options.survives:
+        raise LaunchError("-respawn and -on-failure stop exclude each other")
+    others = {
+        "-elastic-mode reload": options.elastic_mode == "reload",
+        "-auto-recover": options.auto_recover is not None,
+    }
     clash = [name for name, is_given in others.items() if is_given]
     if options.survives and clash:
         is_implied = "horovod" in options.compat and options.min_np is not None
@@ -170,6 +184,20 @@ def _check_survival(options: Options) -> None:
         raise LaunchError(
             f"-on-failure {options.on_failure}{implied} and {clash[0]} exclude each other"
         )
+
+
+def _check_needs(options: Options) -> None:
+    """Checks flags that need another one. Those of horovodrun need none."""
+    if "horovod" in options.compat:
+        return
+    needs = {
+        "respawns": ("-respawn", options.respawn),
+        "cooldown": ("-respawn", options.respawn),
+        "max_np": ("-host-discovery-script", options.host_script is not None),
+    }
+    for name, (other, is_given) in needs.items():
+        if getattr(options, name) != getattr(Options, name) and not is_given:
+            raise LaunchError(f"-{name.replace('_', '-')} needs {other}")
 
 
 def _check(options: Options) -> Options:
@@ -198,6 +226,10 @@ def _check(options: Options) -> Options:
     named = [name for name, value in servers.items() if value is not None]
     if len(named) > 1:
         raise LaunchError(f"{' and '.join(named)} exclude each other: a job has one document")
+    if options.host_script is not None:
+        named.append("-host-discovery-script")
+    if len(named) > 1:
+        raise LaunchError(f"{' and '.join(named)} exclude each other: one says how many peers")
     if options.keep:
         named.append("-k")
     if options.elastic_mode == "reload":
@@ -207,6 +239,7 @@ def _check(options: Options) -> Options:
     if options.init_version < 0 and options.config_server is None:
         raise LaunchError("-init-version -1 needs -config-server, which has a document to wait for")
     _check_survival(options)
+    _check_needs(options)
     if options.job is not None:
         raise LaunchError("-job goes with -resize")
     if options.self_address is not None and options.nic is not None:

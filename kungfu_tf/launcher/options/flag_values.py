@@ -71,6 +71,14 @@ def duration(value: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
+def durations(value: str) -> tuple[float, float]:
+    """Two of them: "5s-10m"."""
+    first, dash, last = value.partition("-")
+    if not dash or duration(first) > duration(last):
+        raise ValueError("is not a shorter and a longer duration, like 5s-10m")
+    return duration(first), duration(last)
+
+
 def variables(value: str) -> tuple[str, ...]:
     names = tuple(value.split(","))
     if wrong := [name for name in names if not (name.isidentifier() and name.isascii())]:

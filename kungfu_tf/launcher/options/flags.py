@@ -103,6 +103,22 @@ FLAGS = (
         " them stay until the job has ended",
     ),
     Flag(
+        "host-discovery-script",
+        "host_script",
+        "PROGRAM",
+        flag_values.text,
+        "a program that prints a line host[:slots] for each host that can take peers now. It is run"
+        " once per second on the first host, and the job has as many peers as there are slots, up"
+        " to -max-np. Implies -w. Several hosts need -H, too: those that may ever have peers",
+    ),
+    Flag(
+        "max-np",
+        "max_np",
+        "N",
+        flag_values.count,
+        "with -host-discovery-script: the largest number of peers (default: -np)",
+    ),
+    Flag(
         "config-server",
         "config_server",
         "URL",
@@ -153,7 +169,8 @@ FLAGS = (
         " SIGSEGV or SIGBUS, it gives no sign of life for 5 s, or its host is gone. stop (default):"
         " the job ends; survive: the others repeat the step, and go on. An error of the program"
         " ends the job, but with survive-all that peer is lost, too. The loss of the first host"
-        " ends the job in any case. Both exclude -w and -auto-recover",
+        " ends the job in any case. With -w the job may also grow and shrink. Both exclude"
+        " -auto-recover and -elastic-mode reload",
     ),
     Flag(
         "min-np",
@@ -161,6 +178,29 @@ FLAGS = (
         "N",
         flag_values.count,
         "with -on-failure survive: the job ends when fewer peers are left (default 1)",
+    ),
+    Flag(
+        "respawn",
+        "respawn",
+        "",
+        flag_values.switch,
+        "start a newcomer in place of each lost peer, on any host of -H that has a free slot;"
+        " implies -w and, unless survive-all is given, -on-failure survive",
+    ),
+    Flag(
+        "respawns",
+        "respawns",
+        "N",
+        flag_values.count,
+        "how many lost peers -respawn replaces at most (default: any number)",
+    ),
+    Flag(
+        "cooldown",
+        "cooldown",
+        "FIRST-LONGEST",
+        flag_values.durations,
+        "how long -respawn starts nothing on a host that has lost a peer: FIRST, and after each"
+        " further loss twice as long, up to LONGEST (default 5s-10m)",
     ),
     Flag(
         "auto-recover",

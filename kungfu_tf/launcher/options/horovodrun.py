@@ -12,8 +12,6 @@ from typing import Any
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
 _HOSTS = "kungfu-run starts the processes of its own host: run it on each host"
-_NO_NEW_HOSTS = "with -w the program, kungfu-run -resize, or a config server says how many peers"
-_NO_LIMIT = "-min-np is the only limit of a job that loses peers"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,27 +91,27 @@ ROWS = {
     "timeline-mark-cycles": _IGNORED_SWITCH,
     "no-timeline-mark-cycles": _IGNORED_SWITCH,
     "min-num-proc": Row(means="min-np"),
-    "max-np": _IGNORED_VALUE,
-    "max-num-proc": _IGNORED_VALUE,
+    "max-num-proc": Row(means="max-np"),
     "elastic-timeout": _IGNORED_VALUE,
-    "host-discovery-script": Row(refused=_NO_NEW_HOSTS),
-    "slots-per-host": Row(refused=_NO_NEW_HOSTS),
-    "reset-limit": Row(refused=_NO_LIMIT),
-    "blacklist-cooldown-range": Row(refused=_NO_LIMIT),
+    "slots-per-host": Row(refused="let -host-discovery-script print host:slots"),
+    "reset-limit": Row(means="respawns"),
+    "blacklist-cooldown-range": Row(refused="-cooldown 10s-100s is what it means"),
 }
 
 
 def implied(values: Mapping[str, Any]) -> dict[str, Any]:
     """What horovodrun's flags imply.
 
-    A job with a least number of peers goes on without those that fail.
+    A job with a least number of peers goes on without those that fail. With a program that finds
+    hosts, others take their place.
 
     Args:
         values: The options of the command line that were given.
     """
-    if "horovod" not in values.get("compat", ()) or "min_np" not in values:
+    if "horovod" not in values.get("compat", ()):
         return {}
-    return {"on_failure": "survive-all"}
+    found = {"on_failure": "survive-all", "respawn": True} if "host_script" in values else {}
+    return {"on_failure": "survive-all", **found} if "min_np" in values or found else {}
 
 
 def check(names: Sequence[str], compat: Sequence[str]) -> None:

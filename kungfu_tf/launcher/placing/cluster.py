@@ -11,8 +11,8 @@ from kungfu_tf import errors
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.plural import plural
+from kungfu_tf.launcher.placing import host_script, ports
 from kungfu_tf.launcher.placing import hosts as hosts_module
-from kungfu_tf.launcher.placing import ports
 from kungfu_tf.launcher.placing.hosts import Host, IPAddress, Place
 
 _MOST = 128  # peers of a program that names no host, and asks for as many as it likes
@@ -137,6 +137,8 @@ def hosts_of(options: Options) -> list[Host]:
         return hosts_module.parse_hosts(options.hosts)
     if options.hostfile is not None:
         return hosts_module.read_hostfile(options.hostfile)
+    if options.host_script is not None:
+        return host_script.ask(options.host_script)
     # KungFu starts as many peers as a program asks for.
     is_free = options.watch and "kungfu" in options.compat
     slots = max(_MOST if is_free else len(os.sched_getaffinity(0)), options.np or 1)

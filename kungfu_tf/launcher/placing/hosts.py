@@ -36,8 +36,12 @@ class Place:
     slot: int | None
 
 
-def parse_hosts(text: str) -> list[Host]:
+def parse_hosts(text: str, source: str = "-H") -> list[Host]:
     """Reads `ip:slots[:public],...`.
+
+    Args:
+        text: The list.
+        source: The origin of the text, for errors.
 
     Raises:
         LaunchError: If an item is wrong; it says which, and why.
@@ -47,8 +51,8 @@ def parse_hosts(text: str) -> list[Host]:
         try:
             hosts.append(_parse_host(item.strip()))
         except ValueError as error:
-            raise LaunchError(f"-H: item {number} '{item}' {error}") from None
-    return _checked("-H", hosts)
+            raise LaunchError(f"{source}: item {number} '{item}' {error}") from None
+    return _checked(source, hosts)
 
 
 def read_hostfile(path: str) -> list[Host]:

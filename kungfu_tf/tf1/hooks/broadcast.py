@@ -76,8 +76,8 @@ class BroadcastGlobalVariablesHook(Hook):
         del run_values
         if not gates.is_step(run_context):
             return
-        if self._membership != peer.membership_version():  # newcomers compare, too
-            self._membership, self._steps = peer.membership_version(), 0
+        if self._membership != peer.agreed_version():  # newcomers compare, too
+            self._membership, self._steps = peer.agreed_version(), 0
         self._steps += 1
         if self._check and (self._steps - 1) % self._check_every == 0:
             self._check(run_context.session, f"after step {self._steps}")

@@ -100,7 +100,7 @@ class PolicyHook(Hook):
         self._training.session = session
         if peer.joining():
             return
-        self._peers = peer.membership_version()
+        self._peers = peer.agreed_version()
         self._policies.check()
         self._read_progress()
         self._call("before_train")
@@ -140,7 +140,7 @@ class PolicyHook(Hook):
 
     def _meet_newcomers(self) -> None:
         """After a change of peers, newcomers learn how far the training is."""
-        before, self._peers = self._peers, peer.membership_version()
+        before, self._peers = self._peers, peer.agreed_version()
         if before == self._peers:
             return
         self._policies.check()

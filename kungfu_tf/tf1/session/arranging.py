@@ -148,7 +148,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def meets_before(self, run_context: Any) -> bool:
         """Whether the peers have changed since they agreed: then all agree before this step."""
-        return self._peers != peer.membership_version() and gates.trains(run_context)
+        return self._peers != peer.agreed_version() and gates.trains(run_context)
 
     def meets_after(self, run_context: Any) -> bool:
         """Whether the peers agree after this run."""
@@ -173,7 +173,7 @@ class _Last(tf.compat.v1.train.SessionRunHook):
 
     def _agree(self) -> None:
         """Agrees on whether the peers meet after each step."""
-        self._peers = None if peer.joining() else peer.membership_version()
+        self._peers = None if peer.joining() else peer.agreed_version()
         reason = Reason.NONE if self._needs_none_here else Reason.STOP
         self._needs_no_agreement = ending_agreement.all_go_on(reason)
 

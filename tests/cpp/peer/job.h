@@ -104,7 +104,8 @@ class Job {
     RepeatSurvivors(members, told);
   }
   void RepeatSurvivors(const std::string& members, const std::string& told) {
-    const std::string line = "survivors " + std::to_string(version_) + " " + NamesOf(members) + " killed by SIGKILL\n";
+    const std::string line = "survivors " + std::to_string(version_) + " " + std::to_string(since_) + " " +
+                             NamesOf(members) + " killed by SIGKILL\n";
     for (const char name : told) Say(name, line);
   }
   // What the newest one is announced by, if these are its members.

@@ -37,9 +37,9 @@ def test_flags_of_horovodrun(flag: str) -> None:
         return
     row = horovodrun.ROWS.get(name)
     given = [flag, "1-2"] if row is not None and row.takes_value else [flag]
-    is_number = flag in ("-np", "--num-proc", "--min-np", "--min-num-proc")
+    is_number = name.endswith(("np", "num-proc", "reset-limit"))
     given = [flag, "2"] if is_number else given
-    given = [flag, "127.0.0.1:2"] if name in ("H", "hosts", "hostfile") else given
+    given = [flag, "127.0.0.1:2"] if name.startswith(("H", "host")) else given
     command = ["-compat", "horovod", *given, "python3", "train.py"]
     if row is not None and row.refused:
         with pytest.raises(LaunchError, match=f"-{name} of horovodrun is missing in kungfu-run"):
@@ -51,6 +51,14 @@ def test_flags_of_horovodrun(flag: str) -> None:
 def test_flags_of_horovodrun_need_horovod() -> None:
     with pytest.raises(LaunchError, match=r"'--fusion-threshold-mb'.*-compat horovod"):
         command_line.parse(["--fusion-threshold-mb", "32", "python3", "train.py"])
+
+
+def test_a_program_that_finds_hosts_lets_others_take_the_place_of_lost_ones() -> None:
+    line = "--host-discovery-script ./hosts.sh --min-np 2 --max-num-proc 4 --reset-limit 3"
+    command = ["-compat", "horovod", "-np", "2", *line.split(), "python3", "train.py"]
+    options = command_line.parse(command)
+    assert (options.host_script, options.max_np, options.respawns) == ("./hosts.sh", 4, 3)
+    assert options.watch and options.respawn
 
 
 def test_flags_of_horovodrun_that_mean_ours() -> None:
@@ -67,6 +75,7 @@ def test_flags_of_horovodrun_that_mean_ours() -> None:
         ("--min-num-proc 2 --max-num-proc 4", ("survive-all", 2)),
         ("--min-np 2 -on-failure survive", ("survive", 2)),
         ("--max-np 4", ("stop", None)),
+        ("--host-discovery-script ./hosts.sh --max-np 4", ("survive-all", None)),
     ],
 )
 def test_a_least_number_of_peers_lets_the_others_go_on(

@@ -42,11 +42,16 @@ class Hands:
     def forgive(self, number: int) -> None:
         self.done.append(f"forgive {number}")
 
-    def publish(self, version: int, since: int, peers: Sequence[str], told: Sequence[int]) -> None:
-        self.done.append(f"publish {version} {since} {' '.join(peers)} to {list(told)}")
-
-    def survive(self, version: int, peers: Sequence[str], text: str) -> None:
-        self.done.append(f"survive {version} {' '.join(peers)} {text}")
+    def publish(
+        self,
+        version: int,
+        since: int,
+        peers: Sequence[str],
+        told: Sequence[int],
+        lost: str = "",
+    ) -> None:
+        line = f"publish {version} {since} {' '.join(peers)} to {list(told)}"
+        self.done.append(f"{line}: {lost}" if lost else line)
 
     def failed(self, peer: str, text: str) -> None:
         self.done.append(f"failed {peer} {text}")

@@ -31,8 +31,8 @@ def come_in() -> None:
 class HostMessages:
     """What a process knows of changes since this object was made.
 
-    With `kungfu-run -w` a change waits until all processes go over to it. With `-on-failure
-    survive` the core has gone over already, without those that were lost.
+    With `kungfu-run -w` a change waits until all processes go over to it. Without lost processes
+    (`-on-failure survive`) the core has gone over already.
     """
 
     def __init__(self) -> None:
@@ -75,10 +75,10 @@ def change_over() -> None:
     process_sets.forget_all()
     if not peer.launched():
         return
+    if peer.survives() or not peer.elastic():
+        _begin_epoch()
     if peer.elastic():
         failing_together.enter_new_epoch(peer.resize)
-    else:
-        _begin_epoch()
     if peer.detached():
         sys.exit(0)
 

@@ -118,9 +118,9 @@ def test_who_takes_part_is_told_to_some_also_to_one_that_comes_later(runner: Run
 
 
 def test_survivors_are_told_also_one_that_comes_later(runner: Runner) -> None:
-    line = b"survivors 1 127.0.0.1:10004,127.0.0.1:10006 rank 1 was lost\n"
+    line = b"survivors 2 1 127.0.0.1:10004,127.0.0.1:10006 rank 1 was lost\n"
     with runner.hello(4) as peer:
-        runner.server.announce_survivors(1, [NAMES[4], NAMES[6]], "rank 1 was\nlost")
+        runner.server.announce_members(2, 1, [NAMES[4], NAMES[6]], [4, 6], "rank 1 was\nlost")
         assert peer.recv(4096) == line
         with runner.hello(6) as late:
             assert late.recv(4096) == line

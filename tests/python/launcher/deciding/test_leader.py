@@ -144,9 +144,10 @@ NAMES = [f"127.0.0.1:{10000 + number}" for number in range(3)]
 def test_the_others_survive_what_comes_from_the_machine(code: int) -> None:
     leader, hands = leader_of(3, Rules(least=2))
     leader.ended(1, code, stopped=False)
-    forgiven, told = hands.take()
+    told, forgiven = hands.take()
     assert forgiven == "forgive 1"
-    assert told.startswith(f"survive 1 {NAMES[0]} {NAMES[2]} rank 1 ({NAMES[1]}) was lost: killed")
+    lost = f"rank 1 ({NAMES[1]}) was lost: killed"
+    assert told.startswith(f"publish 1 0 {NAMES[0]} {NAMES[2]} to [0, 2]: {lost}")
     assert leader.size == 2
     leader.ended(0, -9, stopped=False)  # too few are left
     assert hands.take() == [f"failed {NAMES[0]} killed by SIGKILL", "stop all 0 137"]
@@ -163,7 +164,7 @@ def test_an_error_of_the_program_ends_a_job_that_survives(code: int) -> None:
 def test_the_others_survive_an_error_of_the_program_if_asked_to(code: int) -> None:
     leader, hands = leader_of(3, Rules(least=2, outlives_errors=True))
     leader.ended(1, code, stopped=False)
-    assert hands.take()[1].startswith(f"survive 1 {NAMES[0]} {NAMES[2]} rank 1 ({NAMES[1]})")
+    assert hands.take()[0].startswith(f"publish 1 0 {NAMES[0]} {NAMES[2]} to [0, 2]: rank 1")
     leader.ended(0, code, stopped=False)  # too few are left
     assert hands.take()[-1].startswith("stop all 0 ")
 
@@ -174,7 +175,7 @@ def test_the_others_survive_a_lost_host() -> None:
     leader._hosts = {A: hands, B: far}
     leader.lost(B, "is gone")
     lost = f"rank 1 ({NAMES[1]}) and rank 2 ({NAMES[2]}) were lost: the runner on {B} is gone"
-    assert hands.take() == [f"survive 1 {NAMES[0]} {lost}"]
+    assert hands.take() == [f"publish 1 0 {NAMES[0]} to [0]: {lost}"]
     leader.ended(0, 0, stopped=False)
     assert (leader.over, leader.code) == (True, 0)
 
@@ -202,7 +203,8 @@ def test_who_finishes_before_it_has_gone_over_is_lost_to_the_others() -> None:
     hands.take()
     leader.entered(1, 1)
     leader.ended(0, 0, stopped=False)
-    assert hands.take()[-1] == f"survive 2 {NAMES[1]} rank 0 ({NAMES[0]}) has finished"
+    finished = f"rank 0 ({NAMES[0]}) has finished"
+    assert hands.take()[0] == f"publish 2 0 {NAMES[1]} to [1]: {finished}"
     leader.entered(1, 2)
     leader.ended(1, 0, stopped=False)
     assert hands.take() == [f"finished {NAMES[1]}"]
@@ -213,4 +215,4 @@ def test_who_has_finished_is_no_survivor() -> None:
     leader, hands = leader_of(3, Rules(least=1))
     leader.ended(0, 0, stopped=False)
     leader.ended(1, -9, stopped=False)
-    assert hands.take()[-1].startswith(f"survive 1 {NAMES[2]} rank 1")
+    assert hands.take()[-2].startswith(f"publish 1 0 {NAMES[2]} to [2]: rank 1")

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from kungfu_tf.launcher.deciding import membership
-from kungfu_tf.launcher.deciding.membership import Actions, Membership
+from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
+
+NO_LOSSES = Losses()
 
 
 def _list(ranks: Sequence[int]) -> str:
@@ -17,11 +19,11 @@ def _list(ranks: Sequence[int]) -> str:
 class Job:
     """Notes what is done; processes are numbers."""
 
-    def __init__(self, size: int, slots: int) -> None:
+    def __init__(self, size: int, slots: int, losses: Losses = NO_LOSSES) -> None:
         self.done: list[str] = []
         self._next = size
         actions = Actions(self._start, self._stop, self._publish, lambda _text: None)
-        self.membership = Membership(range(size), slots, actions)
+        self.membership = Membership(range(size), slots, actions, losses)
 
     def _start(self, wish: str | None) -> int:
         self._next += 1

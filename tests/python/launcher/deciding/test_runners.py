@@ -80,8 +80,8 @@ def test_a_newcomer_that_dies_on_the_other_host_concerns_nobody(two: Two) -> Non
 def test_survivors_of_all_hosts_are_told(two: Two) -> None:
     names = ["127.0.0.1:10001", "127.0.0.2:10000"]
     for host in two.leader._hosts.values():
-        host.survive(1, names, "rank 0 was lost: killed by SIGKILL")
-    told = f"survive 1 {' '.join(names)} rank 0 was lost: killed by SIGKILL"
+        host.publish(1, 0, names, [1, 2], "rank 0 was lost: killed by SIGKILL")
+    told = f"publish 1 0 {' '.join(names)} to [1, 2]: rank 0 was lost: killed by SIGKILL"
     assert two.here.take() == [told]
     two.until_there(told)
     assert two.follower.size == 2

@@ -1,0 +1,164 @@
+// Jobs that lose peers and change their size. A peer that is lost lives on here, unheard.
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "ops/peer/peer.h"
+#include "tests/cpp/collective/cluster.h"
+#include "tests/cpp/peer/job.h"
+#include "tests/cpp/testing.h"
+
+namespace kungfu::testing {
+namespace {
+
+struct Dwindling : Job {
+  explicit Dwindling(const std::string& members) {
+    survives = true;
+    StartMembers(members);
+  }
+  std::vector<std::future<Status>> AllAdvance(const std::string& names) {
+    std::vector<std::future<Status>> futures;
+    for (const char name : names) futures.push_back(Advance(name));
+    return futures;
+  }
+  static void ExpectOk(std::vector<std::future<Status>>* futures) {
+    for (auto& future : *futures) EXPECT_OK(Wait(&future));
+  }
+  uint32_t Agreed(char name) { return peer(name)->place().agreed; }
+  void ExpectAgreed(const std::string& names, uint32_t version) {
+    for (const char name : names) EXPECT_EQ(Agreed(name), version);
+  }
+
+  // An all_reduce of the program's, of one number of each peer, which is 1.
+  std::future<Status> Begin(char name, float* value) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "sum");
+    operation.spans = {{value, value, 1}};
+    auto promise = std::make_shared<std::promise<Status>>();
+    operation.done = [promise](const Status& status) { promise->set_value(status); };
+    peer(name)->StartOperation(std::move(operation));
+    return promise->get_future();
+  }
+  // The peers begin it, some are lost, and the others have the result: all that they have done before is of one era.
+  void ExpectSurvivorsToRepeat(const std::string& members, const std::string& survivors) {
+    std::vector<float> values(survivors.size(), 1);
+    std::vector<std::future<Status>> futures;
+    for (size_t i = 0; i < survivors.size(); ++i) futures.push_back(Begin(survivors[i], &values[i]));
+    Survive(survivors, members);
+    ExpectOk(&futures);
+    EXPECT_TRUE(values == std::vector<float>(survivors.size(), static_cast<float>(survivors.size())));
+  }
+};
+
+KF_TEST(Survivors, GrowAndShrink) {
+  Dwindling job("abc");
+  job.Start('d');  // while the others train
+  job.ExpectSurvivorsToRepeat("ab", "ab");
+  job.Announce("abd");
+  job.ExpectAllAdvance("abd");
+  job.ExpectSum("abd");
+  job.ExpectSurvivorsToRepeat("ad", "ad");
+  job.Announce("d");
+  job.ExpectAllAdvance("ad");
+  EXPECT_EQ(job.peer('a')->session()->rank(), -1);
+  job.ExpectSum("d");
+}
+
+// The first call may end for some as if nobody were lost, so it must do so for all.
+KF_TEST(Survivors, AgreeOnTheirListInTheSameCall) {
+  Dwindling job("abc");
+  std::vector<std::future<Status>> futures = job.AllAdvance("ab");
+  job.Survive("ab", "ab");
+  job.ExpectOk(&futures);
+  job.ExpectAgreed("ab", 0);
+  job.ExpectAllAdvance("ab");
+  job.ExpectAgreed("ab", 1);
+}
+
+// They take back a change that nobody has told the newcomer of, and make it again.
+KF_TEST(Survivors, ComeBackFromTheirWayToAChange) {
+  Dwindling job("abc");
+  job.Start('d');
+  std::future<Status> d = job.Advance('d');
+  job.Announce("abcd", "a");
+  std::vector<std::future<Status>> futures = job.AllAdvance("abc");
+  job.HearEntered('a');
+  job.Survive("ab", "ab");
+  futures.pop_back();
+  job.ExpectOk(&futures);
+  job.ExpectAgreed("ab", 1);
+  job.ExpectSurvivorsToRepeat("ab", "ab");  // a list like the one before
+  job.Announce("abd");
+  futures = job.AllAdvance("ab");
+  job.ExpectOk(&futures);
+  EXPECT_OK(Wait(&d));
+  job.ExpectAgreed("abd", 4);
+  job.ExpectSum("abd");
+}
+
+// The lost peer has agreed, and not said that it knows that all have.
+KF_TEST(Survivors, GoOnWithAChangeOnWhichAllHaveAgreed) {
+  Dwindling job("abc");
+  job.Announce("ab", "abc");
+  std::vector<std::future<Status>> futures = job.AllAdvance("ab");
+  Operation ask = MakeOperation(Kind::kAllReduce, "kungfu/the next membership", DType::kUint64, ReduceOp::kMax);
+  std::vector<uint64_t> news = {1, 0, 0};
+  ask.of_core = true;
+  ask.spans = {{news.data(), news.data(), news.size()}};
+  auto asked = std::make_shared<std::promise<Status>>();
+  ask.done = [asked](const Status& status) { asked->set_value(status); };
+  job.peer('c')->session()->Start(std::move(ask));
+  std::future<Status> has_asked = asked->get_future();
+  EXPECT_OK(Wait(&has_asked));
+  const auto completed = [&](char name) {
+    return Becomes([&] { return job.peer(name)->counters().completed("kungfu/the next membership") == 1; });
+  };
+  ASSERT_TRUE(completed('a') && completed('b'));
+  job.Survive("ab", "ab");
+  job.ExpectOk(&futures);
+  job.ExpectSurvivorsToRepeat("ab", "b");
+}
+
+KF_TEST(Survivors, LeaveThoseBehindThatAreAboutToLeave) {
+  Dwindling job("abc");
+  job.Announce("ac", "ac");
+  std::vector<std::future<Status>> futures = job.AllAdvance("abc");
+  job.HearEntered('a');
+  job.Survive("a", "ab");  // b has agreed to leave, and was not told of the list that it leaves for
+  EXPECT_OK(Wait(&futures[0]));
+  EXPECT_OK(Wait(&futures[1]));
+  EXPECT_EQ(job.peer('b')->session()->size(), 0);
+  job.ExpectSum("a");
+}
+
+KF_TEST(Survivors, TakeInTheOtherNewcomers) {
+  Dwindling job("ab");
+  job.Start('c');
+  job.Start('d');
+  std::vector<std::future<Status>> futures = job.AllAdvance("c");
+  job.Announce("abcd", "ab");
+  for (auto& future : job.AllAdvance("ab")) futures.push_back(std::move(future));
+  for (const char name : std::string("ab")) job.HearEntered(name);
+  job.Repeat("abcd", "cd");
+  job.HearEntered('c');
+  job.Survive("abc", "abc");
+  job.ExpectOk(&futures);
+  job.ExpectAgreed("abc", 1);
+  job.ExpectSurvivorsToRepeat("bc", "bc");  // the newcomer, too, is in their era
+  job.ExpectAllAdvance("bc");
+  job.ExpectAgreed("bc", 3);
+}
+
+KF_TEST(Survivors, AreFewerAndFewerOnTheWayToAChange) {
+  Dwindling job("abcd");
+  job.Announce("abc", "abcd");
+  std::vector<std::future<Status>> futures = job.AllAdvance("bd");
+  std::future<Status> a = job.Advance('a');  // c does not come
+  job.Survive("abd", "abd");
+  job.Survive("bd", "bd");
+  job.ExpectOk(&futures);
+  job.ExpectSurvivorsToRepeat("bd", "bd");
+}
+
+}  // namespace
+}  // namespace kungfu::testing

@@ -1,0 +1,276 @@
+"""Trainings that lose peers and take in others. Who is left compares its weights with one process.
+
+survivors_elastic.py FOLDER fit|loop asked|respawned, as 4 peers. Each peer writes down in FOLDER
+what it trains on, so whoever is left can repeat alone what those have done together that were there
+in each step.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf import context, peer
+
+keras = tf.keras
+keras.backend.set_floatx("float64")
+FOLDER = Path(sys.argv[1])
+SAMPLES, BATCH, EPOCHS, SEED, RATE = 110, 4, 2, 3, 0.05
+
+
+def name_of_this_peer() -> str:
+    """Its first rank; of newcomers n0, n1 and so on. They come one after the other."""
+    if not kf.joining():
+        return str(kf.rank())
+    name = f"n{len(list(FOLDER.glob('n*')))}"
+    (FOLDER / name).touch()
+    return name
+
+
+ME = name_of_this_peer()
+
+
+class Plan(NamedTuple):
+    """Where peers die, and others come.
+
+    Attributes:
+        steps: Who dies at a step, before it takes part in it, or between the forward and the
+            backward pass.
+        at_once: Who dies when it starts, or in its first step with others.
+        grows: After which steps newcomers come, and the number that somebody asks for; None:
+            nobody does.
+        left: The peers at the end.
+    """
+
+    steps: dict[tuple[str, str], int]
+    at_once: set[tuple[str, str]]
+    grows: dict[int, int | None]
+    left: int
+
+
+STEPS, AT_ONCE, GROWS, LEFT = {
+    "asked": Plan(
+        {("1", "begin"): 2, ("0", "begin"): 9, ("2", "backward"): 14},
+        {("n0", "start"), ("n1", "joined")},
+        {5: 4, 11: 3},
+        left=2,
+    ),
+    "respawned": Plan(
+        {("1", "begin"): 2, ("0", "backward"): 7},
+        {("n0", "start")},
+        {4: None, 9: None},
+        left=4,
+    ),
+}[sys.argv[3]]
+
+
+def die(where: str, step: int | None = None) -> None:
+    """Ends this process where it is to."""
+    if (ME, where) in AT_ONCE or (step is not None and STEPS.get((ME, where)) == step):
+        print(f"dies as {ME}: {where}", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write(step: int, epoch: int, numbers: Any) -> None:
+    with (FOLDER / f"{ME}.seen").open("a") as file:
+        file.write(f"{step} {epoch} {' '.join(str(int(n)) for n in numbers)}\n")
+
+
+def grow(size: int | None) -> None:
+    """Waits for newcomers. Asks for so many peers, again if a newcomer dies."""
+    deadline = time.monotonic() + 100
+    while not peer.outdated():
+        assert time.monotonic() < deadline
+        if size is not None:
+            kf.propose_new_size(size)
+        time.sleep(0.02)
+
+
+def seen_by_all() -> dict[int, dict[str, tuple[int, list[int]]]]:
+    """Of each step the epoch and the numbers of samples that each peer had."""
+    steps: dict[int, dict[str, tuple[int, list[int]]]] = collections.defaultdict(dict)
+    for path in FOLDER.glob("*.seen"):
+        for line in path.read_text().splitlines():
+            step, epoch, *numbers = map(int, line.split())
+            assert path.stem not in steps[step], (step, path)
+            steps[step][path.stem] = (epoch, numbers)
+    return steps
+
+
+def trained_on() -> Iterator[tuple[list[int], float]]:
+    """Of each step the samples in it, and by how many their sum is divided.
+
+    A peer that dies after the forward pass has said how many it has, but its gradients are lost.
+    The mean is that over those that are left, whose weights are those of the earlier count.
+    """
+    steps = seen_by_all()
+    assert sorted(steps) == list(range(len(steps))), sorted(steps)
+    for step, parts in sorted(steps.items()):
+        lost = [name for (name, where), at in STEPS.items() if (where, at) == ("backward", step)]
+        kept = {name: numbers for name, (_, numbers) in parts.items() if name not in lost}
+        counted = sum(len(numbers) for _, numbers in parts.values())
+        yield [n for numbers in kept.values() for n in numbers], counted * len(kept) / len(parts)
+
+
+def check(weights: list[Any], expected: list[Any]) -> None:
+    assert all(kf.ops.consensus(w, name=f"weights/{i}") for i, w in enumerate(weights))
+    for mine, theirs in zip(weights, expected, strict=True):
+        off = np.linalg.norm(mine - theirs) / np.linalg.norm(theirs)
+        assert off < 1e-12, off
+
+
+class Injector(keras.callbacks.Callback):
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = self.heard = 0
+        self.is_newcomer = kf.joining()
+
+    def step(self) -> int:
+        return int(self.model.optimizer.iterations.numpy())
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if not kf.joining():
+            die("joined")
+            if not self.is_newcomer:  # they have no step yet
+                die("begin", self.step())
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if kf.is_root() and self.step() in GROWS:
+            grow(GROWS.pop(self.step()))
+
+    def on_membership_change(self) -> None:
+        self.heard += 1
+
+
+def data() -> tuple[Any, Any]:
+    x = np.random.default_rng(1).normal(size=(SAMPLES, 3))
+    return x, np.stack([np.sin(x.sum(axis=1)), np.arange(SAMPLES)], axis=1)
+
+
+def squares(y: Any, predicted: Any) -> Any:
+    return tf.reduce_mean((predicted - tf.cast(y, tf.float64)[:, :1]) ** 2, axis=-1)
+
+
+def model_of(optimizer: Any, loss: Any = squares) -> Any:
+    keras.utils.set_random_seed(11)
+    layers = [keras.layers.Input((3,)), keras.layers.Dense(5, "tanh"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile(optimizer, loss)
+    return model
+
+
+def looked(at: Any, look: Any, *arguments: Any) -> Any:
+    with tf.control_dependencies([tf.numpy_function(look, list(arguments), [])]):
+        return tf.identity(at)
+
+
+def fit() -> None:
+    injector = Injector()
+
+    def note(step: Any, numbers: Any) -> None:
+        if not kf.joining():
+            write(int(step), injector.epoch, numbers)
+
+    def backward(step: Any) -> None:
+        if not kf.joining():
+            die("backward", int(step))
+
+    def loss(y: Any, predicted: Any) -> Any:
+        step = tf.convert_to_tensor(model.optimizer.iterations)
+
+        @tf.custom_gradient
+        def trapped(predicted: Any) -> Any:
+            return tf.identity(predicted), lambda upstream: looked(upstream, backward, step)
+
+        y = tf.cast(y, tf.float64)
+        return squares(y, trapped(looked(predicted, note, step, y[:, 1])))
+
+    sgd = keras.optimizers.SGD(RATE, momentum=0.9)
+    model = model_of(kf.optimizers.SynchronousSGDOptimizer(sgd), loss)
+    x, y = data()
+    history = kf.elastic.fit(
+        *(model, x),
+        y=y,
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        verbose=0,
+        seed=SEED,
+        callbacks=[injector],
+    )
+    assert history.epoch == [*range(EPOCHS)], history.epoch
+    assert kf.size() == LEFT
+    kf.barrier(name="all have written")
+    for epoch in range(EPOCHS):
+        parts = [p for parts in seen_by_all().values() for p in parts.values() if p[0] == epoch]
+        numbers = sorted(n for _, numbers in parts for n in numbers)
+        assert numbers == [*range(SAMPLES)], (epoch, numbers)
+    with context.within(is_alone=True):
+        expected = fit_alone(x, y)
+    check(model.get_weights(), expected)
+
+
+def fit_alone(x: Any, y: Any) -> list[Any]:
+    model = model_of(keras.optimizers.SGD(RATE, momentum=0.9))
+    for numbers, divisor in trained_on():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(squares(y[numbers], model(x[numbers], training=True))) / divisor
+        variables = model.trainable_variables
+        model.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+    return [np.asarray(w) for w in model.get_weights()]
+
+
+def gradient_of(weights: Any, numbers: list[int]) -> Any:
+    """The mean over samples of that of a square."""
+    x, y = data()
+    x, y = x[numbers], y[numbers, 0]
+    return 2 * x.T @ (x @ weights - y) / len(numbers)
+
+
+def loop() -> None:
+    """Each sums in each step over what it has drawn, with operations of its own."""
+    weights = np.zeros(3)
+    state = kf.elastic.ElasticState(20)
+    random = np.random.default_rng([ord(letter) for letter in ME])
+    while not state.stopped():
+        with kf.elastic.ElasticContext(state) as should_sync:
+            if should_sync:
+                weights = kf.ops.broadcast(weights, name="weights").numpy()
+            die("joined")
+            die("begin", state.progress)
+            numbers = random.integers(SAMPLES, size=BATCH).tolist()
+            write(state.progress, 0, numbers)
+            mine = gradient_of(weights, numbers)
+            die("backward", state.progress)
+            weights = weights - RATE * kf.ops.all_reduce(mine, op="mean", name="step").numpy()
+            if kf.is_root() and state.progress + 1 in GROWS:
+                grow(GROWS.pop(state.progress + 1))
+    assert kf.size() == LEFT
+    kf.barrier(name="all have written")
+    expected = np.zeros(3)
+    for numbers, _ in trained_on():
+        expected = expected - RATE * gradient_of(expected, numbers)
+    check([weights], [expected])
+
+
+def main() -> None:
+    if ME.startswith("n"):
+        die("start")
+    {"fit": fit, "loop": loop}[sys.argv[2]]()
+    print("survived", ME, flush=True)
+
+
+if __name__ == "__main__":
+    main()
