@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import config, errors
-from kungfu_tf.launcher.options import flag_values
+from kungfu_tf.launcher.options import flag_values, store_url
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.native import environment
 
@@ -106,10 +106,12 @@ FLAGS = (
         "config-server",
         "config_server",
         "URL",
-        flag_values.url,
+        store_url.checked,
         "with -w: the peers are the workers in the document of this kungfu-config-server, and"
         " change with it; the token is in KUNGFU_CONFIG_TOKEN, or in the file that"
-        " KUNGFU_CONFIG_TOKEN_FILE names. If the server goes away, the job goes on as it is",
+        " KUNGFU_CONFIG_TOKEN_FILE names. etcd://[USER@]IP:2379/JOB means a document in etcd,"
+        " etcds:// with TLS; the password of USER is given as the token is. If the server goes"
+        " away, the job goes on as it is",
     ),
     Flag(
         "builtin-config-port",
