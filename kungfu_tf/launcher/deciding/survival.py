@@ -36,6 +36,10 @@ class Survival:
         self._outlives_errors = outlives_errors
         self._entering: set[int] = set()
 
+    def inherit(self, version: int, members: Sequence[int]) -> None:
+        """Goes on from a list that another runner has decided on."""
+        self.version, self.members = version, list(members)
+
     def ended(self, number: int, code: int) -> bool:
         """A process has ended. Returns whether the job goes on with a new membership without it."""
         if self._is_loss(number, code):

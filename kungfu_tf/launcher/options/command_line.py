@@ -199,6 +199,8 @@ def _check(options: Options) -> Options:
     named = [name for name, value in servers.items() if value is not None]
     if len(named) > 1:
         raise LaunchError(f"{' and '.join(named)} exclude each other: a job has one document")
+    if options.survives and options.config_server is not None:
+        named = []  # the server says which runner leads
     if options.keep:
         named.append("-k")
     if options.elastic_mode == "reload":

@@ -111,7 +111,8 @@ FLAGS = (
         " change with it; the token is in KUNGFU_CONFIG_TOKEN, or in the file that"
         " KUNGFU_CONFIG_TOKEN_FILE names. etcd://[USER@]IP:2379/JOB means a document in etcd,"
         " etcds:// with TLS; the password of USER is given as the token is. If the server goes"
-        " away, the job goes on as it is",
+        " away, the job goes on as it is. With -on-failure survive on several hosts: the server"
+        " says whose kungfu-run leads when that of the first host is gone",
     ),
     Flag(
         "builtin-config-port",
@@ -155,7 +156,7 @@ FLAGS = (
         " SIGSEGV or SIGBUS, it gives no sign of life for 5 s, or its host is gone. stop (default):"
         " the job ends; survive: the others repeat the step, and go on. An error of the program"
         " ends the job, but with survive-all that peer is lost, too. The loss of the first host"
-        " ends the job in any case. Both exclude -w and -auto-recover",
+        " ends the job, unless there is a -config-server. Both exclude -w and -auto-recover",
     ),
     Flag(
         "min-np",
