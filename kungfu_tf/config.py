@@ -263,7 +263,8 @@ CONFIG_TOKEN = Setting(
     "KUNGFU_CONFIG_TOKEN",
     _TEXT,
     "",
-    "token of a request to a config server, Authorization: Bearer <token>",
+    "token of a request to a config server, Authorization: Bearer <token>, or password of etcd's "
+    "user",
     secret=True,
 )
 
@@ -271,7 +272,7 @@ CONFIG_TOKEN_FILE = Setting(
     "KUNGFU_CONFIG_TOKEN_FILE",
     _PATH,
     "",
-    "file with that token in its first line, which no other user may read",
+    "file with that token or password in its first line, which no other user may read",
 )
 
 VERIFY = Setting(

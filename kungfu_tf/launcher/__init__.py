@@ -6,7 +6,7 @@ A room knows only the rooms below it:
 
 command     the commands, and the event loop of a runner
 deciding    which peers take part: the first host's runner decides, and each host carries it out
-document    the cluster document, by which others ask for a number of peers
+document    the cluster document, by which others ask for a number of peers, and its stores
 output      the output of the peers, and messages about their end
 processes   the peers as processes: their environment, their start, their end
 placing     which hosts, ports, GPUs and cores the peers get

@@ -23,7 +23,7 @@ class Secret:
     doubt: str | None = None
 
 
-def read(environ: Mapping[str, str], name: str) -> Secret | None:
+def read(environ: Mapping[str, str], name: str, *, shortest: int = SHORTEST) -> Secret | None:
     """The variable, else the first line of the file, both unchanged.
 
     A peer that no launcher has started reads it in the same way (ops/peer/peer.cc).
@@ -31,12 +31,13 @@ def read(environ: Mapping[str, str], name: str) -> Secret | None:
     Args:
         environ: The environment.
         name: The variable; with _FILE behind it, the one that names the file.
+        shortest: The least number of characters.
 
     Raises:
         InvalidArgumentError: If the file cannot be read, or the secret cannot be used.
     """
     if text := environ.get(name):
-        return Secret(_checked(text, name))
+        return Secret(_checked(text, name, shortest))
     name = f"{name}_FILE"
     path = environ.get(name)
     if not path:
@@ -48,7 +49,7 @@ def read(environ: Mapping[str, str], name: str) -> Secret | None:
         raise errors.InvalidArgumentError(f"{name}: cannot read '{path}': {error}") from None
     is_open = mode & (stat.S_IRWXG | stat.S_IRWXO)
     doubt = f"{name} '{path}' is open to other users: chmod 600" if is_open else None
-    return Secret(_checked(text, f"{name} '{path}': its first line"), doubt)
+    return Secret(_checked(text, f"{name} '{path}': its first line", shortest), doubt)
 
 
 def _first_line(path: str) -> tuple[bytes, int]:
@@ -70,11 +71,11 @@ def _first_line(path: str) -> tuple[bytes, int]:
         return text.partition(b"\n")[0], os.fstat(descriptor).st_mode
 
 
-def _checked(text: str, source: str) -> str:
-    if not SHORTEST <= len(text) <= LONGEST:
+def _checked(text: str, source: str, shortest: int) -> str:
+    if not shortest <= len(text) <= LONGEST:
         many = "more" if len(text) > LONGEST else len(text)
         raise errors.InvalidArgumentError(
-            f"{source} has {many} characters, not {SHORTEST}-{LONGEST}"
+            f"{source} has {many} characters, not {shortest}-{LONGEST}"
         )
     if not text.isprintable():
         raise errors.InvalidArgumentError(f"{source} has characters that cannot be printed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kungfu_tf.launcher.document.config_client import Client
+from kungfu_tf.launcher.document.cluster_document import Document
+from kungfu_tf.launcher.document.http_store import HttpStore
 from tests import ports
 from tests.fault.elastic import PROGRAM, PYTHON, WATCH
 from tests.python.launcher.served import NONSENSE, answering
@@ -32,15 +34,13 @@ def test_a_job_follows_its_config_server_and_a_person(kungfu_run: Jobs) -> None:
         KUNGFU_CONFIG_TOKEN=TOKEN,
     )
     launch.until_said("config server: http://")
-    client = Client(f"http://127.0.0.1:{port}", TOKEN)
-    runners, workers, version = client.get()
-    assert len(workers) == 1
-    more = [*workers, "127.0.0.1:1", "0.0.0.0:1"]
-    document = {"runners": runners, "workers": more, "version": version}
-    client.put("/put", document)
+    store = HttpStore(f"http://127.0.0.1:{port}", TOKEN)
+    now = store.get()
+    assert len(now.workers) == 1
+    store.put(dataclasses.replace(now, workers=(*now.workers, "127.0.0.1:1", "0.0.0.0:1")))
     launch.until_printed("membership 1 rank", 3)
-    assert len(client.get()[1]) == 3
-    assert "127.0.0.1:1" not in client.get()[1]
+    assert len(store.get().workers) == 3
+    assert "127.0.0.1:1" not in store.get().workers
     too_many = kungfu_run("-resize", "5")
     assert too_many.wait() == 2
     assert "5 peers: there are 4 slots" in too_many.err
@@ -105,7 +105,7 @@ except tf.errors.FailedPreconditionError as error:
 
 
 @contextlib.contextmanager
-def config_server(port: int, *words: str) -> Iterator[Client]:
+def config_server(port: int, *words: str) -> Iterator[HttpStore]:
     module = "kungfu_tf.launcher.command.kungfu_config_server"
     command = [sys.executable, "-m", module, "-port", str(port), *words]
     environ = {**os.environ, "KUNGFU_CONFIG_TOKEN": TOKEN}
@@ -113,7 +113,7 @@ def config_server(port: int, *words: str) -> Iterator[Client]:
         assert process.stdout is not None
         assert process.stdout.readline()
         try:
-            yield Client(f"http://127.0.0.1:{port}", TOKEN)
+            yield HttpStore(f"http://127.0.0.1:{port}", TOKEN)
         finally:
             process.terminate()
 
@@ -156,8 +156,8 @@ def test_a_job_waits_for_its_document_and_rank_0_can_leave(
         for rank, worker in enumerate(workers):
             launch.until_printed(f"[{rank}] begins {rank} {worker}")
     launch.until_said("the job goes on without it")
-    with config_server(of_server, *kept) as client:
-        client.put("/put", {"runners": [], "workers": workers[1:]})
+    with config_server(of_server, *kept) as store:
+        store.put(Document((), tuple(workers[1:])))
         assert launch.wait() == 0, launch.err
         assert "[0] ends -1 0\n" in launch.out
         assert "[1] ends 0 1\n" in launch.out

@@ -42,7 +42,7 @@ def of_runner(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
     Raises:
         LaunchError: If a secret cannot be used, a variable is not set, or the core is missing.
     """
-    given = given_secrets.read(environ)
+    given = given_secrets.read(environ, options.config_server)
     ours = {name for name in environ if name.startswith("KUNGFU_")} - _kept_here()
     result = named([*options.forwarded, *sorted(ours)], environ)
     result["KUNGFU_SECRET"] = given.secret.text if given.secret else secrets.token_hex(32)

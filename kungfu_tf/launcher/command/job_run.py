@@ -55,7 +55,7 @@ class _JobRun:
         self._options = options
         self._environ = environ
         self._inherited = inherited
-        self._given = given_secrets.read(environ)
+        self._given = given_secrets.read(environ, options.config_server)
         self._output: Output | None = None
         self._workers: Sequence[str] | None = None  # the document to begin with, if there is one
         self._restarts = self._recoveries = self._progress = self._epochs = 0
@@ -78,8 +78,9 @@ class _JobRun:
 
     def _wait_for_document(self, signals: SignalPipe) -> None:
         say = self._output_of({}).say
-        token = given_secrets.needed(self._given.config_token)
-        self._workers = first_document.wait(self._options, token, signals, say)
+        assert self._options.config_server is not None, "as command_line.py checks"
+        secret = given_secrets.of_store(self._options.config_server, self._given.config_token)
+        self._workers = first_document.wait(self._options, secret, signals, say)
         self._options = dataclasses.replace(self._options, np=len(self._workers))
 
     def _run_once(self, signals: SignalPipe) -> tuple[End, int | None]:

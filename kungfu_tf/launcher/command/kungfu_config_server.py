@@ -10,9 +10,11 @@ from pathlib import Path
 from kungfu_tf._version import __version__
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.json_http import Request
-from kungfu_tf.launcher.document import cluster_store, config_server
-from kungfu_tf.launcher.document.cluster_store import ClusterStore
+from kungfu_tf.launcher.document import cluster_document, config_server
 from kungfu_tf.launcher.document.config_server import ConfigServer
+from kungfu_tf.launcher.document.file_store import FileStore
+from kungfu_tf.launcher.document.memory_store import MemoryStore
+from kungfu_tf.launcher.document.store import Problem
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
@@ -86,17 +88,17 @@ def _serve(options: Mapping[str, str], environ: Mapping[str, str]) -> int:
     return stopped[0]
 
 
-def _open_store(file: str, init: str) -> ClusterStore:
+def _open_store(file: str, init: str) -> MemoryStore:
     if file and not os.access(folder := Path(file).absolute().parent, os.W_OK | os.X_OK):
         raise LaunchError(f"-file: '{file}' cannot be kept: nothing can be written to '{folder}'")
     try:
-        kept = ClusterStore(Path(file) if file else None)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LaunchError(f"-file: '{file}' has no document: {error}") from None
+        kept = FileStore(Path(file)) if file else MemoryStore()
+    except Problem as problem:
+        raise LaunchError(f"-file: '{file}' {problem}") from None
     if init and kept.document is None:
         try:
-            kept.reset(cluster_store.parse(Request("", "", {}, Path(init).read_bytes()).json()))
-        except (OSError, ValueError) as error:
+            kept.reset(cluster_document.parse(Request("", "", {}, Path(init).read_bytes()).json()))
+        except (OSError, ValueError, Problem) as error:
             raise LaunchError(f"-init: '{init}': {error}") from None
     return kept
 

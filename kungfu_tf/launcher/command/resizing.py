@@ -1,13 +1,16 @@
 """`kungfu-run -resize N`: asks a running job for another number of peers."""
 
+import dataclasses
+import itertools
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kungfu_tf.launcher.document.config_client import Client, Conflict, Problem
+from kungfu_tf.launcher.document import opening
+from kungfu_tf.launcher.document.store import Conflict, Problem
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
@@ -101,24 +104,24 @@ def _ask(job: Running, size: int) -> str:
 
 
 def _by_server(url: str, size: int, environ: Mapping[str, str]) -> str:
-    client = Client(url, given_secrets.needed(given_secrets.config_token(environ)))
+    secret = given_secrets.of_store(url, given_secrets.config_token(environ, url))
+    store = opening.open_store(url, secret)
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
-            runners, workers, version = client.get()
-            document = {"runners": runners, "workers": _resized(workers, size), "version": version}
-            client.put("/put", document)
+            document = store.get()
+            store.put(dataclasses.replace(document, workers=_resized(document.workers, size)))
             break
         except Conflict:
             if not attempts_left:  # another writer was faster each time
                 raise LaunchError(f"-config-server: {url} changes all the time") from None
         except Problem as problem:
             raise LaunchError(f"-config-server: {url} {problem}") from None
-    return f"the document has {plural(size, 'worker')} now; it had {len(workers)}"
+    return f"the document has {plural(size, 'worker')} now; it had {len(document.workers)}"
 
 
-def _resized(workers: list[Any], size: int) -> list[str]:
+def _resized(workers: Sequence[str], size: int) -> tuple[str, ...]:
     """The first workers, and as many more as needed, on any host with room."""
-    names = [str(worker) for worker in workers[:size]]
+    names = workers[:size]
     ports = (f"0.0.0.0:{port}" for port in range(1, 1 << 16))
     more = (name for name in ports if name not in names)
-    return names + [next(more) for _ in range(size - len(names))]
+    return (*names, *itertools.islice(more, size - len(names)))

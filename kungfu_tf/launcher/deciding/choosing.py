@@ -3,12 +3,16 @@
 import functools
 import math
 import selectors
+from collections.abc import Callable
 
 from kungfu_tf.launcher.deciding.director import Director, Host, Rules
 from kungfu_tf.launcher.deciding.follower import Follower
 from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
+from kungfu_tf.launcher.deciding.lease import Lease
 from kungfu_tf.launcher.deciding.runner_link import Link
+from kungfu_tf.launcher.deciding.succession import Succession
+from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.output.job_output import Output
 from kungfu_tf.launcher.processes.job import Job
 
@@ -47,6 +51,18 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         )
     say = functools.partial(output.say, always=True)
     link = Link(job.credentials, options.runner_port, selector)
+    claim = _claim(job, selector)
     if cluster.leads:
-        return LeaderOfOthers(cluster, own, link, rules, say=say)
-    return Follower(cluster, own, link, say=say)
+        return LeaderOfOthers(cluster, own, link, rules, claim and claim(), say=say)
+    if claim is None:
+        return Follower(cluster, own, link, say=say)
+    return Succession(cluster, own, link, rules, claim, say=say)
+
+
+def _claim(job: Job, selector: selectors.BaseSelector) -> Callable[[], Lease] | None:
+    """Claims the lead of the job; None: only the first host's runner can lead."""
+    url = job.options.config_server
+    if url is None or not job.options.survives or job.options.watch:
+        return None
+    secret = given_secrets.of_store(url, job.config_token)
+    return functools.partial(Lease, url, secret, job.cluster.here, selector)

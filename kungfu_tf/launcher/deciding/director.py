@@ -2,9 +2,10 @@
 
 The runner of the first host leads: its Leader (leader.py) decides for all hosts. Each runner
 reports to a Director. On the first host that is the Leader itself. On the others it is a Follower
-(follower.py), which asks the Leader. A Host carries decisions out: this runner (own_host.py), or
-that of another host (far_host.py). Each peer has a number: its rank when the job starts, and the
-next number for each newcomer.
+(follower.py), which asks the Leader. With a store that says which runner leads, it is a Succession
+(succession.py), by which another runner may lead later. A Host carries decisions out: this runner
+(own_host.py), or that of another host (far_host.py). Each peer has a number: its rank when the job
+starts, and the next number for each newcomer.
 """
 
 import dataclasses
@@ -77,10 +78,17 @@ class Director(Protocol):
             enough.
     """
 
-    code: int
-    again: int | None
-    recovering: bool
-    early_failure: int | None
+    @property
+    def code(self) -> int: ...
+
+    @property
+    def again(self) -> int | None: ...
+
+    @property
+    def recovering(self) -> bool: ...
+
+    @property
+    def early_failure(self) -> int | None: ...
 
     @property
     def over(self) -> bool: ...

@@ -14,6 +14,7 @@ from kungfu_tf import errors
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, Answer
 from kungfu_tf.launcher.channels.signals import WARNING
 from kungfu_tf.launcher.deciding.director import LOST, Host
+from kungfu_tf.launcher.deciding.knowledge import Knowledge
 from kungfu_tf.launcher.deciding.runner_link import (
     BEAT,
     COMING_DEADLINE,
@@ -23,8 +24,11 @@ from kungfu_tf.launcher.deciding.runner_link import (
     keep_alive,
 )
 from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.hosts import IPAddress
 from kungfu_tf.links.connections import Connection, Connections
 from kungfu_tf.links.handshake import Asking
+
+TURNING_DEADLINE = 10.0
 
 _AGAIN = 0.3
 _GOODBYE = 5.0
@@ -55,6 +59,11 @@ class Follower:
         own: This host's runner.
         link: How it reaches the leader.
         say: Prints a line for the user.
+        outlive: Called when the leader is gone, if another one may lead then: `turn_to` names it.
+
+    Attributes:
+        leader: The address of the leader.
+        knowledge: What another leader has to know.
     """
 
     def __init__(
@@ -64,6 +73,7 @@ class Follower:
         link: Link,
         *,
         say: Callable[[str], None],
+        outlive: Callable[[], None] | None = None,
     ) -> None:
         self.code = 0
         self.again: int | None = None
@@ -71,7 +81,11 @@ class Follower:
         self.early_failure: int | None = None  # the one that leads knows it
         self.over = False
         self.size = len(cluster.peers)
-        self._leader = (cluster.hosts[0].address, link.port)
+        self.leader = cluster.hosts[0].address
+        self.knowledge = Knowledge()
+        self._port = link.port
+        self._outlive = outlive
+        self._is_orphan = self._is_ending = False
         self._own = own
         self._here = cluster.here
         self._credentials = link.credentials
@@ -106,26 +120,44 @@ class Follower:
         self._tell(f"propose {number}" if size is None else f"propose {number} {size}")
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
-        self._tell(f"ended {number} {code} {int(stopped)}")
+        self.knowledge.ended[number] = code, stopped
+        self._tell(_ended(number, code, stopped))
 
     def warned(self, signum: int, times: int) -> None:
         self._tell(f"warned {signum} {times}")
 
     def stop_all(self, first: int, code: int) -> None:
         if not self.over:
+            self._is_ending = True
             self._own.stop_all(first, code)
             self._tell(f"end {first} {code}")
             # A leader that has not come yet may never come. It gets this line if it comes soon.
             self._deadline = min(self._deadline, time.monotonic() + _GOODBYE)
 
+    def turn_to(self, leader: IPAddress) -> None:
+        """Reports to another leader from now on, which gets to know what this one knows."""
+        knowledge = self.knowledge
+        self.leader, self._is_orphan = leader, False
+        self._began = self._next_try = time.monotonic()
+        self._deadline = self._began + TURNING_DEADLINE
+        ends = [_ended(number, *end) for number, end in knowledge.ended.items()]
+        others = [line for line in self._waiting if line not in ends]
+        newest = f"heard {knowledge.version} {','.join(knowledge.peers) or '-'}"
+        self._waiting = [*ends, newest, *others]
+
+    def give_up(self, how: str) -> None:
+        """Ends the job on this host: its leader is gone, and there is no other one."""
+        self._lost(how)
+
     @property
     def due(self) -> float:
-        return self._next_try if self._connection is None and not self.over else math.inf
+        waits = self._connection is None and not (self.over or self._is_orphan)
+        return self._next_try if waits else math.inf
 
     def advance(self) -> None:
         now = time.monotonic()
         self._connections.drop_slow()
-        if self.over:
+        if self.over or self._is_orphan:
             return
         if self._connection is not None:
             if now >= self._beat:
@@ -144,13 +176,13 @@ class Follower:
         self._connections.close_all()
 
     def _connect(self) -> None:
-        address, port = self._leader
+        address = self.leader
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
         connecting = socket.socket(family, socket.SOCK_STREAM)
         connecting.setblocking(False)
         keep_alive(connecting)
         # The other side sends first. If no runner listens there, the first read fails.
-        connecting.connect_ex((str(address), port))
+        connecting.connect_ex((str(address), self._port))
         self._asking, self._helloed = None, False
         self._connections.add(connecting)
 
@@ -211,11 +243,12 @@ class Follower:
             peers = [] if third == "-" else third.split(",")
             self.size = len(peers)
             told = [int(number) for number in fourth.split(",")]
+            self.knowledge.hear(int(first), peers)
             self._own.publish(int(first), int(second), peers, told, fifth)
         elif command in ("proposed", "refused"):
             return self._answer(int(first), None if command == "proposed" else second)
         elif command == "end":
-            self.code = int(second)
+            self.code, self._is_ending = int(second), True
             self._own.stop_all(int(first), self.code)
         elif command == "over":
             self.code = self.code or int(first)
@@ -242,7 +275,12 @@ class Follower:
     def _closed(self, connection: Connection) -> None:
         if connection is self._connection:
             self._connection = None
-            self._lost("is gone")
+            if self._outlive is None or self._is_ending or self.over:
+                self._lost("is gone")
+            else:
+                self._refuse_questions()
+                self._is_orphan = True
+                self._outlive()
         elif self._helloed:
             why = (
                 "does not take in this one: KUNGFU_SECRET or the command lines differ, or it is"
@@ -250,10 +288,20 @@ class Follower:
             )
             self._lost(errors.linked("not-taken-in", why))
 
+    def _refuse_questions(self) -> None:
+        """Nobody answers those that the leader has not."""
+        questions, self._questions = self._questions, {}
+        for waiting in questions.values():
+            for answer in waiting:
+                answer("the runner that leads the job is gone")
+
     def _lost(self, how: str) -> None:
         if self.over:
             return
         self.over, self.code = True, LOST
-        address, port = self._leader
-        self._say(f"the job ends: the runner that leads it ({address} port {port}) {how}")
+        self._say(f"the job ends: the runner that leads it ({self.leader} port {self._port}) {how}")
         self._own.stop_all(0, LOST)
+
+
+def _ended(number: int, code: int, stopped: bool) -> str:
+    return f"ended {number} {code} {int(stopped)}"

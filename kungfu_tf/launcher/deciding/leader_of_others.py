@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.channels.control import LONGEST_LINE, one_line
 from kungfu_tf.launcher.channels.signals import WARNING
-from kungfu_tf.launcher.deciding.director import Host, Rules
+from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.far_host import FarHost
 from kungfu_tf.launcher.deciding.leader import Leader
+from kungfu_tf.launcher.deciding.lease import Lease
 from kungfu_tf.launcher.deciding.runner_link import (
     BEAT,
     COMING_DEADLINE,
@@ -28,6 +29,7 @@ from kungfu_tf.links.connections import Connection, Connections
 from kungfu_tf.links.handshake import Asked
 
 MOST_STRANGERS = 64
+CONTESTED = 20.0  # a runner notices a loss within 6 s, and gives up after 10 s (succession.py)
 
 _GOODBYE = 5.0  # seconds that the other runners have to learn of the job's end
 _LONGEST_HELLO = 1024
@@ -51,6 +53,7 @@ class LeaderOfOthers(Leader):
         own: The runner of this, the first host.
         link: How the others reach it.
         rules: The rules of the decisions.
+        lease: The claim to lead, if other runners may lead, too.
         say: A line for the user.
 
     Raises:
@@ -63,9 +66,12 @@ class LeaderOfOthers(Leader):
         own: Host,
         link: Link,
         rules: Rules,
+        lease: Lease | None = None,
         *,
         say: Callable[[str], None],
     ) -> None:
+        self._lease = lease
+        self._contested = -math.inf  # until then a runner that was lost may ask for the lead
         self._others = {
             host.address: FarHost(self._send)
             for host in cluster.hosts
@@ -99,6 +105,7 @@ class LeaderOfOthers(Leader):
         super().advance()
         now = time.monotonic()
         self._connections.drop_slow()
+        self._check_lease()
         if self._left is None and super().over:
             self._left = now
             for far in self._others.values():
@@ -115,9 +122,31 @@ class LeaderOfOthers(Leader):
                     far.gone = True
                     self.lost(address, f"has not come within {COMING_DEADLINE:g} s")
 
+    def lost(self, address: IPAddress, why: str) -> None:
+        self._contested = time.monotonic() + CONTESTED
+        self._check_lease()
+        super().lost(address, why)
+
+    def _check_lease(self) -> None:
+        """Ends the job if another runner leads by now, or may do so."""
+        lease = self._lease
+        if lease is None or self._ending:
+            return
+        if lease.successor is not None:
+            why = f"the runner on {lease.successor} leads by now"
+        elif time.monotonic() < self._contested and not lease.is_held:
+            trouble = lease.trouble or "lets another one lead"
+            why = f"a host is lost, so that another runner may lead, and the store {trouble}"
+        else:
+            return
+        self._say(f"the job ends: {why}")
+        self.stop_all(0, LOST)
+
     def close(self) -> None:
         self._left = -math.inf
         self._connections.close_all()
+        if self._lease is not None:
+            self._lease.close()
 
     def _send(self, connection: Connection, data: bytes) -> None:
         if connection in self._connections.all:

@@ -115,6 +115,11 @@ class Membership:
         self.dissolved = False
         self._ending = False
 
+    def inherit(self, version: int, members: Sequence[int]) -> None:
+        """Goes on from a list that another runner has decided on. No peer is coming or leaving."""
+        self.version, self.members = version, list(members)
+        self.target = len(members)
+
     @property
     def engaged(self) -> list[int]:
         """The members and the newcomers."""

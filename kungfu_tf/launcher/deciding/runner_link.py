@@ -1,9 +1,9 @@
-"""The first host's runner and the others, over TCP.
+"""The runner that leads, on the first host at first, and the others, over TCP.
 
 After the handshake (links/handshake.py): UTF-8 lines that end in a newline and have at most 64 KiB
 before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side's host.
 
-  other -> first   alive                                 every second
+  other -> leader  alive                                 every second
                    started <number> <peer>               a newcomer has a name
                    ready <number>                        it asks to be taken in
                    entered <number> <version>            a peer has gone over to a membership
@@ -11,7 +11,9 @@ before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the othe
                    ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
                    warned <signal> <times>               it has got a signal for all peers
                    end <signal> <code>                   all shall be stopped
-  first -> other   alive                                 every second
+                   heard <version> <peers>               to another leader, after all ends: the
+                                                         newest list that it has; "-": none
+  leader -> other  alive                                 every second
                    start <number> <version>              start a newcomer
                    dismiss <number> | forgive <number>   stop it | its end is no failure
                    publish <version> <since> <peers> <numbers> [<text>]

@@ -5,6 +5,8 @@ GET  /get?unless=3&wait=20 the same as soon as its version is not 3, or after 20
 PUT  /put                  replaces it; with a "version" only if it still has that one, else 409
 POST /reset                makes one, whatever there is
 POST /clear                from now on there is none
+POST /claim                shows who holds a name: the claimer, unless another one does. It sends
+                           {"name": "leader", "holder": "10.0.0.1", "seconds": 4}; 0 gives it up
 POST /stop                 ends the server
 """
 
@@ -17,11 +19,14 @@ from http import HTTPStatus
 from typing import Any
 
 from kungfu_tf.launcher.channels.json_http import HttpServer, Reply, Request
-from kungfu_tf.launcher.document import cluster_store
-from kungfu_tf.launcher.document.cluster_store import ClusterStore, Conflict
+from kungfu_tf.launcher.document import cluster_document
+from kungfu_tf.launcher.document.memory_store import MemoryStore
+from kungfu_tf.launcher.document.store import Conflict, Missing, Problem
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
 LONGEST_WAIT = 60.0
+LONGEST_CLAIM = 60.0
+LONGEST_WORD = 200
 
 
 class ConfigServer:
@@ -37,7 +42,7 @@ class ConfigServer:
 
     def __init__(
         self,
-        store: ClusterStore,
+        store: MemoryStore,
         listener: socket.socket,
         token: str,
         selector: selectors.BaseSelector,
@@ -65,6 +70,7 @@ class ConfigServer:
             "/put": ("PUT", self._put),
             "/reset": ("POST", self._reset),
             "/clear": ("POST", self._clear),
+            "/claim": ("POST", self._claim),
             "/stop": ("POST", self._end),
         }
         if request.path not in known:
@@ -78,12 +84,8 @@ class ConfigServer:
             handler(request, reply)
         except ValueError as error:
             reply(HTTPStatus.BAD_REQUEST, _error(str(error)))
-        except Conflict as error:
-            missing = self._store.document is None
-            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.CONFLICT
-            reply(status, _error(str(error)))
-        except OSError as error:
-            reply(HTTPStatus.INTERNAL_SERVER_ERROR, _error(f"cannot be kept: {error.strerror}"))
+        except Problem as problem:
+            reply(_status(problem), _error(f"the config server {problem}"))
 
     def _wait(self, request: Request, reply: Reply) -> None:
         unless, wait = request.query.get("unless"), float(request.query.get("wait", "0"))
@@ -96,21 +98,25 @@ class ConfigServer:
             self._waiting.append((due, int(unless), reply))
 
     def _get(self, reply: Reply) -> None:
-        document = self._store.document
-        if document is None:
-            reply(HTTPStatus.NOT_FOUND, _error("there is no document: POST /reset makes one"))
-        else:
-            reply(HTTPStatus.OK, document.to_json())
+        try:
+            reply(HTTPStatus.OK, self._store.get().to_json())
+        except Missing as problem:
+            text = f"the config server {problem}: POST /reset makes one"
+            reply(HTTPStatus.NOT_FOUND, _error(text))
 
     def _put(self, request: Request, reply: Reply) -> None:
-        reply(HTTPStatus.OK, self._store.put(cluster_store.parse(request.json())).to_json())
+        reply(HTTPStatus.OK, self._store.put(cluster_document.parse(request.json())).to_json())
 
     def _reset(self, request: Request, reply: Reply) -> None:
-        reply(HTTPStatus.OK, self._store.reset(cluster_store.parse(request.json())).to_json())
+        reply(HTTPStatus.OK, self._store.reset(cluster_document.parse(request.json())).to_json())
 
     def _clear(self, _request: Request, reply: Reply) -> None:
         self._store.clear()
         reply(HTTPStatus.OK, {"version": self._store.version})
+
+    def _claim(self, request: Request, reply: Reply) -> None:
+        name, holder, seconds = _parse_claim(request.json())
+        reply(HTTPStatus.OK, {"holder": self._store.claim(name, holder, seconds)})
 
     def _end(self, _request: Request, reply: Reply) -> None:
         refusal = self._stop()
@@ -118,6 +124,29 @@ class ConfigServer:
             reply(HTTPStatus.OK, {})
         else:
             reply(HTTPStatus.FORBIDDEN, _error(refusal))
+
+
+def _parse_claim(content: Any) -> tuple[str, str, float]:
+    words: dict[str, Any] = content if isinstance(content, dict) else {}
+    name, holder, seconds = words.get("name"), words.get("holder"), words.get("seconds")
+    if not (_is_word(name) and _is_word(holder)):
+        text = f"'name' and 'holder' are not words of at most {LONGEST_WORD} characters"
+        raise ValueError(text)
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds <= LONGEST_CLAIM:
+        raise ValueError(f"'seconds' is not a number from 0 to {LONGEST_CLAIM:g}")
+    return str(name), str(holder), seconds
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_WORD
+
+
+def _status(problem: Problem) -> HTTPStatus:
+    if isinstance(problem, Missing):
+        return HTTPStatus.NOT_FOUND
+    if isinstance(problem, Conflict):
+        return HTTPStatus.CONFLICT
+    return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _error(text: str) -> dict[str, Any]:

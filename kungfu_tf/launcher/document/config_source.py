@@ -1,7 +1,7 @@
 """The source of requests for a number of peers besides the peers themselves: a document.
 
 A document is always in the run directory. It may also be served by this job (-builtin-config-port),
-or come from a config server (-config-server), which config_client.py follows.
+or come from another store (-config-server), which store_process.py follows.
 """
 
 import collections
@@ -10,16 +10,17 @@ import json
 import os
 import selectors
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from kungfu_tf.launcher.channels import credentials
 from kungfu_tf.launcher.channels.control import Answer
-from kungfu_tf.launcher.document import config_client, config_server
-from kungfu_tf.launcher.document.cluster_store import ClusterStore, Document, parse
+from kungfu_tf.launcher.document import config_server, own_process, store_process
+from kungfu_tf.launcher.document.cluster_document import Document
 from kungfu_tf.launcher.document.config_server import ConfigServer
+from kungfu_tf.launcher.document.file_store import FileStore
+from kungfu_tf.launcher.document.memory_store import MemoryStore
 from kungfu_tf.launcher.options import given_secrets
 from kungfu_tf.launcher.placing.cluster import socket_address
 from kungfu_tf.launcher.processes.job import Job
@@ -41,7 +42,7 @@ class Follow(Protocol):
 class Source:
     """The document without a server. Like its subclasses for the event loop's thread only."""
 
-    def __init__(self, store: ClusterStore) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self._store = store
 
     def ask(self, answer: Answer) -> None:
@@ -78,7 +79,7 @@ class OwnServer(Source):
 
     def __init__(
         self,
-        store: ClusterStore,
+        store: MemoryStore,
         port: int,
         token: str,
         selector: selectors.BaseSelector,
@@ -121,12 +122,12 @@ class OwnServer(Source):
 
 
 class OtherServer(Source):
-    """-config-server: follows another server, by a process of its own.
+    """-config-server: follows another store, by a process of its own.
 
     Args:
-        store: The store. If it has a document, the server gets it if it has none.
-        url: The URL of the server.
-        token: The token for the server.
+        store: The store. If it has a document, the other one gets it if it has none.
+        url: The URL of the other store.
+        secret: The secret for it.
         selector: The selector of the event loop.
         follow: Called with each new document.
         say: Prints a line for the user.
@@ -134,9 +135,9 @@ class OtherServer(Source):
 
     def __init__(
         self,
-        store: ClusterStore,
+        store: MemoryStore,
         url: str,
-        token: str,
+        secret: str,
         selector: selectors.BaseSelector,
         follow: Follow,
         say: Callable[[str], None],
@@ -150,13 +151,8 @@ class OtherServer(Source):
         self._found: int | None = None  # the version of the document that was there before the job
         self._answers: collections.deque[Answer] = collections.deque()
         self._received = b""
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", config_client.__file__, url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env={"KUNGFU_CONFIG_TOKEN": token},
-            start_new_session=True,
+        self._process = own_process.start(
+            store_process.__name__, url, secret=secret, environ=os.environ
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
@@ -227,16 +223,12 @@ class OtherServer(Source):
         elif "refused" in heard:
             self._answers.popleft()(f"{server} {heard['refused']}")
         elif "answer" in heard:
-            self._answers.popleft()(self._checked(heard["answer"]))
+            self._answers.popleft()(self._followed(heard["answer"]))
         elif "workers" in heard:
-            _report(self._checked(heard["workers"]), self._say)
+            _report(self._followed(heard["workers"]), self._say)
 
-    def _checked(self, workers: Any) -> str | None:
-        try:
-            found = self._seen == self._found
-            return self._follow(parse({"workers": workers}).workers, found=found)
-        except ValueError as error:
-            return str(error)
+    def _followed(self, workers: Sequence[str]) -> str | None:
+        return self._follow(workers, found=self._seen == self._found)
 
 
 def choose(
@@ -251,13 +243,13 @@ def choose(
         LaunchError: If there is no usable token, or the port is not available.
     """
     options, cluster = job.options, job.cluster
-    store = ClusterStore(Path(job.directory.cluster))
+    store = FileStore(Path(job.directory.cluster))
     runners = tuple(socket_address(host.address, options.runner_port) for host in cluster.hosts)
     workers = tuple(str(peer) for peer in cluster.peers)
     store.reset(Document(runners, workers, max(0, options.init_version)))
     if options.config_server is not None:
-        token = given_secrets.needed(job.config_token)
-        return OtherServer(store, options.config_server, token, selector, follow, say)
+        secret = given_secrets.of_store(options.config_server, job.config_token)
+        return OtherServer(store, options.config_server, secret, selector, follow, say)
     port = options.builtin_config_port
     if port is None:
         return Source(store)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.channels.signals import ENDING, SignalPipe
-from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import HAS_ENDED, OtherServer
+from kungfu_tf.launcher.document.memory_store import MemoryStore
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.output.output_wait import TIMED_OUT
@@ -16,7 +16,7 @@ from kungfu_tf.launcher.output.output_wait import TIMED_OUT
 
 def wait(
     options: Options,
-    token: str,
+    secret: str,
     signals: SignalPipe,
     say: Callable[[str], None],
 ) -> Sequence[str]:
@@ -24,7 +24,7 @@ def wait(
 
     Args:
         options: The options of the command line, which name a config server.
-        token: The token for the server.
+        secret: The secret for the server.
         signals: The signals that end the wait.
         say: Prints a line for the user.
 
@@ -46,8 +46,8 @@ def wait(
     with selectors.PollSelector() as selector:
         selector.register(signals, selectors.EVENT_READ, end)
         say(f"waiting for the document of {options.config_server}")
-        store, url = ClusterStore(), options.config_server
-        source = OtherServer(store, url, token, selector, begin, say)
+        store, url = MemoryStore(), options.config_server
+        source = OtherServer(store, url, secret, selector, begin, say)
         deadline = time.monotonic() + (options.timeout or math.inf)
         try:
             while not documents or ended:

@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from kungfu_tf.launcher.options import horovodrun
+from kungfu_tf.launcher.options import horovodrun, store_url
 from kungfu_tf.launcher.options.flags import FLAGS, USAGE, Flag
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.launcher.options.no_program import lacks_program
@@ -159,11 +159,12 @@ def _find(name: str, word: str, of_horovodrun: Sequence[str]) -> Flag:
 
 def _is_builtin(options: Options) -> bool:
     """Whether -config-server names the server of -builtin-config-port, as KungFu's scripts do."""
+    if options.builtin_config_port is None or store_url.is_etcd(options.config_server or ""):
+        return False
     url = urllib.parse.urlsplit(options.config_server or "")
     listed = re.split(r"[,:]", f"{options.hosts or ''},{options.self_address or ''}")
     here = {"127.0.0.1", "localhost", "::1", *listed} - {""}
-    port = options.builtin_config_port
-    return port is not None and url.port == port and url.hostname in here
+    return url.port == options.builtin_config_port and url.hostname in here
 
 
 def _check_survival(options: Options) -> None:
@@ -230,6 +231,8 @@ def _check(options: Options) -> Options:
         named.append("-host-discovery-script")
     if len(named) > 1:
         raise LaunchError(f"{' and '.join(named)} exclude each other: one says how many peers")
+    if options.survives and options.config_server is not None:
+        named = []  # the server says which runner leads
     if options.keep:
         named.append("-k")
     if options.elastic_mode == "reload":

@@ -1,7 +1,6 @@
 """Parses the values of flags. Each function parses one kind; its ValueError says what is wrong."""
 
 import re
-import urllib.parse
 
 
 def text(value: str) -> str:
@@ -20,13 +19,6 @@ def port(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", value) or not 1 <= int(value) <= 65535:
         raise ValueError("is not a port, 1 to 65535")
     return int(value)
-
-
-def url(value: str) -> str:
-    parts = urllib.parse.urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ValueError("is not a URL like http://10.0.0.1:9100")
-    return value.rstrip("/").removesuffix("/get").removesuffix("/config")
 
 
 def elastic_mode(value: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kungfu_tf import config, errors
-from kungfu_tf.launcher.options import flag_values
+from kungfu_tf.launcher.options import flag_values, store_url
 from kungfu_tf.launcher.options.launch_error import LaunchError
 from kungfu_tf.native import environment
 
@@ -122,10 +122,13 @@ FLAGS = (
         "config-server",
         "config_server",
         "URL",
-        flag_values.url,
+        store_url.checked,
         "with -w: the peers are the workers in the document of this kungfu-config-server, and"
         " change with it; the token is in KUNGFU_CONFIG_TOKEN, or in the file that"
-        " KUNGFU_CONFIG_TOKEN_FILE names. If the server goes away, the job goes on as it is",
+        " KUNGFU_CONFIG_TOKEN_FILE names. etcd://[USER@]IP:2379/JOB means a document in etcd,"
+        " etcds:// with TLS; the password of USER is given as the token is. If the server goes"
+        " away, the job goes on as it is. With -on-failure survive on several hosts: the server"
+        " says whose kungfu-run leads when that of the first host is gone",
     ),
     Flag(
         "builtin-config-port",
@@ -169,8 +172,8 @@ FLAGS = (
         " SIGSEGV or SIGBUS, it gives no sign of life for 5 s, or its host is gone. stop (default):"
         " the job ends; survive: the others repeat the step, and go on. An error of the program"
         " ends the job, but with survive-all that peer is lost, too. The loss of the first host"
-        " ends the job in any case. With -w the job may also grow and shrink. Both exclude"
-        " -auto-recover and -elastic-mode reload",
+        " ends the job, unless there is a -config-server and no -w. With -w the job may also grow"
+        " and shrink. Both exclude -auto-recover and -elastic-mode reload",
     ),
     Flag(
         "min-np",

@@ -93,11 +93,11 @@ MUTANTS = [
     ),
     Mutant(
         name="old-documents-win",
-        file="kungfu_tf/launcher/document/cluster_store.py",
+        file="kungfu_tf/launcher/document/store.py",
         text="if wanted.version is not None and wanted.version != now.version:",
         fault="if wanted.version is not None and wanted.version > now.version:",
         why="Two persons undo each other's changes.",
-        test="tests/python/launcher/document/test_cluster_store.py",
+        test="tests/python/launcher/document/test_stores.py",
     ),
     Mutant(
         name="half-ready-is-ready",

@@ -13,8 +13,8 @@ from kungfu_tf.launcher.deciding.follower import Follower
 from kungfu_tf.launcher.deciding.leader import Leader
 from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
 from kungfu_tf.launcher.deciding.runner_link import Link
-from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import Source
+from kungfu_tf.launcher.document.memory_store import MemoryStore
 from kungfu_tf.launcher.placing.cluster import Cluster, Peer
 from kungfu_tf.launcher.placing.hosts import Host
 from kungfu_tf.launcher.placing.ports import Reservation
@@ -75,6 +75,21 @@ def cluster(here: ipaddress.IPv4Address) -> Cluster:
     return Cluster((Peer(0, A, 10000, 0, 0),), here, (Host(A, 2), Host(B, 2)), Reservation(here))
 
 
+def turn_until(
+    condition: Callable[[], object],
+    directors: Sequence[Director],
+    selector: selectors.BaseSelector,
+    what: Callable[[], str],
+) -> None:
+    """Turns an event loop until something is true; an error that says what was not."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        for director in directors:
+            director.advance()
+        event_turn.take(selector, selector.select(0.05))
+
+
 class Two:
     """The runners of two hosts in one loop."""
 
@@ -87,7 +102,7 @@ class Two:
         self.leader = LeaderOfOthers(
             cluster(A), self.here, self.link, Rules(watch=True), say=self.said.append
         )
-        self.leader.source = Source(ClusterStore())
+        self.leader.source = Source(MemoryStore())
         other = Link(secret, port, self.selector)
         self.follower = Follower(cluster(B), self.there, other, say=self.said.append)
 
@@ -96,12 +111,10 @@ class Two:
         return self.leader, self.follower
 
     def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + DEADLINE
-        while not condition():
-            assert time.monotonic() < deadline, (self.here.done, self.there.done, self.said)
-            for director in self.directors:
-                director.advance()
-            event_turn.take(self.selector, self.selector.select(0.05))
+        def what() -> str:
+            return str((self.here.done, self.there.done, self.said))
+
+        turn_until(condition, self.directors, self.selector, what)
 
     def until_there(self, *done: str) -> None:
         self.until(lambda: self.there.done == list(done))

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from kungfu_tf.launcher.channels import event_turn
 from kungfu_tf.launcher.document import config_server
-from kungfu_tf.launcher.document.cluster_store import ClusterStore, Document
+from kungfu_tf.launcher.document.cluster_document import Document
 from kungfu_tf.launcher.document.config_server import ConfigServer
+from kungfu_tf.launcher.document.memory_store import MemoryStore
 from tests import ports
 
 TOKEN = "a token that is long enough"
@@ -30,8 +31,8 @@ NONSENSE = [
 ]
 
 
-def kept(document: Document = ONE) -> ClusterStore:
-    result = ClusterStore()
+def kept(document: Document = ONE) -> MemoryStore:
+    result = MemoryStore()
     result.reset(document)
     return result
 
@@ -39,7 +40,7 @@ def kept(document: Document = ONE) -> ClusterStore:
 class Served:
     """A server on a thread of its own, which may end and come again at the same port."""
 
-    def __init__(self, kept: ClusterStore) -> None:
+    def __init__(self, kept: MemoryStore) -> None:
         self.store = kept
         self.port = ports.take()[0]
         self.start()

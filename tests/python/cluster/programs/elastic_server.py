@@ -6,6 +6,7 @@ Arguments of the program: its port, and the file of its document.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,12 +15,15 @@ from collections.abc import Callable
 
 import kungfu_tf as kf
 from kungfu_tf import peer
-from kungfu_tf.launcher.document.config_client import Client, Problem
+from kungfu_tf.launcher.document.cluster_document import Document
+from kungfu_tf.launcher.document.http_store import HttpStore
+from kungfu_tf.launcher.document.store import Problem
 
 
 class Server:
     def __init__(self) -> None:
-        self.client = Client(f"http://127.0.0.1:{sys.argv[1]}", os.environ["KUNGFU_CONFIG_TOKEN"])
+        url = f"http://127.0.0.1:{sys.argv[1]}"
+        self.store = HttpStore(url, os.environ["KUNGFU_CONFIG_TOKEN"])
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -33,25 +37,25 @@ class Server:
         """Ends it, when it knows who takes part."""
         assert self.process is not None
         self._told()
-        self.client.put("/stop", {})
+        self.process.terminate()
         self.process.wait()
 
     def change(self, new: Callable[[list[str]], list[str]]) -> None:
         """Changes the workers, when the runner has told who they are."""
-        workers, version = self._told()
-        self.client.put("/put", {"workers": new(workers), "version": version})
+        now = self._told()
+        self.store.put(dataclasses.replace(now, workers=tuple(new([*now.workers]))))
 
-    def _told(self) -> tuple[list[str], int]:
-        """The workers, who are those of today, and the version of the document."""
+    def _told(self) -> Document:
+        """The document, whose workers are those of today."""
         deadline = time.monotonic() + 100
         here = [peer.name_of(rank) for rank in range(kf.size())]
         while True:
-            workers, version = [], 0
+            document = None
             with contextlib.suppress(Problem):  # it has not heard of the job yet
-                _, workers, version = self.client.get()
-            if workers == here:
-                return workers, version
-            assert time.monotonic() < deadline, workers
+                document = self.store.get()
+            if document is not None and [*document.workers] == here:
+                return document
+            assert time.monotonic() < deadline, document
             time.sleep(0.01)
 
     def end(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kungfu_tf.launcher.command import kungfu_config_server, resizing
-from kungfu_tf.launcher.document.config_client import Client
+from kungfu_tf.launcher.document.http_store import HttpStore
 from kungfu_tf.launcher.options import command_line
 from tests.python.launcher.served import DEADLINE, ONE, TOKEN, TWO
 
@@ -34,12 +34,12 @@ def test_the_command_keeps_its_document(tmp_path: Path) -> None:
         url = server.stdout.readline().split()[-1]
         with pytest.raises(ConnectionRefusedError):  # it listens on loopback only
             socket.create_connection(("127.0.0.2", int(url.split(":")[-1])), timeout=DEADLINE)
-        assert Client(url, TOKEN).get()[2] == 0
+        assert HttpStore(url, TOKEN).get().version == 0
         words = ["-resize", "3", "-config-server", url]
         options = command_line.parse(words)
         said = resizing.run(options, {"KUNGFU_CONFIG_TOKEN": TOKEN})
         assert said == "the document has 3 workers now; it had 2"
-        Client(url, TOKEN).put("/reset", ONE.to_json())
+        HttpStore(url, TOKEN).reset(ONE)
         request = urllib.request.Request(
             f"{url}/stop", method="POST", headers={"Authorization": f"Bearer {TOKEN}"}
         )

@@ -8,8 +8,8 @@ import pytest
 
 from kungfu_tf.launcher.deciding.director import Rules
 from kungfu_tf.launcher.deciding.leader import Leader
-from kungfu_tf.launcher.document.cluster_store import ClusterStore
 from kungfu_tf.launcher.document.config_source import Source
+from kungfu_tf.launcher.document.memory_store import MemoryStore
 from tests.python.launcher.runners import Two, leader_of
 
 
@@ -43,7 +43,7 @@ class Written(Source):
     """A document that has the peers of today, as the leader tells them."""
 
     def __init__(self) -> None:
-        super().__init__(ClusterStore())
+        super().__init__(MemoryStore())
         self.workers: list[str] = []
 
     def tell(self, members: Sequence[str]) -> None:

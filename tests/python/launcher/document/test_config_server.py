@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kungfu_tf.launcher.document.config_client import Client, Problem
+from kungfu_tf.launcher.document.http_store import HttpStore
 from tests.python.launcher.served import DEADLINE, ONE, TOKEN, TWO, Served
 
 
@@ -89,17 +89,18 @@ def test_who_is_refused_may_say_the_rest_of_it(served: Served) -> None:
 
 def test_who_waits_hears_of_the_next_change(served: Served) -> None:
     heard: list[Any] = []
-    waiting = threading.Thread(target=lambda: heard.append(Client(served.url, TOKEN).get(unless=0)))
+    store = HttpStore(served.url, TOKEN)
+    waiting = threading.Thread(target=lambda: heard.append(store.get(unless=0)))
     waiting.start()
-    Client(served.url, TOKEN).put("/put", TWO.to_json())
+    store.put(TWO)
     waiting.join(DEADLINE)
-    assert heard[0][2] == 1
+    assert heard[0].version == 1
     assert ask(served, "/get?unless=1&wait=0.1")["version"] == 1
 
 
 def test_without_the_token_there_is_nothing(served: Served) -> None:
-    with pytest.raises(Problem, match="refuses the token"):
-        Client(served.url, "another").get()
-    with pytest.raises(Problem, match="refuses the token"):
-        Client(served.url, "another").put("/stop", {})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{served.url}/stop", data=b"", timeout=DEADLINE)
+    with caught.value as error:
+        assert error.code == 401
     assert ask(served, "/get")["version"] == 0

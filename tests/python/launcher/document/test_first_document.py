@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from kungfu_tf.launcher.channels.signals import SignalPipe
-from kungfu_tf.launcher.document import config_client, first_document
-from kungfu_tf.launcher.document.cluster_store import ClusterStore
+from kungfu_tf.launcher.document import first_document, own_process
 from kungfu_tf.launcher.document.config_source import Follow
+from kungfu_tf.launcher.document.memory_store import MemoryStore
 from kungfu_tf.launcher.options import command_line
 from kungfu_tf.launcher.options.launch_error import LaunchError
 
@@ -26,7 +26,7 @@ def wait(said: list[str]) -> None:
 def test_without_the_process_that_follows_the_server_nobody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(config_client, "__file__", os.devnull)  # a program that ends at once
+    monkeypatch.setattr(own_process, "_START", "")  # a program that ends at once
     said: list[str] = []
     with pytest.raises(LaunchError, match="the process that follows the config server has ended"):
         wait(said)
@@ -40,7 +40,7 @@ class Sudden:
 
     def __init__(
         self,
-        _store: ClusterStore,
+        _store: MemoryStore,
         _url: str,
         _token: str,
         selector: selectors.BaseSelector,
