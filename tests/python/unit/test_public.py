@@ -212,7 +212,9 @@ PUBLIC = {
         "(optimizer, *, monitor_interval=1, group=None, compression=None)"
     ),
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
-    "optimizers.SynchronousAveragingOptimizer": "(optimizer, *, alpha=0.1, momentum=0.0, group=None)",
+    "optimizers.SynchronousAveragingOptimizer": (
+        "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
+    ),
     "optimizers.SynchronousSGDOptimizer": (
         "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1, "
         "group=None, compression=None)"
