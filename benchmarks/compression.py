@@ -43,9 +43,9 @@ def table(rows: list[Row]) -> list[str]:
     """Markdown."""
     plain = rows[0].sent
     return [
-        f"{PEERS} peers, three matrices of 1024 × 1024 and three vectors, 12 MiB of float32. Bytes "
+        f"{PEERS} peers, three matrices of 512 × 512 and three vectors, 3 MiB of float32. Bytes "
         "are those that a peer sends in a step, as the core counts them, headers included: the "
-        "mean of all peers and of 20 steps. The formula is 2·(p − 1)/p times the bytes of an "
+        "mean of all peers and of 10 steps. The formula is 2·(p − 1)/p times the bytes of an "
         "exchange.",
         "",
         "| | codec | bytes sent | of 1 | formula | off by |",
