@@ -32,7 +32,7 @@ def applying(optimizer):
 
 
 @each(mode=MODES, block=[16, 256])
-@exhaustive(mode=["function"])
+@exhaustive(mode=["function"], block=[16])
 def case_an_optimizer(mode, block):
     """With blocks of 256 elements there are fewer blocks than peers."""
     codec = Int8(block=block)

@@ -65,6 +65,7 @@ def case_an_optimizer(mode):
 
 
 @each(op=["mean", "sum"])
+@exhaustive(op=["mean"])
 def case_a_tape(op):
     codec = PowerSGD(**SETTINGS)
 
@@ -154,6 +155,7 @@ def case_accumulated_gradients():
         assert_same([found[number + 1]], [values])
 
 
+@exhaustive()
 def case_clipping_comes_after():
     limit = 0.5
     inner = keras.optimizers.SGD(RATE, global_clipnorm=limit)
@@ -204,6 +206,7 @@ def case_a_loss_scale():
 
 
 @each(mode=MODES)
+@exhaustive(mode=["function"])
 def case_gradients_that_are_not_finite(mode):
     """All matrices get NaN on all peers, and the state stays."""
     [optimizer, *_] = optimizers_of()
@@ -223,6 +226,7 @@ def case_gradients_that_are_not_finite(mode):
 
 
 @each(mode=MODES)
+@exhaustive(mode=["function"])
 def case_sparse_rows_travel_as_they_are(mode):
     """And where they are not finite, what the others lack stays."""
     [optimizer, *_] = optimizers_of()
@@ -248,6 +252,7 @@ def case_sparse_rows_travel_as_they_are(mode):
 
 
 @each(dtype=["float16", "bfloat16", "float32"])
+@exhaustive(dtype=["bfloat16"])
 def case_dtypes(dtype):
     """Those of 16 bits are computed in float32. Peers are equal."""
     variable = tf.Variable(tf.cast(codecs.first()[0], dtype))
@@ -284,6 +289,7 @@ def case_errors_are_shared():
             assert all(kf.ops.consensus(v) for v in codec.state.variables)
 
 
+@exhaustive()
 def case_the_state_continues_a_training():
     """With `share` before, a training continues where it was."""
     [optimizer, *_] = optimizers_of(compression=PowerSGD(start_step=2, **SETTINGS))

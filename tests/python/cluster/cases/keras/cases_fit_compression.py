@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 import training
 from fits import keras, mine, model_of, same_on_all, samples
-from harness import Skip
+from harness import Skip, exhaustive
 from support import raised_by
 
 import kungfu_tf as kf
@@ -87,6 +87,7 @@ def case_a_backup_in_the_middle_of_an_epoch():
     assert equal == [False, True] * (STEPS // 2), equal
 
 
+@exhaustive()
 def case_two_trainings_are_one():
     """Each `fit` ends with what all peers lack on average."""
     whole = train(model_of(compressed()))

@@ -6,7 +6,7 @@ import codecs_in_numpy as codecs
 import numpy as np
 import tensorflow as tf
 from codecs_in_numpy import RATE, TOLERANCE, trained
-from harness import each
+from harness import each, exhaustive
 from support import numpy_dtype, raised_by
 
 import kungfu_tf as kf
@@ -77,6 +77,7 @@ def applying(optimizer):
 
 
 @each(codec=ALL)
+@exhaustive(codec=["power"])
 def case_diloco(codec):
     make, in_numpy = CODECS[codec]
     optimizer = DiLoCoOptimizer(
@@ -91,6 +92,7 @@ def case_diloco(codec):
 
 
 @each(codec=ALL, start=[0, 6])
+@exhaustive(codec=["int8"], start=[6])
 def case_local_sgd(codec, start):
     make, in_numpy = CODECS[codec]
     optimizer = LocalSGDOptimizer(
