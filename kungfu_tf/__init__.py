@@ -50,6 +50,7 @@ from kungfu_tf.verification import silence
 if TYPE_CHECKING:
     from kungfu_tf import (
         callbacks,
+        compression,
         data,
         elastic,
         hooks,
@@ -90,6 +91,7 @@ __all__ = [
     "calc_stats",
     "callbacks",
     "check_interference",
+    "compression",
     "data",
     "detached",
     "elastic",

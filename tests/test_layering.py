@@ -39,7 +39,7 @@ PYTHON_LAYERS: Layers = (
     {"compat"},
     {"info"},
     {"__init__"},
-    {"callbacks", "elastic", "hooks", "initializer", "layers", "ray", "spark"},
+    {"callbacks", "compression", "elastic", "hooks", "initializer", "layers", "ray", "spark"},
     {"keras/elastic"},
     {"keras", "optimizers", "tf1"},
     {"keras/fit", "tf1/session"},

@@ -36,15 +36,16 @@ class State:
             return made[self]
 
 
-def variable(value: Any, dtype: Any, name: str) -> Any:
+def variable(value: Any, dtype: Any, name: str, *, device: str | None = "CPU:0") -> Any:
     """A variable that is not trained. In a TF1 graph it is one of the global variables.
 
     Args:
-        value: The initial value.
+        value: The initial value, or a function that returns it.
         dtype: The dtype of its elements.
         name: Its name in graphs and checkpoints of TF1.
+        device: Where it is; None: where TensorFlow places it.
     """
-    with tf.device("CPU:0"):
+    with tf.device(device):
         # Past the variable creators of a function that is being traced.
         return ResourceVariable(value, trainable=False, dtype=dtype, name=f"kungfu/{name}")
 

@@ -29,6 +29,7 @@ import tensorflow as tf
 from kungfu_tf.context import ordinals
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.accumulation import Accumulation
+from kungfu_tf.exchange.codec import Codec
 from kungfu_tf.groups import Group
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Algorithm:
         accumulation: What adds up the gradients of several steps, of which only the last calls the
             methods below; None: each step is an update. It is for Keras 2.
         group: The peers among which the methods below are called; None: all.
+        compression: The codec of what it exchanges, which must be the same on all peers; None.
     """
 
     keeps_equal: ClassVar[bool] = False
@@ -75,6 +77,7 @@ class Algorithm:
     schedule: Schedule | None = None
     accumulation: Accumulation | None = None
     group: Group | None = None
+    compression: Codec | None = None
 
     @functools.cached_property
     def ordinal(self) -> int:
@@ -184,6 +187,13 @@ class Algorithm:
         """Changes or publishes the variables after the optimizer's update."""
         del variables
         return []
+
+    def share_state(self) -> None:
+        """Makes the state equal on all peers, if each has a part of its own. Eager; all call it.
+
+        `fit` calls it before rank 0's state is saved by `BackupAndRestore`, before peers come and
+        go, and at its end.
+        """
 
     def finish(self) -> None:
         """Ends what was begun since the last meeting. Eager; all peers call it.

@@ -8,9 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context, peer
+from kungfu_tf import config, context, peer
 from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, plan
+from kungfu_tf.exchange.codec import Codec
+from kungfu_tf.exchange.coded_means import with_coded
 from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.exchange.sparse_rows import mean_of_unique_rows
 from kungfu_tf.ops import group, kernels, members, norms
@@ -28,6 +30,7 @@ def mean_gradients(
     measured: Norms | None = None,
     sums_rows: bool = False,
     op: str = "mean",
+    compression: Codec | None = None,
 ) -> list[Any]:
     """Returns the means over the peers, or their sums, in the order given; None stays None.
 
@@ -41,6 +44,8 @@ def mean_gradients(
     4. Its bucket is exchanged. The norms of what is sent and received are measured on the way. In a
        function all dense buckets end together: either all of them have a mean, or none has.
 
+    With a codec, dense gradients pass the steps of `coded_means.py` instead.
+
     A process that is alone gets the gradients back as they are: nothing is added to the program.
 
     Args:
@@ -53,6 +58,8 @@ def mean_gradients(
         measured: The norms to add to; None: they are not measured.
         sums_rows: Whether rows of one index may be added up: see `Algorithm.sums_rows`.
         op: "mean" or "sum". Norms are measured of means only.
+        compression: The codec by which dense gradients travel; None: as they are, as they do with
+            `kungfu-run -verify`. With a codec no norms are measured.
 
     Raises:
         InvalidArgumentError: If a gradient is of a loss that is no scalar.
@@ -64,6 +71,27 @@ def mean_gradients(
     sums.refuse(gradients, variables)
     weight = sample_weights.current()
     agree = [members.identity(variables, union.kinds_of(gradients)), context.current().members]
+    if compression is not None and not config.VERIFY.get():
+        rows = mean_gradients(
+            [g if _is_sparse(g) else None for g in gradients],
+            variables,
+            bucket_bytes=bucket_bytes,
+            name=name and f"{name}/rows",
+            step=step,
+            sums_rows=sums_rows,
+            op=op,
+        )
+        return with_coded(
+            rows,
+            gradients,
+            variables,
+            compression,
+            bucket_bytes=bucket_bytes,
+            name=name,
+            step=step,
+            agree=agree,
+            op=op,
+        )
     buckets = plan(gradients, variables, bucket_bytes)
     together = kernels.Exchange.of(sum(not _is_sparse(gradients[b[0]]) for b in buckets))
     for number, bucket in enumerate(buckets):

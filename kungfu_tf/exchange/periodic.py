@@ -8,16 +8,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import errors, peer
+from kungfu_tf import errors, ops, peer
 from kungfu_tf.context import graph_state
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.assignments import assign, assign_when
+from kungfu_tf.exchange.channel import Channel
+from kungfu_tf.exchange.codec import Codec
 from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.schedule import Schedule
+from kungfu_tf.exchange.widening import widened
 from kungfu_tf.ops import group, kernels, members
 from kungfu_tf.replicas import sample_weights
-
-_HALF = (tf.float16, tf.bfloat16)
 
 
 class Periodic(OwnGradients):
@@ -29,22 +30,32 @@ class Periodic(OwnGradients):
     Args:
         schedule: The meetings. In the first steps, which have a meeting each, the gradients keep
             the peers equal (`gradients`), so `meet` is not called.
+        compression: How what is averaged at meetings travels; None: as it is. The object makes a
+            codec of its own.
     """
 
     meets = Meets.SOMETIMES
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, compression: Codec | None = None) -> None:
         self.schedule: Schedule = schedule
+        self.compression = None if compression is None else compression.anew()
         self._trained = graph_state.State(dict)  # by references of the variables
         self._may_be_others = False
         self._samples = graph_state.State(
             lambda: graph_state.variable(0, tf.float64, "meetings/samples")
         )
 
+    @property
+    def title(self) -> str:
+        """The name of its optimizer, for messages."""
+        return f"{type(self).__name__}Optimizer"
+
     @functools.cached_property
     def state(self) -> tf.Module:
-        """The counters of steps."""
+        """The counters of steps, and what the codec remembers."""
         state = tf.Module()
+        if self.compression is not None:
+            state.compression = self.compression.state
         state.steps = self.schedule.steps
         state.steps_at_meeting = self.schedule.steps_at_meeting
         return state
@@ -63,13 +74,23 @@ class Periodic(OwnGradients):
         self._samples.get().assign(0)
         self._may_be_others = True
 
+    def build(self, variables: Sequence[Any]) -> None:
+        """Creates the codec's state."""
+        if self.compression is not None:
+            self.compression.build(variables)
+
+    def share_state(self) -> None:
+        """Shares the codec's."""
+        if self.compression is not None:
+            self.compression.share(self.name)
+
     def before_step(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Checks that each step has the same variables: others would not be at each meeting."""
         trained = self._trained.get()
         mine = {v.ref(): v for v in variables}
         if trained and trained.keys() != mine.keys() and not self._may_be_others:
             raise errors.UnimplementedError(
-                f"{type(self).__name__}Optimizer: a step has other variables than the first one, "
+                f"{self.title}: a step has other variables than the first one, "
                 "and the peers meet with those of a step. Give all variables to each step, or wrap "
                 "an optimizer for each part of the model"
             )
@@ -109,7 +130,8 @@ class Periodic(OwnGradients):
         """Σ n·x / Σ n over the peers, where n are a peer's samples; of halves in float32.
 
         Numerators and denominators travel together. So they are those of the same peers, also if
-        one is lost meanwhile. Peers that are at different steps get an error.
+        one is lost meanwhile. With a codec the peers add up their samples before. Peers that are at
+        different steps get an error.
 
         Args:
             values: One tensor for each variable.
@@ -120,6 +142,8 @@ class Periodic(OwnGradients):
         wide = [widened(value) for value in values]
         if peer.is_single_process() or not wide:
             return wide
+        if self.compression is not None:
+            return self._decoded_mean(self.compression, wide, variables, samples, name)
         dtypes = list(dict.fromkeys(value.dtype for value in wide))
         counts = [tf.cast(samples, dtype) for dtype in dtypes]
         weighed = [
@@ -137,10 +161,21 @@ class Periodic(OwnGradients):
         pairs = zip(means, wide, strict=False)
         return [_ratio(mean, mean_count[value.dtype], value) for mean, value in pairs]
 
-
-def widened(value: Any) -> Any:
-    """A tensor or variable; in float32 if it has 16 bits, in which many steps would be rounded."""
-    return tf.cast(value, tf.float32) if value.dtype in _HALF else tf.convert_to_tensor(value)
+    def _decoded_mean(
+        self,
+        codec: Codec,
+        values: Sequence[Any],
+        variables: Sequence[Any],
+        samples: Any,
+        name: str,
+    ) -> list[Any]:
+        """`mean` by a codec, which takes numerators that are weighted already."""
+        title = f"{self.name}/{name}"
+        average = ops.all_reduce(samples, op="mean", name=f"{title}/samples")
+        weight = tf.where(average > 0, samples / average, tf.ones_like(samples))
+        agree = [members.identity(variables), codec.number]
+        channel = Channel(title, agree=agree, step=self.schedule.steps.read_value())
+        return codec.means(sample_weights.weighted(values, weight), variables, channel)
 
 
 def _ratio(mean: Any, mean_count: Any, value: Any) -> Any:

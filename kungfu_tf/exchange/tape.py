@@ -11,6 +11,7 @@ from kungfu_tf import context, groups, peer
 from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
+from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables, sample_weights
@@ -31,9 +32,12 @@ class DistributedGradientTape:
             peer without samples has the weight 0. Default: peers count alike.
         op: "mean"; or "sum", which is `size` times as much.
         group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all.
+        compression: As for `SynchronousSGDOptimizer`. Make the codec once, outside of the step: it
+            keeps its state itself (`codec.state`), and tapes live for one step.
 
     Raises:
-        TypeError: If `tape` is not a `tf.GradientTape`, or `bucket_bytes` not an integer.
+        TypeError: If `tape` is not a `tf.GradientTape`, `bucket_bytes` not an integer, or
+            `compression` no codec.
         ValueError: If `bucket_bytes` is not positive, or there is no such `op`.
 
     Example:
@@ -56,17 +60,20 @@ class DistributedGradientTape:
         samples: Any = None,
         op: str = "mean",
         group: Group | None = None,
+        compression: Codec | None = None,
     ) -> None:
         if not isinstance(tape, tf.GradientTape):
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
         check_bucket_bytes(bucket_bytes)
         check_op(op)
+        check_codec(compression)
         warn_if_alone()
         self._tape = tape
         self._bucket_bytes = bucket_bytes
         self._samples = samples
         self._op = op
         self._group = group
+        self._compression = compression
         self._weight: Any = None
         self._recording = contextlib.ExitStack()
 
@@ -103,10 +110,17 @@ class DistributedGradientTape:
     def _means(self, gradients: list[Any], variables: list[Any]) -> list[Any]:
         if context.current().is_private:
             return gradients
-        gradients = union.completed(gradients, variables, name="tape")
+        codec = self._compression
+        gradients = union.completed(gradients, variables, name="tape", compression=codec)
         # A tape lives for one step. If it had a name, each step would have new ones. The default
         # names of operations repeat.
-        return mean_gradients(gradients, variables, bucket_bytes=self._bucket_bytes, op=self._op)
+        return mean_gradients(
+            gradients,
+            variables,
+            bucket_bytes=self._bucket_bytes,
+            op=self._op,
+            compression=codec,
+        )
 
     def _counting(self) -> Any:
         """Within it averages over peers count samples, also those of layers in both passes."""

@@ -17,12 +17,14 @@ In a TF1 graph the peers cannot agree while it is built. There peers that differ
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from kungfu_tf import context, peer
+from kungfu_tf.exchange.codec import Codec, refuse_different
 from kungfu_tf.ops import members, store, uneven_rows
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
@@ -35,23 +37,31 @@ _SPARSE = 256
 
 
 @tf.autograph.experimental.do_not_convert
-def completed(gradients: Sequence[Any], variables: Sequence[Any], *, name: str) -> list[Any]:
+def completed(
+    gradients: Sequence[Any],
+    variables: Sequence[Any],
+    *,
+    name: str,
+    compression: Codec | None = None,
+) -> list[Any]:
     """The gradients, with zeros for those that only other peers have.
 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None.
         variables: The variables that they belong to, the same on all peers, in the same order.
         name: The prefix of the names of the operations.
+        compression: The codec that they travel by, the same on all peers.
 
     Raises:
-        tf.errors.InvalidArgumentError: On every peer, if the variables differ between peers.
+        tf.errors.InvalidArgumentError: On every peer, if the variables or codecs differ between
+            peers.
     """
     is_graph = not tf.compat.v1.executing_eagerly_outside_functions()
     is_alone = peer.is_single_process() or not gradients
     if is_alone or is_graph or context.current().is_rehearsal:
         return list(gradients)
     mine = kinds_of(gradients)
-    known = _known_of(name, variables)
+    known = _known_of(name, variables, repr(compression))
     if peer.joining():
         known.traced_alone.add(mine)
         return list(gradients)
@@ -82,6 +92,7 @@ class _Known:
 
     Args:
         name: The prefix of the names of the operations.
+        codec: What the codec is called by which they travel.
         identity: The identity of the variables (`members.identity`).
         number: How many lists of this identity there were before, under this name.
         references: Weak references to the variables, which drop this object with a variable.
@@ -91,9 +102,12 @@ class _Known:
             in.
     """
 
-    def __init__(self, name: str, identity: int, number: int, references: Sequence[Any]) -> None:
+    def __init__(
+        self, name: str, codec: str, identity: int, number: int, references: Sequence[Any]
+    ) -> None:
         self.traced_alone: set[Kinds] = set()
         self._name = name
+        self._codec = codec
         self._identity = identity
         self._number = number
         self._references = references
@@ -129,7 +143,8 @@ class _Known:
 
     def _gather(self, mine: Kinds, variables: Sequence[Any]) -> list[Kinds]:
         try:
-            rows = uneven_rows.gather([self._identity, *mine], name=f"{self._name}/union")
+            agreed = [self._identity, zlib.crc32(self._codec.encode())]
+            rows = uneven_rows.gather([*agreed, *mine], name=f"{self._name}/union")
         except tf.errors.DeadlineExceededError as error:
             raise tf.errors.DeadlineExceededError(
                 None,
@@ -139,7 +154,9 @@ class _Known:
             ) from None
         if len({(len(row), int(row[0])) for row in rows}) > 1:
             members.check_same(variables, name=self._name)
-        return [tuple(row[1:].tolist()) for row in rows]
+        if len({int(row[1]) for row in rows}) > 1:
+            refuse_different(self._codec, name=self._name)
+        return [tuple(row[2:].tolist()) for row in rows]
 
     def _note(self, table: Sequence[Kinds], union: Kinds) -> None:
         self._union_of.update(dict.fromkeys(table, union))
@@ -179,16 +196,16 @@ _known: dict[Any, _Known] = {}
 _numbers: dict[Any, int] = {}
 
 
-def _known_of(name: str, variables: Sequence[Any]) -> _Known:
+def _known_of(name: str, variables: Sequence[Any], codec: str) -> _Known:
     ids = [id(v) if members.is_variable(v) else tf.as_dtype(v.dtype).name for v in variables]
     group = context.current().group
-    key = (name, group and group.number, *ids)
+    key = (name, codec, group and group.number, *ids)
     if key not in _known:
         forget: Callable[[Any], Any] = lambda _: _known.pop(key, None)  # noqa: E731
         references = [weakref.ref(v, forget) for v in variables if members.is_variable(v)]
         identity = members.identity(variables)
         number = _numbers[name, identity] = _numbers.get((name, identity), -1) + 1
-        _known[key] = _Known(name, identity, number, references)
+        _known[key] = _Known(name, codec, identity, number, references)
     return _known[key]
 
 

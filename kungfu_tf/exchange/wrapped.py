@@ -66,8 +66,11 @@ class Wrapped(generations.Base):
         refuse_replicas()
         if context.current().is_private:
             return list(gradients)
-        complete = functools.partial(union.completed, name=self.kungfu_algorithm.name)
-        with groups.among(self.kungfu_algorithm.group):
+        algorithm = self.kungfu_algorithm
+        complete = functools.partial(
+            union.completed, name=algorithm.name, compression=algorithm.compression
+        )
+        with groups.among(algorithm.group):
             return local_variables.of_shared(gradients, variables, complete)
 
     @tf.autograph.experimental.do_not_convert

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -25,3 +26,16 @@ def unique_rows(sparse: tf.IndexedSlices) -> tf.IndexedSlices:
     indices, places = tf.unique(sparse.indices)
     values = tf.math.unsorted_segment_sum(sparse.values, places, tf.size(indices))
     return tf.IndexedSlices(values, indices, sparse.dense_shape)
+
+
+def tied(gradients: Sequence[Any], done: Sequence[Any]) -> list[Any]:
+    """The same gradients, which in a TF1 graph wait for operations that nothing else needs.
+
+    Args:
+        gradients: Tensors, `tf.IndexedSlices` or None.
+        done: What assignments return.
+    """
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        return list(gradients)
+    with tf.control_dependencies([tf.convert_to_tensor(one) for one in done]):
+        return [None if g is None else with_values(g, tf.identity(values_of(g))) for g in gradients]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
-from kungfu_tf.context import graph_state
-from kungfu_tf.exchange.assignments import assign
-from kungfu_tf.exchange.periodic import Periodic, widened
+from kungfu_tf.exchange.anchored import Anchored
+from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.schedule import Schedule, check_steps
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.upstream import generations
@@ -19,100 +16,40 @@ from kungfu_tf.upstream import generations
 Optimizer = TypeVar("Optimizer")
 
 
-class DiLoCo(Periodic):
+class DiLoCo(Anchored):
     """θ ← outer(θ, mean over peers of θ − v), v ← θ, after `every` steps. See `DiLoCoOptimizer`.
 
     Args:
         make_outer: Makes the outer optimizer.
         every: The number of steps between two meetings.
+        compression: As for `Periodic`.
     """
 
-    def __init__(self, make_outer: Callable[[], Any], every: int) -> None:
-        super().__init__(Schedule(every))
+    no_graphs = (
+        "its outer optimizer is one of Keras, which does not work in graphs of TF1, nor with "
+        "optimizers of tf.compat.v1.train. LocalSGDOptimizer and SynchronousAveragingOptimizer do"
+    )
+
+    def __init__(
+        self, make_outer: Callable[[], Any], every: int, compression: Codec | None = None
+    ) -> None:
+        super().__init__(Schedule(every), compression)
         with tf.init_scope():
             self.outer = make_outer()
-        self._anchors: dict[Any, Any] = {}  # by references of the variables
-        self._has_begun = graph_state.State(
-            lambda: graph_state.variable(False, tf.bool, "diloco/has_begun")
-        )
-
-    @functools.cached_property
-    def state(self) -> tf.Module:
-        """The counters of steps; from the first step on also anchors and the outer optimizer's."""
-        state = super().state
-        state.has_begun = self._has_begun.get()
-        return state
-
-    def before_training(self) -> None:
-        """Makes the anchors begin where the model is. The outer optimizer keeps its state."""
-        super().before_training()
-        self._has_begun.get().assign(False)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Creates the anchors, and the state of the outer optimizer."""
-        variables = [generations.native(v) for v in variables]
-        if not tf.compat.v1.executing_eagerly_outside_functions():
-            raise errors.UnimplementedError(f"DiLoCoOptimizer: {_NO_GRAPHS}")
-        if all(v.ref() in self._anchors for v in variables):
-            return
-        if self._anchors:
-            raise errors.UnimplementedError(
-                "DiLoCoOptimizer: a step has variables that an earlier one did not have: its outer "
-                "optimizer updates all at once. Give all variables to the first step, or wrap an "
-                "optimizer for each part of the model"
-            )
-        with tf.init_scope():
-            self._anchors = {v.ref(): _anchor_of(v) for v in variables}
-            anchors = list(self._anchors.values())
-            self.state.anchors = anchors
-            generations.build(self.outer, anchors)
-            outer = generations.variables_of(self.outer)
-            self.state.outer = [generations.native(v) for v in outer]
+        is_new = not self.anchors
+        super().build(variables)
+        if is_new and self.anchors:
+            with tf.init_scope():
+                generations.build(self.outer, self.anchors)
+                outer = generations.variables_of(self.outer)
+                self.state.outer = [generations.native(v) for v in outer]
 
-    def before_step(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Begins the training before its first step: all peers are where rank 0 is."""
-        self.build(variables)
-        super().before_step(variables)
-        anchors = self._anchors_of(variables)
-
-        def begin() -> Any:
-            values = [v.read_value() for v in variables]
-            if not peer.is_single_process():
-                values = ops.group_broadcast(values, name=f"{self.name}/begin")
-            assign(variables, values)
-            assign(anchors, [widened(value) for value in values])
-            self._has_begun.get().assign(True)
-            return tf.constant(0)
-
-        tf.cond(self._has_begun.get().read_value(), lambda: tf.constant(0), begin)
-        return []
-
-    def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
-        """Makes the outer step. Returns the anchors."""
-        anchors = self._anchors_of(variables)
-        pairs = zip(anchors, variables, strict=True)
-        moved = [anchor - widened(v.read_value()) for anchor, v in pairs]
-        means = self.mean(moved, variables, samples, "outer")
+    def move(self, anchors: Sequence[Any], means: Sequence[Any]) -> None:
+        """Makes the outer step."""
         self.outer.apply_gradients(list(zip(means, anchors, strict=True)))
-        return self._values_of(variables)
-
-    def evaluated(self, variable: Any) -> Any:
-        """The anchor, which all peers have."""
-        is_known = variable.ref() in self._anchors and bool(self._has_begun.get())
-        return self._values_of([variable])[0] if is_known else None
-
-    def _anchors_of(self, variables: Sequence[Any]) -> list[Any]:
-        return [self._anchors[v.ref()] for v in variables]
-
-    def _values_of(self, variables: Sequence[Any]) -> list[Any]:
-        """The anchors, in the dtypes of their variables."""
-        pairs = zip(self._anchors_of(variables), variables, strict=True)
-        return [tf.cast(anchor.read_value(), v.dtype.base_dtype) for anchor, v in pairs]
-
-
-def _anchor_of(variable: Any) -> tf.Variable:
-    name = f"anchor/{generations.name_of(variable).split(':')[0]}"
-    return tf.Variable(widened(variable), trainable=False, name=name)
 
 
 def _check_outer(outer: Any) -> None:
@@ -128,14 +65,12 @@ def _check_outer(outer: Any) -> None:
         )
 
 
-_NO_GRAPHS = (
-    "its outer optimizer is one of Keras, which does not work in graphs of TF1, nor with "
-    "optimizers of tf.compat.v1.train. LocalSGDOptimizer and SynchronousAveragingOptimizer do"
-)
-
-
 def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
-    optimizer: Optimizer, *, outer: Any = None, every: int = 100
+    optimizer: Optimizer,
+    *,
+    outer: Any = None,
+    every: int = 100,
+    compression: Codec | None = None,
 ) -> Optimizer:
     """Makes peers train apart, and an outer optimizer take the mean of their movements.
 
@@ -187,13 +122,16 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
             `optimizer.kungfu_algorithm.outer`. Default: SGD with a learning rate of 0.7, and
             Nesterov momentum of 0.9.
         every: The number of steps between two meetings, an integer from 1.
+        compression: How the movements θ − v travel, a codec of `kungfu_tf.compression` such as
+            `Int8()`; None: as they are. The optimizer makes a codec of its own with the same
+            settings. At each meeting the peers then first add up their samples, 8 bytes.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` or `outer` is not an optimizer of Keras, or `every` is not an
-            integer.
+        TypeError: If `optimizer` or `outer` is not an optimizer of Keras, `every` is not an
+            integer, or `compression` is no codec.
         ValueError: If `optimizer` or `outer` is wrapped already, `every` is less than 1, or
             `optimizer` has `use_ema`.
         UnimplementedError: In a step, in a TF1 graph; or if it has other variables than the first.
@@ -206,8 +144,9 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     ```
     """
     check_steps("every", every, least=1)
+    check_codec(compression)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        raise TypeError(f"DiLoCoOptimizer: {type(optimizer).__name__}: {_NO_GRAPHS}")
+        raise TypeError(f"DiLoCoOptimizer: {type(optimizer).__name__}: {DiLoCo.no_graphs}")
     if any(getattr(part, "use_ema", False) for part in generations.parts_of(optimizer)):
         raise ValueError(
             "DiLoCoOptimizer: use_ema cannot be: moving averages would follow each peer's own "
@@ -224,5 +163,5 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         keras = generations.package_of_optimizer(wrapped).module
         return keras.optimizers.SGD(0.7, momentum=0.9, nesterov=True)
 
-    wrapped = wrap(optimizer, lambda: DiLoCo(make_outer, every))
+    wrapped = wrap(optimizer, lambda: DiLoCo(make_outer, every, compression))
     return wrapped

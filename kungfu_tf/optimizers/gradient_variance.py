@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
-from kungfu_tf.optimizers.monitored import MonitoredSGD
+from kungfu_tf.optimizers.monitored import MonitoredSGD, refuse_codec
 
 Optimizer = TypeVar("Optimizer")
 
@@ -26,7 +26,11 @@ class GradientVariance(MonitoredSGD):
 
 
 def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, *, monitor_interval: int = 1, group: Group | None = None
+    optimizer: Optimizer,
+    *,
+    monitor_interval: int = 1,
+    group: Group | None = None,
+    compression: None = None,
 ) -> Optimizer:
     """Synchronous SGD that also measures how much the peers' gradients differ.
 
@@ -48,13 +52,15 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
         optimizer: As for `SynchronousSGDOptimizer`.
         monitor_interval: How often it is measured, in updates.
         group: As for `SynchronousSGDOptimizer`.
+        compression: None: codecs are refused, since what they leave would be measured.
 
     Returns:
         The same object.
 
     Raises:
         TypeError: If `optimizer` is not an optimizer, or `monitor_interval` is not an integer.
-        ValueError: If it is wrapped already, or `monitor_interval` is not positive.
+        ValueError: If it is wrapped already, `monitor_interval` is not positive, or there is a
+            codec.
 
     Example:
 
@@ -62,6 +68,7 @@ def MonitorGradientVarianceOptimizer(  # noqa: N802 (the name that KungFu has)
     optimizer = kf.optimizers.MonitorGradientVarianceOptimizer(keras.optimizers.SGD(0.1))
     ```
     """
+    refuse_codec("MonitorGradientVarianceOptimizer", compression)
     make = functools.partial(GradientVariance, monitor_interval)
     make()  # checks the arguments now
     return wrap(optimizer, make, group=group)

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
+from kungfu_tf.exchange.anchored import Anchored
 from kungfu_tf.exchange.assignments import chosen_gradients
+from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.periodic import Periodic
 from kungfu_tf.exchange.schedule import Schedule, check_steps
@@ -19,11 +21,8 @@ from kungfu_tf.upstream import generations
 Optimizer = TypeVar("Optimizer")
 
 
-class LocalSGD(Periodic):
-    """v ← mean over peers of v, after every `every` steps. See `LocalSGDOptimizer`."""
-
-    def __init__(self, every: int, start: int) -> None:
-        super().__init__(Schedule(every, start))
+class PostLocal(Periodic):
+    """The first steps are synchronous SGD, whose gradients travel as they are."""
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -40,12 +39,6 @@ class LocalSGD(Periodic):
         """Averages the models if it is time."""
         return [] if peer.is_single_process() else super().after_step(variables)
 
-    def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
-        """Returns the means over all peers' samples."""
-        values = [v.read_value() for v in variables]
-        means = self.mean(values, variables, samples, "model")
-        return [tf.cast(mean, v.dtype.base_dtype) for mean, v in zip(means, variables, strict=True)]
-
     def _means(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The means over all peers' samples, as of `SynchronousSGD`."""
         weight = None
@@ -61,8 +54,33 @@ class LocalSGD(Periodic):
             )
 
 
+class LocalSGD(PostLocal):
+    """v ← mean over peers of v, after every `every` steps. See `LocalSGDOptimizer`."""
+
+    def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
+        """Returns the means over all peers' samples."""
+        values = [v.read_value() for v in variables]
+        means = self.mean(values, variables, samples, "model")
+        return [tf.cast(mean, v.dtype.base_dtype) for mean, v in zip(means, variables, strict=True)]
+
+
+class CompressedLocalSGD(PostLocal, Anchored):
+    """θ ← θ − mean over peers of θ − v, v ← θ. A codec takes what is small: not v, but θ − v."""
+
+    title = "LocalSGDOptimizer(compression=...)"
+
+    def before_step(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Begins before the first step on its own."""
+        return [] if peer.is_single_process() else super().before_step(variables)
+
+    def move(self, anchors: Sequence[Any], means: Sequence[Any]) -> None:
+        """Moves the anchors all the way."""
+        for anchor, mean in zip(anchors, means, strict=True):
+            anchor.assign_sub(mean)
+
+
 def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
-    optimizer: Optimizer, *, every: int, start: int = 0
+    optimizer: Optimizer, *, every: int, start: int = 0, compression: Codec | None = None
 ) -> Optimizer:
     """Makes each peer train a model of its own, and averages the models after some steps.
 
@@ -107,15 +125,21 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
             trains as `SynchronousSGDOptimizer`.
         start: The number of synchronous steps before, an integer from 0. They cannot be with an
             optimizer that accumulates gradients.
+        compression: How the models travel, a codec of `kungfu_tf.compression`; None: as they are.
+            The movements since the last average are sent then, so each peer keeps one more copy of
+            the model: that average, which is also what is evaluated and saved. The optimizer makes
+            a codec of its own with the same settings. Refused in graphs of TF1.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or a number is not an integer.
+        TypeError: If `optimizer` is not an optimizer, a number is not an integer, or `compression`
+            is no codec.
         ValueError: If it is wrapped already, a number is out of range, or `start` is given and the
             optimizer accumulates gradients.
-        UnimplementedError: In a step, if it has other variables than the first.
+        UnimplementedError: In a step, if it has other variables than the first; or with a codec in
+            a TF1 graph.
 
     Example:
 
@@ -126,7 +150,9 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
     """
     check_steps("every", every, least=1)
     check_steps("start", start, least=0)
-    wrapped = wrap(optimizer, lambda: LocalSGD(every, start))
+    check_codec(compression)
+    kind = LocalSGD if compression is None else CompressedLocalSGD
+    wrapped = wrap(optimizer, lambda: kind(Schedule(every, start), compression))
     parts = generations.parts_of(wrapped)
     if start and any(getattr(part, "gradient_accumulation_steps", None) for part in parts):
         raise ValueError(

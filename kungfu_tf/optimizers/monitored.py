@@ -11,10 +11,24 @@ from kungfu_tf import context, ops, peer
 from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.measured_norms import Norms
-from kungfu_tf.ops.gradient_values import values_of, with_values
+from kungfu_tf.ops.gradient_values import tied
 from kungfu_tf.ops.noise_scale import warn_alone
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGD
 from kungfu_tf.replicas import sample_weights
+
+
+def refuse_codec(optimizer: str, compression: Any) -> None:
+    """Raises a ValueError if a monitor is given a codec.
+
+    Args:
+        optimizer: The name of the monitor.
+        compression: The argument of that name.
+    """
+    if compression is not None:
+        raise ValueError(
+            f"{optimizer}: compression cannot be: what a codec leaves of the gradients would be "
+            "measured. Leave it away, or take SynchronousSGDOptimizer(compression=...)"
+        )
 
 
 class MonitoredSGD(SynchronousSGD):
@@ -74,7 +88,7 @@ class MonitoredSGD(SynchronousSGD):
         value = self.measure(own, mean)
         is_new = tf.math.is_finite(own) & tf.math.is_finite(mean)
         done = published.assign(tf.where(is_new, value, tf.convert_to_tensor(published)))
-        return means if tf.compat.v1.executing_eagerly_outside_functions() else _after(done, means)
+        return tied(means, [done])
 
     def measure(self, own: Any, mean: Any) -> Any:
         """The published value, a float32 scalar.
@@ -102,9 +116,3 @@ def _published(what: str) -> Any:
     variable = graph_state.variable(float("nan"), tf.float32, what)
     graph_state.shared_by_key()[what] = variable
     return variable
-
-
-def _after(done: Any, gradients: list[Any]) -> list[Any]:
-    """The same gradients, tied to `done`: a TF1 graph runs only the operations it needs."""
-    with tf.control_dependencies([tf.convert_to_tensor(done)]):
-        return [None if g is None else with_values(g, tf.identity(values_of(g))) for g in gradients]

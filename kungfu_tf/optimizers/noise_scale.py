@@ -14,7 +14,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import noise_scale
 from kungfu_tf.ops.smoothing import check_alpha
-from kungfu_tf.optimizers.monitored import MonitoredSGD
+from kungfu_tf.optimizers.monitored import MonitoredSGD, refuse_codec
 
 Optimizer = TypeVar("Optimizer")
 
@@ -48,6 +48,7 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     monitor_interval: int = 1,
     alpha: float = 0.9,
     group: Group | None = None,
+    compression: None = None,
 ) -> Optimizer:
     """Synchronous SGD that also measures the gradient noise scale (McCandlish et al., 2018).
 
@@ -80,13 +81,14 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
         monitor_interval: How often it is measured, in updates.
         alpha: The weight of the past, 0 ≤ α < 1.
         group: As for `SynchronousSGDOptimizer`.
+        compression: None: codecs are refused, since what they leave would be measured.
 
     Returns:
         The same object.
 
     Raises:
         TypeError: If `optimizer` is not an optimizer, or an argument is not a number.
-        ValueError: If it is wrapped already, or an argument is out of range.
+        ValueError: If it is wrapped already, an argument is out of range, or there is a codec.
 
     Example:
 
@@ -96,6 +98,7 @@ def MonitorGradientNoiseScaleOptimizer(  # noqa: N802 (the name that KungFu has)
     model.fit(dataset, callbacks=[kf.callbacks.MonitorCallback()])
     ```
     """
+    refuse_codec("MonitorGradientNoiseScaleOptimizer", compression)
     if not isinstance(device_batch_size, int):
         raise TypeError(f"device_batch_size is a number of samples, not {device_batch_size!r}")
     if device_batch_size <= 0:

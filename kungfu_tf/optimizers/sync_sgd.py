@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import tensorflow as tf
+
+from kungfu_tf import groups
 from kungfu_tf.exchange.accumulation import Accumulation, check_steps
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
+from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import check_accumulates, wrap
 from kungfu_tf.groups import Group
@@ -28,11 +33,29 @@ class SynchronousSGD(Algorithm):
         monitor: bool = False,
         op: str = "mean",
         accumulation: Accumulation | None = None,
+        compression: Codec | None = None,
     ) -> None:
         self.bucket_bytes = bucket_bytes
         self.monitor = monitor
         self.op = op
         self.accumulation = accumulation
+        self.compression = None if compression is None else compression.anew()
+
+    @functools.cached_property
+    def state(self) -> tf.Module:
+        """That of the codec."""
+        return tf.Module() if self.compression is None else self.compression.state
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Creates the codec's state."""
+        if self.compression is not None:
+            self.compression.build(variables)
+
+    def share_state(self) -> None:
+        """Shares the codec's."""
+        if self.compression is not None:
+            with groups.among(self.group):
+                self.compression.share(self.name)
 
     def gradients(
         self, gradients: Sequence[Any], variables: Sequence[Any], *, step: Any = None
@@ -46,6 +69,7 @@ class SynchronousSGD(Algorithm):
             step=step,
             sums_rows=self.sums_rows,
             op=self.op,
+            compression=self.compression,
         )
 
     @property
@@ -63,6 +87,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     op: str = "mean",
     steps_per_update: int = 1,
     group: Group | None = None,
+    compression: Codec | None = None,
 ) -> Optimizer:
     """Makes an optimizer synchronous: N peers × batch B train like one process × batch N·B.
 
@@ -114,12 +139,17 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all. `fit`
             is the work of its members then, and rank 0 the first of them. `elastic.fit` is always
             the work of all.
+        compression: How gradients travel, a codec of `kungfu_tf.compression`; None: as they are.
+            The optimizer makes a codec of its own with the same settings, which it keeps as
+            `optimizer.kungfu_algorithm.compression`. Sparse rows travel as they are, and in a
+            single process nothing is compressed.
 
     Returns:
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or `bucket_bytes` is not an integer.
+        TypeError: If `optimizer` is not an optimizer, `bucket_bytes` is not an integer, or
+            `compression` is no codec.
         ValueError: If it is wrapped already, `bucket_bytes` is not positive, there is no such `op`,
             or the optimizer is not of Keras 2 and `steps_per_update` is not 1.
 
@@ -132,11 +162,18 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     """
     check_bucket_bytes(bucket_bytes)
     check_op(op)
+    check_codec(compression)
     check_steps(steps_per_update)
 
     def make() -> SynchronousSGD:
         accumulation = Accumulation(steps_per_update) if steps_per_update != 1 else None
-        return SynchronousSGD(bucket_bytes, monitor=monitor, op=op, accumulation=accumulation)
+        return SynchronousSGD(
+            bucket_bytes,
+            monitor=monitor,
+            op=op,
+            accumulation=accumulation,
+            compression=compression,
+        )
 
     wrapped = wrap(optimizer, make, group=group)
     if steps_per_update != 1:

@@ -100,6 +100,12 @@ def share_models(model: Any, *, name: str) -> None:
     _assign(variables, _evaluated(variables), name=name)
 
 
+def share_state(model: Any) -> None:
+    """Makes the state of each algorithm equal on all peers. Eager; all peers call it."""
+    for algorithm in generations.algorithms_of_model(model):
+        algorithm.share_state()
+
+
 def _evaluated(variables: Sequence[Any]) -> list[Any]:
     """For each variable the value that its algorithm has for it; None: the mean."""
     algorithms = [trained_variables.algorithm_of(variable) for variable in variables]

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kungfu_tf import context, errors, ops, peer
 from kungfu_tf.context import ordinals
+from kungfu_tf.exchange.codec import refuse_different
 from kungfu_tf.membership import failing_together
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.plain_message import plain_message
@@ -38,10 +39,13 @@ def check(
 
     Raises:
         ValueError: On every peer, if the arguments differ. It names argument, values and ranks.
+        tf.errors.InvalidArgumentError: On every peer, if their codecs differ. It names them.
     """
     mine = {**_meetings(arguments), **_options(model)}
     mine.update(check_every=check_every, policies=policies)
     algorithms = generations.algorithms_of_model(model)
+    codecs = [repr(a.compression) for a in algorithms if a.compression is not None]
+    mine["compression"] = " and ".join(codecs) or None
     places = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
     used = ordinals.of_algorithms(context.current().group)
     more = [may_stop_early, used.next, places]
@@ -56,6 +60,8 @@ def check(
     for i, argument in enumerate(mine):
         column = gathered[:, i]
         if np.any(column != column[0]):
+            if argument == "compression":
+                refuse_different(str(mine[argument]), name="fit")
             raise ValueError(_difference(argument, column, mine[argument]))
     stops, next_ordinals, named = gathered[:, len(mine) :].T
     used.next = int(next_ordinals.max())

@@ -30,6 +30,7 @@ class Fit:
         x: The data that the program gave.
         steps_per_epoch: The argument of that name.
         saves_after_batches: Whether rank 0 saves in the middle of epochs.
+        backs_up: Whether rank 0 makes backups of state of which each peer has a part.
         data: What the model is trained on; None until Keras has looked at `x`.
         meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies
             or because peers come and go, does so in every step.
@@ -51,6 +52,7 @@ class Fit:
     x: Any = None
     steps_per_epoch: int | None = None
     saves_after_batches: bool = False
+    backs_up: bool = False
     data: EvenData | None = None
     meets: Meets = Meets.EVERY_STEP
     differs: bool = False

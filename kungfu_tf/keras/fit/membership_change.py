@@ -54,4 +54,5 @@ class LeaveOnChange(Callback):
             average.share_models(self.model, name="fit/change")
         else:
             average_statistics(self.model)
+        average.share_state(self.model)
         self._elastic_run.metrics.keep(self.model)

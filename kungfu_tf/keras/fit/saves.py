@@ -9,7 +9,7 @@ from typing import Any
 from kungfu_tf import peer
 from kungfu_tf.keras.fit import agreement
 from kungfu_tf.keras.fit.call import Fit
-from kungfu_tf.replicas.average import average_variables
+from kungfu_tf.replicas.average import average_variables, share_state
 from kungfu_tf.replicas.moving_statistics import average_statistics
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
@@ -32,6 +32,8 @@ class AverageBeforeSaves(Callback):
         due = [rhythm.saves_after(batch) for rhythm in self._rhythms]
         if any(due):
             average_statistics(self.model)
+            if self._fit.backs_up:
+                share_state(self.model)
             if self._fit.differs:
                 self._fit.average.enter_context(average_variables(self.model))
 
@@ -51,6 +53,17 @@ class OwnModelAfterSaves(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del batch, logs
         self._fit.average.close()
+
+
+def backs_up(fit: Fit, callbacks: list[Any]) -> bool:
+    """Whether rank 0 makes backups of a training whose peers have state of their own.
+
+    If there may be such state, all peers call it.
+    """
+    if all(a.compression is None for a in generations.algorithms_of_model(fit.model)):
+        return False
+    kind = generations.package_of(fit.model).module.callbacks.BackupAndRestore
+    return bool(agreement.from_root([any(isinstance(c, kind) for c in callbacks)])[0])
 
 
 def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[Callback]]:

@@ -15,7 +15,7 @@ from kungfu_tf.keras.fit.first_epoch import share_first_epoch
 from kungfu_tf.keras.fit.meetings import last_meetings, share_steps
 from kungfu_tf.keras.verify.steps import Verification
 from kungfu_tf.replicas import first_step
-from kungfu_tf.replicas.average import average_variables, share_models
+from kungfu_tf.replicas.average import average_variables, share_models, share_state
 from kungfu_tf.replicas.moving_statistics import average_statistics
 from kungfu_tf.upstream.callback import Callback
 
@@ -53,6 +53,8 @@ class ShareState(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del epoch, logs
         average_statistics(self.model)
+        if self._fit.backs_up:
+            share_state(self.model)
         if self._fit.differs:
             self._fit.average.enter_context(average_variables(self.model))
 
@@ -62,6 +64,7 @@ class ShareState(Callback):
         self._verification.end()
         if self._fit.differs:
             share_models(self.model, name="fit/average")
+        share_state(self.model)
 
 
 class StopTogether(Callback):

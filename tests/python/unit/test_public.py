@@ -22,7 +22,7 @@ TESTS = Path(__file__).parents[2]
 # All that is public, and how it may be called; None: a module, an error, or an enumeration.
 PUBLIC = {
     "DistributedGradientTape": (
-        "(tape, *, bucket_bytes=26214400, samples=None, op='mean', group=None)"
+        "(tape, *, bucket_bytes=26214400, samples=None, op='mean', group=None, compression=None)"
     ),
     "Group": "(ranks)",
     "Monitor": (
@@ -37,6 +37,7 @@ PUBLIC = {
     "calc_stats": "()",
     "callbacks": None,
     "check_interference": "(*, threshold=0.8)",
+    "compression": None,
     "data": None,
     "detached": "()",
     "elastic": None,
@@ -87,6 +88,13 @@ PUBLIC = {
     ),
     "callbacks.PolicyCallback": "(policies, *, batch_size=None, on_error='stop')",
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
+    "compression.Cast": "(dtype)",
+    "compression.Channel": (
+        "(name, *, agree=(), step=None, scale=1.0, is_finite=True, bucket_bytes=26214400)"
+    ),
+    "compression.Codec": "()",
+    "compression.Int8": "(*, block=256)",
+    "compression.PowerSGD": "(*, rank=4, start_step=0, min_rate=2)",
     "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.Position": "(*, epoch=0, sample=0)",
@@ -193,20 +201,23 @@ PUBLIC = {
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1, group=None)",
     "optimizers.Algorithm": "()",
     "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
-    "optimizers.DiLoCoOptimizer": "(optimizer, *, outer=None, every=100)",
-    "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0)",
+    "optimizers.DiLoCoOptimizer": "(optimizer, *, outer=None, every=100, compression=None)",
+    "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0, compression=None)",
     "optimizers.Meets": None,
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
-        "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9, group=None)"
+        "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9, group=None, "
+        "compression=None)"
     ),
-    "optimizers.MonitorGradientVarianceOptimizer": "(optimizer, *, monitor_interval=1, group=None)",
+    "optimizers.MonitorGradientVarianceOptimizer": (
+        "(optimizer, *, monitor_interval=1, group=None, compression=None)"
+    ),
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
     "optimizers.SynchronousAveragingOptimizer": (
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
     ),
     "optimizers.SynchronousSGDOptimizer": (
         "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1, "
-        "group=None)"
+        "group=None, compression=None)"
     ),
     "optimizers.wrap": "(optimizer, make_algorithm, *, group=None)",
     "policy.BasePolicy": "()",

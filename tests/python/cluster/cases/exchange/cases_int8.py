@@ -1,0 +1,121 @@
+"""Gradients of 8 bits against a simulation of the docstring in NumPy."""
+
+from __future__ import annotations
+
+import codecs_in_numpy as codecs
+import numpy as np
+import tensorflow as tf
+from codecs_in_numpy import RATE, assert_same, simulated, trained
+from harness import each, exhaustive
+from support import raised_by
+
+import kungfu_tf as kf
+from kungfu_tf.compression import Int8, PowerSGD
+from kungfu_tf.native import libraries
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
+from kungfu_tf.upstream import generations
+
+JOBS = [
+    {"np": 3},
+    {"np": 2, "cases": ["an_optimizer"]},
+    {"np": 4, "cases": ["an_optimizer"]},
+]
+
+MODES = ["eager", "function"]
+STEPS = 20
+keras = tf.keras
+keras.backend.set_floatx("float64")
+
+
+def applying(optimizer):
+    return lambda g, variables: optimizer.apply_gradients(list(zip(g, variables, strict=True)))
+
+
+@each(mode=MODES, block=[16, 256])
+@exhaustive(mode=["function"], block=[16])
+def case_an_optimizer(mode, block):
+    """With blocks of 256 elements there are fewer blocks than peers."""
+    codec = Int8(block=block)
+    optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(RATE), compression=codec)
+    assert_same(trained(applying(optimizer), STEPS, mode), simulated(codecs.Int8(block), STEPS))
+    [algorithm] = generations.algorithms_of(optimizer)
+    name = f"{algorithm.name}/gradients"
+    done = [libraries.completed(f"{name}/{part}") for part in ("0", "gathered/0", "1")]
+    assert done == [STEPS, STEPS, 0], done
+    assert int(algorithm.state.exchanges) == STEPS
+
+
+def case_a_session():
+    v1 = tf.compat.v1
+    after = []
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = [
+            v1.get_variable(f"v{i}", initializer=tf.constant(value), use_resource=True)
+            for i, value in enumerate(codecs.first())
+        ]
+        fed = [v1.placeholder(tf.float64, v.shape) for v in variables]
+        pairs = zip(variables, fed, strict=True)
+        loss = sum(tf.reduce_sum(tf.square(v - target)) / 2 for v, target in pairs)
+        inner = v1.train.GradientDescentOptimizer(RATE)
+        train = SynchronousSGDOptimizer(inner, compression=Int8(block=16)).minimize(loss)
+        session.run(v1.global_variables_initializer())
+        for of_step in codecs.targets(STEPS):
+            mine = [target[kf.rank()] for target in of_step]
+            session.run(train, dict(zip(fed, mine, strict=True)))
+            after.append(session.run(variables))
+    assert_same(after, simulated(codecs.Int8(16), STEPS))
+
+
+def case_rounding_is_unbiased():
+    """The mean over many exchanges comes close to that of the gradients."""
+    codec, exchanges = Int8(block=8), 400
+    values = np.random.default_rng(3).normal(size=(kf.size(), 16))
+    variable = tf.Variable(tf.zeros([16], tf.float64))
+
+    @tf.function
+    def mean_of_exchange():
+        with kf.DistributedGradientTape(tf.GradientTape(), compression=codec) as tape:
+            loss = tf.reduce_sum(variable * values[kf.rank()])
+        return tape.gradient(loss, variable)
+
+    means = np.array([mean_of_exchange() for _ in range(exchanges)])
+    expected, step = values.mean(axis=0), np.abs(values).max() / 127
+    assert np.abs(means - expected).max() > step / 10
+    # The deviation of a mean of so many uniform roundings, five times.
+    assert np.abs(means.mean(axis=0) - expected).max() < 5 * step / np.sqrt(exchanges)
+
+
+def case_elements_that_are_not_finite():
+    """Their blocks are NaN on all peers, and the others are not."""
+    for value in (np.nan, np.inf, -np.inf):
+        variable = tf.Variable(tf.zeros([8], tf.float32))
+        mine = np.arange(8, dtype=np.float32)
+        mine[2] = value if kf.rank() == 1 else 2
+        with kf.DistributedGradientTape(tf.GradientTape(), compression=Int8(block=4)) as tape:
+            loss = tf.reduce_sum(variable * mine)
+        mean = tape.gradient(loss, variable).numpy()
+        assert np.all(np.isnan(mean[:4])) and np.all(np.isfinite(mean[4:])), mean
+
+
+def case_zeros():
+    variable = tf.Variable(tf.zeros([5]))
+    with kf.DistributedGradientTape(tf.GradientTape(), compression=Int8()) as tape:
+        loss = tf.reduce_sum(variable * 0.0)
+    np.testing.assert_array_equal(tape.gradient(loss, variable), np.zeros(5))
+
+
+def case_peers_with_different_codecs():
+    for mine, words in (
+        (Int8(block=64 << (kf.rank() == 1)), ("Int8(block=64)", "Int8(block=128)")),
+        (PowerSGD() if kf.rank() == 1 else Int8(), ("Int8(block=256)", "PowerSGD(rank=4")),
+    ):
+        optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(RATE), compression=mine)
+        error = tf.errors.InvalidArgumentError
+        text = raised_by(error, lambda o=optimizer: trained(applying(o), 1))
+        assert all(word in text for word in words), text
+
+
+def case_arguments():
+    assert "block" in raised_by(ValueError, lambda: Int8(block=0))
+    for block in (1.5, True, "256"):
+        assert "block" in raised_by(TypeError, lambda b=block: Int8(block=b))

@@ -1,0 +1,165 @@
+"""A training of a few tensors, whose gradients travel by a codec, and the same in NumPy.
+
+A peer's gradient of a tensor v is v − target, where each step and peer has targets of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import kungfu_tf as kf
+
+RATE = 1 / 16
+# Matrices that are compressed, one of four axes, and what is too small for it.
+SHAPES = [(12, 10), (3, 3, 4, 8), (7,), (4, 3), ()]
+TOLERANCE = 1e-12
+
+Arrays = list[Any]
+
+
+def targets(steps: int, shapes: Sequence[Any] = SHAPES) -> list[Arrays]:
+    """For each step and shape those of all peers, [rank, ...]."""
+    random = np.random.default_rng(9)
+    return [[random.normal(size=(kf.size(), *shape)) for shape in shapes] for _ in range(steps)]
+
+
+def first(shapes: Sequence[Any] = SHAPES) -> Arrays:
+    """The tensors to begin with, the same on all peers."""
+    random = np.random.default_rng(10)
+    return [random.normal(size=shape) for shape in shapes]
+
+
+def variables_of(shapes: Sequence[Any] = SHAPES) -> list[Any]:
+    """Those of a training, in float64."""
+    return [tf.Variable(value, name=f"v{i}") for i, value in enumerate(first(shapes))]
+
+
+class PowerSGD:
+    """The docstring of `kf.compression.PowerSGD`, with all peers' parts in one place."""
+
+    def __init__(self, rank: int, start_step: int = 0, min_rate: float = 2) -> None:
+        self.rank, self.start_step, self.min_rate = rank, start_step, min_rate
+        self.errors: dict[int, Any] = {}
+        self.rights: dict[int, Any] = {}
+        self.exchanges = 0
+
+    def means(self, gradients: Arrays) -> Arrays:
+        """For each gradient of all peers, [rank, ...], what they go on with."""
+        self.exchanges += 1
+        return [self._mean(i, g) for i, g in enumerate(gradients)]
+
+    def _mean(self, i: int, g: Any) -> Any:
+        shape = g.shape[1:]
+        if len(shape) < 2:
+            return g.mean(axis=0)
+        m, k = int(np.prod(shape[:-1])), shape[-1]
+        if (m + k) * self.rank * self.min_rate > m * k:
+            return g.mean(axis=0)
+        if i not in self.errors:
+            number = len(self.errors)
+            self.errors[i] = np.zeros([len(g), m, k])
+            self.rights[i] = np.random.default_rng(number).uniform(-1, 1, [k, self.rank])
+        if self.exchanges <= self.start_step:
+            return g.mean(axis=0)
+        matrices = g.reshape(len(g), m, k) + self.errors[i]
+        left, _ = np.linalg.qr((matrices @ self.rights[i]).mean(axis=0))
+        self.rights[i] = (matrices.transpose(0, 2, 1) @ left).mean(axis=0)
+        decoded = left @ self.rights[i].T
+        self.errors[i] = matrices - decoded
+        return decoded.reshape(shape)
+
+
+def simulated(
+    codec: Any, steps: int, *, factor: float = 1.0, shapes: Sequence[Any] = SHAPES
+) -> list[Arrays]:
+    """The tensors after each step.
+
+    Args:
+        codec: A class of this module.
+        steps: How many.
+        factor: By which the means are multiplied.
+        shapes: Of the tensors.
+    """
+    values, after = first(shapes), []
+    for of_step in targets(steps, shapes):
+        means = codec.means([value - target for value, target in zip(values, of_step, strict=True)])
+        values = [v - RATE * factor * mean for v, mean in zip(values, means, strict=True)]
+        after.append(values)
+    return after
+
+
+def trained(
+    apply: Callable[[list[Any], list[Any]], Any],
+    steps: int,
+    mode: str = "function",
+    variables: list[Any] | None = None,
+    scale: float = 1.0,
+) -> list[Arrays]:
+    """The tensors after each step of a training.
+
+    Args:
+        apply: Takes this peer's gradients and the variables.
+        steps: How many.
+        mode: "eager" or "function".
+        variables: What to train; default: new ones.
+        scale: A factor of the gradients.
+    """
+    variables = variables_of() if variables is None else variables
+
+    def step(*of_step: Any) -> None:
+        apply([scale * (v - t) for v, t in zip(variables, of_step, strict=True)], variables)
+
+    step = tf.function(step) if mode == "function" else step
+    after = []
+    for of_step in targets(steps, [tuple(v.shape) for v in variables]):
+        mine = [target[kf.rank()] for target in of_step]
+        step(*(tf.constant(t, v.dtype) for t, v in zip(mine, variables, strict=True)))
+        after.append([v.numpy() for v in variables])
+    return after
+
+
+def assert_same(found: Sequence[Arrays], expected: Sequence[Arrays]) -> None:
+    """The tensors after each step are those expected, and bitwise equal on all peers."""
+    for number, (mine, right) in enumerate(zip(found, expected, strict=True)):
+        digest = np.concatenate([np.ravel(value) for value in mine])
+        assert kf.ops.consensus(digest, name=f"codecs/step{number}"), f"step {number}"
+        for one, other in zip(mine, right, strict=True):
+            off = np.linalg.norm(one - other) / np.linalg.norm(other)
+            assert off <= TOLERANCE, f"step {number}: {one.shape} is off by {off:.2g}"
+
+
+class Int8:
+    """The docstring of `kf.compression.Int8`, with all peers' parts in one place."""
+
+    def __init__(self, block: int) -> None:
+        self.block = block
+        self.exchanges = 0
+
+    def means(self, gradients: Arrays) -> Arrays:
+        """For each gradient of all peers, [rank, ...], what they go on with. One bucket has all."""
+        size, order = kf.size(), list(reversed(range(len(gradients))))
+        flat = [g.reshape(size, -1).astype(np.float32) for g in gradients]
+        vectors = np.concatenate([flat[i] for i in order], axis=1)
+        count = vectors.shape[1]
+        rows = -(-count // self.block)
+        padded = np.pad(vectors, [(0, 0), (0, rows * self.block - count)])
+        blocks = padded.reshape(size, rows, self.block)
+        sent = np.stack([self._rounded(blocks[rank], 0, rank) for rank in range(size)])
+        means = sent.sum(axis=0) / np.float32(size)
+        parts = np.array_split(means, size)
+        mean = np.concatenate([self._rounded(part, 1, rank) for rank, part in enumerate(parts)])
+        self.exchanges += 1
+        cuts = np.cumsum([flat[i].shape[1] for i in order])[:-1]
+        pieces = dict(zip(order, np.split(mean.reshape(-1)[:count], cuts), strict=True))
+        return [pieces[i].reshape(g.shape[1:]).astype(g.dtype) for i, g in enumerate(gradients)]
+
+    def _rounded(self, blocks: Any, stage: int, rank: int) -> Any:
+        scale = np.abs(blocks).max(axis=1, keepdims=True, initial=0) * np.float32(1 / 127)
+        seed = [self.exchanges, (rank << 32) + stage]
+        noise = tf.random.stateless_uniform(blocks.shape, tf.constant(seed, tf.int64)).numpy()
+        scaled = np.divide(blocks, scale, out=np.zeros_like(blocks), where=scale > 0)
+        return np.clip(np.floor(scaled + noise), -127, 127) * scale
