@@ -140,6 +140,21 @@ KF_TEST(Ring, CallsNobodyWhoWokeByItself) {
   EXPECT_EQ(ring.Heard(), 0);
 }
 
+// It has looked in between, and seen what there was.
+KF_TEST(Ring, CallsNobodyWhoSleepsAgain) {
+  Ring ring;
+  ring.Push("a", "");
+  EXPECT_TRUE(ring.reader.Sleep());
+  EXPECT_OK(ring.frames.WriteTo(&ring.writer));
+  EXPECT_TRUE(ring.writer.owes_call());
+  ring.reader.Wake();
+  EXPECT_OK(ring.Read());
+  EXPECT_TRUE(ring.reader.Sleep());
+  EXPECT_FALSE(ring.writer.owes_call());
+  ring.writer.Call();
+  EXPECT_EQ(ring.Heard(), 0);
+}
+
 // A frame that is sent at once is one thing to wake up for; of a long one the first part is.
 KF_TEST(Ring, TellsOfAShortRestWithWhatComesBefore) {
   constexpr size_t kLarge = 512 << 10;
