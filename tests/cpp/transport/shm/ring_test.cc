@@ -50,7 +50,7 @@ struct Ring {
     header.type = payload.size() > kMaxEagerSize ? FrameType::kBulk : FrameType::kData;
     header.tag.name = name;
     header.payload_size = payload.size();
-    frames.Push(EncodeHeader(header), {{payload.data(), payload.size()}}, [this](const Status&) { ++sent; });
+    *frames.Push(header, {{payload.data(), payload.size()}}) = [this](const Status&) { ++sent; };
   }
   Status Read() {
     bool drained = false;
