@@ -25,6 +25,7 @@ help:
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis, deprecated calls of TensorFlow'
 	@echo 'make docs     the documentation, into build/docs; make docs-serve shows it on http://127.0.0.1:8000'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
+	@echo 'make bench-counts  the instructions, allocations and system calls of one sum'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
 	@echo 'make clean    removes what make has built; make distclean the virtual environments and the data, too'
@@ -320,7 +321,7 @@ docs-serve: docs-site
 
 # -- Run ------------------------------------------------------------------------------------------------------------
 
-.PHONY: demo bench bench-peers bench-programs bench-targets
+.PHONY: demo bench bench-counts bench-peers bench-programs bench-targets
 demo: $(TF_2_21)/.demo-ready $(LIB)/libkungfu_ops-2.21.so
 	@$(TF_2_21)/bin/python examples/demo.py
 
@@ -330,6 +331,11 @@ bench: bench-programs
 
 bench-targets: bench-programs
 	@$(TF_2_21)/bin/python benchmarks/targets.py $(BENCH_ARGS)
+
+# Debian has both in packages of their names: valgrind and strace.
+bench-counts: core
+	@$(cmake) --build build/core --target benchmark_counts
+	@$(TF_2_21)/bin/python benchmarks/counts.py $(BENCH_ARGS)
 
 bench-programs: build $(TF_2_21)/.bench-ready
 	@$(cmake) --build build/core --target benchmark_core benchmark_limits benchmark_loopback benchmark_many

@@ -102,14 +102,23 @@ const char* CodeName(Code code) {
   return "UNKNOWN";  // a number from elsewhere that is no code
 }
 
+Status::Status(Code code, std::string message) {
+  if (code != Code::kOk) error_ = std::make_shared<const Error>(Error{code, std::move(message)});
+}
+
+const std::string& Status::NoMessage() {
+  static const auto* none = new std::string;
+  return *none;
+}
+
 std::string Status::ToString() const {
   if (ok()) return "OK";
-  return std::string(CodeName(code_)) + ": " + message_;
+  return std::string(CodeName(code())) + ": " + message();
 }
 
 Status Status::WithContext(const std::string& context) const {
   if (ok()) return *this;
-  return Status(code_, context + ": " + message_);
+  return Status(code(), context + ": " + message());
 }
 
 Status InvalidArgumentError(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,14 +32,18 @@ enum class Code : int {
 
 const char* CodeName(Code code);
 
+// OK costs no more than a null pointer. A message goes with an error only.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(Code code, std::string message);
+  // No moves: an error stays one for whoever looks again.
+  Status(const Status&) = default;
+  Status& operator=(const Status&) = default;
 
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  bool ok() const { return !error_; }
+  Code code() const { return ok() ? Code::kOk : error_->code; }
+  const std::string& message() const { return ok() ? NoMessage() : error_->message; }
 
   // "UNAVAILABLE: all_reduce 'conv1' from rank 2 (…): connection reset by peer"
   std::string ToString() const;
@@ -47,8 +52,14 @@ class [[nodiscard]] Status {
   Status WithContext(const std::string& context) const;
 
  private:
-  Code code_ = Code::kOk;
-  std::string message_;
+  struct Error {
+    Code code;
+    std::string message;
+  };
+
+  static const std::string& NoMessage();
+
+  std::shared_ptr<const Error> error_;  // null: OK
 };
 
 inline Status OkStatus() { return Status(); }

@@ -74,11 +74,15 @@ void ChunkRun::ReduceNext() {
 
 void ChunkRun::EndReduce() {
   if (!parent_.empty()) {
-    ++pending_;
-    conversation_->SendOnLoop(parent_[0], reduce_part(), Partial(), [this](const Status& status) {
+    const bool sent = conversation_->SendOnLoop(parent_[0], reduce_part(), Partial(), [this](const Status& status) {
       accumulator_ = nullptr;
       Sent(status);
     });
+    if (sent) {
+      accumulator_ = nullptr;
+    } else {
+      ++pending_;
+    }
   } else if (source_.empty() && !chunk_.recv.empty()) {
     Conclude();
   }
@@ -113,9 +117,10 @@ void ChunkRun::BeginBroadcast() {
 
 void ChunkRun::Broadcast() {
   const Payload result = chunk_.recv.empty() ? chunk_.send : AsPayload(chunk_.recv);
-  pending_ += static_cast<int>(targets_.size());
   for (const int target : targets_) {
-    conversation_->SendOnLoop(target, broadcast_part(), result, [this](const Status& status) { Sent(status); });
+    const bool sent =
+        conversation_->SendOnLoop(target, broadcast_part(), result, [this](const Status& status) { Sent(status); });
+    if (!sent) ++pending_;
   }
   broadcast_ = true;
   if (pending_ == 0) Finish(OkStatus());

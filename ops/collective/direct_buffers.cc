@@ -23,8 +23,8 @@ struct Part {
 
 uint64_t UpTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-std::vector<Part> SendParts(const Arena& arena, const Payload& pieces) {
-  std::vector<Part> parts;
+ShortList<Part> SendParts(const Arena& arena, const Payload& pieces) {
+  ShortList<Part> parts;
   for (const ConstBytes& piece : pieces) {
     if (piece.size > 0)
       parts.push_back({const_cast<char*>(piece.data), piece.size, arena.Find(piece.data, piece.size)});
@@ -33,9 +33,9 @@ std::vector<Part> SendParts(const Arena& arena, const Payload& pieces) {
 }
 
 // Others can write whole pages, and the rest of a page only if it holds no other data.
-std::vector<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t element_size) {
+ShortList<Part> RecvParts(const Arena& arena, const Pieces& pieces, size_t element_size) {
   const uint64_t page = SharedMemory::PageSize();
-  std::vector<Part> parts;
+  ShortList<Part> parts;
   for (const MutableBytes& piece : pieces) {
     const std::optional<uint64_t> offset = arena.Find(piece.data, piece.size);
     const uint64_t begin = offset ? UpTo(*offset, page) - *offset : 0;
@@ -61,9 +61,9 @@ uint64_t PlaceOf(const Part& part, uint64_t from) {
 }
 
 // Cuts the pieces that lie elsewhere at the borders of the ranges, and marks the parts within a range.
-std::vector<Part> Marked(std::vector<Part> parts, const std::vector<Range>& own) {
+ShortList<Part> Marked(ShortList<Part> parts, const ShortList<Range>& own) {
   if (std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.offset.has_value(); })) return parts;
-  std::vector<Part> result;
+  ShortList<Part> result;
   auto range = own.begin();
   uint64_t begin = 0;
   for (const Part& part : parts) {
@@ -87,7 +87,7 @@ struct Sizes {
   uint64_t places = 0;
   uint64_t copies = 0;  // to or from there
 
-  void Add(const std::vector<Part>& parts) {
+  void Add(const ShortList<Part>& parts) {
     for (const Part& part : parts) {
       if (part.offset) continue;
       places = PlaceOf(part, places) + part.size;
@@ -99,7 +99,7 @@ struct Sizes {
 // Writes where the parts lie. A piece without a place gets the one at *next, an offset within the arena. `copied(part,
 // place)` is called if another peer goes there.
 template <typename Copied>
-DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, DirectEntry* entry, uint64_t* next,
+DirectEntry* Describe(const Arena& arena, const ShortList<Part>& parts, DirectEntry* entry, uint64_t* next,
                       Copied copied) {
   for (const Part& part : parts) {
     if (part.offset) {
@@ -117,10 +117,10 @@ DirectEntry* Describe(const Arena& arena, const std::vector<Part>& parts, Direct
 }  // namespace
 
 std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, CrossCoreCopier* copier, const Payload& send,
-                                                   const Pieces& recv, const std::vector<Range>& own,
+                                                   const Pieces& recv, const ShortList<Range>& own,
                                                    size_t element_size) {
-  const std::vector<Part> sends = Marked(SendParts(*arena, send), own);
-  const std::vector<Part> recvs = Marked(RecvParts(*arena, recv, element_size), own);
+  const ShortList<Part> sends = Marked(SendParts(*arena, send), own);
+  const ShortList<Part> recvs = Marked(RecvParts(*arena, recv, element_size), own);
   Sizes sizes;
   sizes.Add(sends);
   sizes.Add(recvs);

@@ -32,7 +32,7 @@ class DirectBuffers {
   // in their places. `own`: the ranges that no other peer reads or writes, in bytes of either list, in order. REQUIRES:
   // there is room for as much as is sent; more may be received.
   static std::unique_ptr<DirectBuffers> Make(Arena* arena, CrossCoreCopier* copier, const Payload& send,
-                                             const Pieces& recv, const std::vector<Range>& own, size_t element_size);
+                                             const Pieces& recv, const ShortList<Range>& own, size_t element_size);
   // Unless it was released, others may still write: the memory in their reach is withdrawn from the arena.
   ~DirectBuffers();
 

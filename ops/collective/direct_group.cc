@@ -144,18 +144,13 @@ void DirectGroup::WakeOnLoop() {
 
 bool DirectGroup::PollOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  bool any = false;
-  for (auto it = waiters_.begin(); it != waiters_.end();) {
-    DirectWaiter* const waiter = *it;
-    if (waiter->IsReadyOnLoop()) {
-      it = waiters_.erase(it);
-      waiter->GoOnOnLoop();
-      any = true;
-    } else {
-      ++it;
-    }
-  }
-  return any;
+  const auto ready =
+      std::find_if(waiters_.begin(), waiters_.end(), [](DirectWaiter* waiter) { return waiter->IsReadyOnLoop(); });
+  if (ready == waiters_.end()) return false;
+  DirectWaiter* const waiter = *ready;
+  waiters_.erase(ready);
+  waiter->GoOnOnLoop();
+  return true;  // the others have their turn next
 }
 
 void DirectGroup::OnEventsOnLoop(uint32_t) {

@@ -11,11 +11,11 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -49,7 +49,7 @@ class DirectWaiter {
   virtual ~DirectWaiter() = default;
   // Whether they have come so far.
   virtual bool IsReadyOnLoop() = 0;
-  // They have. Ends no waiter.
+  // They have. May end any waiter, and the group.
   virtual void GoOnOnLoop() = 0;
 };
 
@@ -96,15 +96,15 @@ class DirectGroup : private FdHandler, private Pollable {
   // of this peer's memory. REQUIRES: FinishOnLoop was called for it; the slot is not used again.
   void TakeBackOnLoop(int slot);
 
-  // From now on `waiter` is asked until it is ready, and then told once to go on.
+  // From now on `waiter`, which does not wait yet, is asked until it is ready, and then told once to go on.
   void WaitOnLoop(DirectWaiter* waiter) {
     KF_DCHECK(loop_->InLoop());
-    waiters_.insert(waiter);
+    waiters_.push_back(waiter);
   }
   // One that does not wait is ignored.
   void ForgetOnLoop(DirectWaiter* waiter) {
     KF_DCHECK(loop_->InLoop());
-    waiters_.erase(waiter);
+    waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), waiter), waiters_.end());
   }
 
  private:
@@ -141,7 +141,7 @@ class DirectGroup : private FdHandler, private Pollable {
   std::vector<Peer> peers_;               // by place; empty for this one
   std::vector<CrossCoreCopier> copiers_;  // by place
   std::vector<int> free_slots_;
-  std::set<DirectWaiter*> waiters_;
+  std::vector<DirectWaiter*> waiters_;
   bool sleeps_ = false;  // as the board says
 };
 

@@ -23,8 +23,8 @@ class DirectMover : public HostMover {
     return {{reinterpret_cast<char*>(board_.data()), board_.size() * sizeof(Norms)}};
   }
 
-  std::vector<Range> Own(uint64_t total) const override {
-    std::vector<Range> own = {Share(total)};
+  ShortList<Range> Own(uint64_t total) const override {
+    ShortList<Range> own = {Share(total)};
     if (movement().measurement) own.push_back(OnBoard(total));
     return own;
   }
@@ -41,31 +41,28 @@ class DirectMover : public HostMover {
     return {begin, begin + sizeof(Norms)};
   }
 
-  void BeginOnLoop(std::vector<Data> data) override {
+  void BeginOnLoop() override {
     KF_DCHECK(loop()->InLoop());
-    const uint64_t total = TotalSize(data[place()].send);
+    const uint64_t total = TotalSize(data()[place()].send);
     const Range share = Share(total);
-    std::vector<Payload> operands;
-    std::vector<DirectReduction::Elsewhere> elsewhere;
+    reduction_.Clear();
+    reduction_.AddResult(Slice(data()[place()].recv, share.begin, share.size()));
     for (int other = 0; other < group().size(); ++other) {
-      operands.push_back(Slice(data[other].send, share.begin, share.size()));
+      reduction_.AddOperand(Slice(data()[other].send, share.begin, share.size()));
       if (other == place()) continue;
-      elsewhere.push_back({Slice(data[other].recv, share.begin, share.size()), CopierTo(other)});
+      reduction_.AddResult(Slice(data()[other].recv, share.begin, share.size()), CopierTo(other));
     }
-    reduction_ =
-        std::make_unique<DirectReduction>(std::move(operands), Slice(data[place()].recv, share.begin, share.size()),
-                                          movement().dtype, movement().op, movement().size, std::move(elsewhere));
     if (measures()) {
-      reduction_->MeasureOperands();
-      reduction_->MeasureResult();
-      for (const Data& one : data) places_.push_back(Slice(one.recv, OnBoard(total).begin, sizeof(Norms)));
+      reduction_.MeasureOperands();
+      reduction_.MeasureResult();
+      for (const Data& one : data()) places_.push_back(Slice(one.recv, OnBoard(total).begin, sizeof(Norms)));
     }
     Reduce();
   }
 
   void Reduce() {
     const Clock::time_point start = Clock::now();
-    while (!ended() && !reduction_->Advance(kSlice)) {
+    while (!ended() && !reduction_.Advance(kSlice)) {
       if (Clock::now() - start > kTurn) return LaterOnLoop([this] { Reduce(); });
     }
     if (ended()) return;
@@ -75,7 +72,7 @@ class DirectMover : public HostMover {
 
   // Tells all peers the measurements of this share.
   void Announce() {
-    const Norms share = {reduction_->operand_norm(), reduction_->result_norm()};
+    const Norms share = {reduction_.operand_norm(), reduction_.result_norm()};
     for (const Pieces& place : places_) Copy({{reinterpret_cast<const char*>(&share), sizeof(Norms)}}, place);
   }
 
@@ -92,7 +89,9 @@ class DirectMover : public HostMover {
     }
   }
 
-  std::unique_ptr<DirectReduction> reduction_;
+  bool MayRepeat() const override { return !movement().measurement; }
+
+  DirectReduction reduction_{movement().dtype, movement().op, movement().size};
   std::vector<Norms> board_;    // what each peer has measured, by place
   std::vector<Pieces> places_;  // this peer's on each board
 };

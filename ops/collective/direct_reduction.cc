@@ -29,33 +29,8 @@ void DirectReduction::Cursor<List>::Advance(uint64_t bytes) {
   }
 }
 
-DirectReduction::DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers)
-    : dtype_(dtype), op_(op), peers_(peers), accumulator_(AccumulatorOf(dtype, op)), left_(TotalSize(operands[0])) {
-  operands_.reserve(operands.size());
-  for (Payload& operand : operands) operands_.push_back({std::move(operand)});
-}
-
-DirectReduction::DirectReduction(std::vector<Payload> operands, Pieces result, DType dtype, ReduceOp op, int peers,
-                                 std::vector<Elsewhere> elsewhere)
-    : DirectReduction(std::move(operands), dtype, op, peers) {
-  results_.reserve(1 + elsewhere.size());
-  results_.push_back({std::move(result)});
-  copiers_.push_back(nullptr);
-  for (Elsewhere& other : elsewhere) {
-    results_.push_back({std::move(other.pieces)});
-    copiers_.push_back(other.copier);
-  }
-  if (accumulator_ != dtype_) {
-    wide_.reset(new float[kBlock / SizeOf(dtype_)]);
-  } else if (operands_.size() > 2) {
-    partial_.reset(new char[kBlock]);
-  }
-}
-
-DirectReduction::DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op)
-    : DirectReduction(std::move(operands), dtype, op, 0) {
-  total_ = total->total();
-}
+DirectReduction::DirectReduction(DType dtype, ReduceOp op, int peers)
+    : dtype_(dtype), op_(op), peers_(peers), accumulator_(AccumulatorOf(dtype, op)) {}
 
 DirectReduction::~DirectReduction() = default;
 
@@ -65,7 +40,33 @@ double DirectReduction::operand_norm() const {
   return sum;
 }
 
+void DirectReduction::AddOperand(Payload operand) {
+  left_ = TotalSize(operand);
+  operands_.push_back({std::move(operand)});
+}
+
+void DirectReduction::AddResult(Pieces result, CrossCoreCopier* copier) {
+  results_.push_back({std::move(result)});
+  copiers_.push_back(copier);
+}
+
+void DirectReduction::Clear() {
+  operands_.clear();
+  results_.clear();
+  copiers_.clear();
+}
+
+void DirectReduction::Prepare() {
+  if (results_.empty()) return;
+  if (accumulator_ != dtype_) {
+    if (!wide_) wide_.reset(new float[kBlock / SizeOf(dtype_)]);
+  } else if (operands_.size() > 2) {
+    if (!partial_) partial_.reset(new char[kBlock]);
+  }
+}
+
 bool DirectReduction::Advance(uint64_t most) {
+  Prepare();
   for (uint64_t done = 0; left_ > 0 && done < most;) {
     size_t bytes = std::min<uint64_t>(left_, SizeOfBlock());
     for (const auto& operand : operands_) bytes = std::min(bytes, operand.left());

@@ -21,22 +21,22 @@ namespace kungfu {
 // it. The same memory may be an operand and a result.
 class DirectReduction {
  public:
-  // Another place for the result, and what copies it there.
-  struct Elsewhere {
-    Pieces pieces;
-    CrossCoreCopier* copier;
-  };
-
-  // The reduction of at least two arrays of equal sizes, with boundaries of pieces between elements. It is computed in
-  // `result`. A mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
-  DirectReduction(std::vector<Payload> operands, Pieces result, DType dtype, ReduceOp op, int peers,
-                  std::vector<Elsewhere> elsewhere = {});
-  // The same of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is left in
-  // `total`, which it fits.
-  DirectReduction(std::vector<Payload> operands, Accumulator* total, DType dtype, ReduceOp op);
+  // A mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
+  DirectReduction(DType dtype, ReduceOp op, int peers);
   ~DirectReduction();
 
-  // From here on the squares are added up, while they are in the cache: of all operands, and of the result.
+  // The arrays: at least two, of equal sizes, with boundaries of pieces between elements.
+  void AddOperand(Payload operand);
+  // The places for the result, at least one. It is computed in the first; `copier` copies it to another one.
+  void AddResult(Pieces result, CrossCoreCopier* copier = nullptr);
+  // Instead of a place, of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is
+  // left in `total`, which it fits.
+  void SetTotal(Accumulator* total) { total_ = total->total(); }
+  // Lets go of all arrays and places, for others. REQUIRES: nothing is measured.
+  void Clear();
+
+  // From here on the squares are added up, while they are in the cache: of all operands, which are here, and of the
+  // result.
   void MeasureOperands() { operand_squares_.resize(operands_.size()); }
   void MeasureResult() { result_squares_.emplace(); }
   double operand_norm() const;
@@ -58,7 +58,8 @@ class DirectReduction {
     void Advance(uint64_t bytes);
   };
 
-  DirectReduction(std::vector<Payload> operands, DType dtype, ReduceOp op, int peers);
+  // Makes room for what lies between the operands and the result.
+  void Prepare();
   size_t SizeOfBlock() const;
   void Block(size_t bytes);
   bool MeasuresSums() const;
@@ -74,7 +75,7 @@ class DirectReduction {
   const ReduceOp op_;
   const int peers_;
   const DType accumulator_;
-  uint64_t left_;
+  uint64_t left_ = 0;
   std::vector<Cursor<Payload>> operands_;
   std::vector<Cursor<Pieces>> results_;
   std::vector<CrossCoreCopier*> copiers_;    // by result; the first needs none

@@ -14,30 +14,32 @@ namespace {
 class ExchangeMover : public Mover {
  public:
   ExchangeMover(EventLoop* loop, Movement movement, int rank, Conversation* conversation)
-      : loop_(loop), movement_(std::move(movement)), rank_(rank), conversation_(conversation) {
-    for (const Chunk& chunk : movement_.chunks) {
-      send_.Append(chunk.send.begin(), chunk.send.end());
-      recv_.Append(chunk.recv.begin(), chunk.recv.end());
-    }
-    bytes_ = TotalSize(send_);
+      : loop_(loop),
+        movement_(std::move(movement)),
+        rank_(rank),
+        conversation_(conversation),
+        reduction_(movement_.dtype, movement_.op, movement_.size) {
+    for (const Chunk& chunk : movement_.chunks) bytes_ += TotalSize(chunk.send);
     arrived_.reset(new char[movement_.size * bytes_]);
+    sinks_.reserve(movement_.size);
   }
 
   void StartOnLoop(StatusCallback done) override {
     KF_DCHECK(loop_->InLoop());
     done_ = std::move(done);
+    Gather();
     under_way_ = 2 * (movement_.size - 1);
     const uint32_t part = movement_.chunks[0].part;
     const auto ended = [this](const Status& status) { EndedOnLoop(status); };
     for (int other = 0; other < movement_.size; ++other) {
-      if (other != rank_) conversation_->SendOnLoop(other, part, send_, ended);
+      if (other != rank_ && conversation_->SendOnLoop(other, part, send_, ended)) --under_way_;
     }
-    sinks_.reserve(movement_.size);
     for (int other = 0; other < movement_.size; ++other) {
-      sinks_.emplace_back(Pieces{{PlaceOf(other), bytes_}});
       if (other == rank_) continue;
+      sinks_.emplace_back(Pieces{{PlaceOf(other), bytes_}});
       if (conversation_->ReceiveOnLoop(other, part, bytes_, &sinks_.back(), ended)) --under_way_;
     }
+    if (under_way_ == 0) EndOnLoop();
   }
 
   void StopOnLoop() override {
@@ -45,19 +47,38 @@ class ExchangeMover : public Mover {
     alive_.reset();
   }
 
+  Movement* RepeatOnLoop() override { return &movement_; }
+
  private:
+  // The pieces of all chunks.
+  void Gather() {
+    send_.clear();
+    recv_.clear();
+    sinks_.clear();
+    for (const Chunk& chunk : movement_.chunks) {
+      send_.Append(chunk.send.begin(), chunk.send.end());
+      recv_.Append(chunk.recv.begin(), chunk.recv.end());
+    }
+  }
+
   // A message was sent, or has come. The caller does not use this object afterwards, so this may be the end. A caller
   // that tells of an error may have more to tell.
   void EndedOnLoop(const Status& status) {
     KF_DCHECK(loop_->InLoop());
-    if (!done_ || (status.ok() && --under_way_ > 0)) return;
+    if (!done_) return;
+    if (!status.ok()) return FailOnLoop(status);
+    if (--under_way_ == 0) EndOnLoop();
+  }
+
+  void EndOnLoop() {
     const StatusCallback done = std::exchange(done_, nullptr);
-    if (status.ok()) {
-      Reduce();
-      return done(status);
-    }
+    Reduce();
+    done(OkStatus());
+  }
+
+  void FailOnLoop(const Status& status) {
     alive_ = std::make_shared<int>();
-    loop_->Post([done, alive = std::weak_ptr<int>(alive_), status] {
+    loop_->Post([done = std::exchange(done_, nullptr), alive = std::weak_ptr<int>(alive_), status] {
       if (!alive.expired()) done(status);
     });
   }
@@ -66,27 +87,30 @@ class ExchangeMover : public Mover {
 
   // The sent data may lie in the place of the result: no peer reads them any more.
   void Reduce() {
-    std::vector<Payload> operands;
-    operands.reserve(movement_.size);
+    reduction_.Clear();
     for (int other = 0; other < movement_.size; ++other) {
-      operands.push_back(other == rank_ ? send_ : Payload{{PlaceOf(other), bytes_}});
+      reduction_.AddOperand(other == rank_ ? send_ : Payload{{PlaceOf(other), bytes_}});
     }
-    DirectReduction(std::move(operands), recv_, movement_.dtype, movement_.op, movement_.size).Advance(bytes_);
+    reduction_.AddResult(recv_);
+    reduction_.Advance(bytes_);
   }
 
   EventLoop* const loop_;
-  const Movement movement_;
+  Movement movement_;
   const int rank_;
   Conversation* const conversation_;
   StatusCallback done_;         // null once its status is known, or is not wanted
   std::shared_ptr<int> alive_;  // from an error on
 
-  Payload send_;
-  Pieces recv_;
   uint64_t bytes_ = 0;
   std::unique_ptr<char[]> arrived_;  // by rank
-  std::vector<CopySink> sinks_;
+  DirectReduction reduction_;
   int under_way_ = 0;  // messages
+
+  // Of the operation that runs.
+  Payload send_;
+  Pieces recv_;
+  std::vector<CopySink> sinks_;
 };
 
 }  // namespace

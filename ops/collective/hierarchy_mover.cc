@@ -29,15 +29,14 @@ class HierarchyMover : public HostMover {
     uint64_t spread = 0;  // bytes that the host's other peers have got
   };
 
-  std::vector<Range> Own(uint64_t) const override {
-    std::vector<Range> own;
+  ShortList<Range> Own(uint64_t) const override {
+    ShortList<Range> own;
     ForEachShare([&own](const Chunk&, Range share) { own.push_back(share); });
     return own;
   }
 
-  void BeginOnLoop(std::vector<Data> data) override {
+  void BeginOnLoop() override {
     KF_DCHECK(loop()->InLoop());
-    data_ = std::move(data);
     for (int other = 0; other < group().size(); ++other) {
       if (other != place()) others_.push_back(other);
     }
@@ -126,15 +125,18 @@ class HierarchyMover : public HostMover {
 
   // In the order of the graph: the carrier itself, then those whose way leads to it.
   void Prepare(Share* share) {
-    std::vector<Payload> operands = {Slice(data_[place()].send, share->begin, share->size)};
-    for (const int other : others_) operands.push_back(Slice(data_[other].send, share->begin, share->size));
     const DType dtype = movement().dtype;
     const ReduceOp op = movement().op;
+    share->reduction = std::make_unique<DirectReduction>(dtype, op, /*peers=*/0);
+    share->reduction->AddOperand(Slice(data()[place()].send, share->begin, share->size));
+    for (const int other : others_) {
+      share->reduction->AddOperand(Slice(data()[other].send, share->begin, share->size));
+    }
     if (AccumulatorOf(dtype, op) != dtype) {
       share->total = std::make_unique<Accumulator>(share->size / SizeOf(dtype), dtype, op);
-      share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->total.get(), dtype, op);
+      share->reduction->SetTotal(share->total.get());
     } else {
-      share->reduction = std::make_unique<DirectReduction>(std::move(operands), share->chunk.recv, dtype, op, 0);
+      share->reduction->AddResult(share->chunk.recv);
     }
     if (measures()) share->reduction->MeasureOperands();
   }
@@ -143,7 +145,7 @@ class HierarchyMover : public HostMover {
     const uint64_t size = std::min(kSlice, share->size - share->spread);
     const Payload result = Slice(share->chunk.send, share->spread, size);
     for (const int other : others_) {
-      Copy(result, Slice(data_[other].recv, share->begin + share->spread, size), CopierTo(other));
+      Copy(result, Slice(data()[other].recv, share->begin + share->spread, size), CopierTo(other));
     }
     if (measures() && Concludes(share->chunk, rank())) AddSquares(result, movement().dtype, &share->received);
     share->spread += size;
@@ -152,7 +154,6 @@ class HierarchyMover : public HostMover {
     ++ended_;
   }
 
-  std::vector<Data> data_;   // by place
   std::vector<int> others_;  // places
   std::vector<Share> shares_;
   size_t next_ = 0;             // is reduced next, or being so

@@ -30,7 +30,7 @@ List Join(const std::vector<Chunk>& chunks, Get get) {
 }
 
 // Of the first `total` bytes.
-uint64_t SizeWithin(uint64_t total, const std::vector<Range>& ranges) {
+uint64_t SizeWithin(uint64_t total, const ShortList<Range>& ranges) {
   uint64_t size = 0;
   for (const Range& range : ranges) size += range.begin < total ? range.size() : 0;
   return size;
@@ -61,16 +61,35 @@ HostMover::HostMover(EventLoop* loop, DirectGroup* group, Movement movement, Con
       conversation_(conversation),
       fallback_(fallback),
       counters_(counters),
-      offers_(group->size()) {}
+      data_(group->size()),
+      offers_(group->size()) {
+  sinks_.reserve(group->size());
+}
 
 HostMover::~HostMover() {
   group_->ForgetOnLoop(this);
+  ReturnSlot();
+}
+
+void HostMover::ReturnSlot() {
   if (slot_ < 0) return;
   if (!buffers_) {
     group_->ReturnSlotOnLoop(slot_);
   } else if (finished_) {
     group_->TakeBackOnLoop(slot_);  // before the memory is withdrawn
   }
+}
+
+Movement* HostMover::RepeatOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (inner_ || !MayRepeat()) return nullptr;
+  ReturnSlot();
+  slot_ = -1;
+  offers_.assign(group_->size(), {});
+  sinks_.clear();
+  finished_ = false;
+  next_ = 0;
+  return &movement_;
 }
 
 void HostMover::StartOnLoop(StatusCallback done) {
@@ -99,17 +118,18 @@ std::vector<int> HostMover::AwaitedOnLoop() const {
 
 // The offer of this peer: all zero if it has none.
 void HostMover::Prepare() {
-  here_ = {Join<Payload>(movement_.chunks, [](const Chunk& chunk) { return chunk.send; }),
-           Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; })};
+  Data& here = data_[place()];
+  here = {Join<Payload>(movement_.chunks, [](const Chunk& chunk) { return chunk.send; }),
+          Join<Pieces>(movement_.chunks, [](const Chunk& chunk) { return chunk.recv; })};
   const Pieces board = Board();
   board_size_ = TotalSize(AsPayload(board));
-  here_.recv.Append(board.begin(), board.end());
+  here.recv.Append(board.begin(), board.end());
   slot_ = group_->TakeSlotOnLoop();
   if (slot_ < 0) return;
-  const uint64_t total = TotalSize(here_.send);
-  const std::vector<Range> own = Own(total);
+  const uint64_t total = TotalSize(here.send);
+  const ShortList<Range> own = Own(total);
   buffers_ =
-      DirectBuffers::Make(group_->arena(), CopierTo(place()), here_.send, here_.recv, own, SizeOf(movement_.dtype));
+      DirectBuffers::Make(group_->arena(), CopierTo(place()), here.send, here.recv, own, SizeOf(movement_.dtype));
   if (!buffers_) return;
   mine() = {1,
             movement_.measurement && movement_.measurement->wanted,
@@ -127,17 +147,19 @@ void HostMover::Exchange() {
   awaited_ = sending_ = group_->size() - 1;
   for (int other = 0; other < group_->size(); ++other) {
     if (other == place()) continue;
-    conversation_->SendOnLoop(group_->ranks()[other], kOfferPart, offer, [this](const Status& status) {
-      if (!status.ok()) return EndOnLoop(status);
-      if (--sending_ == 0 && falls_back_) FallBack();
-    });
+    const bool sent =
+        conversation_->SendOnLoop(group_->ranks()[other], kOfferPart, offer, [this](const Status& status) {
+          if (!status.ok()) return EndOnLoop(status);
+          if (--sending_ == 0 && falls_back_) FallBack();
+        });
+    if (sent) --sending_;
   }
   for (int other = 0; other < group_->size(); ++other) {
     if (other == place()) continue;
     char* place = reinterpret_cast<char*>(&offers_[other]);
-    sinks_.push_back(std::make_unique<CopySink>(Pieces{{place, sizeof(Offer)}}));
-    const bool here = conversation_->ReceiveOnLoop(group_->ranks()[other], kOfferPart, sizeof(Offer),
-                                                   sinks_.back().get(), [this](const Status& status) {
+    sinks_.emplace_back(Pieces{{place, sizeof(Offer)}});
+    const bool here = conversation_->ReceiveOnLoop(group_->ranks()[other], kOfferPart, sizeof(Offer), &sinks_.back(),
+                                                   [this](const Status& status) {
                                                      if (!status.ok()) return EndOnLoop(status);
                                                      if (--awaited_ == 0) OffersAreHere();
                                                    });
@@ -154,18 +176,16 @@ void HostMover::OffersAreHere() {
   if (falls_back_) return FallBack();
   measures_ = movement_.measurement &&
               std::all_of(offers_.begin(), offers_.end(), [](const Offer& offer) { return offer.wants_norms != 0; });
-  std::vector<Data> data(group_->size());
-  data[place()] = std::move(here_);
   for (int place = 0; place < group_->size(); ++place) {
-    if (place == this->place() || See(place, &data[place])) continue;
+    if (place == this->place() || See(place)) continue;
     return EndOnLoop(
         InternalError("rank " + std::to_string(group_->ranks()[place]) + " offers memory that it does not have"));
   }
-  BeginOnLoop(std::move(data));
+  BeginOnLoop();
 }
 
 // The places of another peer's data; false if its offer is impossible.
-bool HostMover::See(int place, Data* data) const {
+bool HostMover::See(int place) {
   const Offer& offer = offers_[place];
   const uint64_t total = offers_[this->place()].total;
   const MutableBytes arena = group_->ArenaOf(place);
@@ -178,7 +198,7 @@ bool HostMover::See(int place, Data* data) const {
   auto send = Mapped<Payload>(arena, table, offer.sends, total);
   auto recv = Mapped<Pieces>(arena, table + offer.sends, offer.recvs, total + board_size_);
   if (!send || !recv) return false;
-  *data = {std::move(*send), std::move(*recv)};
+  data_[place] = {std::move(*send), std::move(*recv)};
   return true;
 }
 
@@ -217,7 +237,7 @@ void HostMover::GoOnOnLoop() {
   ConcludeOnLoop();
   CountTraffic();
   counters_->MovedDirectly();
-  EndOnLoop(OkStatus());
+  if (const StatusCallback done = std::exchange(done_, nullptr)) done(OkStatus());
 }
 
 void HostMover::CountTraffic() {

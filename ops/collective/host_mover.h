@@ -43,6 +43,7 @@ class HostMover : public Mover, private DirectWaiter {
   void StartOnLoop(StatusCallback done) final;
   void StopOnLoop() final;
   std::vector<int> AwaitedOnLoop() const final;
+  Movement* RepeatOnLoop() final;
 
  protected:
   // How much is done between two looks at the clock, and how long the loop's other work may wait.
@@ -57,18 +58,19 @@ class HostMover : public Mover, private DirectWaiter {
 
   // Which of `total` bytes this peer alone reads and writes, by BeginOnLoop, and of the board behind them; in order.
   // Asked for once, before that.
-  virtual std::vector<Range> Own(uint64_t total) const = 0;
-  // Begins this peer's share, now that the data of all, by place in the group, are where they can be read and written.
-  // Its own lie where they always did.
-  // Leads to FinishOnLoop, when nothing more is written to the others, or to EndOnLoop with an error.
-  virtual void BeginOnLoop(std::vector<Data> data) = 0;
+  virtual ShortList<Range> Own(uint64_t total) const = 0;
+  // Begins this peer's share, now that the data of all are where they can be read and written. Leads to FinishOnLoop,
+  // when nothing more is written to the others, or to EndOnLoop with an error.
+  virtual void BeginOnLoop() = 0;
   // May be called again, or after the end, to no effect.
   void FinishOnLoop();
   // The memory behind the result that the others may also write to; asked for once, before Own.
   virtual Pieces Board() { return {}; }
   // All have finished, and their writes are here.
   virtual void ConcludeOnLoop() {}
-  // The first status counts.
+  // Whether it can begin anew, when it has ended well.
+  virtual bool MayRepeat() const { return false; }
+  // An error; the first counts.
   void EndOnLoop(const Status& status);
   // Whether there is a status: then there is no more work.
   bool ended() const { return !done_; }
@@ -81,6 +83,8 @@ class HostMover : public Mover, private DirectWaiter {
   int rank() const { return group_->ranks()[place()]; }
   int place() const { return group_->place(); }
   const Movement& movement() const { return movement_; }
+  // By place in the group; this peer's lie where they always did. REQUIRES: BeginOnLoop was called.
+  const std::vector<Data>& data() const { return data_; }
   // Whether all peers of the host want what can be measured. REQUIRES: BeginOnLoop was called.
   bool measures() const { return measures_; }
   Conversation* conversation() const { return conversation_; }
@@ -100,10 +104,11 @@ class HostMover : public Mover, private DirectWaiter {
   };
 
   Offer& mine() { return offers_[place()]; }
+  void ReturnSlot();
   void Prepare();
   void Exchange();
   void OffersAreHere();
-  bool See(int place, Data* data) const;
+  bool See(int place);
   void FallBack();
   void CountTraffic();
   bool Finished(int place) const;
@@ -122,10 +127,10 @@ class HostMover : public Mover, private DirectWaiter {
   // A slot that others may still look at is never used again: there are many, and operations seldom fail.
   int slot_ = -1;
   std::unique_ptr<DirectBuffers> buffers_;
-  Data here_;  // this peer's, until BeginOnLoop
+  std::vector<Data> data_;  // by place: of the others, from BeginOnLoop on
   uint64_t board_size_ = 0;
   std::vector<Offer> offers_;  // by place
-  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<CopySink> sinks_;
   int awaited_ = 0, sending_ = 0;  // messages
   bool falls_back_ = false;
   bool measures_ = false;

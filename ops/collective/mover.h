@@ -45,15 +45,18 @@ struct Movement {
 
 class Conversation;
 
-// Runs one Movement. A started mover is destroyed when it has ended, or when it was stopped and the conversation has
-// been closed. Until then messages under way read and write its buffers.
+// Runs one Movement. A started mover is destroyed, or repeated, when it has ended; or destroyed when it was stopped and
+// the conversation has been closed. Until then messages under way read and write its buffers.
 class Mover {
  public:
   virtual ~Mover() = default;
-  // `done` is called once, later, never inside the call.
+  // `done` is called once. If all data are here already that may be inside the call, which does nothing more then.
   virtual void StartOnLoop(StatusCallback done) = 0;
   // From here on it does nothing any more, and `done` is not called.
   virtual void StopOnLoop() = 0;
+  // After it has ended well: its movement, if it can be started again when that has got other buffers, of the same
+  // sizes.
+  virtual Movement* RepeatOnLoop() { return nullptr; }
   // Ranks of whom something is awaited that is no message of the conversation.
   virtual std::vector<int> AwaitedOnLoop() const { return {}; }
 };

@@ -21,12 +21,13 @@ class NeighborRun : public ChunkTask {
         size_(TotalSize(chunk.send)) {}
 
   void Start() override {
-    sends_ = static_cast<int>(mixing_.targets.size());
     for (const Mixing::Neighbor& target : mixing_.targets) {
-      conversation_->SendOnLoop(target.rank, chunk_.part, PayloadFor(target), [this](const Status& status) {
-        --sends_;
-        status.ok() ? EndIfComplete() : End(status);
-      });
+      const bool sent =
+          conversation_->SendOnLoop(target.rank, chunk_.part, PayloadFor(target), [this](const Status& status) {
+            --sends_;
+            status.ok() ? EndIfComplete() : End(status);
+          });
+      if (!sent) ++sends_;
     }
     sum_.emplace(chunk_.send, mixing_.self, chunk_.recv, dtype_);
     AddNext();

@@ -12,6 +12,7 @@
 #include "ops/base/hmac.h"
 #include "ops/collective/norms.h"
 #include "ops/collective/pieces.h"
+#include "ops/monitor/operation_counters.h"
 #include "ops/plan/mixing.h"
 #include "ops/transport/wire.h"
 
@@ -41,7 +42,7 @@ struct Operation {
   std::function<void(const Norms&)> measured;
   bool wants_norms = true;
   // all_reduce, broadcast, reduce: the tensors. Other kinds: one span, of which `send` is the contribution.
-  std::vector<Span> spans;
+  ShortList<Span> spans;
   uint64_t row = 1;                   // reduce_scatter, all_to_all: elements that stay together
   std::vector<uint64_t> send_counts;  // all_to_all: elements for each rank; empty: even parts
   Allocate allocate;                  // all_gather, gather, reduce_scatter, all_to_all
@@ -58,7 +59,8 @@ struct Operation {
   bool of_core = false;     // not a program's: it may have a name of the core's own
   bool of_session = false;  // nor of a peer as a whole: a failure belongs to the operation that waits for it
 
-  Clock::time_point began{};  // when the session was given it
+  Clock::time_point began{};                     // when the session was given it
+  OperationCounters::OfName* counted = nullptr;  // where the session counts it, once that is known
   StatusCallback done;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 // Calls `visit(span, first element within it, elements)` for the part of each span that lies in the range.
 template <typename Visit>
-void ForEachPart(const std::vector<Span>& spans, Range elements, Visit visit) {
+void ForEachPart(const ShortList<Span>& spans, Range elements, Visit visit) {
   uint64_t begin = 0;
   for (const Span& span : spans) {
     const uint64_t from = std::max(begin, elements.begin);
@@ -22,7 +22,7 @@ void ForEachPart(const std::vector<Span>& spans, Range elements, Visit visit) {
 
 }  // namespace
 
-Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size) {
+Payload SendPieces(const ShortList<Span>& spans, Range elements, size_t element_size) {
   Payload pieces;
   ForEachPart(spans, elements, [&](const Span& span, uint64_t first, uint64_t count) {
     pieces.push_back({static_cast<const char*>(span.send) + first * element_size, count * element_size});
@@ -30,7 +30,7 @@ Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t elemen
   return pieces;
 }
 
-Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size) {
+Pieces RecvPieces(const ShortList<Span>& spans, Range elements, size_t element_size) {
   Pieces pieces;
   ForEachPart(spans, elements, [&](const Span& span, uint64_t first, uint64_t count) {
     pieces.push_back({static_cast<char*>(span.recv) + first * element_size, count * element_size});

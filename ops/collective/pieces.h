@@ -22,8 +22,8 @@ struct Span {
 };
 
 // A range of the array, as it lies in the tensors.
-Payload SendPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
-Pieces RecvPieces(const std::vector<Span>& spans, Range elements, size_t element_size);
+Payload SendPieces(const ShortList<Span>& spans, Range elements, size_t element_size);
+Pieces RecvPieces(const ShortList<Span>& spans, Range elements, size_t element_size);
 
 // REQUIRES: a floating or complex type.
 void AddSquares(const Payload& pieces, DType dtype, SquaredSum* sum);

@@ -135,7 +135,7 @@ void Plan::AddChunk(Movement* movement, const Routes::Lane& lane, Payload send, 
 }
 
 void Plan::AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
-                     const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
+                     const std::shared_ptr<const Graph>& broadcast, const ShortList<Span>& spans, Range elements,
                      bool sends, bool receives) {
   for (Range range : Chunks(elements.size(), element(), 1, kLeastChunkBytes, routes_->chunk_bytes())) {
     range.begin += elements.begin;
@@ -163,16 +163,30 @@ void Plan::PlanAllReduce() {
     if (operation_->measured) movement->measurement = &measurement_;
     const uint64_t count = TotalCount(*operation_);
     const std::vector<Routes::Lane>& lanes = routes_->LanesFor(count * element());
-    const ShortList<Range> ranges =
-        Chunks(count, element(), static_cast<int>(lanes.size()), kLeastChunkBytes, routes_->chunk_bytes());
+    ranges_ = Chunks(count, element(), static_cast<int>(lanes.size()), kLeastChunkBytes, routes_->chunk_bytes());
     uint64_t first = 0;
     for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      AddChunk(movement, lanes[(first + i) % lanes.size()], SendPieces(operation_->spans, ranges[i], element()),
-               RecvPieces(operation_->spans, ranges[i], element()));
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      AddChunk(movement, lanes[(first + i) % lanes.size()], {}, {});
+      Fill(ranges_[i], &movement->chunks[i]);
     }
     return OkStatus();
   });
+}
+
+void Plan::Fill(Range range, Chunk* chunk) const {
+  chunk->send = SendPieces(operation_->spans, range, element());
+  chunk->recv = RecvPieces(operation_->spans, range, element());
+}
+
+void Plan::Restart() {
+  next_stage_ = 0;
+  next_part_ = 0;
+}
+
+void Plan::Refill(Movement* movement) {
+  ++next_stage_;
+  for (size_t i = 0; i < ranges_.size(); ++i) Fill(ranges_[i], &movement->chunks[i]);
 }
 
 // Each tree reduces separately: a mean is the mean of its ranks.

@@ -69,6 +69,11 @@ class Plan {
   // the operation. REQUIRES: the movement before is complete.
   StatusOr<std::unique_ptr<Movement>> Next();
 
+  // Begins anew, for another operation of the same signature in the place of the first.
+  void Restart();
+  // Instead of Next, for an all_reduce's movement that has served before: puts the operation's buffers into it.
+  void Refill(Movement* movement);
+
  private:
   using Stage = std::function<Status(Movement*)>;
 
@@ -94,8 +99,10 @@ class Plan {
   void AddChunk(Movement* movement, const Routes::Lane& lane, Payload send, Pieces recv);
   // Elements through several chunks, each with the next free part number.
   void AddChunks(Movement* movement, const std::shared_ptr<const Graph>& reduce,
-                 const std::shared_ptr<const Graph>& broadcast, const std::vector<Span>& spans, Range elements,
+                 const std::shared_ptr<const Graph>& broadcast, const ShortList<Span>& spans, Range elements,
                  bool sends, bool receives);
+  // The buffers of a range of an all_reduce.
+  void Fill(Range range, Chunk* chunk) const;
   void AddEdge(Movement* movement, int from, int to, const Span& block);
   Status CheckLengths() const;
   // `mine`: elements that this rank's result has.
@@ -108,6 +115,7 @@ class Plan {
   std::vector<Stage> stages_;
   size_t next_stage_ = 0;
   uint32_t next_part_ = 0;
+  ShortList<Range> ranges_;  // of an all_reduce's chunks
 
   std::vector<uint64_t> lengths_;
   std::vector<Sha256Digest> digests_;

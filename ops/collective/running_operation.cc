@@ -12,6 +12,10 @@ namespace {
 // The time for which a failed operation waits for its sends, before it gives the receiver up.
 constexpr Seconds kSendGrace{2};
 
+Clock::time_point StartOf(const Operation& operation) {
+  return operation.began == Clock::time_point{} ? Clock::now() : operation.began;
+}
+
 }  // namespace
 
 RunningOperation::RunningOperation(EventLoop* loop, Router* router, Routes* routes, const PeerList& peers,
@@ -19,23 +23,19 @@ RunningOperation::RunningOperation(EventLoop* loop, Router* router, Routes* rout
                                    Found found, Ended ended)
     : loop_(loop),
       peers_(peers),
-      movers_(movers),
       rank_(routes->rank()),
-      handle_(handle),
-      id_(std::move(id)),
-      operation_(std::move(operation)),
-      signature_(SignatureOf(operation_)),
       found_(std::move(found)),
       ended_(std::move(ended)),
-      started_(operation_.began == Clock::time_point{} ? Clock::now() : operation_.began),
-      conversation_(router, peers, id_, signature_, this),
-      plan_(&operation_, routes) {}
+      handle_(handle),
+      operation_(std::move(operation)),
+      started_(StartOf(operation_)),
+      prepared_(router, routes, peers, movers, std::move(id), &operation_, this) {}
 
 RunningOperation::~RunningOperation() = default;
 
 void RunningOperation::StartOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  const std::unique_ptr<Mailbox::Mismatch> mismatch = conversation_.OpenOnLoop();
+  const std::unique_ptr<Mailbox::Mismatch> mismatch = prepared_.conversation().OpenOnLoop();
   if (mismatch) {
     OnMismatchOnLoop(mismatch->from, mismatch->difference);
     return;
@@ -44,24 +44,35 @@ void RunningOperation::StartOnLoop() {
 }
 
 void RunningOperation::NextStage() {
-  StatusOr<std::unique_ptr<Movement>> movement = plan_.Next();
-  if (!movement.ok()) return FailOnLoop(movement.status(), /*tell=*/true);
-  if (!*movement) {
-    ended_(this, OkStatus());
-    return;
-  }
-  mover_ = movers_(std::move(**movement), rank_, &conversation_);
-  mover_->StartOnLoop([this](const Status& status) {
+  const StatusOr<Mover*> mover = prepared_.NextOnLoop();
+  if (!mover.ok()) return FailOnLoop(mover.status(), /*tell=*/true);
+  if (*mover == nullptr) return ended_(this, OkStatus());
+  (*mover)->StartOnLoop([this](const Status& status) {
     if (status.ok()) return NextStage();
     FailOnLoop(Status(status.code(), title() + " " + status.message()), /*tell=*/true);
   });
 }
 
+bool RunningOperation::RestOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  handle_ = 0;
+  return prepared_.RestOnLoop();
+}
+
+void RunningOperation::RepeatOnLoop(uint64_t handle, uint64_t number, Operation&& operation) {
+  KF_DCHECK(loop_->InLoop());
+  handle_ = handle;
+  operation_ = std::move(operation);
+  started_ = StartOf(operation_);
+  differs_from_ = -1;
+  prepared_.RepeatOnLoop(number);
+}
+
 std::vector<int> RunningOperation::AwaitedOnLoop() const {
   KF_DCHECK(loop_->InLoop());
-  std::vector<int> ranks = conversation_.AwaitedOnLoop();
-  if (!mover_) return ranks;
-  for (const int rank : mover_->AwaitedOnLoop()) {
+  std::vector<int> ranks = prepared_.conversation().AwaitedOnLoop();
+  if (!prepared_.mover()) return ranks;
+  for (const int rank : prepared_.mover()->AwaitedOnLoop()) {
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());
@@ -75,8 +86,8 @@ void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& d
   const Status status = InvalidArgumentError(Linked(
       "differs", title() + " differs between rank " + std::to_string(rank) + " (" + from.ToString() + ") and rank " +
                      std::to_string(rank_) + " (" + peers_[rank_].ToString() + "): " + difference));
-  loop_->Post([this, alive = std::weak_ptr<int>(alive_), rank, status] {
-    if (alive.expired()) return;
+  loop_->Post([this, alive = std::weak_ptr<int>(alive_), handle = handle_, rank, status] {
+    if (alive.expired() || handle != handle_) return;
     differs_from_ = rank;
     FailOnLoop(status, /*tell=*/true);
   });
@@ -84,18 +95,18 @@ void RunningOperation::OnMismatchOnLoop(const PeerId& from, const std::string& d
 
 void RunningOperation::CompareOnLoop(const PeerId& from, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
-  if (theirs != signature_) OnMismatchOnLoop(from, DescribeDifference(theirs, signature_));
+  if (theirs != signature()) OnMismatchOnLoop(from, DescribeDifference(theirs, signature()));
 }
 
 void RunningOperation::FailOnLoop(const Status& status, bool tell) {
   KF_DCHECK(loop_->InLoop());
   if (failed()) return;
   failure_ = status;
-  if (mover_) mover_->StopOnLoop();
+  if (prepared_.mover()) prepared_.mover()->StopOnLoop();
   if (tell) found_(this, status);
-  conversation_.CloseOnLoop(kSendGrace, [this, alive = std::weak_ptr<int>(alive_)] {
+  prepared_.conversation().CloseOnLoop(kSendGrace, [this, alive = std::weak_ptr<int>(alive_)] {
     if (alive.expired()) return;
-    mover_.reset();
+    prepared_.DropMover();
     ended_(this, failure_);
   });
 }

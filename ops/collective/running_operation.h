@@ -1,16 +1,20 @@
-// One operation under way: takes it through its stages, and ends it once, well or ill.
+// One operation under way: takes it through its stages, and ends it once, well or ill. What is decided once for all of
+// a name is in prepared_operation.h.
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/base/deadline.h"
 #include "ops/collective/mover.h"
 #include "ops/collective/operation.h"
 #include "ops/collective/planner.h"
+#include "ops/collective/prepared_operation.h"
 #include "ops/router/conversation.h"
 #include "ops/transport/event_loop.h"
 
@@ -35,13 +39,18 @@ class RunningOperation : private ConversationHandler {
   // A peer tells its signature of the operation: no data may pass between two peers that disagree.
   void CompareOnLoop(const PeerId& from, const Signature& theirs);
 
+  // It has ended well. Returns whether it may be repeated for another operation.
+  bool RestOnLoop();
+  bool Fits(const Operation& next) const { return prepared_.Fits(next); }
+  // Another operation of the name takes its place, and can be started. REQUIRES: it fits; RestOnLoop returned true.
+  void RepeatOnLoop(uint64_t handle, uint64_t number, Operation&& operation);
+
   uint64_t handle() const { return handle_; }
-  const OperationId& id() const { return id_; }
-  // Until it has ended.
+  const OperationId& id() const { return prepared_.conversation().id(); }
   const Operation& operation() const { return operation_; }
   // REQUIRES: it has ended.
-  Operation TakeOperation() { return std::move(operation_); }
-  const Signature& signature() const { return signature_; }
+  Operation* ended_operation() { return &operation_; }
+  const Signature& signature() const { return prepared_.conversation().signature(); }
   std::string title() const { return Title(operation_); }
   Clock::time_point started() const { return started_; }
   bool failed() const { return !failure_.ok(); }
@@ -55,20 +64,15 @@ class RunningOperation : private ConversationHandler {
 
   EventLoop* const loop_;
   const PeerList& peers_;
-  const MoverFactory& movers_;
   const int rank_;
-  const uint64_t handle_;
-  const OperationId id_;
-  Operation operation_;
-  const Signature signature_;
   const Found found_;
   const Ended ended_;
-  const Clock::time_point started_;  // when it was called
   const std::shared_ptr<int> alive_ = std::make_shared<int>();
 
-  Conversation conversation_;
-  Plan plan_;
-  std::unique_ptr<Mover> mover_;
+  uint64_t handle_;  // 0 while it rests
+  Operation operation_;
+  Clock::time_point started_;  // when it was called
+  PreparedOperation prepared_;
   Status failure_;
   int differs_from_ = -1;
 };

@@ -20,6 +20,8 @@ constexpr double kMaxTimeout = 1e9;
 // The bits of a handle that count within an epoch, and the highest ones, which are not ours.
 constexpr int kHandleBits = 40;
 constexpr uint64_t kForeignBits = uint64_t{3} << 62;
+// So many names, those that were used last, keep what was prepared for them.
+constexpr size_t kMostResting = 1 << 10;
 
 }  // namespace
 
@@ -112,9 +114,9 @@ void Session::Cancel(uint64_t handle, const Status& cause) {
     const std::string by = " was cancelled at rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + ")";
     const Status why = cause.ok() ? CancelledError(by) : Status(cause.code(), by + ", because " + cause.message());
     const auto because = [&why](const std::string& title) { return Status(why.code(), title + why.message()); };
-    const auto running = running_.find(handle);
-    if (running != running_.end()) {
-      running->second->FailOnLoop(because(running->second->title()), /*tell=*/true);
+    if (RunningOperation* running =
+            FindRunningOnLoop([&](const RunningOperation& one) { return one.handle() == handle; })) {
+      running->FailOnLoop(because(running->title()), /*tell=*/true);
     } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; })) {
       DropWaitingOnLoop(waiting, because(Title(waiting->operation)), /*tell=*/true);
     } else {
@@ -151,11 +153,13 @@ void Session::AgreeOnLoop() {
   const auto run = [this](Operation operation) {
     operation.of_session = true;
     operation.among = among_;
-    const OperationId id = NumberOnLoop(operation.name);
+    Named* const named = &names_[operation.name];
+    const uint64_t number = named->begun++;
+    const OperationId id = FullId(operation.name, number);
     const Status hopeless = HopelessOnLoop(operation);
     if (!hopeless.ok()) failed_early_.emplace(id, hopeless);
     if (rank_ != 0 && id == AgreementId()) router_->AskOnLoop(peers_[0], id, SignatureOf(operation));
-    RunOnLoop(shared_->next_handle++, id, std::move(operation));
+    RunOnLoop(shared_->next_handle++, named, number, std::move(operation));
   };
   Agreement::Means means;
   means.strategy = options_.strategy.name;
@@ -173,6 +177,7 @@ void Session::AgreeOnLoop() {
 
 void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
   KF_DCHECK(loop_->InLoop());
+  ForgetRestingOnLoop();  // it goes the ways of before
   if (terms.ok()) {
     terms_ = std::move(*terms);
     routes_ =
@@ -214,25 +219,26 @@ void Session::OpenOnLoop() {
     loop_->CancelTimerOnLoop(one.timer);
     const Status hopeless = HopelessOnLoop(one.operation);
     if (hopeless.ok()) {
-      RunOnLoop(one.handle, one.id, std::move(one.operation));
+      RunOnLoop(one.handle, &names_[one.operation.name], one.id.number, std::move(one.operation));
     } else {
       FinishOnLoop(&one.operation, hopeless.WithContext(Title(one.operation)));
     }
   }
 }
 
-void Session::StartOnLoop(uint64_t handle, Operation operation) {
+void Session::StartOnLoop(uint64_t handle, Operation&& operation) {
   KF_DCHECK(loop_->InLoop());
   const Status unnamed = ValidateName(operation, prefix_.size());
   if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
-  const OperationId id = NumberOnLoop(operation.name);
+  Named* const named = &names_[operation.name];
+  const uint64_t number = named->begun++;
   const Status hopeless = HopelessOnLoop(operation);
   if (!hopeless.ok()) {
     const Status why = hopeless.WithContext(Title(operation));
-    TellPartnersOnLoop(id, operation, why);
+    TellPartnersOnLoop(FullId(operation.name, number), operation, why);
     return FinishOnLoop(&operation, why);
   }
-  if (agreed_) return RunOnLoop(handle, id, std::move(operation));
+  if (agreed_) return RunOnLoop(handle, named, number, std::move(operation));
   const Deadline deadline = After(TimeoutOf(operation));
   const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
     const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
@@ -242,14 +248,7 @@ void Session::StartOnLoop(uint64_t handle, Operation operation) {
                                               ": the peers have not come together yet: " + watch_->MissingOnLoop())),
                       /*tell=*/true);
   });
-  waiting_.push_back({handle, id, std::move(operation), timer});
-}
-
-OperationId Session::NumberOnLoop(const std::string& name) {
-  KF_DCHECK(loop_->InLoop());
-  std::string full = prefix_ + name;
-  const uint64_t number = numbers_[full]++;
-  return {epoch_, number, std::move(full)};
+  waiting_.push_back({handle, FullId(operation.name, number), std::move(operation), timer});
 }
 
 Seconds Session::TimeoutOf(const Operation& operation) const {
@@ -284,18 +283,20 @@ void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bo
   FinishOnLoop(&operation, status);
 }
 
-void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operation) {
+void Session::RunOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation) {
   KF_DCHECK(loop_->InLoop());
   const Seconds timeout = TimeoutOf(operation);
-  const Status invalid = Validate(operation, size(), rank_);
-  auto owned = std::make_unique<RunningOperation>(
-      loop_, router_, routes_.get(), peers_, movers_, handle, id, std::move(operation),
-      [this](RunningOperation* which, const Status& status) { TellOfFailureOnLoop(*which, status); },
-      [this](RunningOperation* which, Status status) { EndedOnLoop(which, status); });
-  RunningOperation* running = owned.get();
-  running_[handle] = std::move(owned);
-  by_id_[id] = running;
-  const auto early = failed_early_.find(id);
+  if (!named->counted) named->counted = counters_->Of(operation.name);
+  operation.counted = named->counted;
+  Status invalid;
+  Record* running = TakeRestingOnLoop(named, operation);
+  if (running) {
+    running->RepeatOnLoop(handle, number, std::move(operation));
+  } else {
+    invalid = Validate(operation, size(), rank_);
+    running = AddOnLoop(handle, named, number, std::move(operation));
+  }
+  const auto early = failed_early_.empty() ? failed_early_.end() : failed_early_.find(running->id());
   if (!invalid.ok()) {
     running->FailOnLoop(invalid, /*tell=*/true);
   } else if (early != failed_early_.end()) {
@@ -304,9 +305,62 @@ void Session::RunOnLoop(uint64_t handle, const OperationId& id, Operation operat
     failed_early_.erase(early);
   } else {
     watch_->AddOnLoop(running, timeout);
-    AskInterruptersOnLoop(id, running->signature());
+    AskInterruptersOnLoop(running->id(), running->signature());
     running->StartOnLoop();
   }
+}
+
+Session::Record* Session::TakeRestingOnLoop(Named* named, const Operation& operation) {
+  KF_DCHECK(loop_->InLoop());
+  Record* const record = std::exchange(named->resting, nullptr);
+  if (!record) return nullptr;
+  if (record->Fits(operation)) {
+    running_.splice(running_.end(), resting_, record->at);
+    return record;
+  }
+  resting_.erase(record->at);
+  return nullptr;
+}
+
+Session::Record* Session::AddOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation) {
+  KF_DCHECK(loop_->InLoop());
+  OperationId id = FullId(operation.name, number);
+  Record& record = running_.emplace_back(
+      loop_, router_, routes_.get(), peers_, movers_, handle, std::move(id), std::move(operation),
+      [this](RunningOperation* which, const Status& status) { TellOfFailureOnLoop(*which, status); },
+      [this](RunningOperation* which, Status status) { EndedOnLoop(static_cast<Record*>(which), status); });
+  record.named = named;
+  record.at = std::prev(running_.end());
+  return &record;
+}
+
+bool Session::KeepOnLoop(Record* record) {
+  KF_DCHECK(loop_->InLoop());
+  Named* const named = record->named;
+  if (ended_ || named->resting != nullptr || !record->RestOnLoop()) return false;
+  named->resting = record;
+  resting_.splice(resting_.end(), running_, record->at);
+  if (resting_.size() > kMostResting) {
+    resting_.front().named->resting = nullptr;
+    resting_.pop_front();
+  }
+  return true;
+}
+
+void Session::ForgetRestingOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  for (Record& record : resting_) record.named->resting = nullptr;
+  resting_.clear();
+}
+
+RunningOperation* Session::FindRunningOnLoop(const std::function<bool(const RunningOperation&)>& matches) {
+  KF_DCHECK(loop_->InLoop());
+  const auto it = std::find_if(running_.begin(), running_.end(), matches);
+  return it == running_.end() ? nullptr : &*it;
+}
+
+RunningOperation* Session::FindRunningOnLoop(const OperationId& id) {
+  return FindRunningOnLoop([&](const RunningOperation& one) { return one.id() == id; });
 }
 
 void Session::TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on) {
@@ -337,13 +391,16 @@ void Session::TellOfFailureOnLoop(const RunningOperation& which, const Status& s
   router_->NotifyFailureOnLoop(peers_[other], which.id(), status, /*passed_on=*/false);
 }
 
-void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
+void Session::EndedOnLoop(Record* running, const Status& status) {
   KF_DCHECK(loop_->InLoop());
   if (watch_) watch_->RemoveOnLoop(running);
-  by_id_.erase(running->id());
-  Operation operation = running->TakeOperation();
-  running_.erase(running->handle());
-  FinishOnLoop(&operation, status);
+  if (status.ok() && KeepOnLoop(running)) {
+    FinishOnLoop(running->ended_operation(), status);
+  } else {
+    Operation operation = std::move(*running->ended_operation());
+    running_.erase(running->at);
+    FinishOnLoop(&operation, status);
+  }
   if (!running_.empty()) return;
   for (const std::function<void()>& idle : std::exchange(idle_, {})) idle();
 }
@@ -358,7 +415,8 @@ void Session::FinishOnLoop(Operation* operation, const Status& status) {
 
 void Session::Finish(Operation* operation, const Status& status) {
   const uint64_t bytes = status.ok() ? TotalCount(*operation) * SizeOf(operation->dtype) : 0;
-  counters_->Ended(operation->name, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
+  OperationCounters::OfName* const counted = operation->counted ? operation->counted : counters_->Of(operation->name);
+  counters_->Ended(counted, status.ok(), operation->began, bytes, static_cast<int>(strategy()));
   const StatusCallback done = std::move(operation->done);
   if (operation->of_session && ended_) return;  // the session, which asked for it, has ended
   if (!operation->of_session) --shared_->pending;
@@ -377,6 +435,7 @@ void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ForGroupsOnLoop([](Session* group) { group->EndOnLoop(); });
   ended_ = true;
+  ForgetRestingOnLoop();
   watch_.reset();
   agreement_.reset();
   if (pinger_) pinger_->CloseOnLoop();
@@ -387,8 +446,9 @@ void Session::EndOnLoop() {
 
 // Whether the operation has been called here.
 bool Session::Numbered(const OperationId& id) const {
-  const auto number = numbers_.find(id.name);
-  return number != numbers_.end() && id.number < number->second;
+  if (id.name.compare(0, prefix_.size(), prefix_) != 0) return false;
+  const auto named = names_.find(id.name.substr(prefix_.size()));
+  return named != names_.end() && id.number < named->second.begun;
 }
 
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
@@ -396,11 +456,10 @@ Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Sig
   if (Session* group = GroupOfOnLoop(id)) return group->OnAskOnLoop(from, id, theirs);
   if (previous_ && id.epoch == previous_->epoch_ && previous_->Numbered(id)) return OkStatus();
   if (id.epoch != epoch_) return Status(Code::kNotFound, "is in epoch " + std::to_string(epoch_));
-  const auto running = by_id_.find(id);
-  if (running != by_id_.end()) running->second->CompareOnLoop(from, theirs);
+  if (RunningOperation* running = FindRunningOnLoop(id)) running->CompareOnLoop(from, theirs);
   if (Numbered(id)) return OkStatus();
   if (running_.empty()) return Status(Code::kNotFound, "is in no collective");
-  return Status(Code::kNotFound, "waits in " + running_.begin()->second->title());
+  return Status(Code::kNotFound, "waits in " + running_.front().title());
 }
 
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {

@@ -160,13 +160,35 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
 
   // Returns whether anything is left to do: not in a session of one or of none.
   bool Begin(Operation* operation);
-  void StartOnLoop(uint64_t handle, Operation operation);
+  struct Record;
+  // The operations of one name.
+  struct Named {
+    uint64_t begun = 0;
+    OperationCounters::OfName* counted = nullptr;  // null: none was begun
+    Record* resting = nullptr;
+  };
+  // An operation under way, or one that rests until the next of its name takes its place.
+  struct Record : RunningOperation {
+    using RunningOperation::RunningOperation;
+    Named* named = nullptr;
+    std::list<Record>::iterator at;
+  };
+
+  void StartOnLoop(uint64_t handle, Operation&& operation);
   void AgreeOnLoop();
   void AgreedOnLoop(StatusOr<Agreement::Terms> terms);
   void OpenOnLoop();
   std::unique_ptr<Mover> MakeMover(Movement movement, Conversation* conversation);
-  void RunOnLoop(uint64_t handle, const OperationId& id, Operation operation);
-  void EndedOnLoop(RunningOperation* running, const Status& status);
+  void RunOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation);
+  // The one of its name that rests, if it fits; null: none.
+  Record* TakeRestingOnLoop(Named* named, const Operation& operation);
+  Record* AddOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation);
+  RunningOperation* FindRunningOnLoop(const std::function<bool(const RunningOperation&)>& matches);
+  RunningOperation* FindRunningOnLoop(const OperationId& id);
+  // Returns whether one that has ended well rests from now on.
+  bool KeepOnLoop(Record* record);
+  void ForgetRestingOnLoop();
+  void EndedOnLoop(Record* running, const Status& status);
   void TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on);
   void TellPartnersOnLoop(const OperationId& id, const Operation& operation, const Status& status,
                           bool passed_on = false);
@@ -175,7 +197,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void Finish(Operation* operation, const Status& status);
   const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;
   void DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell);
-  OperationId NumberOnLoop(const std::string& name);
+  OperationId FullId(const std::string& name, uint64_t number) const { return {epoch_, number, prefix_ + name}; }
   bool Numbered(const OperationId& id) const;
   Seconds TimeoutOf(const Operation& operation) const;
   Status HopelessOnLoop(const Operation& operation) const;
@@ -222,9 +244,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::list<Waiting> waiting_;
 
   std::unique_ptr<Routes> routes_;
-  std::unordered_map<std::string, uint64_t> numbers_;
-  std::map<uint64_t, std::unique_ptr<RunningOperation>> running_;  // by handle: oldest first
-  std::unordered_map<OperationId, RunningOperation*, OperationIdHash> by_id_;
+  std::unordered_map<std::string, Named> names_;
+  std::list<Record> running_;                                              // oldest first
+  std::list<Record> resting_;                                              // those that rest longest first
   std::unordered_map<OperationId, Status, OperationIdHash> failed_early_;  // not begun here yet
   std::unique_ptr<StallWatch> watch_;
   std::unique_ptr<Pinger> pinger_;

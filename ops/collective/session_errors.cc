@@ -64,7 +64,7 @@ void Session::InterruptedOnLoop(int rank, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   interrupted_ = true;
   interrupters_.emplace(rank, why);
-  for (const auto& [id, running] : by_id_) router_->AskOnLoop(peers_[rank], id, running->signature());
+  for (const Record& running : running_) router_->AskOnLoop(peers_[rank], running.id(), running.signature());
   for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
   ForGroupsOnLoop([&](Session* group) {
     const int member = group->peers_.RankOf(peers_[rank]);
@@ -80,10 +80,10 @@ void Session::AskInterruptersOnLoop(const OperationId& id, const Signature& sign
 
 void Session::FailOnLoop(const OperationId& id, const Status& status) {
   KF_DCHECK(loop_->InLoop());
-  const auto running = by_id_.find(id);
+  RunningOperation* const running = FindRunningOnLoop(id);
   const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
-  if (running != by_id_.end()) {
-    running->second->FailOnLoop(status.WithContext(running->second->title()), /*tell=*/true);
+  if (running) {
+    running->FailOnLoop(status.WithContext(running->title()), /*tell=*/true);
   } else if (waiting) {
     DropWaitingOnLoop(waiting, status.WithContext(Title(waiting->operation)), /*tell=*/true);
   }
@@ -97,9 +97,7 @@ void Session::BreakOnLoop(const Status& why, bool tell) {
     const Waiting* waiting = &waiting_.front();
     DropWaitingOnLoop(waiting, why.WithContext(Title(waiting->operation)), tell);
   }
-  for (const auto& [handle, running] : running_) {
-    running->FailOnLoop(why.WithContext(running->title()), tell);
-  }
+  for (Record& running : running_) running.FailOnLoop(why.WithContext(running.title()), tell);
 }
 
 // First-hand news is passed on: the sender may be gone before it has reached the others. Among neighbours any news is,
@@ -109,17 +107,17 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
   if (Session* group = GroupOfOnLoop(id)) return group->OnFailOnLoop(from, id, status, passed_on);
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
-  const auto running = by_id_.find(id);
+  RunningOperation* const running = FindRunningOnLoop(id);
   const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
   if (id == AgreementId()) {
     DieOnLoop(told, /*passed_on=*/true);
   } else if (id == InterruptId()) {
     InterruptedOnLoop(peers_.RankOf(from), told);
-  } else if (running != by_id_.end()) {
-    const Operation& operation = running->second->operation();
-    const bool is_news = !running->second->failed() && (!passed_on || operation.mixing);
+  } else if (running) {
+    const Operation& operation = running->operation();
+    const bool is_news = !running->failed() && (!passed_on || operation.mixing);
     if (is_news) TellPartnersOnLoop(id, operation, told, /*passed_on=*/true);
-    running->second->FailOnLoop(told, /*tell=*/false);
+    running->FailOnLoop(told, /*tell=*/false);
   } else if (waiting) {
     const bool is_news = !passed_on || waiting->operation.mixing;
     if (is_news) TellPartnersOnLoop(id, waiting->operation, told, /*passed_on=*/true);

@@ -39,22 +39,28 @@ StallWatch::~StallWatch() {
 
 void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   KF_DCHECK(loop_->InLoop());
-  Watched watched;
+  Watched& watched = watched_.emplace_back();
+  watched.operation = operation;
   watched.deadline = operation->started() + ToDuration(timeout);
   watched.next_ask = std::min(operation->started() + ToDuration(kPatience), watched.deadline);
   Schedule(watched.next_ask);
-  watched_[operation] = watched;
 }
 
 void StallWatch::RemoveOnLoop(RunningOperation* operation) {
   KF_DCHECK(loop_->InLoop());
-  watched_.erase(operation);
+  if (Watched* const watched = Find(operation)) watched_.erase(watched_.begin() + (watched - watched_.data()));
+}
+
+StallWatch::Watched* StallWatch::Find(const RunningOperation* operation) {
+  const auto it = std::find_if(watched_.begin(), watched_.end(),
+                               [&](const Watched& watched) { return watched.operation == operation; });
+  return it == watched_.end() ? nullptr : &*it;
 }
 
 void StallWatch::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {
   KF_DCHECK(loop_->InLoop());
-  for (auto& [operation, watched] : watched_) {
-    if (operation->id() == id) watched.answers[peers_.RankOf(from)] = answer;
+  for (Watched& watched : watched_) {
+    if (watched.operation->id() == id) watched.answers[peers_.RankOf(from)] = answer;
   }
 }
 
@@ -71,22 +77,23 @@ void StallWatch::TickOnLoop() {
   scheduled_ = false;
   const Clock::time_point now = Clock::now();
   std::vector<RunningOperation*> operations;
-  for (const auto& [operation, watched] : watched_) operations.push_back(operation);
+  for (const Watched& watched : watched_) operations.push_back(watched.operation);
   for (RunningOperation* operation : operations) {
-    const auto it = watched_.find(operation);
-    if (it != watched_.end() && !operation->failed()) Check(operation, &it->second, now);
+    Watched* const watched = Find(operation);
+    if (watched && !operation->failed()) Check(watched, now);
   }
-  for (const auto& [operation, watched] : watched_) {
-    if (!operation->failed()) Schedule(watched.next_ask);
+  for (const Watched& watched : watched_) {
+    if (!watched.operation->failed()) Schedule(watched.next_ask);
   }
 }
 
 // Asks when it has taken long; speaks when the peers have had time to answer.
-void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::time_point now) {
+void StallWatch::Check(Watched* watched, Clock::time_point now) {
+  RunningOperation* const operation = watched->operation;
   if (now < watched->next_ask) return;
   const bool expired = now >= watched->deadline;
   if (!watched->asked || (expired && !watched->expired)) {
-    Ask(operation, watched);
+    Ask(watched);
     watched->expired = expired;
     watched->next_ask = After(kPatience);
     return;
@@ -95,11 +102,11 @@ void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::tim
   const double waited = SecondsSince(operation->started());
   if (watched->expired) {
     operation->FailOnLoop(DeadlineExceededError(operation->title() + " at rank " + std::to_string(rank_) + " after " +
-                                                Duration(waited) + ": " + Missing(operation, *watched)),
+                                                Duration(waited) + ": " + Missing(*watched)),
                           /*tell=*/true);
     return;
   }
-  const int silent = Silent(operation, *watched, now);
+  const int silent = Silent(*watched, now);
   if (silent >= 0) {
     give_up_(silent, UnavailableError("does not answer for " + Duration(silence_.count())));
     return;
@@ -107,14 +114,15 @@ void StallWatch::Check(RunningOperation* operation, Watched* watched, Clock::tim
   const bool warn = !watched->warned && waited >= warning_.count();
   if (warn) {
     KF_LOG(WARNING) << operation->title() << " at rank " << rank_ << " has taken " << Duration(waited) << ": "
-                    << Missing(operation, *watched);
+                    << Missing(*watched);
   }
   watched->warned |= warn;
   const Clock::time_point next = watched->warned ? After(warning_) : operation->started() + ToDuration(warning_);
   watched->next_ask = std::min(std::max(next, now), watched->deadline);
 }
 
-void StallWatch::Ask(RunningOperation* operation, Watched* watched) {
+void StallWatch::Ask(Watched* watched) {
+  const RunningOperation* const operation = watched->operation;
   if (watched->first_asked == Clock::time_point{}) watched->first_asked = Clock::now();
   watched->asked = true;
   watched->answers.clear();
@@ -128,8 +136,8 @@ void StallWatch::Ask(RunningOperation* operation, Watched* watched) {
   }
 }
 
-int StallWatch::Silent(RunningOperation* operation, const Watched& watched, Clock::time_point now) const {
-  for (const int rank : operation->AwaitedOnLoop()) {
+int StallWatch::Silent(const Watched& watched, Clock::time_point now) const {
+  for (const int rank : watched.operation->AwaitedOnLoop()) {
     if (!router_->ConnectedOnLoop(peers_[rank])) continue;
     const Clock::time_point heard = std::max(router_->LastHeardOnLoop(peers_[rank]), watched.first_asked);
     if (now - heard > silence_) return rank;
@@ -139,14 +147,14 @@ int StallWatch::Silent(RunningOperation* operation, const Watched& watched, Cloc
 
 std::string StallWatch::MissingOnLoop() const {
   KF_DCHECK(loop_->InLoop());
-  for (const auto& [operation, watched] : watched_) {
-    if (!operation->AwaitedOnLoop().empty()) return Missing(operation, watched);
+  for (const Watched& watched : watched_) {
+    if (!watched.operation->AwaitedOnLoop().empty()) return Missing(watched);
   }
   return "nobody";
 }
 
-std::string StallWatch::Missing(RunningOperation* operation, const Watched& watched) const {
-  std::vector<int> awaited = operation->AwaitedOnLoop();
+std::string StallWatch::Missing(const Watched& watched) const {
+  const std::vector<int> awaited = watched.operation->AwaitedOnLoop();
   std::string text;
   int named = 0;
   const auto name = [&](int rank, const std::string& what) {
@@ -162,7 +170,7 @@ std::string StallWatch::Missing(RunningOperation* operation, const Watched& watc
   }
   if (named > 8) text += "; and " + std::to_string(named - 8) + " more";
   if (named > 0) return text;
-  const bool of_neighbors = IsOfNeighbors(operation->signature().kind);
+  const bool of_neighbors = IsOfNeighbors(watched.operation->signature().kind);
   for (const int rank : awaited) {
     name(rank, of_neighbors ? "has called it, and does not have this rank as a neighbour, or is slow"
                             : "has called it, and is slow");

@@ -33,6 +33,7 @@ class StallWatch {
 
  private:
   struct Watched {
+    RunningOperation* operation;
     Deadline deadline;
     Clock::time_point next_ask;
     Clock::time_point first_asked{};
@@ -47,12 +48,13 @@ class StallWatch {
 
   void TickOnLoop();
   void Schedule(Clock::time_point when);
-  void Ask(RunningOperation* operation, Watched* watched);
-  void Check(RunningOperation* operation, Watched* watched, Clock::time_point now);
+  Watched* Find(const RunningOperation* operation);
+  void Ask(Watched* watched);
+  void Check(Watched* watched, Clock::time_point now);
   // The connected ranks of whom nothing was heard since they were asked, for too long.
-  int Silent(RunningOperation* operation, const Watched& watched, Clock::time_point now) const;
+  int Silent(const Watched& watched, Clock::time_point now) const;
   // "rank 3 (…) has not called it and waits in all_reduce 'y'; rank 2 (…) does not answer"
-  std::string Missing(RunningOperation* operation, const Watched& watched) const;
+  std::string Missing(const Watched& watched) const;
 
   EventLoop* const loop_;
   Router* const router_;
@@ -62,7 +64,7 @@ class StallWatch {
   const Seconds silence_;
   const GiveUp give_up_;
 
-  std::map<RunningOperation*, Watched> watched_;
+  std::vector<Watched> watched_;  // oldest first
   EventLoop::TimerId timer_{};
   bool scheduled_ = false;
 };

@@ -21,11 +21,20 @@ inline constexpr char kMonitored[] = "monitored/";
 
 class OperationCounters {
  public:
+  // The count of one name.
+  struct OfName {
+    const std::string name;
+    const bool is_monitored;
+    std::atomic<uint64_t> completed{0};
+  };
+  // It stays as long as the counters: who keeps it looks for the name once, and waits for nobody.
+  OfName* Of(const std::string& name) EXCLUDES(mu_);
+
   // An operation was called; Ended will follow.
   void Began(const std::string& name, Clock::time_point now);
   // It is over, with success or not; it had `bytes`. `began` is the time of Began, or nothing for an operation without
   // a caller. `strategy`: which one its throughput counts for.
-  void Ended(const std::string& name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) EXCLUDES(mu_);
+  void Ended(OfName* of_name, bool ok, Clock::time_point began, uint64_t bytes, int strategy) EXCLUDES(mu_);
   // One was moved in memory of the host's peers, without copies.
   void MovedDirectly() { ++direct_; }
   // From now on `timeline` gets what was called and ends; null: nothing does. Returns the one before.
@@ -33,8 +42,8 @@ class OperationCounters {
 
   // Called, and not over.
   uint64_t pending() const { return pending_; }
-  uint64_t completed() const EXCLUDES(mu_);
-  uint64_t failed() const EXCLUDES(mu_);
+  uint64_t completed() const { return completed_; }
+  uint64_t failed() const { return failed_; }
   uint64_t direct() const { return direct_; }
   // Completed under this name.
   uint64_t completed(const std::string& name) const EXCLUDES(mu_);
@@ -43,15 +52,16 @@ class OperationCounters {
   ThroughputMeter& throughput() { return throughput_; }
 
  private:
-  mutable Mutex mu_;
-  uint64_t completed_ GUARDED_BY(mu_) = 0;
-  uint64_t failed_ GUARDED_BY(mu_) = 0;
+  std::atomic<uint64_t> completed_{0};
+  std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> pending_{0};
   std::atomic<uint64_t> direct_{0};
   std::atomic<uint64_t> bytes_{0};
   LatencyHistogram latencies_;
   ThroughputMeter throughput_;
-  std::unordered_map<std::string, uint64_t> by_name_ GUARDED_BY(mu_);
+  std::atomic<bool> records_{false};  // whether there is a timeline
+  mutable Mutex mu_;
+  std::unordered_map<std::string, std::unique_ptr<OfName>> by_name_ GUARDED_BY(mu_);
   std::unique_ptr<Timeline> timeline_ GUARDED_BY(mu_);
 };
 

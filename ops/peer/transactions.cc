@@ -99,7 +99,7 @@ Transactions::Exchange* Transactions::JoinOnLoop(Call* call) {
 
 void Transactions::Save(Call* call) {
   const size_t element = SizeOf(call->operation.dtype);
-  const std::vector<Span>& spans = call->operation.spans;
+  const ShortList<Span>& spans = call->operation.spans;
   if (std::none_of(spans.begin(), spans.end(),
                    [](const Span& span) { return span.count > 0 && span.send == span.recv; })) {
     return;

@@ -9,54 +9,76 @@ namespace kungfu {
 
 Conversation::Conversation(Router* router, const PeerList& ranks, OperationId id, const Signature& signature,
                            ConversationHandler* handler)
-    : router_(router),
-      ranks_(ranks),
-      id_(std::move(id)),
-      signature_(signature),
-      handler_(handler),
-      sends_(std::make_shared<Sends>()) {
+    : router_(router), ranks_(ranks), handler_(handler), sends_(std::make_shared<Sends>()) {
+  header_.tag = {std::move(id), 0};
+  header_.signature = signature;
   sends_->in_flight.resize(ranks.size());
 }
 
 Conversation::~Conversation() {
   sends_->open = false;
-  if (opened_) router_->mailbox_.Close(id_);
+  CloseBox();
+}
+
+void Conversation::CloseBox() {
+  if (box_) router_->mailbox_.Close(std::exchange(box_, nullptr));
 }
 
 std::unique_ptr<Mailbox::Mismatch> Conversation::OpenOnLoop() {
   KF_DCHECK(router_->loop_->InLoop());
-  opened_ = true;
-  return router_->mailbox_.Open(id_, signature_, handler_);
+  box_ = router_->mailbox_.Open(id(), signature(), this);
+  return router_->mailbox_.FindMismatch(*box_);
+}
+
+void Conversation::EndOnLoop() {
+  KF_DCHECK(router_->loop_->InLoop());
+  KF_DCHECK(sends_->open && sends_->total == 0);
+  CloseBox();
+}
+
+void Conversation::RepeatOnLoop(uint64_t number, uint64_t step) {
+  KF_DCHECK(router_->loop_->InLoop());
+  KF_DCHECK(box_ == nullptr);
+  header_.tag.number = number;
+  header_.signature.step = step;
+}
+
+void Conversation::OnMismatchOnLoop(const PeerId& from, const std::string& difference) {
+  handler_->OnMismatchOnLoop(from, difference);
+}
+
+Status Conversation::LossOnLoop(const PeerId& from, const Status& why) const {
+  return why.WithContext("from " + NameOf(ranks_.RankOf(from)));
 }
 
 std::string Conversation::NameOf(int rank) const {
   return "rank " + std::to_string(rank) + " (" + ranks_[rank].ToString() + ")";
 }
 
-void Conversation::SendOnLoop(int to, uint32_t part, Payload payload, StatusCallback done) {
+bool Conversation::SendOnLoop(int to, uint32_t part, Payload payload, StatusCallback done) {
   KF_DCHECK(router_->loop_->InLoop());
+  header_.tag.part = part;
+  header_.payload_size = TotalSize(payload);
+  StatusCallback* const place = router_->LinkTo(ranks_[to])->SendOnLoop(header_, std::move(payload));
+  if (place == nullptr) return true;
   ++sends_->in_flight[to];
   ++sends_->total;
-  router_->LinkTo(ranks_[to])
-      ->SendOnLoop({id_.epoch, id_.number, id_.name, part}, signature_, std::move(payload),
-                   [sends = sends_, this, to, done = std::move(done)](const Status& status) {
-                     --sends->in_flight[to];
-                     --sends->total;
-                     if (sends->open) {
-                       done(status.ok() ? status : status.WithContext("to " + NameOf(to)));
-                     } else if (sends->total == 0 && sends->closed) {
-                       std::exchange(sends->closed, nullptr)();
-                     }
-                   });
+  *place = [sends = sends_, this, to, done = std::move(done)](const Status& status) {
+    --sends->in_flight[to];
+    --sends->total;
+    if (sends->open) {
+      done(status.ok() ? status : status.WithContext("to " + NameOf(to)));
+    } else if (sends->total == 0 && sends->closed) {
+      std::exchange(sends->closed, nullptr)();
+    }
+  };
+  return false;
 }
 
 bool Conversation::ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done) {
   KF_DCHECK(router_->loop_->InLoop());
   const PeerId& peer = ranks_[from];
-  auto named = [done = std::move(done), this, from](const Status& status) {
-    done(status.ok() ? status : status.WithContext("from " + NameOf(from)));
-  };
-  if (router_->mailbox_.Receive(id_, peer, part, size, sink, std::move(named))) return true;
+  if (router_->mailbox_.Receive(box_, peer, part, size, sink, std::move(done))) return true;
   const Status lost = router_->peers_[peer].lost;
   if (!lost.ok()) {
     router_->LaterOnLoop([router = router_, peer, lost] { router->mailbox_.PeerLost(peer, lost); });
@@ -72,7 +94,9 @@ void Conversation::CountInMemoryOnLoop(int rank, uint64_t bytes) {
 std::vector<int> Conversation::AwaitedOnLoop() const {
   KF_DCHECK(router_->loop_->InLoop());
   std::vector<int> ranks;
-  for (const PeerId& peer : router_->mailbox_.Awaited(id_)) ranks.push_back(ranks_.RankOf(peer));
+  if (box_) {
+    for (const PeerId& peer : router_->mailbox_.Awaited(*box_)) ranks.push_back(ranks_.RankOf(peer));
+  }
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     if (sends_->in_flight[rank] > 0) ranks.push_back(rank);
   }
@@ -83,15 +107,14 @@ std::vector<int> Conversation::AwaitedOnLoop() const {
 
 void Conversation::CloseOnLoop(Seconds grace, std::function<void()> closed) {
   KF_DCHECK(router_->loop_->InLoop());
-  if (opened_) {
-    router_->mailbox_.Close(id_);
+  if (box_) {
+    CloseBox();
   } else {
-    router_->mailbox_.Refuse(id_);
+    router_->mailbox_.Refuse(id());
   }
-  opened_ = false;
   sends_->open = false;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
-    if (sends_->in_flight[rank] > 0) router_->LinkTo(ranks_[rank])->WithdrawOnLoop(id_);
+    if (sends_->in_flight[rank] > 0) router_->LinkTo(ranks_[rank])->WithdrawOnLoop(id());
   }
   if (sends_->total == 0) {
     router_->loop_->Post(std::move(closed));

@@ -11,19 +11,27 @@
 
 namespace kungfu {
 
+// Told when a message contradicts the operation that it belongs to.
+class ConversationHandler {
+ public:
+  virtual ~ConversationHandler() = default;
+  virtual void OnMismatchOnLoop(const PeerId& from, const std::string& difference) = 0;
+};
+
 // Lives on the event loop's thread.
-class Conversation {
+class Conversation : private MailboxUser {
  public:
   // `ranks` are the peers of the session.
   Conversation(Router* router, const PeerList& ranks, OperationId id, const Signature& signature,
                ConversationHandler* handler);
-  ~Conversation();
+  ~Conversation() override;
 
   // Begins to match messages. Returns how a message that is already here contradicts the signature.
   std::unique_ptr<Mailbox::Mismatch> OpenOnLoop();
 
-  // The bytes must stay until `done`, which is called later, never inside the call.
-  void SendOnLoop(int to, uint32_t part, Payload payload, StatusCallback done);
+  // Returns true if the message has been sent; `done` is then not called. Otherwise the bytes must stay until `done`,
+  // which is called later.
+  bool SendOnLoop(int to, uint32_t part, Payload payload, StatusCallback done);
   // As Mailbox::Receive: true if the message was here; otherwise `done` is called later.
   bool ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done);
 
@@ -38,7 +46,14 @@ class Conversation {
   // for that.
   void CloseOnLoop(Seconds grace, std::function<void()> closed);
 
-  const OperationId& id() const { return id_; }
+  // Ends it when all is sent and received.
+  void EndOnLoop();
+  // Makes it the one of a later operation of the name, which differs in number and step alone, and can be opened.
+  // REQUIRES: EndOnLoop was called.
+  void RepeatOnLoop(uint64_t number, uint64_t step);
+
+  const OperationId& id() const { return IdOf(header_.tag); }
+  const Signature& signature() const { return header_.signature; }
 
  private:
   struct Sends {
@@ -50,15 +65,19 @@ class Conversation {
 
   static void Watch(Router* router, const std::shared_ptr<Sends>& sends, const std::vector<PeerId>& peers,
                     Seconds grace, const std::vector<uint64_t>& before);
+  void CloseBox();
   std::string NameOf(int rank) const;
+
+  // MailboxUser
+  void OnMismatchOnLoop(const PeerId& from, const std::string& difference) override;
+  Status LossOnLoop(const PeerId& from, const Status& why) const override;
 
   Router* const router_;
   const PeerList& ranks_;
-  const OperationId id_;
-  const Signature signature_;
+  FrameHeader header_;  // of the messages that are sent; they differ in part and size
   ConversationHandler* const handler_;
   const std::shared_ptr<Sends> sends_;
-  bool opened_ = false;
+  Mailbox::Box* box_ = nullptr;  // while it is open
 };
 
 }  // namespace kungfu

@@ -16,16 +16,17 @@ constexpr int kMaxUnread = 1024;
 }  // namespace
 
 InLink::InLink(EventLoop* loop, std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner)
-    : loop_(loop), connection_(std::move(connection)), mailbox_(mailbox), owner_(owner) {}
+    : loop_(loop), connection_(std::move(connection)), mailbox_(mailbox), owner_(owner), last_heard_(Clock::now()) {}
 
 void InLink::SendNoticeOnLoop(FrameHeader header, const std::string& text) {
   KF_DCHECK(loop_->InLoop());
   if (*unread_ >= kMaxUnread) return;
-  ++*unread_;
   auto kept = std::make_shared<std::string>(text.substr(0, kMaxTextSize));
-  Payload payload{{kept->data(), kept->size()}};
-  connection_->SendOnLoop(std::move(header), std::move(payload),
-                          [kept, unread = unread_](const Status&) { --*unread; });
+  header.payload_size = kept->size();
+  StatusCallback* const place = connection_->SendOnLoop(header, {{kept->data(), kept->size()}});
+  if (place == nullptr) return;
+  ++*unread_;
+  *place = [kept, unread = unread_](const Status&) { --*unread; };
 }
 
 void InLink::GrantOnLoop(const Tag& tag) {
@@ -33,7 +34,7 @@ void InLink::GrantOnLoop(const Tag& tag) {
   FrameHeader header;
   header.type = FrameType::kGrant;
   header.tag = tag;
-  connection_->SendOnLoop(std::move(header), {}, nullptr);
+  connection_->SendOnLoop(header, {});
 }
 
 void InLink::ReleaseOnLoop(uint64_t cost) {
@@ -44,7 +45,7 @@ void InLink::ReleaseOnLoop(uint64_t cost) {
   FrameHeader header;
   header.type = FrameType::kCredit;
   header.bulk_size = std::exchange(unreturned_, 0);
-  connection_->SendOnLoop(std::move(header), {}, nullptr);
+  connection_->SendOnLoop(header, {});
 }
 
 void InLink::DetachOnLoop() {
@@ -66,7 +67,7 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
   slot_ = nullptr;
   target_ = nullptr;
   reading_text_ = false;
-  owner_->OnHeardOnLoop(peer());
+  last_heard_ = loop_->NowOnLoop();
   switch (header.type) {
     case FrameType::kData: {
       const uint64_t cost = ParkCost(header.tag.name.size(), header.payload_size);

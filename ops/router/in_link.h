@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/base/deadline.h"
 #include "ops/router/mailbox.h"
 #include "ops/transport/event_loop.h"
 #include "ops/transport/transport.h"
@@ -16,8 +17,6 @@ class InLinkOwner {
  public:
   virtual ~InLinkOwner() = default;
   virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
-  // Something came from the peer.
-  virtual void OnHeardOnLoop(const PeerId& from) = 0;
   // Returns the answer.
   virtual Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) = 0;
   virtual void OnPullOnLoop(const PeerId& from, const FrameHeader& pull) = 0;
@@ -29,6 +28,7 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
   InLink(EventLoop* loop, std::unique_ptr<Connection> connection, Mailbox* mailbox, InLinkOwner* owner);
 
   Connection* connection() const { return connection_.get(); }
+  Clock::time_point last_heard() const { return last_heard_; }
 
   // kAnswer; and kFail, where there is no connection of ours to this peer, or it answers a kPull. A peer that does not
   // read them is told no more.
@@ -59,6 +59,7 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
   const std::unique_ptr<Connection> connection_;
   Mailbox* const mailbox_;
   InLinkOwner* const owner_;
+  Clock::time_point last_heard_;
 
   Mailbox::Slot* slot_ = nullptr;  // whose payload is arriving
   Sink* target_ = nullptr;         // where it goes; null: nowhere

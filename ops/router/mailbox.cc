@@ -1,6 +1,8 @@
 #include "ops/router/mailbox.h"
 
 #include <algorithm>
+#include <list>
+#include <optional>
 #include <utility>
 
 #include "ops/base/copy.h"
@@ -30,23 +32,27 @@ void Deliver(ConstBytes bytes, Sink* sink) {
 // Keeps a message that came before it was asked for.
 class Mailbox::ParkingSink : public Sink {
  public:
-  explicit ParkingSink(uint64_t size) : bytes_(new char[size]), size_(size) {}
+  explicit ParkingSink(uint64_t size) : large_(size > sizeof(small_) ? new char[size] : nullptr), size_(size) {}
 
-  MutableBytes Reserve(size_t max) override { return {bytes_.get() + filled_, std::min<size_t>(max, size_ - filled_)}; }
+  MutableBytes Reserve(size_t max) override { return {place() + filled_, std::min<size_t>(max, size_ - filled_)}; }
   void Commit(size_t size) override { filled_ += size; }
   void Consume(ConstBytes) override { KF_CHECK(false) << "a parking place lends nothing"; }
 
-  ConstBytes bytes() const { return {bytes_.get(), static_cast<size_t>(size_)}; }
+  ConstBytes bytes() { return {place(), static_cast<size_t>(size_)}; }
 
  private:
-  std::unique_ptr<char[]> bytes_;
-  const uint64_t size_;
+  char* place() { return large_ ? large_.get() : small_; }
+
+  char small_[kLine];  // enough for most that come early
+  std::unique_ptr<char[]> large_;
+  uint64_t size_;
   uint64_t filled_ = 0;
 };
 
 struct Mailbox::Slot {
   Box* box = nullptr;
-  SlotKey key;
+  PeerId from;
+  uint32_t part = 0;
 
   // Set while it is awaited here.
   Sink* sink = nullptr;
@@ -62,75 +68,152 @@ struct Mailbox::Slot {
   bool arriving = false;
   bool arrived = false;
   bool spoiled = false;  // its connection ended in the middle: the bytes that it brought cannot be taken back
-  std::unique_ptr<ParkingSink> parked;
+  std::optional<ParkingSink> parked;
 };
 
 struct Mailbox::Box {
-  OperationId id;
-  bool open = false;
-  Signature signature;
-  ConversationHandler* handler = nullptr;
-  std::unordered_map<SlotKey, Slot, SlotKeyHash> slots;
+  struct Key {
+    PeerId from;
+    uint32_t part;
+    friend bool operator==(const Key& a, const Key& b) { return a.part == b.part && a.from == b.from; }
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const { return PeerIdHash()(key.from) * 31 + key.part; }
+  };
+  using Slots = std::unordered_map<Key, Slot, KeyHash>;
 
-  Tag TagOf(const Slot& slot) const { return {id.epoch, id.number, id.name, slot.key.part}; }
+  Named* named = nullptr;
+  uint64_t number = 0;
+  MailboxUser* user = nullptr;  // null: it is not open
+  Signature signature;
+  Slots slots;
 };
 
-Mailbox::Mailbox() = default;
+struct Mailbox::Named {
+  OperationId id;        // of one of them
+  uint64_t opened = 0;   // how many were: see OpenedOf
+  std::list<Box> boxes;  // open, or with messages that came early; they are few
+
+  Box* Find(uint64_t number) {
+    for (Box& box : boxes) {
+      if (box.number == number) return &box;
+    }
+    return nullptr;
+  }
+  Tag TagOf(const Slot& slot) const { return {{id.epoch, slot.box->number, id.name}, slot.part}; }
+};
+
+struct Mailbox::Spare {
+  static constexpr size_t kMost = 256;  // of either
+
+  std::list<Box> boxes;
+  std::vector<Box::Slots::node_type> slots;
+
+  // Finds or makes the one of a box; `second`: whether it is new.
+  std::pair<Slot*, bool> Place(Box* box, const PeerId& from, uint32_t part) {
+    const Box::Key key{from, part};
+    const auto known = box->slots.find(key);
+    if (known != box->slots.end()) return {&known->second, false};
+    Slot* slot = nullptr;
+    if (slots.empty()) {
+      slot = &box->slots[key];
+    } else {
+      slots.back().key() = key;
+      slot = &box->slots.insert(std::move(slots.back())).position->second;
+      slots.pop_back();
+    }
+    slot->box = box;
+    slot->from = from;
+    slot->part = part;
+    return {slot, true};
+  }
+
+  void Take(Box::Slots* from, Box::Slots::iterator at) {
+    if (slots.size() == kMost) {
+      from->erase(at);
+      return;
+    }
+    slots.push_back(from->extract(at));
+    slots.back().mapped() = Slot();
+  }
+};
+
+Mailbox::Mailbox() : spare_(std::make_unique<Spare>()) {}
 Mailbox::~Mailbox() = default;
 
 size_t OperationIdHash::operator()(const OperationId& id) const {
   return std::hash<std::string>()(id.name) * 1000003 + id.number * 31 + id.epoch;
 }
 
-std::unique_ptr<Mailbox::Mismatch> Mailbox::Open(const OperationId& id, const Signature& signature,
-                                                 ConversationHandler* handler) {
-  if (id.epoch != opened_epoch_ && id.epoch != kNoEpoch) {
-    opened_.clear();
-    opened_epoch_ = id.epoch;
+Mailbox::Named* Mailbox::Find(const OperationId& name) const {
+  const auto it = names_.find(name);
+  return it == names_.end() ? nullptr : it->second.get();
+}
+
+Mailbox::Named* Mailbox::FindOrMake(const OperationId& name) {
+  std::unique_ptr<Named>& named = names_[name];
+  if (!named) {
+    named = std::make_unique<Named>();
+    named->id = name;
   }
-  uint64_t& opened = *OpenedOf(id);
+  return named.get();
+}
+
+Mailbox::Box* Mailbox::Add(Named* named, uint64_t number) {
+  if (spare_->boxes.empty()) spare_->boxes.emplace_back();
+  named->boxes.splice(named->boxes.end(), spare_->boxes, spare_->boxes.begin());
+  Box* const box = &named->boxes.back();
+  box->named = named;
+  box->number = number;
+  return box;
+}
+
+void Mailbox::ForgetIfUnused(Named* named) {
+  if (named->boxes.empty() && named->opened == 0) names_.erase(OperationId(named->id));
+}
+
+Mailbox::Box* Mailbox::Open(const OperationId& id, const Signature& signature, MailboxUser* user) {
+  if (id.epoch != kNoEpoch) epoch_ = id.epoch;
+  Named* const named = FindOrMake(id);
+  uint64_t& opened = OpenedOf(named);
   KF_CHECK(id.number >= opened) << id.name << " was open before";
   opened = id.number + 1;
-  std::unique_ptr<Box>& box = boxes_[id];
-  if (!box) box = std::make_unique<Box>();
-  box->id = id;
-  box->open = true;
+  Box* const early = named->Find(id.number);
+  Box* const box = early ? early : Add(named, id.number);
   box->signature = signature;
-  box->handler = handler;
-  for (const auto& [key, slot] : box->slots) {
-    if (slot.signature != signature) {
-      return std::make_unique<Mismatch>(Mismatch{key.from, DescribeDifference(slot.signature, signature)});
+  box->user = user;
+  return box;
+}
+
+std::unique_ptr<Mailbox::Mismatch> Mailbox::FindMismatch(const Box& box) const {
+  for (const auto& [key, slot] : box.slots) {
+    if (slot.signature != box.signature) {
+      return std::make_unique<Mismatch>(Mismatch{key.from, DescribeDifference(slot.signature, box.signature)});
     }
   }
   return nullptr;
 }
 
-bool Mailbox::Receive(const OperationId& id, const PeerId& from, uint32_t part, uint64_t size, Sink* sink,
-                      StatusCallback done) {
-  Box* box = boxes_.at(id).get();
-  const SlotKey key{from, part};
-  auto [it, fresh] = box->slots.try_emplace(key);
-  Slot& slot = it->second;
-  KF_CHECK(!slot.sink) << "a message of " << id.name << " was asked for twice";
+bool Mailbox::Receive(Box* box, const PeerId& from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done) {
+  const auto [slot, fresh] = spare_->Place(box, from, part);
+  KF_CHECK(!slot->sink) << "a message of " << box->named->id.name << " was asked for twice";
   if (fresh) {
-    slot.box = box;
-    slot.key = key;
-    slot.size = size;
-  } else if (slot.size != size) {
+    slot->size = size;
+  } else if (slot->size != size) {
     // Kept aside: closing the operation, which is what follows, releases it.
-    box->handler->OnMismatchOnLoop(
-        from, "messages of " + std::to_string(slot.size) + " and " + std::to_string(size) + " bytes");
+    box->user->OnMismatchOnLoop(
+        from, "messages of " + std::to_string(slot->size) + " and " + std::to_string(size) + " bytes");
     return false;
   }
-  if (slot.arrived) {
-    Deliver(slot.parked->bytes(), sink);
-    if (slot.source) slot.source->ReleaseOnLoop(slot.cost);
-    box->slots.erase(it);
+  if (slot->arrived) {
+    Deliver(slot->parked->bytes(), sink);
+    if (slot->source) slot->source->ReleaseOnLoop(slot->cost);
+    Drop(slot);
     return true;
   }
-  slot.sink = sink;
-  slot.done = std::move(done);
-  if (slot.announced) Grant(&slot);
+  slot->sink = sink;
+  slot->done = std::move(done);
+  if (slot->announced) Grant(slot);
   return false;
 }
 
@@ -138,37 +221,45 @@ void Mailbox::Grant(Slot* slot) {
   slot->announced = false;
   slot->granted = true;
   slot->source->ReleaseOnLoop(std::exchange(slot->cost, 0));
-  slot->source->GrantOnLoop(slot->box->TagOf(*slot));
+  slot->source->GrantOnLoop(slot->box->named->TagOf(*slot));
 }
 
-void Mailbox::Close(const OperationId& id) {
-  const auto it = boxes_.find(id);
-  if (it == boxes_.end()) return;
-  const std::unique_ptr<Box> box = std::move(it->second);
-  boxes_.erase(it);
-  for (auto& [key, slot] : box->slots) {
-    if (!slot.source) continue;
-    if (slot.arriving) slot.source->DetachOnLoop();
-    slot.source->ReleaseOnLoop(slot.cost);
+void Mailbox::Drop(Slot* slot) {
+  Box::Slots& slots = slot->box->slots;
+  spare_->Take(&slots, slots.find({slot->from, slot->part}));
+}
+
+void Mailbox::Close(Box* box) {
+  Named* const named = box->named;
+  for (auto it = box->slots.begin(); it != box->slots.end();) {
+    Slot& slot = it->second;
+    if (slot.source && slot.arriving) slot.source->DetachOnLoop();
+    if (slot.source) slot.source->ReleaseOnLoop(slot.cost);
+    spare_->Take(&box->slots, it++);
   }
+  box->user = nullptr;
+  const auto at = std::find_if(named->boxes.begin(), named->boxes.end(), [&](const Box& one) { return &one == box; });
+  if (spare_->boxes.size() < Spare::kMost) {
+    spare_->boxes.splice(spare_->boxes.end(), named->boxes, at);
+  } else {
+    named->boxes.erase(at);
+  }
+  ForgetIfUnused(named);
 }
 
 void Mailbox::Refuse(const OperationId& id) {
-  uint64_t* opened = OpenedOf(id);
-  if (opened && *opened == id.number) ++*opened;
-  Close(id);
+  Named* const named = FindOrMake(id);
+  uint64_t& opened = OpenedOf(named);
+  if (opened == id.number) ++opened;
+  if (Box* const box = named->Find(id.number)) return Close(box);
+  ForgetIfUnused(named);
 }
 
-uint64_t* Mailbox::OpenedOf(const OperationId& id) {
-  if (id.epoch == kNoEpoch) return &opened_in_none_;
-  return id.epoch == opened_epoch_ ? &opened_[id.name] : nullptr;
-}
+uint64_t& Mailbox::OpenedOf(Named* named) { return named->id.epoch == kNoEpoch ? opened_in_none_ : named->opened; }
 
-std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
+std::vector<PeerId> Mailbox::Awaited(const Box& box) const {
   std::vector<PeerId> peers;
-  const auto it = boxes_.find(id);
-  if (it == boxes_.end()) return peers;
-  for (const auto& [key, slot] : it->second->slots) {
+  for (const auto& [key, slot] : box.slots) {
     if (slot.sink && !slot.arriving && std::find(peers.begin(), peers.end(), key.from) == peers.end()) {
       peers.push_back(key.from);
     }
@@ -177,50 +268,43 @@ std::vector<PeerId> Mailbox::Awaited(const OperationId& id) const {
   return peers;
 }
 
-bool Mailbox::WasOpened(const OperationId& id) const {
+bool Mailbox::WasOpened(const OperationId& id, const Named* named) const {
   if (id.epoch == kNoEpoch) return id.number < opened_in_none_;
-  if (id.epoch != opened_epoch_) return id.epoch < opened_epoch_;
-  const auto it = opened_.find(id.name);
-  return it != opened_.end() && id.number < it->second;
+  if (id.epoch != epoch_) return id.epoch < epoch_;
+  return named && id.number < named->opened;
 }
 
 // Finds or makes the slot of an arriving or announced message, or refuses it.
 Mailbox::Slot* Mailbox::Admit(Incoming* source, const FrameHeader& header, uint64_t size) {
-  const OperationId id = IdOf(header.tag);
-  const auto known = boxes_.find(id);
-  if (known == boxes_.end() && WasOpened(id)) {
+  const OperationId& id = IdOf(header.tag);
+  Named* named = Find(id);
+  Box* box = named ? named->Find(id.number) : nullptr;
+  if (!box && WasOpened(id, named)) {
     ++refused_;
     return nullptr;
   }
-  std::unique_ptr<Box>& box = known == boxes_.end() ? boxes_[id] : known->second;
-  if (!box) {
-    box = std::make_unique<Box>();
-    box->id = id;
-  }
-  if (box->open && header.signature != box->signature) {
+  if (!named) named = FindOrMake(id);
+  if (!box) box = Add(named, id.number);
+  if (box->user && header.signature != box->signature) {
     ++refused_;
-    box->handler->OnMismatchOnLoop(source->peer(), DescribeDifference(header.signature, box->signature));
+    box->user->OnMismatchOnLoop(source->peer(), DescribeDifference(header.signature, box->signature));
     return nullptr;
   }
-  const SlotKey key{source->peer(), header.tag.part};
-  auto [it, fresh] = box->slots.try_emplace(key);
-  Slot& slot = it->second;
+  const auto [slot, fresh] = spare_->Place(box, source->peer(), header.tag.part);
   if (fresh) {
-    slot.box = box.get();
-    slot.key = key;
-    slot.size = size;
-  } else if (slot.source || slot.arrived || slot.spoiled) {
+    slot->size = size;
+  } else if (slot->source || slot->arrived || slot->spoiled) {
     ++refused_;  // the same message twice
     return nullptr;
-  } else if (slot.size != size) {
+  } else if (slot->size != size) {
     ++refused_;
-    box->handler->OnMismatchOnLoop(
-        source->peer(), "messages of " + std::to_string(size) + " and " + std::to_string(slot.size) + " bytes");
+    box->user->OnMismatchOnLoop(
+        source->peer(), "messages of " + std::to_string(size) + " and " + std::to_string(slot->size) + " bytes");
     return nullptr;
   }
-  slot.source = source;
-  slot.signature = header.signature;
-  return &slot;
+  slot->source = source;
+  slot->signature = header.signature;
+  return slot;
 }
 
 Mailbox::Slot* Mailbox::DataArrives(Incoming* source, const FrameHeader& header, uint64_t cost) {
@@ -231,21 +315,22 @@ Mailbox::Slot* Mailbox::DataArrives(Incoming* source, const FrameHeader& header,
   }
   slot->cost = cost;
   slot->arriving = true;
-  if (!slot->sink) slot->parked = std::make_unique<ParkingSink>(slot->size);
+  if (!slot->sink) slot->parked.emplace(slot->size);
   return slot;
 }
 
 StatusOr<Mailbox::Slot*> Mailbox::BulkArrives(Incoming* source, const FrameHeader& header) {
-  const OperationId id = IdOf(header.tag);
-  const auto box = boxes_.find(id);
-  if (box == boxes_.end() && WasOpened(id)) {
+  const OperationId& id = IdOf(header.tag);
+  Named* const named = Find(id);
+  Box* const box = named ? named->Find(id.number) : nullptr;
+  if (!box && WasOpened(id, named)) {
     ++refused_;
     return static_cast<Slot*>(nullptr);
   }
-  if (box != boxes_.end()) {
-    const auto slot = box->second->slots.find({source->peer(), header.tag.part});
-    if (slot != box->second->slots.end() && slot->second.granted && !slot->second.arriving &&
-        slot->second.source == source && slot->second.size == header.payload_size) {
+  if (box) {
+    const auto slot = box->slots.find({source->peer(), header.tag.part});
+    if (slot != box->slots.end() && slot->second.granted && !slot->second.arriving && slot->second.source == source &&
+        slot->second.size == header.payload_size) {
       slot->second.arriving = true;
       return &slot->second;
     }
@@ -260,9 +345,7 @@ void Mailbox::Arrived(Slot* slot) {
   if (slot->parked) Deliver(slot->parked->bytes(), slot->sink);
   slot->source->ReleaseOnLoop(slot->cost);
   const StatusCallback done = std::move(slot->done);
-  Box* box = slot->box;
-  const SlotKey key = slot->key;
-  box->slots.erase(key);
+  Drop(slot);
   done(OkStatus());
 }
 
@@ -278,51 +361,56 @@ void Mailbox::Announced(Incoming* source, const FrameHeader& header, uint64_t co
 }
 
 void Mailbox::SourceLost(Incoming* source) {
-  for (auto box = boxes_.begin(); box != boxes_.end();) {
-    auto& slots = box->second->slots;
-    for (auto it = slots.begin(); it != slots.end();) {
-      Slot& slot = it->second;
-      const bool ours = slot.source == source;
-      if (ours) {
-        slot.source = nullptr;
-        slot.spoiled = std::exchange(slot.arriving, false);
+  std::vector<Box*> unused;
+  for (const auto& [id, named] : names_) {
+    for (Box& box : named->boxes) {
+      for (auto it = box.slots.begin(); it != box.slots.end();) {
+        Slot& slot = it->second;
+        const bool ours = slot.source == source;
+        if (ours) {
+          slot.source = nullptr;
+          slot.spoiled = std::exchange(slot.arriving, false);
+        }
+        it = ours && !slot.arrived && !slot.sink ? box.slots.erase(it) : std::next(it);
       }
-      it = ours && !slot.arrived && !slot.sink ? slots.erase(it) : std::next(it);
+      if (box.slots.empty() && !box.user) unused.push_back(&box);
     }
-    box = slots.empty() && !box->second->open ? boxes_.erase(box) : std::next(box);
   }
+  for (Box* box : unused) Close(box);
 }
 
 void Mailbox::PeerLost(const PeerId& peer, const Status& why) {
   std::vector<Slot*> failed;
-  for (auto& [id, box] : boxes_) {
-    for (auto& [key, slot] : box->slots) {
-      if (key.from == peer && slot.sink && !slot.arriving) failed.push_back(&slot);
+  for (const auto& [id, named] : names_) {
+    for (Box& box : named->boxes) {
+      for (auto& [key, slot] : box.slots) {
+        if (key.from == peer && slot.sink && !slot.arriving) failed.push_back(&slot);
+      }
     }
   }
   // Callbacks may open and close operations, so they are taken out of their slots first.
-  std::vector<StatusCallback> callbacks;
+  std::vector<std::pair<StatusCallback, Status>> callbacks;
   for (Slot* slot : failed) {
-    callbacks.push_back(std::move(slot->done));
-    Box* box = slot->box;
-    const SlotKey key = slot->key;
-    box->slots.erase(key);
+    callbacks.emplace_back(std::move(slot->done), slot->box->user->LossOnLoop(peer, why));
+    Drop(slot);
   }
-  for (const StatusCallback& done : callbacks) done(why);
+  for (const auto& [done, status] : callbacks) done(status);
 }
 
 void Mailbox::DropBefore(uint32_t epoch) {
   std::vector<OperationId> old;
-  for (const auto& [id, box] : boxes_) {
+  for (const auto& [id, named] : names_) {
     if (id.epoch < epoch) old.push_back(id);
   }
-  for (const OperationId& id : old) Close(id);
-  if (opened_epoch_ < epoch) {
-    opened_.clear();
-    opened_epoch_ = epoch;
+  for (const OperationId& id : old) {
+    Named* const named = Find(id);
+    named->opened = std::max<uint64_t>(named->opened, 1);  // it stays until the end
+    while (!named->boxes.empty()) Close(&named->boxes.front());
+    names_.erase(id);
   }
+  epoch_ = std::max(epoch_, epoch);
 }
 
-Sink* Mailbox::SinkOf(Slot* slot) const { return slot->parked ? slot->parked.get() : slot->sink; }
+Sink* Mailbox::SinkOf(Slot* slot) const { return slot->parked ? &*slot->parked : slot->sink; }
 
 }  // namespace kungfu

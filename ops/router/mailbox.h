@@ -5,6 +5,8 @@
 //
 // Its size is bounded: an early message is parked, and its cost is charged to the connection that brought it
 // (Incoming), which holds the sender to the limit. Everything else in here was asked for by this process.
+//
+// Operations of one name follow each other: the places of one that is closed serve the next.
 
 #pragma once
 
@@ -20,21 +22,11 @@
 
 namespace kungfu {
 
-struct OperationId {
-  uint32_t epoch = 0;
-  uint64_t number = 0;
-  std::string name;
-
-  friend bool operator==(const OperationId& a, const OperationId& b) {
-    return a.number == b.number && a.epoch == b.epoch && a.name == b.name;
-  }
-};
-
 struct OperationIdHash {
   size_t operator()(const OperationId& id) const;
 };
 
-inline OperationId IdOf(const Tag& tag) { return {tag.epoch, tag.number, tag.name}; }
+inline const OperationId& IdOf(const Tag& tag) { return tag; }
 
 // The connection that brings messages, as the mailbox sees it.
 class Incoming {
@@ -49,15 +41,20 @@ class Incoming {
   virtual void DetachOnLoop() = 0;
 };
 
-// Told when a message contradicts the operation that it belongs to.
-class ConversationHandler {
+// The receiver of an operation's messages.
+class MailboxUser {
  public:
-  virtual ~ConversationHandler() = default;
+  virtual ~MailboxUser() = default;
+  // A message contradicts the operation that it belongs to.
   virtual void OnMismatchOnLoop(const PeerId& from, const std::string& difference) = 0;
+  // The words in which it is told that no message will come from a peer, because of `why`.
+  virtual Status LossOnLoop(const PeerId& from, const Status& why) const = 0;
 };
 
 class Mailbox {
  public:
+  // The messages of one operation.
+  struct Box;
   // A message that is awaited, is arriving, or has arrived.
   struct Slot;
 
@@ -66,31 +63,31 @@ class Mailbox {
 
   // -- What this process asks for --
 
-  // From now on messages of `id` are checked against `signature`. Messages that contradict it and came before are
-  // reported by the returned text, with their sender.
+  // From now on messages of `id` are checked against `signature`. Returns their box, until it is closed.
   // REQUIRES: `id` was never open; numbers of a name are opened in ascending order, those outside of epochs (kNoEpoch)
   // whatever their names.
+  Box* Open(const OperationId& id, const Signature& signature, MailboxUser* user);
+
+  // How a message that came before the box was opened contradicts its signature; null: none does.
   struct Mismatch {
     PeerId from;
     std::string difference;
   };
-  std::unique_ptr<Mismatch> Open(const OperationId& id, const Signature& signature, ConversationHandler* handler);
+  std::unique_ptr<Mismatch> FindMismatch(const Box& box) const;
 
   // Wants the message of `size` bytes. Returns true if it was here and has been given to `sink`; `done` is then not
-  // called. Otherwise `done` is called later, once, unless the operation is closed before. `sink` must live until
-  // then.
-  // REQUIRES: `id` is open; the message was not asked for before.
-  bool Receive(const OperationId& id, const PeerId& from, uint32_t part, uint64_t size, Sink* sink,
-               StatusCallback done);
+  // called. Otherwise `done` is called later, once, unless the box is closed before. `sink` must live until then.
+  // REQUIRES: the message was not asked for before.
+  bool Receive(Box* box, const PeerId& from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done);
 
   // Forgets the operation: awaited messages are not delivered, later ones are refused.
-  void Close(const OperationId& id);
+  void Close(Box* box);
 
   // The same for one that will not be opened any more.
   void Refuse(const OperationId& id);
 
-  // Peers of whom a message of `id` is awaited and has not begun to arrive.
-  std::vector<PeerId> Awaited(const OperationId& id) const;
+  // Peers of whom a message is awaited and has not begun to arrive.
+  std::vector<PeerId> Awaited(const Box& box) const;
 
   // -- What connections bring. They return nullptr for a refused message (its payload must be discarded) --
 
@@ -114,30 +111,38 @@ class Mailbox {
   Sink* SinkOf(Slot* slot) const;
 
  private:
-  struct Box;
   class ParkingSink;
-  struct SlotKey {
-    PeerId from;
-    uint32_t part;
-    friend bool operator==(const SlotKey& a, const SlotKey& b) { return a.part == b.part && a.from == b.from; }
+  // The operations of one name in one epoch.
+  struct Named;
+  // The places of messages that are over.
+  struct Spare;
+  // Of names: an operation's number does not matter.
+  struct NameHash {
+    size_t operator()(const OperationId& id) const { return std::hash<std::string>()(id.name) * 31 + id.epoch; }
   };
-  struct SlotKeyHash {
-    size_t operator()(const SlotKey& key) const { return PeerIdHash()(key.from) * 31 + key.part; }
+  struct SameName {
+    bool operator()(const OperationId& a, const OperationId& b) const { return a.epoch == b.epoch && a.name == b.name; }
   };
 
-  // Whether `id` is or was open, or is of an epoch before.
-  bool WasOpened(const OperationId& id) const;
+  // Null if there are none.
+  Named* Find(const OperationId& name) const;
+  Named* FindOrMake(const OperationId& name);
+  Box* Add(Named* named, uint64_t number);
+  // Nothing is known of the name any more, if there is nothing to know.
+  void ForgetIfUnused(Named* named);
+  // Whether `id` is or was open, or is of an epoch before. `named`: what is known of its name, may be null.
+  bool WasOpened(const OperationId& id, const Named* named) const;
+  // How many were opened of those that the numbers count: a number below that is open or was closed.
+  uint64_t& OpenedOf(Named* named);
   Slot* Admit(Incoming* source, const FrameHeader& header, uint64_t size);
   void Grant(Slot* slot);
+  // The message is over.
+  void Drop(Slot* slot);
 
-  // How many were opened of those that the number of `id` counts: an id below that is open or was closed. Null if
-  // `id` is of another epoch.
-  uint64_t* OpenedOf(const OperationId& id);
-
-  std::unordered_map<OperationId, std::unique_ptr<Box>, OperationIdHash> boxes_;
-  uint32_t opened_epoch_ = 0;
-  std::unordered_map<std::string, uint64_t> opened_;  // in the epoch, by name
-  uint64_t opened_in_none_ = 0;                       // outside of epochs, of all names
+  std::unordered_map<OperationId, std::unique_ptr<Named>, NameHash, SameName> names_;
+  const std::unique_ptr<Spare> spare_;
+  uint32_t epoch_ = 0;           // the newest of which something was opened
+  uint64_t opened_in_none_ = 0;  // outside of epochs, of all names
   uint64_t refused_ = 0;
 };
 

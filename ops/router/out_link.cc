@@ -27,20 +27,19 @@ OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, 
 
 OutLink::~OutLink() { *self_ = nullptr; }
 
-void OutLink::SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done) {
+StatusCallback* OutLink::SendOnLoop(const FrameHeader& header, Payload payload) {
   KF_DCHECK(loop_->InLoop());
-  if (!failed_.ok()) return FinishLater(std::move(done), failed_);
-  Message message;
-  message.header.tag = std::move(tag);
-  message.header.signature = signature;
-  message.size = TotalSize(payload);
-  message.payload = std::move(payload);
-  message.done = std::move(done);
-  if (connection_ && waiting_.empty() && closed_.ok() && TrySend(&message)) return;
-  waiting_.push_back(std::move(message));
-  if (!closed_.ok()) return;
-  ConnectIfNeeded();
-  Drain();
+  if (!failed_.ok()) {
+    const auto done = std::make_shared<StatusCallback>();
+    loop_->Post([done, why = failed_] { (*done)(why); });
+    return done.get();
+  }
+  const bool is_next = connection_ && waiting_.empty() && closed_.ok();
+  if (is_next && MaySend(header)) return Send(header, std::move(payload));
+  std::list<Message>& kept = is_next && TryAnnounce(header) ? announced_ : waiting_;
+  kept.push_back({header, std::move(payload), nullptr});
+  if (closed_.ok()) ConnectIfNeeded();
+  return &kept.back().done;
 }
 
 void OutLink::SendNoticeOnLoop(FrameHeader header, std::string text) {
@@ -49,10 +48,12 @@ void OutLink::SendNoticeOnLoop(FrameHeader header, std::string text) {
   auto kept = std::make_shared<std::string>(std::move(text));
   Message message;
   message.header = std::move(header);
+  message.header.payload_size = kept->size();
   if (!kept->empty()) message.payload = {{kept->data(), kept->size()}};
   message.done = [kept](const Status&) {};
   if (connection_) {
-    connection_->SendOnLoop(std::move(message.header), std::move(message.payload), std::move(message.done));
+    StatusCallback* const place = connection_->SendOnLoop(message.header, std::move(message.payload));
+    if (place != nullptr) *place = std::move(message.done);
   } else {
     const auto data = std::find_if_not(waiting_.begin(), waiting_.end(),
                                        [](const Message& other) { return IsNotice(other.header.type); });
@@ -88,42 +89,57 @@ void OutLink::OnConnected(StatusOr<std::unique_ptr<Connection>> connection) {
 
 void OutLink::Drain() {
   if (!connection_) return;
-  while (!waiting_.empty() && TrySend(&waiting_.front())) waiting_.pop_front();
+  while (!waiting_.empty()) {
+    Message& next = waiting_.front();
+    if (IsNotice(next.header.type) || MaySend(next.header)) {
+      SendAndTell(std::move(next));
+      waiting_.pop_front();
+    } else if (TryAnnounce(next.header)) {
+      announced_.splice(announced_.end(), waiting_, waiting_.begin());
+    } else {
+      return;
+    }
+  }
 }
 
-// Sends or announces the message, if the credit suffices.
-bool OutLink::TrySend(Message* message) {
-  if (IsNotice(message->header.type)) {
-    connection_->SendOnLoop(std::move(message->header), std::move(message->payload), std::move(message->done));
-    return true;
-  }
-  const size_t name_size = message->header.tag.name.size();
-  const uint64_t data_cost = ParkCost(name_size, message->size);
-  if (message->size <= kMaxEagerSize && outstanding_ + data_cost <= kParkEagerLimit) {
-    outstanding_ += data_cost;
-    Send(FrameType::kData, message);
-    return true;
-  }
-  const uint64_t announce_cost = ParkCost(name_size, 0);
-  if (outstanding_ + announce_cost > kParkLimit) return false;
-  outstanding_ += announce_cost;
-  FrameHeader announcement = message->header;
-  announcement.type = FrameType::kAnnounce;
-  announcement.bulk_size = message->size;
-  announced_.push_back(std::move(*message));
-  connection_->SendOnLoop(std::move(announcement), {}, nullptr);
+bool OutLink::MaySend(const FrameHeader& header) {
+  const uint64_t cost = ParkCost(header.tag.name.size(), header.payload_size);
+  if (header.payload_size > kMaxEagerSize || outstanding_ + cost > kParkEagerLimit) return false;
+  outstanding_ += cost;
   return true;
 }
 
-void OutLink::Send(FrameType type, Message* message) {
-  message->header.type = type;
-  ++messages_sent_;
-  payload_sent_ += message->size;
-  connection_->SendOnLoop(std::move(message->header), std::move(message->payload),
-                          [self = self_, done = std::move(message->done)](const Status& status) {
-                            if (status.ok() || !*self) return done(status);
-                            (*self)->unsent_.push_back(done);
-                          });
+bool OutLink::TryAnnounce(const FrameHeader& header) {
+  const uint64_t cost = ParkCost(header.tag.name.size(), 0);
+  if (outstanding_ + cost > kParkLimit) return false;
+  outstanding_ += cost;
+  FrameHeader announcement = header;
+  announcement.type = FrameType::kAnnounce;
+  announcement.bulk_size = header.payload_size;
+  announcement.payload_size = 0;
+  connection_->SendOnLoop(announcement, {});
+  return true;
+}
+
+StatusCallback* OutLink::Send(const FrameHeader& header, Payload payload) {
+  if (!IsNotice(header.type)) {
+    ++messages_sent_;
+    payload_sent_ += header.payload_size;
+  }
+  StatusCallback* const place = connection_->SendOnLoop(header, std::move(payload));
+  if (place == nullptr) return nullptr;
+  const auto done = std::make_shared<StatusCallback>();
+  *place = [self = self_, done](const Status& status) {
+    if (status.ok() || !*self) return (*done)(status);
+    (*self)->unsent_.push_back(std::move(*done));
+  };
+  return done.get();
+}
+
+void OutLink::SendAndTell(Message message) {
+  StatusCallback* const place = Send(message.header, std::move(message.payload));
+  if (place == nullptr) return FinishLater(std::move(message.done), OkStatus());
+  *place = std::move(message.done);
 }
 
 void OutLink::Granted(const Tag& tag) {
@@ -131,8 +147,8 @@ void OutLink::Granted(const Tag& tag) {
     if (it->header.tag.part != tag.part || !(IdOf(it->header.tag) == IdOf(tag))) continue;
     Message message = std::move(*it);
     announced_.erase(it);
-    Send(FrameType::kBulk, &message);
-    return;
+    message.header.type = FrameType::kBulk;
+    return SendAndTell(std::move(message));
   }
   // Withdrawn meanwhile: the receiver learns that its operation has failed.
 }
@@ -169,7 +185,7 @@ void OutLink::CloseOnLoop(Deadline deadline, const Status& why) {
 
 Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink) {
   KF_DCHECK(loop_->InLoop());
-  owner_->OnHeardOnLoop(peer_);
+  last_heard_ = loop_->NowOnLoop();
   switch (header.type) {
     case FrameType::kGrant:
       Granted(header.tag);

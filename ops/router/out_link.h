@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <string>
@@ -22,8 +21,6 @@ class OutLinkOwner {
  public:
   virtual ~OutLinkOwner() = default;
   virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
-  // Something came from the peer.
-  virtual void OnHeardOnLoop(const PeerId& from) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) = 0;
   // The last word of a link: nothing is sent over it any more.
   virtual void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) = 0;
@@ -34,8 +31,10 @@ class OutLink : public ConnectionHandler, private Sink {
   OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, Seconds connect_timeout, OutLinkOwner* owner);
   ~OutLink() override;
 
-  // Sends a message of an operation. `done` is called once its bytes are not needed any more; never inside the call.
-  void SendOnLoop(Tag tag, const Signature& signature, Payload payload, StatusCallback done);
+  // Sends a message of an operation. As Connection::SendOnLoop: null if it is sent; otherwise the place for the
+  // callback that is called once its bytes are not needed any more. REQUIRES: `header` is that of a kData, of whatever
+  // size.
+  StatusCallback* SendOnLoop(const FrameHeader& header, Payload payload);
   // kFail, kAsk and kPull. `text`: no longer than that of such a frame may be.
   void SendNoticeOnLoop(FrameHeader header, std::string text);
   // Unsent frames fail with `why`. Until then they are kept, also when the connection is over: earlier messages of the
@@ -50,6 +49,7 @@ class OutLink : public ConnectionHandler, private Sink {
   bool connected() const { return connection_ != nullptr; }
   const Status& closed() const { return closed_; }
   const Connection* connection() const { return connection_.get(); }
+  Clock::time_point last_heard() const { return last_heard_; }
   // The payload bytes of operations, without announcements and headers.
   uint64_t messages_sent() const { return messages_sent_; }
   uint64_t payload_sent() const { return payload_sent_; }
@@ -63,7 +63,6 @@ class OutLink : public ConnectionHandler, private Sink {
   struct Message {
     FrameHeader header;
     Payload payload;
-    uint64_t size = 0;
     StatusCallback done;
   };
 
@@ -75,8 +74,12 @@ class OutLink : public ConnectionHandler, private Sink {
   void ConnectIfNeeded();
   void OnConnected(StatusOr<std::unique_ptr<Connection>> connection);
   void Drain();
-  bool TrySend(Message* message);
-  void Send(FrameType type, Message* message);
+  // Both return whether the credit suffices, and take it: to send a message at once, or to announce it.
+  bool MaySend(const FrameHeader& header);
+  bool TryAnnounce(const FrameHeader& header);
+  StatusCallback* Send(const FrameHeader& header, Payload payload);
+  // One of those that have waited.
+  void SendAndTell(Message message);
   void Granted(const Tag& tag);
   void End(const Status& why);
   void FinishLater(StatusCallback done, const Status& status);
@@ -91,11 +94,12 @@ class OutLink : public ConnectionHandler, private Sink {
 
   bool connecting_ = false;
   std::unique_ptr<Connection> connection_;
+  Clock::time_point last_heard_{};
   Status close_reason_;  // not OK: we are closing
   Status closed_;        // not OK: the connection is over
   Status failed_;        // not OK: all sends fail with it
 
-  std::deque<Message> waiting_;         // for the connection, or for credit
+  std::list<Message> waiting_;          // for the connection, or for credit
   std::list<Message> announced_;        // for a grant
   std::vector<StatusCallback> unsent_;  // of messages that the connection did not take
   uint64_t outstanding_ = 0;            // cost of messages that the receiver has not released

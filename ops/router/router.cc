@@ -64,7 +64,6 @@ ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
     KF_LOG(WARNING) << "refused a connection of " << peer.ToString();
     return nullptr;
   }
-  state.last_heard = Clock::now();
   state.in.push_back(std::make_unique<InLink>(loop_, std::move(connection), &mailbox_, this));
   return state.in.back().get();
 }
@@ -85,7 +84,7 @@ void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, cons
   KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kFail;
-  header.tag = {id.epoch, id.number, id.name, passed_on};
+  header.tag = {id, passed_on};
   header.code = status.code();
   const Peer& state = peers_[peer];
   const bool connected = state.out && state.out->connected() && state.out->closed().ok();
@@ -100,7 +99,7 @@ void Router::AskOnLoop(const PeerId& peer, const OperationId& id, const Signatur
   KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kAsk;
-  header.tag = {id.epoch, id.number, id.name, 0};
+  header.tag = {id, 0};
   header.signature = ours;
   LinkTo(peer)->SendNoticeOnLoop(std::move(header), std::string(filler, '\0'));
 }
@@ -119,7 +118,7 @@ void Router::PullOnLoop(const PeerId& keeper, const OperationId& id, const Signa
   KF_DCHECK(loop_->InLoop());
   FrameHeader header;
   header.type = FrameType::kPull;
-  header.tag = {id.epoch, id.number, id.name, flags};
+  header.tag = {id, flags};
   header.signature = expected;
   LinkTo(keeper)->SendNoticeOnLoop(std::move(header), "");
 }
@@ -131,7 +130,16 @@ void Router::DropPullOnLoop(const PeerId& keeper, const OperationId& id) {
 void Router::SendPulledOnLoop(const PeerId& asker, const OperationId& id, uint32_t part, const Signature& signature,
                               Payload payload, StatusCallback done) {
   KF_DCHECK(loop_->InLoop());
-  LinkTo(asker)->SendOnLoop({id.epoch, id.number, id.name, part}, signature, std::move(payload), std::move(done));
+  FrameHeader header;
+  header.tag = {id, part};
+  header.signature = signature;
+  header.payload_size = TotalSize(payload);
+  StatusCallback* const place = LinkTo(asker)->SendOnLoop(header, std::move(payload));
+  if (place != nullptr) {
+    *place = std::move(done);
+  } else {
+    LaterOnLoop([done = std::move(done)] { done(OkStatus()); });
+  }
 }
 
 void Router::WithdrawPulledOnLoop(const PeerId& asker, const OperationId& id) {
@@ -146,7 +154,7 @@ void Router::RefusePullOnLoop(const PeerId& asker, const OperationId& id, const 
   if (state.in.empty()) return;
   FrameHeader header;
   header.type = FrameType::kFail;
-  header.tag = {id.epoch, id.number, id.name, 0};
+  header.tag = {id, 0};
   header.code = why.code();
   state.in.back()->SendNoticeOnLoop(std::move(header), why.message());
 }
@@ -164,7 +172,9 @@ Clock::time_point Router::LastHeardOnLoop(const PeerId& id) {
   const uint64_t sent = BytesSentOnLoop(id);
   if (sent - peer.sent > kMaxEagerSize) peer.last_heard = Clock::now();
   peer.sent = sent;
-  return peer.last_heard;
+  Clock::time_point last = peer.last_heard;
+  for (const auto& link : peer.in) last = std::max(last, link->last_heard());
+  return peer.out ? std::max(last, peer.out->last_heard()) : last;
 }
 
 uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
@@ -354,17 +364,14 @@ void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& an
   if (concerns) handler_->OnAnswerOnLoop(from, IdOf(tag), answer);
 }
 
-void Router::OnHeardOnLoop(const PeerId& from) {
-  KF_DCHECK(loop_->InLoop());
-  peers_[from].last_heard = Clock::now();
-}
-
 void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const PeerId peer = link->peer();
-  peers_[peer].past.Add(*link->connection());
-  const bool parted = peers_[peer].parted;
-  auto& links = peers_[peer].in;
+  Peer& state = peers_[peer];
+  state.past.Add(*link->connection());
+  state.last_heard = std::max(state.last_heard, link->last_heard());
+  const bool parted = state.parted;
+  auto& links = state.in;
   const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
   // A client that gave up before it had read our verdict tries again: a connection that has brought nothing and ends
   // without a goodbye never was a link.

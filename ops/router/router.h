@@ -99,13 +99,13 @@ class Router : public InLinkOwner, public OutLinkOwner {
   struct Peer {
     std::unique_ptr<OutLink> out;
     std::vector<std::unique_ptr<InLink>> in;
-    Status why;   // of the first connection that ended; a reason goes before a goodbye
-    Status lost;  // not OK: all are over
-    Clock::time_point last_heard{};
-    uint64_t sent = 0;       // bytes, when it was looked
-    Traffic past;            // over connections that have ended
-    uint64_t in_memory = 0;  // bytes that went each way without messages
-    bool parted = false;     // a member of an epoch that is over
+    Status why;                      // of the first connection that ended; a reason goes before a goodbye
+    Status lost;                     // not OK: all are over
+    Clock::time_point last_heard{};  // over connections that have ended, and by what it took
+    uint64_t sent = 0;               // bytes, when it was looked
+    Traffic past;                    // over connections that have ended
+    uint64_t in_memory = 0;          // bytes that went each way without messages
+    bool parted = false;             // a member of an epoch that is over
 
     bool has_left() const { return why.code() == Code::kCancelled; }
   };
@@ -128,7 +128,6 @@ class Router : public InLinkOwner, public OutLinkOwner {
   Status OnAskOnLoop(const PeerId& from, const Tag& tag, const Signature& theirs) override;
   void OnPullOnLoop(const PeerId& from, const FrameHeader& pull) override;
   void OnInLinkClosedOnLoop(InLink* link, const Status& why) override;
-  void OnHeardOnLoop(const PeerId& from) override;
   // OutLinkOwner
   void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) override;
   void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) override;

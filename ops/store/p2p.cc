@@ -262,7 +262,7 @@ void P2p::Cancel(uint64_t handle, const Status& cause) {
 
 // It is counted and not timed: the wait for a missing blob says nothing of the network.
 void P2p::Count(const std::string& name, const Status& status) {
-  counters_->Ended(name, status.ok(), /*began=*/{}, /*bytes=*/0, /*strategy=*/0);
+  counters_->Ended(counters_->Of(name), status.ok(), /*began=*/{}, /*bytes=*/0, /*strategy=*/0);
 }
 
 void P2p::WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<void()> warn,

@@ -71,16 +71,13 @@ EventLoop::~EventLoop() {
 }
 
 bool EventLoop::Post(std::function<void()> task) {
-  bool wake;
   {
     MutexLock lock(&mu_);
     if (closed_) return false;
     posted_.push_back(std::move(task));
-    any_posted_.store(true, std::memory_order_release);
-    wake = asleep_;
-    asleep_ = false;
+    any_posted_.store(true);
   }
-  if (wake) Wake();
+  if (asleep_.load() && asleep_.exchange(false)) Wake();
   return true;
 }
 
@@ -190,6 +187,7 @@ void EventLoop::Run() {
     MutexLock turn(&turn_);
     own_waits_ = false;
     Enter();
+    now_ = Clock::now();
     for (int i = 0; i < count; ++i) Dispatch(events[i].data.u64, events[i].events);
     Rounds([this] { return helpers_wait_.load(std::memory_order_relaxed) > 0; }, After(kLongestTurn), {});
     alarm_ = PrepareToSleep() ? NextTimer() : Clock::now();
@@ -264,8 +262,7 @@ bool EventLoop::TryEnter() {
 void EventLoop::Enter() {
   running_ = std::this_thread::get_id();
   for (Pollable* pollable : pollables_) pollable->WakeOnLoop();
-  MutexLock lock(&mu_);
-  asleep_ = false;
+  asleep_.store(false, std::memory_order_relaxed);
 }
 
 template <typename Until>
@@ -274,6 +271,7 @@ void EventLoop::Rounds(const Until& until, Deadline last, const Patience& patien
   const auto stays = std::chrono::duration_cast<Clock::duration>(patience.stays);
   bool idle = false;
   for (Deadline now = Clock::now(), end = now + looks, stays_until = now + stays;; now = Clock::now()) {
+    now_ = now;
     bool any = RunTimers(now);
     // It takes as long to read the clock as to look around.
     for (int i = 0; i == 0 || (i < kLooks && !any); ++i) {
@@ -308,10 +306,10 @@ bool EventLoop::Round() {
 bool EventLoop::PrepareToSleep() {
   bool idle = true;
   for (Pollable* pollable : pollables_) idle &= pollable->SleepOnLoop();
-  {
-    MutexLock lock(&mu_);
-    asleep_ = idle && posted_.empty() && !closed_;
-    if (asleep_) return true;
+  if (idle) {
+    asleep_.store(true);
+    if (!any_posted_.load()) return true;
+    asleep_.store(false);
   }
   for (Pollable* pollable : pollables_) pollable->WakeOnLoop();
   return false;

@@ -70,6 +70,9 @@ class EventLoop {
   // posted before. Returns true once for each Help: the task that runs then may post, too.
   bool MayRunAtOnce();
 
+  // When the loop last looked at the clock: not long ago.
+  Clock::time_point NowOnLoop() const { return now_; }
+
   bool InLoop() const { return std::this_thread::get_id() == running_.load(std::memory_order_relaxed); }
 
   // For a thread that is about to wait: calls `start`, which may post at little cost. Then it runs the loop until
@@ -117,8 +120,8 @@ class EventLoop {
   void Finish() REQUIRES(turn_) EXCLUDES(mu_);
 
   // From Enter to Leave this thread is the loop.
-  bool TryEnter() TRY_ACQUIRE(true, turn_) EXCLUDES(mu_);
-  void Enter() REQUIRES(turn_) EXCLUDES(mu_);
+  bool TryEnter() TRY_ACQUIRE(true, turn_);
+  void Enter() REQUIRES(turn_);
   void Leave() REQUIRES(turn_) { running_ = std::thread::id(); }
   // Rounds of a helper that has entered; it leaves.
   void Serve(const std::function<bool()>& until, Deadline last, const Patience& patience) RELEASE(turn_) EXCLUDES(mu_);
@@ -129,7 +132,7 @@ class EventLoop {
   template <typename Until>
   void Rounds(const Until& until, Deadline last, const Patience& patience) REQUIRES(turn_) EXCLUDES(mu_);
   // From now on posted tasks, and events, wake the own thread. Returns false if there is something to do.
-  bool PrepareToSleep() REQUIRES(turn_) EXCLUDES(mu_);
+  bool PrepareToSleep() REQUIRES(turn_);
   void Wake();
 
   void TakePosted() REQUIRES(turn_) EXCLUDES(mu_);
@@ -149,14 +152,17 @@ class EventLoop {
   bool over_ GUARDED_BY(turn_) = false;     // the own thread has ended
   Deadline alarm_ GUARDED_BY(turn_){};      // when the own thread wakes by itself
   Lookout lookout_ GUARDED_BY(turn_);
+  Clock::time_point now_{};        // loop only
   bool starting_ = false;          // loop only; a helper has entered, and has run nothing yet
   Tasks taken_ GUARDED_BY(turn_);  // of what was posted: what runs in this round
 
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);
-  std::atomic<bool> any_posted_{false};  // whether it is worth taking the lock
-  bool asleep_ GUARDED_BY(mu_) = false;  // the own thread
   bool closed_ GUARDED_BY(mu_) = false;
+  // Who posts writes the first and reads the second; who goes to sleep does the opposite. So one sees the other, and
+  // the loop takes the lock only if there is something to take.
+  std::atomic<bool> any_posted_{false};
+  std::atomic<bool> asleep_{false};  // the own thread
 
   std::unordered_map<int, Watch> watches_;           // loop only
   uint32_t next_generation_ = 1;                     // loop only

@@ -2,7 +2,8 @@
 // and in order. It does not know the meaning of frames.
 //
 // Threads: everything here is called on the event loop's thread, and calls its handlers there. No handler is called
-// inside the call that registered it, or that caused it: sends complete, and connections close, from the loop.
+// inside the call that registered it, or that caused it: what takes longer completes, and connections close, from the
+// loop.
 
 #pragma once
 
@@ -56,10 +57,11 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  // Queues a frame behind those queued before; never blocks. `header.payload_size` is set by the call. The memory of
-  // `payload` must stay until `done` (may be null) is called. That happens when the system has taken all of it, or with
-  // the error that closed the connection.
-  virtual void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done) = 0;
+  // Queues a frame behind those queued before; never blocks. Returns null if the system has taken all of it. Otherwise
+  // the memory of `payload` must stay until the system has, or until the error that closes the connection. The callback
+  // that is told of it may be put into the returned place, before anything else is done.
+  // REQUIRES: header.payload_size is the size of `payload`.
+  virtual StatusCallback* SendOnLoop(const FrameHeader& header, Payload payload) = 0;
   // Sends kBye behind the queue, and closes when the other side has read it or `deadline` has passed. OnClosed follows
   // with kCancelled.
   virtual void CloseOnLoop(Deadline deadline) = 0;

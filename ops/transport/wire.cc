@@ -118,12 +118,10 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
   return text;
 }
 
-std::string EncodeHeader(const FrameHeader& header) {
+void EncodeHeader(const FrameHeader& header, std::string* bytes) {
   KF_CHECK(header.tag.name.size() <= kMaxNameSize) << "a name of " << header.tag.name.size() << " bytes";
-  std::string bytes;
-  bytes.reserve(kHeaderSize + header.tag.name.size());
-  bytes.resize(kHeaderSize);
-  char* out = &bytes[0];
+  bytes->resize(kHeaderSize);
+  char* out = bytes->data();
   out[kType] = static_cast<char>(header.type);
   out[kKind] = static_cast<char>(header.signature.kind);
   out[kDType] = static_cast<char>(header.signature.dtype);
@@ -139,7 +137,13 @@ std::string EncodeHeader(const FrameHeader& header) {
   PutLittleEndian(out + kPayloadSize, header.payload_size);
   PutLittleEndian(out + kNameSize, static_cast<uint16_t>(header.tag.name.size()));
   PutLittleEndian(out + kCode, static_cast<uint16_t>(header.code));
-  bytes += header.tag.name;
+  PutLittleEndian(out + kZero, uint32_t{0});
+  bytes->append(header.tag.name);
+}
+
+std::string EncodeHeader(const FrameHeader& header) {
+  std::string bytes;
+  EncodeHeader(header, &bytes);
   return bytes;
 }
 

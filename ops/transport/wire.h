@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "ops/base/dtype.h"
 #include "ops/base/status.h"
@@ -93,11 +94,21 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours);
 // Stands for the epoch of what belongs to none.
 inline constexpr uint32_t kNoEpoch = 0xffffffff;
 
-// Which operation, and which of its messages from one peer to another.
-struct Tag {
+struct OperationId {
   uint32_t epoch = 0;
   uint64_t number = 0;  // how many operations of this name came before in the epoch
   std::string name;
+
+  friend bool operator==(const OperationId& a, const OperationId& b) {
+    return a.number == b.number && a.epoch == b.epoch && a.name == b.name;
+  }
+};
+
+// Which operation, and which of its messages from one peer to another.
+struct Tag : OperationId {
+  Tag() = default;
+  Tag(OperationId id, uint32_t part) : OperationId(std::move(id)), part(part) {}
+
   uint32_t part = 0;
 };
 
@@ -110,8 +121,9 @@ struct FrameHeader {
   uint64_t payload_size = 0;  // bytes that follow
 };
 
-// Writes the first kHeaderSize bytes and appends the name.
+// Makes `bytes` the first kHeaderSize bytes, and the name behind them.
 // REQUIRES: name no longer than kMaxNameSize.
+void EncodeHeader(const FrameHeader& header, std::string* bytes);
 std::string EncodeHeader(const FrameHeader& header);
 
 // Reads the fixed part; `*name_size` bytes of name follow. Rejects unknown values and lengths beyond the bounds of

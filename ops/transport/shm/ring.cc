@@ -78,14 +78,12 @@ void RingWriter::Publish() {
   if (published_ == written_) return;
   published_ = written_;
   ring_.control->written.store(written_);
-  owes_call_ = ring_.control->reader_sleeps.load() != 0;
+  owed_ = ring_.control->reader_sleeps.load();
 }
 
 void RingWriter::Call() {
-  if (!owes_call_) return;
-  owes_call_ = false;
-  std::atomic<uint32_t>& sleeps = ring_.control->reader_sleeps;
-  if (sleeps.load() != 0 && sleeps.exchange(0) != 0) bell_->Ring();
+  if (owes_call() && ring_.control->reader_sleeps.compare_exchange_strong(owed_, 0)) bell_->Ring();
+  owed_ = 0;
 }
 
 bool RingWriter::IsReady() const {

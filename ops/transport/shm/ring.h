@@ -9,8 +9,8 @@
 //
 // A side without work says so in `reader_sleeps` or `writer_sleeps`, looks again, and sleeps. A side that changes a
 // count and then finds the other asleep wakes it. One side's order is write, look; the other's is say, look: so one of
-// them sees the other. A writer may delay the wake-up for its last bytes for a moment; a reader that looks again
-// meanwhile needs none.
+// them sees the other. A writer may delay the wake-up for its last bytes for a moment. A reader that looks again
+// meanwhile needs none: the words tell one sleep from the next.
 
 #pragma once
 
@@ -58,13 +58,13 @@ class Bell {
   const UniqueFd* const socket_;
 };
 
-// Says in a word of the ring whether this side sleeps. It is written only when that changes, because the cache line
-// belongs to the other side while that looks there.
+// Says in a word of the ring whether this side sleeps: 0, or the odd number of this sleep. It is written only when that
+// changes, because the cache line belongs to the other side while that looks there.
 class RingSleeper {
  public:
   void Sleep(std::atomic<uint32_t>* word) {
     sleeps_ = true;
-    word->store(1);
+    word->store(number_ += 2);
   }
   void Wake(std::atomic<uint32_t>* word) {
     if (std::exchange(sleeps_, false)) word->store(0, std::memory_order_relaxed);
@@ -72,6 +72,7 @@ class RingSleeper {
 
  private:
   bool sleeps_ = false;
+  uint32_t number_ = -1;
 };
 
 // Event loop only.
@@ -88,8 +89,8 @@ class RingWriter : public FrameOutput {
   bool Sleep();
   void Wake() { sleeper_.Wake(&ring_.control->writer_sleeps); }
 
-  // Whether the other side slept when the last bytes were told, and calls it if it still does.
-  bool owes_call() const { return owes_call_; }
+  // Whether the other side slept when the last bytes were told, and has not looked since. Calls it if so.
+  bool owes_call() const { return owed_ != 0 && ring_.control->reader_sleeps.load(std::memory_order_relaxed) == owed_; }
   void Call();
 
  private:
@@ -111,7 +112,7 @@ class RingWriter : public FrameOutput {
   uint64_t written_ = 0;    // in the ring
   uint64_t published_ = 0;  // and told
   uint64_t read_ = 0;       // as the other side said
-  bool owes_call_ = false;
+  uint32_t owed_ = 0;       // the sleep from which the other side is to be woken
   CrossCoreCopier copier_;
   RingSleeper sleeper_;
 };

@@ -76,7 +76,7 @@ void RingPipe::OnEventsOnLoop(uint32_t events) {
 
 bool RingPipe::PollOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (call_at_.has_value() && Clock::now() >= *call_at_) Call();
+  if (call_at_.has_value() && (!writer_.owes_call() || Clock::now() >= *call_at_)) Call();
   const bool readable = reads_ && reader_.IsReady();
   const bool writable = writes_ && writer_.IsReady();
   if (!readable && !writable) return false;

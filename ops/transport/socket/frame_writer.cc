@@ -30,9 +30,15 @@ ConstBytes FrameWriter::Frame::piece(size_t i) const {
   return i == payload.size() + 2 ? ConstBytes{kZeros, payload_padding} : payload[i - 2];
 }
 
-void FrameWriter::Push(std::string header, Payload payload, StatusCallback done) {
-  const size_t header_padding = PaddingOf(header.size()), payload_padding = PaddingOf(TotalSize(payload));
-  frames_.push_back({std::move(header), std::move(payload), std::move(done), header_padding, payload_padding});
+StatusCallback* FrameWriter::Push(const FrameHeader& header, Payload payload) {
+  if (spare_.empty()) spare_.emplace_back();
+  frames_.splice(frames_.end(), spare_, spare_.begin());
+  Frame& frame = frames_.back();
+  EncodeHeader(header, &frame.header);
+  frame.payload = std::move(payload);
+  frame.header_padding = PaddingOf(frame.header.size());
+  frame.payload_padding = PaddingOf(TotalSize(frame.payload));
+  return &frame.done;
 }
 
 Status FrameWriter::WriteTo(FrameOutput* output) {
@@ -79,9 +85,17 @@ void FrameWriter::Advance(size_t written) {
       written -= step;
       if (offset_ < frame.piece(piece_).size) return;
     }
-    written_.push_back(std::move(frame.done));
-    frames_.pop_front();
+    if (frame.done) written_.push_back(std::exchange(frame.done, nullptr));
+    PopFront();
     piece_ = 0;
+  }
+}
+
+void FrameWriter::PopFront() {
+  if (spare_.empty()) {
+    spare_.splice(spare_.begin(), frames_, frames_.begin());
+  } else {
+    frames_.pop_front();
   }
 }
 
@@ -89,7 +103,9 @@ std::vector<StatusCallback> FrameWriter::TakeWritten() { return std::exchange(wr
 
 std::vector<StatusCallback> FrameWriter::TakeUnwritten() {
   std::vector<StatusCallback> callbacks;
-  for (Frame& frame : frames_) callbacks.push_back(std::move(frame.done));
+  for (Frame& frame : frames_) {
+    if (frame.done) callbacks.push_back(std::move(frame.done));
+  }
   frames_.clear();
   piece_ = offset_ = 0;
   return callbacks;

@@ -6,12 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
 #include "ops/base/bytes.h"
 #include "ops/base/status.h"
+#include "ops/transport/wire.h"
 
 namespace kungfu {
 
@@ -39,16 +40,17 @@ class FrameWriter {
   static constexpr size_t kMaxAlignment = 64;
   explicit FrameWriter(size_t alignment = 1) : alignment_(alignment) {}
 
-  // `header` is what EncodeHeader returned. The memory of `payload` must stay until `done` is taken back.
-  void Push(std::string header, Payload payload, StatusCallback done);
+  // The memory of `payload` must stay until the frame is handed over. The callback that is to be taken back then may be
+  // put into the returned place, as long as the frame is here.
+  StatusCallback* Push(const FrameHeader& header, Payload payload);
   bool empty() const { return frames_.empty(); }
 
   // Hands over what is taken now, about kBudget bytes at most. OK also if that is nothing.
   Status WriteTo(FrameOutput* output);
 
-  // The callbacks of the frames that have been handed over whole since the last call, in order.
+  // The callbacks of the frames that have been handed over whole since the last call, in order: of those that have one.
   std::vector<StatusCallback> TakeWritten();
-  // The callbacks of all others. Forgets their frames.
+  // The same of all others. Forgets their frames.
   std::vector<StatusCallback> TakeUnwritten();
 
   uint64_t bytes_written() const { return bytes_written_; }  // without padding
@@ -63,8 +65,8 @@ class FrameWriter {
     std::string header;
     Payload payload;
     StatusCallback done;
-    size_t header_padding;
-    size_t payload_padding;
+    size_t header_padding = 0;
+    size_t payload_padding = 0;
 
     size_t pieces() const { return payload.size() + 3; }
     bool IsPadding(size_t i) const { return i == 1 || i == payload.size() + 2; }
@@ -75,11 +77,14 @@ class FrameWriter {
   // Fills `pieces` with the next pieces, up to `limit` bytes. Returns how many pieces, and in `*size` how many bytes.
   int Gather(size_t limit, iovec (&pieces)[kMaxPieces], size_t* size) const;
   void Advance(size_t written);
+  // The first frame is not needed any more.
+  void PopFront();
 
   const size_t alignment_;
-  std::deque<Frame> frames_;
-  size_t piece_ = 0;   // of the first frame: the piece that comes next,
-  size_t offset_ = 0;  // and what of it is already out
+  std::list<Frame> frames_;
+  std::list<Frame> spare_;  // for the next one: at most one, with the memory of its header
+  size_t piece_ = 0;        // of the first frame: the piece that comes next,
+  size_t offset_ = 0;       // and what of it is already out
   std::vector<StatusCallback> written_;
   uint64_t bytes_written_ = 0;
 };

@@ -41,14 +41,15 @@ void Stream::AbandonOnLoop() {
   ClosePipe();
 }
 
-void Stream::SendOnLoop(FrameHeader header, Payload payload, StatusCallback done) {
+StatusCallback* Stream::SendOnLoop(const FrameHeader& header, Payload payload) {
   KF_DCHECK(loop_->InLoop());
-  if (over_) return ReportSoon(std::move(done), why_);
-  if (closing_) return ReportSoon(std::move(done), CancelledError("the connection is being closed by this peer"));
-  header.payload_size = TotalSize(payload);
+  KF_DCHECK(header.payload_size == TotalSize(payload));
+  if (over_) return ReportSoon(why_);
+  if (closing_) return ReportSoon(CancelledError("the connection is being closed by this peer"));
   const bool idle = writer_.empty();
-  writer_.Push(EncodeHeader(header), std::move(payload), std::move(done));
+  StatusCallback* const done = writer_.Push(header, std::move(payload));
   if (idle) Write();
+  return writer_.empty() ? nullptr : done;
 }
 
 void Stream::CloseOnLoop(Deadline deadline) {
@@ -58,7 +59,7 @@ void Stream::CloseOnLoop(Deadline deadline) {
   FrameHeader bye;
   bye.type = FrameType::kBye;
   const bool idle = writer_.empty();
-  writer_.Push(EncodeHeader(bye), {}, nullptr);
+  writer_.Push(bye, {});
   close_timer_ = loop_->RunAtOnLoop(deadline, [this] {
     close_timer_.reset();
     const auto self = shared_from_this();
@@ -79,7 +80,7 @@ void Stream::OnReadyOnLoop(bool readable, bool writable_again) {
 void Stream::Write() {
   if (!write_error_.ok()) return;
   const Status status = pipe_->WriteOnLoop(&writer_);
-  for (StatusCallback& done : writer_.TakeWritten()) ReportSoon(std::move(done), OkStatus());
+  for (StatusCallback& done : writer_.TakeWritten()) *ReportSoon(OkStatus()) = std::move(done);
   if (!status.ok()) return BreakOff(status);
   if (writer_.empty() && closing_) pipe_->EndWritingOnLoop();
   Watch();
@@ -128,22 +129,22 @@ void Stream::OnFrameEndOnLoop(const FrameHeader& header) {
   handler_->OnFrameEndOnLoop(connection_, header);
 }
 
-void Stream::ReportSoon(StatusCallback done, const Status& status) {
-  if (!done) return;
-  reports_.push_back({std::move(done), status});
-  if (reports_posted_) return;
-  reports_posted_ = true;
-  loop_->Post([self = shared_from_this()] {
-    self->reports_posted_ = false;
-    self->RunReports();
-  });
+StatusCallback* Stream::ReportSoon(const Status& status) {
+  reports_.push_back({nullptr, status});
+  if (!std::exchange(reports_posted_, true)) {
+    loop_->Post([self = shared_from_this()] {
+      self->reports_posted_ = false;
+      self->RunReports();
+    });
+  }
+  return &reports_.back().done;
 }
 
 void Stream::RunReports() {
   std::vector<Report> reports = std::move(reports_);
   reports_.clear();
   for (Report& report : reports) {
-    report.done(report.status);
+    if (report.done) report.done(report.status);
     if (abandoned_) return;
   }
   reports.clear();
@@ -154,9 +155,7 @@ void Stream::Finish(Status why) {
   if (closing_) why = CancelledError("connection closed by this peer");
   why_ = why;
   ClosePipe();
-  for (StatusCallback& done : writer_.TakeUnwritten()) {
-    if (done) reports_.push_back({std::move(done), why});
-  }
+  for (StatusCallback& done : writer_.TakeUnwritten()) reports_.push_back({std::move(done), why});
   RunReports();
   if (!abandoned_) handler_->OnClosedOnLoop(connection_, why);
 }

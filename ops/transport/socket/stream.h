@@ -37,7 +37,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private PipeListener
   void AbandonOnLoop();
 
   // As in Connection.
-  void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done);
+  StatusCallback* SendOnLoop(const FrameHeader& header, Payload payload);
   void CloseOnLoop(Deadline deadline);
   const PeerId& remote() const { return remote_; }
   const char* pipe_name() const { return pipe_->name(); }
@@ -63,8 +63,8 @@ class Stream : public std::enable_shared_from_this<Stream>, private PipeListener
   void Watch();
   bool writable() const { return !writer_.empty() && write_error_.ok(); }
 
-  // Calls `done` soon, from the loop.
-  void ReportSoon(StatusCallback done, const Status& status);
+  // The callback that is put into the returned place is told of it soon, from the loop.
+  StatusCallback* ReportSoon(const Status& status);
   void RunReports();
 
   // REQUIRES: called from the loop itself, not inside a call of the connection's owner.

@@ -15,8 +15,8 @@ class StreamConnection : public Connection {
   explicit StreamConnection(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   ~StreamConnection() override { stream_->AbandonOnLoop(); }
 
-  void SendOnLoop(FrameHeader header, Payload payload, StatusCallback done) override {
-    stream_->SendOnLoop(std::move(header), std::move(payload), std::move(done));
+  StatusCallback* SendOnLoop(const FrameHeader& header, Payload payload) override {
+    return stream_->SendOnLoop(header, std::move(payload));
   }
   void CloseOnLoop(Deadline deadline) override { stream_->CloseOnLoop(deadline); }
   const PeerId& remote() const override { return stream_->remote(); }

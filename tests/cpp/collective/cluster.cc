@@ -55,7 +55,7 @@ Cluster::Cluster(int size, const ClusterOptions& options) {
     config.log_level = static_cast<int>(options.log_level);
     if (options.own_cores) {
       config.own_cores = true;
-      config.spin = 0;  // it has none
+      config.spin = options.spin;  // not as if it had any
     }
     arenas_.push_back(options.arena_bytes > 0 ? std::move(*Arena::Create(options.arena_bytes)) : nullptr);
     StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(config, arenas_.back().get());

@@ -29,7 +29,8 @@ struct ClusterOptions {
   long chunk_bytes = 1 << 20;
   size_t arena_bytes = 0;  // what each peer shares with the others
   long direct_bytes = 0;
-  bool own_cores = false;  // as if each peer had cores of its own
+  bool own_cores = false;  // as if each peer had cores of its own,
+  long spin = 0;           // and its threads looked on for so many microseconds
   LogLevel log_level = LogLevel::kError;
 };
 

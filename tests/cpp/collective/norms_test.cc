@@ -118,7 +118,7 @@ void RunNorms(Cluster* cluster, Place place, const std::string& what) {
 }
 
 // What each rank is told of an all-reduce of these tensors.
-std::vector<Norms> Measure(Cluster* cluster, const Operation& operation, const std::vector<std::vector<Span>>& spans) {
+std::vector<Norms> Measure(Cluster* cluster, const Operation& operation, const std::vector<ShortList<Span>>& spans) {
   std::vector<Norms> told(cluster->size());
   ExpectAllOk(cluster->Run([&](int rank) {
     Operation mine = operation;
@@ -163,7 +163,7 @@ KF_TEST(Norms, WhereOnePeerFallsBack) {
     Cluster cluster(4, Small(hosts == 1 ? "AUTO" : "HIERARCHY", hosts, 1 << 26));
     constexpr uint64_t kCount = 3 << 19;  // more than is copied into the arena
     std::vector<Buffer> tensors;
-    std::vector<std::vector<Span>> spans;
+    std::vector<ShortList<Span>> spans;
     long double sent = 0;
     for (int rank = 0; rank < 4; ++rank) {
       const std::vector<char> values = MakeValues(DType::kFloat32, ReduceOp::kMean, kCount, rank);
@@ -190,7 +190,7 @@ KF_TEST(Norms, DoNotDependOnThePlace) {
   std::vector<Norms> first;
   for (const Place place : {Place::kShared, Place::kUneven}) {
     std::vector<Buffer> tensors;
-    std::vector<std::vector<Span>> spans;
+    std::vector<ShortList<Span>> spans;
     for (int rank = 0; rank < 3; ++rank) {
       std::vector<float> numbers(kCount);
       for (uint64_t i = 0; i < kCount; ++i) numbers[i] = std::sin(static_cast<float>(i + 31 * rank));
@@ -240,7 +240,7 @@ KF_TEST(Norms, AllMustWantThem) {
 KF_TEST(Norms, OfTrees) {
   Cluster cluster(4);
   std::vector<std::vector<char>> values;
-  std::vector<std::vector<Span>> spans;
+  std::vector<ShortList<Span>> spans;
   for (int rank = 0; rank < 4; ++rank) values.push_back(MakeValues(DType::kFloat64, ReduceOp::kMean, 1000, rank));
   const std::vector<std::vector<char>> sends = values;
   for (auto& value : values) spans.push_back({{value.data(), value.data(), 1000}});

@@ -10,10 +10,10 @@ namespace {
 
 KF_TEST(OperationCounters, TellsNamesAndOutcomesApart) {
   OperationCounters counters;
-  counters.Ended("a", true, {}, 0, 0);
-  counters.Ended("b", true, {}, 0, 0);
-  counters.Ended("a", true, {}, 0, 0);
-  counters.Ended("c", false, {}, 0, 0);
+  counters.Ended(counters.Of("a"), true, {}, 0, 0);
+  counters.Ended(counters.Of("b"), true, {}, 0, 0);
+  counters.Ended(counters.Of("a"), true, {}, 0, 0);
+  counters.Ended(counters.Of("c"), false, {}, 0, 0);
   EXPECT_EQ(counters.completed(), 3u);
   EXPECT_EQ(counters.completed("a"), 2u);
   EXPECT_EQ(counters.completed("b"), 1u);
@@ -28,8 +28,8 @@ KF_TEST(OperationCounters, CountsFromManyThreads) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, name = std::to_string(t)] {
       for (int i = 0; i < kTimes; ++i) {
-        counters.Ended(name, true, {}, 0, 0);
-        counters.Ended(name, false, {}, 0, 0);
+        counters.Ended(counters.Of(name), true, {}, 0, 0);
+        counters.Ended(counters.Of(name), false, {}, 0, 0);
       }
     });
   }
@@ -44,11 +44,11 @@ KF_TEST(OperationCounters, TimesWhatWasCalledAndSucceeded) {
   const Clock::time_point began = Clock::now() - std::chrono::milliseconds(5);
   for (const char* name : {"a", "monitored/a"}) {
     counters.Began(name, began);
-    counters.Ended(name, true, began, 100, 3);
+    counters.Ended(counters.Of(name), true, began, 100, 3);
   }
   counters.Began("monitored/b", began);
-  counters.Ended("monitored/b", false, began, 1000, 3);
-  counters.Ended("kungfu/session", true, {}, 24, 3);
+  counters.Ended(counters.Of("monitored/b"), false, began, 1000, 3);
+  counters.Ended(counters.Of("kungfu/session"), true, {}, 24, 3);
   EXPECT_EQ(counters.bytes(), 200u);
   EXPECT_GE(counters.latencies().seconds(), 0.01);
   EXPECT_EQ(counters.throughput().Of(3).total.bytes, 100u);

@@ -12,7 +12,10 @@ namespace {
 
 class FakeConnection : public Connection {
  public:
-  void SendOnLoop(FrameHeader header, Payload, StatusCallback) override { sent.push_back(header.type); }
+  StatusCallback* SendOnLoop(const FrameHeader& header, Payload) override {
+    sent.push_back(header.type);
+    return nullptr;
+  }
   void CloseOnLoop(Deadline) override {}
   const PeerId& remote() const override { return remote_; }
   const char* transport_name() const override { return "fake"; }
@@ -28,7 +31,6 @@ class FakeConnection : public Connection {
 class NoOwner : public InLinkOwner {
  public:
   void OnFailFrameOnLoop(const PeerId&, const Tag&, const Status&) override {}
-  void OnHeardOnLoop(const PeerId&) override {}
   Status OnAskOnLoop(const PeerId&, const Tag&, const Signature&) override { return OkStatus(); }
   void OnPullOnLoop(const PeerId&, const FrameHeader&) override {}
   void OnInLinkClosedOnLoop(InLink*, const Status&) override {}

@@ -27,9 +27,10 @@ class FakeIncoming : public Incoming {
   const PeerId peer_;
 };
 
-class FakeHandler : public ConversationHandler {
+class FakeUser : public MailboxUser {
  public:
   void OnMismatchOnLoop(const PeerId&, const std::string& difference) override { mismatches.push_back(difference); }
+  Status LossOnLoop(const PeerId&, const Status& why) const override { return why.WithContext("from a peer"); }
   std::vector<std::string> mismatches;
 };
 
@@ -44,14 +45,17 @@ class TextSink : public Sink {
 struct Fixture {
   Mailbox mailbox;
   FakeIncoming source{"127.0.0.1:1001"};
-  FakeHandler handler;
+  FakeUser user;
   const OperationId id{0, 0, "x"};
   Signature signature;
+  Mailbox::Box* box = nullptr;
+
+  void Open() { box = mailbox.Open(id, signature, &user); }
 
   FrameHeader Header(FrameType type, uint64_t size, uint32_t part = 0) {
     FrameHeader header;
     header.type = type;
-    header.tag = {id.epoch, id.number, id.name, part};
+    header.tag = {id, part};
     header.signature = signature;
     (type == FrameType::kAnnounce ? header.bulk_size : header.payload_size) = size;
     return header;
@@ -80,26 +84,27 @@ KF_TEST(Mailbox, EarlyDataIsParkedAndGivenAtOnce) {
   Fixture f;
   f.Bring("hello", 100);
   EXPECT_EQ(f.source.released, 0u);
-  EXPECT_TRUE(f.mailbox.Open(f.id, f.signature, &f.handler) == nullptr);
+  f.Open();
+  EXPECT_TRUE(f.mailbox.FindMismatch(*f.box) == nullptr);
   TextSink sink;
-  EXPECT_TRUE(f.mailbox.Receive(f.id, f.source.peer(), 0, 5, &sink, nullptr));
+  EXPECT_TRUE(f.mailbox.Receive(f.box, f.source.peer(), 0, 5, &sink, nullptr));
   EXPECT_EQ(sink.text, "hello");
   EXPECT_EQ(f.source.released, 100u);
 }
 
 KF_TEST(Mailbox, AwaitedDataGoesToItsPlace) {
   Fixture f;
-  f.mailbox.Open(f.id, f.signature, &f.handler);
+  f.Open();
   TextSink sink;
   int done = 0;
-  EXPECT_FALSE(f.mailbox.Receive(f.id, f.source.peer(), 3, 5, &sink, [&](const Status& status) {
+  EXPECT_FALSE(f.mailbox.Receive(f.box, f.source.peer(), 3, 5, &sink, [&](const Status& status) {
     EXPECT_OK(status);
     ++done;
   }));
-  EXPECT_EQ(f.mailbox.Awaited(f.id).size(), 1u);
+  EXPECT_EQ(f.mailbox.Awaited(*f.box).size(), 1u);
   Mailbox::Slot* slot = f.mailbox.DataArrives(&f.source, f.Header(FrameType::kData, 5, 3), 7);
   EXPECT_TRUE(f.mailbox.SinkOf(slot) == &sink);
-  EXPECT_EQ(f.mailbox.Awaited(f.id).size(), 0u);
+  EXPECT_EQ(f.mailbox.Awaited(*f.box).size(), 0u);
   EXPECT_EQ(done, 0);
   f.Fill(slot, "there");
   EXPECT_EQ(done, 1);
@@ -109,11 +114,11 @@ KF_TEST(Mailbox, AwaitedDataGoesToItsPlace) {
 
 KF_TEST(Mailbox, AskedForWhileItArrives) {
   Fixture f;
-  f.mailbox.Open(f.id, f.signature, &f.handler);
+  f.Open();
   Mailbox::Slot* slot = f.mailbox.DataArrives(&f.source, f.Header(FrameType::kData, 5), 7);
   TextSink sink;
   int done = 0;
-  EXPECT_FALSE(f.mailbox.Receive(f.id, f.source.peer(), 0, 5, &sink, [&](const Status&) { ++done; }));
+  EXPECT_FALSE(f.mailbox.Receive(f.box, f.source.peer(), 0, 5, &sink, [&](const Status&) { ++done; }));
   f.Fill(slot, "apart");
   EXPECT_EQ(done, 1);
   EXPECT_EQ(sink.text, "apart");
@@ -123,10 +128,10 @@ KF_TEST(Mailbox, AnnouncementsAreGrantedWhenWanted) {
   Fixture f;
   f.mailbox.Announced(&f.source, f.Header(FrameType::kAnnounce, 5, 1), 10);
   EXPECT_TRUE(f.source.granted.empty());
-  f.mailbox.Open(f.id, f.signature, &f.handler);
+  f.Open();
   TextSink early, late;
-  f.mailbox.Receive(f.id, f.source.peer(), 1, 5, &early, [](const Status&) {});
-  f.mailbox.Receive(f.id, f.source.peer(), 2, 5, &late, [](const Status&) {});
+  f.mailbox.Receive(f.box, f.source.peer(), 1, 5, &early, [](const Status&) {});
+  f.mailbox.Receive(f.box, f.source.peer(), 2, 5, &late, [](const Status&) {});
   f.mailbox.Announced(&f.source, f.Header(FrameType::kAnnounce, 5, 2), 10);
   EXPECT_TRUE((f.source.granted == std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(f.source.released, 20u);
@@ -138,10 +143,10 @@ KF_TEST(Mailbox, AnnouncementsAreGrantedWhenWanted) {
 
 KF_TEST(Mailbox, BulkThatWasNotGrantedBreaksTheProtocol) {
   Fixture f;
-  f.mailbox.Open(f.id, f.signature, &f.handler);
+  f.Open();
   EXPECT_EQ(f.mailbox.BulkArrives(&f.source, f.Header(FrameType::kBulk, 5)).status().code(), Code::kInvalidArgument);
   TextSink sink;
-  f.mailbox.Receive(f.id, f.source.peer(), 0, 5, &sink, [](const Status&) {});
+  f.mailbox.Receive(f.box, f.source.peer(), 0, 5, &sink, [](const Status&) {});
   f.mailbox.Announced(&f.source, f.Header(FrameType::kAnnounce, 5), 1);
   EXPECT_FALSE(f.mailbox.BulkArrives(&f.source, f.Header(FrameType::kBulk, 6)).ok());
   FakeIncoming other("127.0.0.1:1002");
@@ -154,27 +159,27 @@ KF_TEST(Mailbox, ContradictionsAreReported) {
   f.Bring("hello", 1);
   Signature ours = f.signature;
   ours.dtype = DType::kFloat64;
-  const auto mismatch = f.mailbox.Open(f.id, ours, &f.handler);
+  const auto mismatch = f.mailbox.FindMismatch(*f.mailbox.Open(f.id, ours, &f.user));
   ASSERT_TRUE(mismatch != nullptr);
   EXPECT_CONTAINS(mismatch->difference, "float64");
   f.Bring("again", 1, 1);
-  EXPECT_EQ(f.handler.mismatches.size(), 1u);
+  EXPECT_EQ(f.user.mismatches.size(), 1u);
   // Equal signatures, and yet another length.
   Fixture g;
-  g.mailbox.Open(g.id, g.signature, &g.handler);
+  g.Open();
   g.Bring("hello", 1);
   TextSink sink;
-  EXPECT_FALSE(g.mailbox.Receive(g.id, g.source.peer(), 0, 6, &sink, [](const Status&) {}));
-  EXPECT_EQ(g.handler.mismatches.size(), 1u);
+  EXPECT_FALSE(g.mailbox.Receive(g.box, g.source.peer(), 0, 6, &sink, [](const Status&) {}));
+  EXPECT_EQ(g.user.mismatches.size(), 1u);
 }
 
 KF_TEST(Mailbox, ClosedOperationsRefuse) {
   Fixture f;
-  f.mailbox.Open(f.id, f.signature, &f.handler);
+  f.Open();
   f.Bring("parked", 10);
   Mailbox::Slot* arriving = f.mailbox.DataArrives(&f.source, f.Header(FrameType::kData, 5, 1), 20);
   EXPECT_TRUE(arriving != nullptr);
-  f.mailbox.Close(f.id);
+  f.mailbox.Close(f.box);
   EXPECT_EQ(f.source.detached, 1);
   EXPECT_EQ(f.source.released, 30u);
   f.Bring("late", 5, 2);
@@ -192,20 +197,20 @@ KF_TEST(Mailbox, TheSameMessageTwiceIsRefused) {
 
 KF_TEST(Mailbox, AConnectionEndsInTheMiddle) {
   Fixture f;
-  f.mailbox.Open(f.id, f.signature, &f.handler);
+  f.Open();
   TextSink whole, half, none;
   std::vector<Code> codes;
   const auto done = [&](const Status& status) { codes.push_back(status.code()); };
   f.Bring("whole", 1, 0);
-  f.mailbox.Receive(f.id, f.source.peer(), 1, 5, &half, done);
-  f.mailbox.Receive(f.id, f.source.peer(), 2, 5, &none, done);
+  f.mailbox.Receive(f.box, f.source.peer(), 1, 5, &half, done);
+  f.mailbox.Receive(f.box, f.source.peer(), 2, 5, &none, done);
   f.mailbox.DataArrives(&f.source, f.Header(FrameType::kData, 5, 1), 1);
   f.mailbox.SourceLost(&f.source);
   EXPECT_EQ(codes.size(), 0u);
   f.mailbox.PeerLost(f.source.peer(), UnavailableError("gone"));
   EXPECT_TRUE((codes == std::vector<Code>{Code::kUnavailable, Code::kUnavailable}));
   // What came whole stays.
-  EXPECT_TRUE(f.mailbox.Receive(f.id, f.source.peer(), 0, 5, &whole, nullptr));
+  EXPECT_TRUE(f.mailbox.Receive(f.box, f.source.peer(), 0, 5, &whole, nullptr));
   EXPECT_EQ(whole.text, "whole");
 }
 
@@ -220,9 +225,9 @@ KF_TEST(Mailbox, OldEpochsAreRefusedAndFutureOnesParked) {
   header.tag.epoch = 5;
   f.Fill(f.mailbox.DataArrives(&f.source, header, 1), "new");
   f.mailbox.DropBefore(5);
-  f.mailbox.Open(future, f.signature, &f.handler);
+  Mailbox::Box* const box = f.mailbox.Open(future, f.signature, &f.user);
   TextSink sink;
-  EXPECT_TRUE(f.mailbox.Receive(future, f.source.peer(), 0, 3, &sink, nullptr));
+  EXPECT_TRUE(f.mailbox.Receive(box, f.source.peer(), 0, 3, &sink, nullptr));
   EXPECT_EQ(sink.text, "new");
 }
 

@@ -123,11 +123,14 @@ void CarriesMoreThanTwoGibibytes(TransportFixture* fixture) {
   Guarded<bool> done(false);
   FrameHeader header;
   header.type = FrameType::kBulk;
+  header.payload_size = HugePayload::kSize;
   RunOnLoop(pair.a.loop(), [&] {
-    pair.at_a->connection->SendOnLoop(header, huge.payload(), [&](const Status& status) {
+    StatusCallback* const place = pair.at_a->connection->SendOnLoop(header, huge.payload());
+    ASSERT_TRUE(place != nullptr);
+    *place = [&](const Status& status) {
       EXPECT_OK(status);
       done.Set(true);
-    });
+    };
   });
   const std::vector<Frame> frames = pair.at_b->AwaitFrames(1);
   ASSERT_EQ(frames.size(), 1u);
@@ -159,6 +162,24 @@ void WaitsForASlowReader(TransportFixture* fixture) {
   ExpectAllOk(pair.at_a->AwaitSent(2));
 }
 
+// What the system takes at once needs no callback, and no memory any more.
+void SaysWhatIsTakenAtOnce(TransportFixture* fixture) {
+  Pair pair(fixture);
+  RunOnLoop(pair.a.loop(), [&] {
+    FrameHeader header = NewFrame("at once", "").header;
+    std::string payload = "soon overwritten";
+    header.payload_size = payload.size();
+    EXPECT_TRUE(pair.at_a->connection->SendOnLoop(header, {{payload.data(), payload.size()}}) == nullptr);
+    payload.assign(payload.size(), '-');
+    pair.at_a->SendOnLoop(NewFrame("in turns", Pattern(kTooMuch, 1)));
+    EXPECT_TRUE(pair.at_a->connection->SendOnLoop(NewFrame("behind it", "").header, {}) != nullptr);
+  });
+  const std::vector<Frame> frames = pair.at_b->AwaitFrames(3);
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0].payload, "soon overwritten");
+  EXPECT_EQ(frames[2].header.tag.name, "behind it");
+}
+
 // Channel checks that callbacks come once, on the loop, and never inside a send.
 void CallsBackOnceAndInOrder(TransportFixture* fixture) {
   Pair pair(fixture);
@@ -171,7 +192,7 @@ void CallsBackOnceAndInOrder(TransportFixture* fixture) {
         if (id == 'a') pair.at_a->SendOnLoop(NewFrame("", ""), [&](const Status&) { order += 'd'; });
       });
     }
-    pair.at_a->connection->SendOnLoop(NewFrame("", "").header, {}, nullptr);
+    pair.at_a->connection->SendOnLoop(NewFrame("", "").header, {});
     EXPECT_EQ(order, "");
   });
   ExpectAllOk(pair.at_a->AwaitSent(4));
@@ -188,6 +209,7 @@ void AddFrameTests(const std::string& suite, const FixtureFactory& factory) {
   KF_TRANSPORT_CASE(suite, factory, CountsItsBytes);
   if (!kSanitized) KF_TRANSPORT_CASE(suite, factory, CarriesMoreThanTwoGibibytes);
   KF_TRANSPORT_CASE(suite, factory, WaitsForASlowReader);
+  KF_TRANSPORT_CASE(suite, factory, SaysWhatIsTakenAtOnce);
   KF_TRANSPORT_CASE(suite, factory, CallsBackOnceAndInOrder);
 }
 

@@ -36,17 +36,27 @@ void Channel::SendOnLoop(const Frame& frame, std::function<void(const Status&)> 
   // In two pieces, as tensors come in pieces.
   const size_t half = payload->size() / 2;
   const Payload pieces = {{payload->data(), half}, {payload->data() + half, payload->size() - half}};
-  // A send from within the callback of another one is inside both.
-  const bool outer = std::exchange(sending_, true);
-  connection->SendOnLoop(frame.header, pieces, [this, payload, calls, done = std::move(done)](const Status& status) {
+  FrameHeader header = frame.header;
+  header.payload_size = payload->size();
+  const auto ended = [this, payload, calls, done = std::move(done)](const Status& status) {
     EXPECT_TRUE(loop_->InLoop());
     EXPECT_FALSE(sending_);
     EXPECT_EQ(++*calls, 1);
     ExpectAliveOnLoop("the callback of a send");
     state_.Update([&](State& state) { state.sent.push_back(status); });
     if (done) done(status);
-  });
+  };
+  // A send from within the callback of another one is inside both.
+  const bool outer = std::exchange(sending_, true);
+  StatusCallback* const place = connection->SendOnLoop(header, pieces);
   sending_ = outer;
+  if (place != nullptr) {
+    *place = ended;
+  } else {
+    loop_->Post([this, ended] {
+      if (!destroyed_) ended(OkStatus());
+    });
+  }
 }
 
 void Channel::Close(Seconds timeout) {

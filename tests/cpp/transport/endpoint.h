@@ -48,6 +48,7 @@ class Channel : public ConnectionHandler {
   std::vector<Status> AwaitSent(size_t count) const;
   size_t frames() const { return state_.Get().frames.size(); }
 
+  // `done` is called later, also if the system has taken all at once.
   void SendOnLoop(const Frame& frame, std::function<void(const Status&)> done = nullptr);
 
   Status OnFrameOnLoop(Connection* connection, const FrameHeader& header, Sink** sink) override;

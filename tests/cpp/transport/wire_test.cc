@@ -11,7 +11,7 @@ namespace {
 FrameHeader Sample() {
   FrameHeader header;
   header.type = FrameType::kData;
-  header.tag = {7, 0x1122334455667788, "model/dense/kernel", 3};
+  header.tag = {{7, 0x1122334455667788, "model/dense/kernel"}, 3};
   header.signature = {Kind::kReduce, DType::kBFloat16, ReduceOp::kMax, 5, 12345678901, 0xfedcba9876543210, 42};
   header.code = Code::kAborted;
   header.payload_size = 4096;
@@ -62,7 +62,7 @@ KF_TEST(Wire, ReadsWhatItWrites) {
 KF_TEST(Wire, HasAFixedLayout) {
   FrameHeader header;
   header.type = FrameType::kAnnounce;
-  header.tag = {0x01020304, 0x05060708090a0b0c, "ab", 0x0d0e0f10};
+  header.tag = {{0x01020304, 0x05060708090a0b0c, "ab"}, 0x0d0e0f10};
   header.signature = {Kind::kGather, DType::kFloat32, ReduceOp::kMean, -2, 0x1112131415161718, 1, 2};
   header.code = Code::kUnavailable;
   header.bulk_size = 3;

@@ -50,7 +50,7 @@ struct Ring {
     header.type = payload.size() > kMaxEagerSize ? FrameType::kBulk : FrameType::kData;
     header.tag.name = name;
     header.payload_size = payload.size();
-    frames.Push(EncodeHeader(header), {{payload.data(), payload.size()}}, [this](const Status&) { ++sent; });
+    *frames.Push(header, {{payload.data(), payload.size()}}) = [this](const Status&) { ++sent; };
   }
   Status Read() {
     bool drained = false;
@@ -136,6 +136,21 @@ KF_TEST(Ring, CallsNobodyWhoWokeByItself) {
   EXPECT_TRUE(ring.reader.Sleep());
   EXPECT_OK(ring.frames.WriteTo(&ring.writer));
   ring.reader.Wake();
+  ring.writer.Call();
+  EXPECT_EQ(ring.Heard(), 0);
+}
+
+// It has looked in between, and seen what there was.
+KF_TEST(Ring, CallsNobodyWhoSleepsAgain) {
+  Ring ring;
+  ring.Push("a", "");
+  EXPECT_TRUE(ring.reader.Sleep());
+  EXPECT_OK(ring.frames.WriteTo(&ring.writer));
+  EXPECT_TRUE(ring.writer.owes_call());
+  ring.reader.Wake();
+  EXPECT_OK(ring.Read());
+  EXPECT_TRUE(ring.reader.Sleep());
+  EXPECT_FALSE(ring.writer.owes_call());
   ring.writer.Call();
   EXPECT_EQ(ring.Heard(), 0);
 }

@@ -45,8 +45,9 @@ KF_TEST(FrameWriter, WritesFramesInOrderHoweverLittleTheSystemTakes) {
   std::string expected;
   std::vector<int> finished;
   const auto push = [&](const std::vector<size_t>& sizes) {
-    const std::string header = Pattern(80 + keep.size() % 7, 1);
-    expected += header;
+    FrameHeader header;
+    header.tag.name = Pattern(8 + keep.size() % 7, 1);
+    expected += EncodeHeader(header);
     Payload payload;
     for (const size_t size : sizes) {
       keep.push_back(Pattern(size, keep.size()));
@@ -55,11 +56,11 @@ KF_TEST(FrameWriter, WritesFramesInOrderHoweverLittleTheSystemTakes) {
     }
     const int id = static_cast<int>(finished.size());
     finished.push_back(0);
-    writer.Push(header, payload, [&finished, id](const Status& status) {
+    *writer.Push(header, payload) = [&finished, id](const Status& status) {
       EXPECT_OK(status);
       for (int i = 0; i < id; ++i) EXPECT_EQ(finished[i], 1);
       ++finished[id];
-    });
+    };
   };
   push({});
   push({0, 0, 5, 0, 100000, 0});
@@ -84,8 +85,9 @@ KF_TEST(FrameWriter, GivesBackTheCallbacksOfWhatIsNotWritten) {
   const std::string large = Pattern(1 << 20, 1);
   std::string called;
   for (const char name : {'a', 'b', 'c'}) {
-    writer.Push("header", {{large.data(), large.size()}}, [&called, name](const Status&) { called += name; });
+    *writer.Push(FrameHeader(), {{large.data(), large.size()}}) = [&called, name](const Status&) { called += name; };
   }
+  writer.Push(FrameHeader(), {});  // without one
   EXPECT_OK(Write(&writer, socket));
   EXPECT_TRUE(writer.TakeWritten().empty());
   for (const StatusCallback& done : writer.TakeUnwritten()) done(CancelledError(""));
@@ -97,7 +99,7 @@ KF_TEST(FrameWriter, SaysThatTheOtherSideIsGone) {
   SmallSocket socket;
   socket.reading.Reset();
   FrameWriter writer;
-  writer.Push("header", {}, nullptr);
+  writer.Push(FrameHeader(), {});
   EXPECT_EQ(Write(&writer, socket).code(), Code::kUnavailable);
 }
 
