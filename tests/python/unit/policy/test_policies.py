@@ -244,6 +244,14 @@ def test_batches_that_change_while_they_are_read() -> None:
     assert sizes.newest == 5
 
 
+def test_a_batch_that_any_peer_has_begun_keeps_its_size() -> None:
+    sizes = Sizes(3)
+    for batch in range(9):
+        sizes.begin(batch)
+    sizes.change(5, 1, lambda begun: 11)  # as far as another peer is
+    assert [sizes.begin(batch) for batch in (11, 12)] == [3, 5]
+
+
 def test_nested_samples() -> None:
     data = {"a": np.arange(12).reshape(6, 2), "b": (np.arange(6.0), np.array([b"x"] * 6))}
     dataset = tf.data.Dataset.from_tensor_slices(data).batch(4)
