@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kungfu_tf.data import shard
 from kungfu_tf.data import position as positions
+from kungfu_tf.data import shard
 from kungfu_tf.data.dealt import dealt_of
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shares import share_of_arrays
