@@ -33,7 +33,8 @@ MUTANTS = [
         text='op="min", name=name',
         fault='op="max", name=name',
         why="A peer whose gradients overflow skips a step alone.",
-        test="tests/python/cluster/cases/optimizers/cases_optimizers.py::np2",
+        test="tests/python/cluster/cases/optimizers/cases_matrix_models.py::"
+        "np2::several_optimizers_that_scale_the_loss",
     ),
     Mutant(
         name="scale-is-not-known",

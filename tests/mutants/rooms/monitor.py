@@ -25,6 +25,6 @@ MUTANTS = [
         text="if self._token and not hmac.compare_digest(given, wanted):",
         fault="if self._token and not given:",
         why="Any token opens the metrics.",
-        test="tests/python/cluster/cases/monitor/cases_monitor_callback.py::np2::others_need_a_token",
+        test="tests/python/cluster/cases/monitor/cases_monitor_callback.py::np2::prometheus",
     ),
 ]

@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     Mutant(
         name="the-anchor-moves-the-wrong-way",
-        file="kungfu_tf/optimizers/diloco.py",
+        file="kungfu_tf/exchange/anchored.py",
         text="anchor - widened(v.read_value())",
         fault="widened(v.read_value()) - anchor",
         why="Each meeting undoes what the peers have learned.",

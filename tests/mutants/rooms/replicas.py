@@ -6,8 +6,8 @@ MUTANTS = [
     Mutant(
         name="weights-are-not-spread",
         file="kungfu_tf/replicas/sample_weights.py",
-        text="share = tf.cast(mine * tf.cast(ops.cluster_size(), tf.int64), tf.float64)",
-        fault="share = tf.cast(mine, tf.float64)",
+        text="share = tf.cast(tf.cast(samples, tf.int64) * peers, tf.float64)",
+        fault="share = tf.cast(samples, tf.float64)",
         why="Uneven batches train with a smaller learning rate.",
         test="tests/python/cluster/cases/data/cases_uneven.py",
     ),

@@ -17,9 +17,7 @@ MUTANTS = [
         text='op="max", name="session/agreement"',
         fault='op="min", name="session/agreement"',
         why="A peer without data leaves the others waiting.",
-        test=(
-            "tests/python/cluster/cases/tf1/cases_session.py::np3::all_end_where_the_first_has_no_more_data"
-        ),
+        test="tests/python/cluster/cases/tf1/cases_session.py::np3::a_hook_stops_all",
     ),
     Mutant(
         name="first-step-of-a-session",

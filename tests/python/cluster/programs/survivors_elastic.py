@@ -8,6 +8,8 @@ in each step.
 from __future__ import annotations
 
 import collections
+import contextlib
+import itertools
 import os
 import signal
 import sys
@@ -32,9 +34,11 @@ def name_of_this_peer() -> str:
     """Its first rank; of newcomers n0, n1 and so on. They come one after the other."""
     if not kf.joining():
         return str(kf.rank())
-    name = f"n{len(list(FOLDER.glob('n*')))}"
-    (FOLDER / name).touch()
-    return name
+    for number in itertools.count():
+        with contextlib.suppress(FileExistsError):
+            (FOLDER / f"n{number}").touch(exist_ok=False)
+            return f"n{number}"
+    raise AssertionError
 
 
 ME = name_of_this_peer()

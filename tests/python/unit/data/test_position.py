@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kungfu_tf.data import dealt, shard, shares
 from kungfu_tf.data import position as positions
+from kungfu_tf.data import shard
 from kungfu_tf.data.dealt import dealt_of
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shares import share_of_arrays
@@ -44,8 +44,7 @@ class Peers:
 def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
     fake = Peers()
     ours = types.SimpleNamespace(rank=fake.rank, size=fake.size)
-    for module in (dealt, positions, shares):
-        monkeypatch.setattr(module, "peer", ours)
+    monkeypatch.setattr(positions, "peer", ours)
     return fake
 
 

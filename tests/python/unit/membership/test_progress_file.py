@@ -17,7 +17,7 @@ def test_a_newcomer_does_not_know_how_far_the_others_are(
     now = {"joining": joining, "version": 0}
     monkeypatch.setattr(config, "run_directory", lambda: tmp_path)
     monkeypatch.setattr(peer, "joining", lambda: now["joining"])
-    monkeypatch.setattr(peer, "membership_version", lambda: now["version"])
+    monkeypatch.setattr(peer, "agreed_version", lambda: now["version"])
     change = {"joining": False, "version": 1}
     monkeypatch.setattr(calls, "run", lambda function: now.update(change))
     assert peer.resize(progress=7)

@@ -53,6 +53,14 @@ class Told(kf.policy.Training):
         policies.agree(self)
 
 
+class OfFour(Told):
+    """A training of four peers."""
+
+    @property
+    def size(self) -> int:
+        return 4
+
+
 @pytest.mark.parametrize(
     ("noise_scale", "sizes"),
     [
@@ -78,6 +86,14 @@ def test_the_batch_follows_the_noise_scale(noise_scale: float | None, sizes: lis
         assert training.learning_rate == training.batch_size / 8
         found += [training.batch_size] * (step % 5 == 0)
     assert found == sizes
+
+
+@pytest.mark.parametrize(("noise_scale", "size"), [(64.0, 16), (63.0, 8), (16.0, 4), (17.0, 8)])
+def test_the_peers_share_the_noise_scale(noise_scale: float, size: int) -> None:
+    policy = kf.policy.NoiseScaleBatchSizePolicy(64, interval=1)
+    policies, training = Policies([policy], "stop"), OfFour(8, noise_scale)
+    training.go(policies)
+    assert training.batch_size == size
 
 
 def test_single_measurements_do_not_move_the_batch() -> None:
@@ -242,6 +258,14 @@ def test_batches_that_change_while_they_are_read() -> None:
         lengths = [len(batch) for batch in batches]
         assert lengths[0] == first and set(lengths[:-1]) == {first, 5}
     assert sizes.newest == 5
+
+
+def test_a_batch_that_any_peer_has_begun_keeps_its_size() -> None:
+    sizes = Sizes(3)
+    for batch in range(9):
+        sizes.begin(batch)
+    sizes.change(5, 1, lambda begun: 11)  # as far as another peer is
+    assert [sizes.begin(batch) for batch in (11, 12)] == [3, 5]
 
 
 def test_nested_samples() -> None:

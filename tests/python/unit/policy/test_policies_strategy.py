@@ -70,7 +70,7 @@ class Measured:
         monkeypatch.setattr(ops, "get_peer_latencies", list)
         monkeypatch.setattr(ops, "global_minimum_spanning_tree", lambda _: None)
         monkeypatch.setattr(ops, "parents", lambda _: tf.constant(self.tree))
-        monkeypatch.setattr(peer, "membership_version", lambda: self.membership)
+        monkeypatch.setattr(peer, "agreed_version", lambda: self.membership)
         monkeypatch.setattr(peer, "size", lambda: len(self.tree))
 
 

@@ -16,7 +16,7 @@ BATCH = 4
 
 # Beside the gradients, which are one operation: the number of samples, where batches may differ
 # between the peers; and whether to stop, where callbacks of the user's look at each batch.
-BESIDE = {"arrays": [], "dealt": [8], "arrays, callback": [1], "dealt, callback": [8, 1]}
+BESIDE = {"arrays": [], "dealt": [16], "arrays, callback": [1], "dealt, callback": [16, 1]}
 
 
 def exchanged(model, steps, data, callbacks) -> np.ndarray:
