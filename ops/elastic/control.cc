@@ -180,8 +180,9 @@ bool Control::Understood(const std::string& command, const std::string& rest) {
   const std::string first = rest.substr(0, space), second = rest.substr(std::min(space + 1, rest.size()));
   if (command == "members") {
     const std::optional<Announced> members = ParseMembership(rest);
-    if (members) handlers_.members(members->membership);
-    return members.has_value();
+    if (!members || !members->text.empty()) return false;
+    handlers_.members(members->membership);
+    return true;
   }
   if (command == "survivors") {
     const std::optional<Announced> survivors = ParseMembership(rest);
