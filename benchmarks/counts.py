@@ -108,7 +108,8 @@ def table(libraries: Sequence[Path | None]) -> Iterator[str]:
 
 
 def _shown(figure: float) -> str:
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}".removesuffix(".0")
+    """None is less than nothing: starts differ in a few calls."""
+    return f"{figure:,.0f}" if figure >= 100 else f"{max(figure, 0):.1f}".removesuffix(".0")
 
 
 def main() -> None:

@@ -110,11 +110,14 @@ def require(systems: Iterable[System], kinds: Container[str] | None = None) -> N
 def in_turns(
     systems: Sequence[System], peers: int, kind: str, keys: Sequence[str], rounds: int
 ) -> Figures:
-    """What each of them takes, round by round. Of one that fails there is nothing."""
+    """What each of them takes, round by round. Of one that fails there is nothing.
+
+    Every other round goes backwards, so that none is always the one that comes later.
+    """
     figures: Figures = defaultdict(lambda: defaultdict(list))
     able = [s for s in systems if kind in s.programs and s.peers in (None, peers)]
     for turn in range(rounds):
-        for system in list(able):
+        for system in able[:] if turn % 2 == 0 else able[::-1]:
             print(f"{kind}, {peers} processes, {turn + 1}/{rounds}: {system.name}", file=sys.stderr)
             try:
                 for key, seconds in once(system, peers, kind, keys).items():

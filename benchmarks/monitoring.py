@@ -15,6 +15,7 @@ from typing import NamedTuple
 import report
 from matplotlib.figure import Figure
 from measure import reported
+from verdict import at_most
 
 PROGRAM = Path(__file__).parent / "programs" / "monitoring.py"
 PEERS = 2
@@ -70,7 +71,7 @@ def table(turns: Turns) -> list[str]:
             report.show_seconds(statistics.median(seconds)) for seconds in zip(*own, strict=True)
         )
         ratio = median_ratio(own)
-        verdict = report.show_verdict(ratio <= factor)
+        verdict = at_most({what: [turn.ratio for turn in own]}, factor).verdict.value
         rows.append(
             f"| {what} | {plain} | {monitored} | {ratio:.3f} × | ≤ {factor} × | {verdict} |"
         )

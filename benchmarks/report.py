@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import datetime
 import functools
+import os
 import platform
 import statistics
 import subprocess
@@ -52,7 +53,9 @@ def _positive(text: str) -> int:
 def provenance() -> str:
     """One line: machine, commit, day; the same in a process, whatever it has written since."""
     day = datetime.datetime.now(datetime.timezone.utc).date()
-    return f"{_processor()}, {CORES} cores, {platform.system()}; commit {commit()}; {day}."
+    system = f"{platform.system()} {platform.release()}"
+    machine = ", ".join([_processor(), f"{CORES} cores", *_caches(), _vectors(), system])
+    return f"{machine}; commit {commit()}; {day}."
 
 
 def commit() -> str:
@@ -75,6 +78,24 @@ def _processor() -> str:
     return platform.machine()
 
 
+def _caches() -> Iterator[str]:
+    """The outer ones, as the first core sees them."""
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, size = ((cache / name).read_text().strip() for name in ("level", "size"))
+        if level in ("2", "3"):
+            yield f"L{level} {show_key(str(int(size.removesuffix('K')) << 10))}"
+
+
+def _vectors() -> str:
+    """The vector instructions of the core's arithmetic: what it is told, or chooses."""
+    told = os.environ.get("KUNGFU_SIMD", "auto")
+    if told != "auto":
+        return told
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    wide = {"avx512_vbmi2": "avx512", "avx2": "avx2"}
+    return next((name for flag, name in wide.items() if flag in flags), "baseline")
+
+
 def show_key(key: str) -> str:
     """A number of bytes, or a name as it is."""
     if not key.isdigit():
@@ -89,11 +110,6 @@ def show_seconds(seconds: float) -> str:
     if seconds >= 1e-3:
         return f"{seconds * 1e3:.1f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
     return f"{seconds * 1e6:.2g} µs" if seconds < 1e-5 else f"{seconds * 1e6:.0f} µs"
-
-
-def show_verdict(holds: bool) -> str:
-    """On a target."""
-    return "reached" if holds else "falls short"
 
 
 def ends(figures: Sequence[float]) -> tuple[float, float]:

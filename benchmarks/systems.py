@@ -197,7 +197,7 @@ def _in_tensorflow() -> list[System]:
             programs = _tensorflow(python, "kungfu_tf", everything)
             systems.append(System(name, by_kungfu_run, programs))
             version = folder.removeprefix("tf-")
-            plain = _tensorflow(python, "alone", ["fit", "memory"])
+            plain = _tensorflow(python, "alone", ["loop", "fit", "memory"])
             systems.append(System(f"each alone, TF {version}", by_kungfu_run, plain))
             in_step = _tensorflow(python, "in_step", ["fit"])
             systems.append(System(f"each alone, in step, TF {version}", by_kungfu_run, in_step))

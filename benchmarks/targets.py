@@ -4,7 +4,8 @@ python benchmarks/targets.py [--rounds 5] [--results DIR]
 
 Prints a table of targets and figures, writes it into benchmarks/results/, and ends with code 1 if
 one falls short. Where what a target is compared with is not installed (`make bench-peers`) it falls
-short, too.
+short, too. Times are compared with times of the same run only, which holds on every machine. Where
+the interval of a ratio has the bound within it the target is undecided: more rounds may tell.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import NamedTuple
 
 import report
 import systems
+import verdict
 from measure import Figures, in_turns, require
 from systems import System
+from verdict import Finding, Verdict
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [str(size) for size in (4, 64 * KIB, MIB, 16 * MIB, 100 * MIB)]
@@ -28,8 +31,7 @@ MANY, ALONE, IN_STEP = "core, many", "each alone, TF 2.21", "each alone, in step
 ROUNDS, STARTS = 9, 15
 
 
-# What was measured, in words, and whether it is enough.
-Judge = Callable[["Measured"], tuple[str, bool]]
+Judge = Callable[["Measured"], Finding]
 
 
 class Target(NamedTuple):
@@ -74,10 +76,10 @@ class Measured:
         Raises:
             KeyError: It was not measured; the argument says what.
         """
-        return statistics.median(self._rounds_of(kind, peers, name, key))
+        return statistics.median(self.rounds_of(kind, peers, name, key))
 
-    def ratio(self, kind: str, peers: int, ours: str, theirs: str, key: str) -> float:
-        """How many times theirs ours is: the median of what each round says.
+    def ratios(self, kind: str, peers: int, ours: str, theirs: str, key: str) -> list[float]:
+        """How many times theirs ours is, round by round.
 
         The two stand side by side in a round. From one round to the next a virtual machine's cores
         may come to lie further apart, and all takes three times as long.
@@ -85,10 +87,15 @@ class Measured:
         Raises:
             KeyError: One was not measured; the argument says which.
         """
-        rounds = (self._rounds_of(kind, peers, name, key) for name in (ours, theirs))
-        return statistics.median(a / b for a, b in zip(*rounds, strict=True))
+        rounds = (self.rounds_of(kind, peers, name, key) for name in (ours, theirs))
+        return [a / b for a, b in zip(*rounds, strict=True)]
 
-    def _rounds_of(self, kind: str, peers: int, name: str, key: str) -> list[float]:
+    def rounds_of(self, kind: str, peers: int, name: str, key: str) -> list[float]:
+        """Seconds or bytes, one of each round.
+
+        Raises:
+            KeyError: It was not measured; the argument says what.
+        """
         figures = self._figures[kind, peers].get(name, {}).get(key)
         if not figures:
             raise KeyError(f"{name} was not measured")
@@ -100,14 +107,13 @@ def at_most(
 ) -> Judge:
     """Ours takes at most `factor` times what each of the others takes, for every key."""
 
-    def judge(measured: Measured) -> tuple[str, bool]:
+    def judge(measured: Measured) -> Finding:
         ratios = {
-            f"{report.show_key(key)} beside {other}": measured.ratio(kind, peers, ours, other, key)
+            f"{report.show_key(key)} beside {other}": measured.ratios(kind, peers, ours, other, key)
             for key in keys
             for other in theirs
         }
-        worst = max(ratios, key=lambda name: ratios[name])
-        return f"{ratios[worst]:.2f} × ({worst})", ratios[worst] <= factor
+        return verdict.at_most(ratios, factor)
 
     return judge
 
@@ -115,19 +121,20 @@ def at_most(
 def beside(judge: Judge, other: Judge) -> Judge:
     """As `judge`; what the other one has found is told, too."""
 
-    def both(measured: Measured) -> tuple[str, bool]:
-        figure, holds = judge(measured)
-        return f"{figure}; {other(measured)[0]}", holds
+    def both(measured: Measured) -> Finding:
+        found = judge(measured)
+        return found._replace(figure=f"{found.figure}; {other(measured).figure}")
 
     return both
 
 
-def within(kind: str, peers: int, ours: str, key: str, seconds: float) -> Judge:
-    """Ours takes no longer than that."""
+def grows(kind: str, peers: tuple[int, int], ours: str, key: str, factor: float) -> Judge:
+    """With more peers ours takes at most `factor` times what it takes with fewer."""
 
-    def judge(measured: Measured) -> tuple[str, bool]:
-        figure = measured.median(kind, peers, ours, key)
-        return report.show_seconds(figure), figure <= seconds
+    def judge(measured: Measured) -> Finding:
+        fewer, more = (measured.rounds_of(kind, count, ours, key) for count in peers)
+        ratios = [b / a for a, b in zip(fewer, more, strict=True)]
+        return verdict.at_most({f"beside {peers[0]} processes": ratios}, factor)
 
     return judge
 
@@ -135,9 +142,9 @@ def within(kind: str, peers: int, ours: str, key: str, seconds: float) -> Judge:
 def holds_in(kind: str, peers: int, ours: str, key: str, megabytes: int) -> Judge:
     """Ours needs no more memory than that."""
 
-    def judge(measured: Measured) -> tuple[str, bool]:
+    def judge(measured: Measured) -> Finding:
         figure = measured.median(kind, peers, ours, key) / 1e6
-        return f"{figure:.0f} MB", figure <= megabytes
+        return Finding(f"{figure:.0f} MB", Verdict.of(figure <= megabytes))
 
     return judge
 
@@ -145,11 +152,12 @@ def holds_in(kind: str, peers: int, ours: str, key: str, megabytes: int) -> Judg
 def takes_beside(peers: int, ours: str, plain: str, factor: float) -> Judge:
     """Of memory, beyond the plain program: at most `factor` times the gradients."""
 
-    def judge(measured: Measured) -> tuple[str, bool]:
+    def judge(measured: Measured) -> Finding:
         peaks = [measured.median("memory", peers, name, "peak") for name in (ours, plain)]
         gradients = measured.median("memory", peers, ours, "gradients")
         ratio = (peaks[0] - peaks[1]) / gradients
-        return f"{ratio:.2f} × ({peaks[0] / 1e6:.0f} and {peaks[1] / 1e6:.0f} MB)", ratio <= factor
+        figure = f"{ratio:.2f} × ({peaks[0] / 1e6:.0f} and {peaks[1] / 1e6:.0f} MB)"
+        return Finding(figure, Verdict.of(ratio <= factor))
 
     return judge
 
@@ -172,7 +180,11 @@ TARGETS = [
         "≤ 1.3 × the copy-in limit",
         at_most("sums", 2, ORDINARY, [COPY_IN], SIZES[1:], 1.3),
     ),
-    Target("core, 2 processes, 4 B", "≤ 3 µs", within("sums", 2, ORDINARY, "4", 3e-6)),
+    Target(
+        "core, 2 processes, 4 B",
+        "≤ 3 × Open MPI",
+        at_most("sums", 2, ORDINARY, [systems.OPEN_MPI], ["4"], 3),
+    ),
     Target(
         "core, 4 processes, 64 KiB to 100 MiB, buffers in mapped memory",
         "faster than Open MPI at every size",
@@ -189,26 +201,21 @@ TARGETS = [
         at_most("gradients", 2, systems.OURS, [systems.HOROVOD_MPI], RESNET, 1 / 3.8),
     ),
     Target(
-        "tf.function, gradients of ResNet-50, 2 processes",
-        "≤ 20 ms",
-        within("gradients", 2, systems.OURS, "resnet50", 20e-3),
-    ),
-    Target(
         "tf.function, gradients of ResNet-50, 4 processes",
         "≤ 1/2 of Horovod (Open MPI)",
         at_most("gradients", 4, systems.OURS, [systems.HOROVOD_MPI], RESNET, 1 / 2),
     ),
     Target(
         "tf.function, 4 B in a loop, 2 processes",
-        "≤ 60 µs",
-        within("loop", 2, systems.OURS, "4", 60e-6),
+        "≤ 2 × an identity in the same loop",
+        at_most("loop", 2, systems.OURS, [ALONE], ["4"], 2),
     ),
     Target(
         "Keras fit, 2 processes",
-        "≥ 95 % of two plain processes at the same time",
+        "≤ 2 % slower than two plain processes that begin each step together",
         beside(
-            at_most("fit", 2, systems.OURS, [ALONE], ["step"], 1 / 0.95),
-            at_most("fit", 2, systems.OURS, [IN_STEP], ["step"], 1),
+            at_most("fit", 2, systems.OURS, [IN_STEP], ["step"], 1.02),
+            at_most("fit", 2, systems.OURS, [ALONE], ["step"], 1.02),
         ),
     ),
     Target(
@@ -218,8 +225,8 @@ TARGETS = [
     ),
     Target(
         "core, 256 processes: all connected, and a sum of 64 KiB",
-        "≤ 15 s",
-        within("many", 256, MANY, "ready", 15),
+        "≤ 5.4 × 64 processes (n log n)",
+        grows("many", (64, 256), MANY, "ready", 5.4),
     ),
     Target(
         "core, 256 processes: memory of each",
@@ -234,13 +241,12 @@ TARGETS = [
 ]
 
 
-def judged(measured: Measured) -> Iterator[tuple[Target, str, bool]]:
+def judged(measured: Measured) -> Iterator[tuple[Target, Finding]]:
     for target in TARGETS:
         try:
-            figure, holds = target.judge(measured)
+            yield target, target.judge(measured)
         except KeyError as error:
-            figure, holds = str(error.args[0]), False
-        yield target, figure, holds
+            yield target, Finding(str(error.args[0]), Verdict.FALLS_SHORT)
 
 
 def main() -> None:
@@ -254,20 +260,21 @@ def main() -> None:
     in_tensorflow = [systems.OURS, systems.HOROVOD_MPI]
     measured.take("gradients", 2, in_tensorflow, RESNET)
     measured.take("gradients", 4, in_tensorflow, RESNET)
-    measured.take("loop", 2, [systems.OURS], ["4"])
+    measured.take("loop", 2, [systems.OURS, ALONE], ["4"], rounds=ROUNDS)
     fits = [systems.OURS, ALONE]
     measured.take("fit", 2, [*fits, IN_STEP], ["9"], rounds=STARTS)
     measured.take("fit", 1, fits, ["9"], rounds=STARTS)
-    measured.take("many", 256, [MANY], [])
+    for processes in (64, 256):
+        measured.take("many", processes, [MANY], [])
     measured.take("memory", 2, fits, ["10"])
     rows = [] if measured.is_empty else list(judged(measured))
     lines = ["| | target | measured | |", "|---|---|---|---|"]
     lines += [
-        f"| {target.what} | {target.bound} | {figure} | {report.show_verdict(holds)} |"
-        for target, figure, holds in rows
+        f"| {target.what} | {target.bound} | {found.figure} | {found.verdict.value} |"
+        for target, found in rows
     ]
     report.write(options.results / "targets", "Targets", lines)
-    sys.exit(0 if all(holds for _, _, holds in rows) else 1)
+    sys.exit(1 if any(found.verdict is Verdict.FALLS_SHORT for _, found in rows) else 0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #include "ops/base/float16.h"
 
+#include "ops/base/instructions.h"
+
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -12,13 +13,7 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Asked of the processor itself: clang's __builtin_cpu_supports did not know the name for a long time. AVX is what the
-// operating system must support.
-bool HasF16c() {
-  unsigned eax, ebx, ecx, edx;
-  return __builtin_cpu_supports("avx") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
-}
-const bool has_vectors = HasF16c();
+bool HasVectors() { return UsedInstructions() != Instructions::kBaseline; }
 
 constexpr size_t kLanes = 8;
 
@@ -43,7 +38,7 @@ __attribute__((target("f16c"))) size_t NarrowVectors(const float* in, Float16* o
 
 #elif defined(__aarch64__)
 
-constexpr bool has_vectors = true;
+constexpr bool HasVectors() { return true; }
 constexpr size_t kLanes = 4;
 
 size_t WidenVectors(const Float16* in, float* out, size_t count) {
@@ -64,7 +59,7 @@ size_t NarrowVectors(const float* in, Float16* out, size_t count) {
 
 #else
 
-constexpr bool has_vectors = false;
+constexpr bool HasVectors() { return false; }
 size_t WidenVectors(const Float16*, float*, size_t) { return 0; }
 size_t NarrowVectors(const float*, Float16*, size_t) { return 0; }
 
@@ -73,11 +68,11 @@ size_t NarrowVectors(const float*, Float16*, size_t) { return 0; }
 }  // namespace
 
 void Widen(const Float16* in, float* out, size_t count) {
-  for (size_t i = has_vectors ? WidenVectors(in, out, count) : 0; i < count; ++i) out[i] = Widen(in[i]);
+  for (size_t i = HasVectors() ? WidenVectors(in, out, count) : 0; i < count; ++i) out[i] = Widen(in[i]);
 }
 
 void Narrow(const float* in, Float16* out, size_t count) {
-  for (size_t i = has_vectors ? NarrowVectors(in, out, count) : 0; i < count; ++i) out[i] = Narrow<Float16>(in[i]);
+  for (size_t i = HasVectors() ? NarrowVectors(in, out, count) : 0; i < count; ++i) out[i] = Narrow<Float16>(in[i]);
 }
 
 }  // namespace kungfu

@@ -1,11 +1,11 @@
 #include "ops/base/reduce.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
 #include "ops/base/float16.h"
+#include "ops/base/instructions.h"
 #include "ops/base/logging.h"
 
 // Tells the vectoriser that element i depends on element i alone, also where `out` is one of the operands.
@@ -296,11 +296,6 @@ const Kernels* KernelsOf(Instructions instructions) {
   return kKernels<Baseline>;
 }
 
-std::atomic<const Kernels*>& Chosen() {
-  static std::atomic<const Kernels*> chosen{KernelsOf(AvailableInstructions().back())};
-  return chosen;
-}
-
 // A complex number by a weight is two real ones.
 DType RealOf(DType dtype, size_t* count) {
   if (dtype != DType::kComplex64 && dtype != DType::kComplex128) return dtype;
@@ -310,23 +305,9 @@ DType RealOf(DType dtype, size_t* count) {
 
 bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
-const Kernels& KernelsFor(DType dtype) { return Chosen().load(std::memory_order_relaxed)[static_cast<int>(dtype)]; }
+const Kernels& KernelsFor(DType dtype) { return KernelsOf(UsedInstructions())[static_cast<int>(dtype)]; }
 
 }  // namespace
-
-std::vector<Instructions> AvailableInstructions() {
-  std::vector<Instructions> available = {Instructions::kBaseline};
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) available.push_back(Instructions::kAvx2);
-  // The first processors with AVX-512, which lack VBMI2, slow their clock down for it.
-  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (has_avx512 && __builtin_cpu_supports("avx512vbmi2")) available.push_back(Instructions::kAvx512);
-#endif
-  return available;
-}
-
-void UseInstructions(Instructions instructions) { Chosen() = KernelsOf(instructions); }
 
 void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, ReduceOp op) {
   KF_CHECK(Supports(dtype, op)) << Name(op) << " of " << Name(dtype);

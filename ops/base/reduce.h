@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "ops/base/dtype.h"
 
@@ -41,13 +40,5 @@ void Narrow(const float* in, void* out, size_t count, DType dtype);
 // work in place where that is `dtype`. REQUIRES: a floating or complex type; pointers aligned to the element.
 void Scale(void* total, const void* in, double weight, size_t count, DType dtype);
 void AddScaled(void* total, const void* in, double weight, size_t count, DType dtype);
-
-// The instruction sets that the loops are compiled for. Results are the same bits with all of them, so peers may differ
-// in processors.
-enum class Instructions { kBaseline, kAvx2, kAvx512 };
-// The instruction sets that pay on this processor; the last one is used.
-std::vector<Instructions> AvailableInstructions();
-// For tests and benchmarks. REQUIRES: they are available.
-void UseInstructions(Instructions instructions);
 
 }  // namespace kungfu

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "ops/base/float16.h"
+#include "ops/base/instructions.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -148,16 +149,13 @@ __attribute__((target("avx2,fma"))) void AddRowsWithAvx2(const SumArrays& arrays
 }
 
 // With fused products and sums.
-bool HasAvx2() {
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return has_avx2;
-}
+bool UsesAvx2() { return UsedInstructions() != Instructions::kBaseline; }
 #endif
 
 template <bool kMeasuresA, bool kMeasuresTo>
 RowsFunction Rows() {
 #if defined(__x86_64__)
-  if (HasAvx2()) return AddRowsWithAvx2<kMeasuresA, kMeasuresTo>;
+  if (UsesAvx2()) return AddRowsWithAvx2<kMeasuresA, kMeasuresTo>;
 #endif
   return AddRowsPlainly<kMeasuresA, kMeasuresTo>;
 }
@@ -173,7 +171,8 @@ __attribute__((target("avx2,fma"))) size_t AddWithAvx2(double* lanes, size_t fir
 
 void SquaredSum::Add(const void* data, size_t count, DType dtype) {
 #if defined(__x86_64__)
-  next_ += HasAvx2() ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo<false>(lanes_, next_, data, count, dtype);
+  next_ +=
+      UsesAvx2() ? AddWithAvx2(lanes_, next_, data, count, dtype) : AddTo<false>(lanes_, next_, data, count, dtype);
 #else
   next_ += AddTo<false>(lanes_, next_, data, count, dtype);
 #endif

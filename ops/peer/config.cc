@@ -154,6 +154,8 @@ const std::vector<Row>& Rows() {
        "size of the smallest tensor that is reduced so"},
       {"KUNGFU_ARENA_BYTES", kUser, IntegerFrom(0L, kMaxBytes, &Config::arena_bytes, "bytes"), "68719476736",
        "most memory that a peer shares with the others of its host; 0: none"},
+      {"KUNGFU_SIMD", kUser, OneOf(&Config::simd, {"auto", "baseline", "avx2", "avx512"}), "auto",
+       "vector instructions of the core's arithmetic; auto: the best that the processor has"},
       {"KUNGFU_STORE_VERSIONS", kUser, IntegerFrom(1, 1 << 20, &Config::store_versions), "3",
        "number of versions that are kept of a saved variable"},
       {"KUNGFU_SPIN", kUser, SpinTime(), "auto",

@@ -26,7 +26,7 @@ struct Config {
   StrategyName strategy;
   std::string transport, socket_dir;
   long chunk_bytes;
-  std::string direct;
+  std::string direct, simd;
   long direct_bytes, arena_bytes;
   int store_versions;
   long spin;  // -1: auto

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/base/cores.h"
+#include "ops/base/instructions.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -54,6 +55,19 @@ Patience PatienceOf(const Config& config, const PeerList& peers, int rank) {
   return patience;
 }
 
+// All processes of a job may differ in it: the bits are the same.
+Status ChooseInstructions(const std::string& name) {
+  const std::vector<Instructions> available = AvailableInstructions();
+  std::string names;
+  for (const Instructions one : available) {
+    names += std::string(names.empty() ? "" : ", ") + Name(one);
+    if (name != Name(one) && !(name == "auto" && one == available.back())) continue;
+    UseInstructions(one);
+    return OkStatus();
+  }
+  return InvalidArgumentError("KUNGFU_SIMD='" + name + "': this processor has " + names);
+}
+
 // Rank 0's has the name that was given. A newcomer does not know its rank yet.
 std::string TimelineOf(const Place& place, const std::string& path) {
   if (place.joining) return path + "." + place.self().ToString();
@@ -69,6 +83,7 @@ Peer::~Peer() { Shutdown(); }
 
 StatusOr<std::unique_ptr<Peer>> Peer::Start(const Config& config, Arena* arena) {
   SetLogLevel(static_cast<LogLevel>(config.log_level));
+  KF_RETURN_IF_ERROR(ChooseInstructions(config.simd));
   StatusOr<Place> place = Place::From(config);
   if (!place.ok()) return place.status();
   std::unique_ptr<Peer> peer(new Peer(config, place->self(), arena));

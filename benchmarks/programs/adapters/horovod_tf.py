@@ -11,6 +11,7 @@ import horovod.tensorflow as hvd
 hvd.init()
 rank, size = hvd.rank, hvd.size
 scope = contextlib.nullcontext
+averages = True
 may_loop = True
 
 

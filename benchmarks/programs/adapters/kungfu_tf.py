@@ -10,6 +10,7 @@ import kungfu_tf as kf
 
 rank, size = kf.rank, kf.size
 scope = contextlib.nullcontext
+averages = True
 may_loop = True
 optimizer = kf.optimizers.SynchronousSGDOptimizer
 

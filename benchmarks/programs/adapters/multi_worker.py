@@ -16,6 +16,7 @@ _options = tf.distribute.experimental.CommunicationOptions(
 )
 strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=_options)
 scope = strategy.scope
+averages = True
 may_loop = False  # "merge_call called while defining a new graph"
 
 

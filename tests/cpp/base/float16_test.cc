@@ -8,6 +8,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "tests/cpp/base/all_instructions.h"
 #include "tests/cpp/base/float16_reference.h"
 #include "tests/cpp/testing.h"
 
@@ -90,7 +91,7 @@ void ExpectBlocksEqualElements() {
   for (size_t i = 0; i < floats.size(); ++i) EXPECT_EQ(narrow[i].bits, Narrow<Float16>(floats[i]).bits);
 }
 
-KF_TEST(Float16, BlocksEqualElements) { ExpectBlocksEqualElements(); }
+KF_TEST(Float16, BlocksEqualElements) { testing::WithAllInstructions(ExpectBlocksEqualElements); }
 
 KF_TEST(Float16, BlocksOfEverySize) {
   for (size_t size = 0; size <= 40; ++size) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cpp/base/all_instructions.h"
 #include "tests/cpp/base/float16_reference.h"
 #include "tests/cpp/testing.h"
 
@@ -17,6 +18,7 @@ namespace {
 using testing::Decode16;
 using testing::Encode16;
 using testing::Format16;
+using testing::WithAllInstructions;
 
 constexpr size_t kCounts[] = {0, 1, 10, 1000, 10007};
 
@@ -195,15 +197,6 @@ void CheckReduce(DType dtype, ReduceOp op, size_t count) {
   Elements<Type> right = with_last(b);
   Reduce(right.data(), a.data(), right.data(), count, dtype, op);
   ExpectSame<Type>(right, expected, what + " in place of the right");
-}
-
-// Runs `check` with each set of instructions that this machine has.
-template <typename Check>
-void WithAllInstructions(Check check) {
-  for (const Instructions instructions : AvailableInstructions()) {
-    UseInstructions(instructions);
-    check();
-  }
 }
 
 void CheckEveryReduction() {

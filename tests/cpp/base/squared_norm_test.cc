@@ -4,6 +4,7 @@
 
 #include "ops/base/float16.h"
 #include "ops/base/reduce.h"
+#include "tests/cpp/base/all_instructions.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu {
@@ -88,6 +89,23 @@ KF_TEST(SquaredNorm, OfSums) {
     EXPECT_EQ(of_b.Total(), SquaredNorm(b.data(), kCount, DType::kFloat32));
     EXPECT_EQ(of_result.Total(), SquaredNorm(expected.data(), kCount, DType::kFloat32));
   }
+}
+
+// The norms of numbers none of which is exact, and of their sums.
+std::vector<double> NormsOfThirds() {
+  std::vector<float> floats(3000), sums(3000);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = 1.0f / static_cast<float>(3 * i + 1);
+  std::vector<Float16> halves;
+  for (const float number : floats) halves.push_back(Narrow<Float16>(number));
+  SquaredSum of_a, of_b, of_sums;
+  SquaredSum::AddOfSums(sums.data(), sums.data(), floats.data(), floats.data(), sums.size(), 3, &of_a, &of_b, &of_sums);
+  return {SquaredNorm(floats.data(), floats.size(), DType::kFloat32),
+          SquaredNorm(halves.data(), halves.size(), DType::kFloat16), of_a.Total(), of_b.Total(), of_sums.Total()};
+}
+
+KF_TEST(SquaredNorm, AllInstructionsGiveTheSameBits) {
+  const std::vector<double> expected = NormsOfThirds();
+  testing::WithAllInstructions([&expected] { EXPECT_TRUE(NormsOfThirds() == expected); });
 }
 
 KF_TEST(SquaredNorm, DoesNotOverflowWithItsElements) {

@@ -143,6 +143,7 @@ KF_TEST(Config, ADefaultIsWhatCouldBeSet) {
   EXPECT_EQ(defaults["KUNGFU_SELF"], "");
   EXPECT_EQ(defaults["KUNGFU_TRANSPORT"], "auto");
   EXPECT_EQ(defaults["KUNGFU_SPIN"], "auto");
+  EXPECT_EQ(defaults["KUNGFU_SIMD"], "auto");
   EXPECT_EQ(defaults["KUNGFU_CHUNK_BYTES"], "1048576");
   EXPECT_EQ(defaults["KUNGFU_COLLECTIVE_TIMEOUT"], "600");
 }

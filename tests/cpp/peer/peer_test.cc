@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "ops/base/instructions.h"
 #include "ops/base/unique_fd.h"
 #include "tests/cpp/collective/cluster.h"
 #include "tests/cpp/testing.h"
@@ -54,8 +55,23 @@ KF_TEST(Peer, ConfigurationsThatCannotBeAreNamed) {
   config.secret_file = "/nonexistent/secret";
   EXPECT_CONTAINS(StartError(config).message(), "/nonexistent/secret");
   config = Config();
+  config.simd = "abacus";
+  EXPECT_CONTAINS(StartError(config).message(), "KUNGFU_SIMD='abacus': this processor has baseline");
+  config = Config();
   config.control = "/nonexistent/control";
   EXPECT_CONTAINS(StartError(config).message(), "/nonexistent/control");
+}
+
+KF_TEST(Peer, UsesTheInstructionsThatItIsTold) {
+  Config config;
+  for (const Instructions instructions : AvailableInstructions()) {
+    config.simd = Name(instructions);
+    EXPECT_OK(StartError(config));
+    EXPECT_EQ(UsedInstructions(), instructions);
+  }
+  UseInstructions(Instructions::kBaseline);
+  EXPECT_OK(StartError(Config()));
+  EXPECT_EQ(UsedInstructions(), AvailableInstructions().back());
 }
 
 KF_TEST(Peer, ALackOfDescriptorsIsAnError) {
