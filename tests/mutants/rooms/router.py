@@ -14,8 +14,8 @@ MUTANTS = [
     Mutant(
         name="a-message-twice",
         file="ops/router/mailbox.cc",
-        text="} else if (slot.source || slot.arrived || slot.spoiled) {",
-        fault="} else if (slot.spoiled) {",
+        text="} else if (slot->source || slot->arrived || slot->spoiled) {",
+        fault="} else if (slot->spoiled) {",
         why="A message that is sent twice replaces the first.",
         test="router_test Mailbox.",
     ),
