@@ -46,6 +46,18 @@ void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   watched_[operation] = watched;
 }
 
+void StallWatch::ProlongOnLoop(RunningOperation* operation, Seconds timeout) {
+  KF_DCHECK(loop_->InLoop());
+  const auto it = watched_.find(operation);
+  if (it == watched_.end()) return;
+  Watched& watched = it->second;
+  watched.deadline = Clock::now() + ToDuration(timeout);
+  watched.next_ask = std::min(Clock::now() + ToDuration(kPatience), watched.deadline);
+  watched.asked = watched.expired = false;
+  watched.first_asked = {};
+  Schedule(watched.next_ask);
+}
+
 void StallWatch::RemoveOnLoop(RunningOperation* operation) {
   KF_DCHECK(loop_->InLoop());
   watched_.erase(operation);

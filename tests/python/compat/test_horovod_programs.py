@@ -137,6 +137,7 @@ def test_a_program_goes_on_from_its_checkpoint(data: Path, tmp_path: Path) -> No
     "arguments",
     [
         pytest.param(["hvd_objects.py"], marks=elsewhere(HAS_KERAS_3)),
+        pytest.param(["hvd_uneven.py"], marks=elsewhere(not HAS_KERAS_3)),
         pytest.param(["hvd_benchmark.py"], marks=pytest.mark.exhaustive),
         pytest.param(["hvd_benchmark.py", "--fp16-allreduce"], marks=elsewhere(HAS_KERAS_3)),
     ],

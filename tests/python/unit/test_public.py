@@ -97,6 +97,7 @@ PUBLIC = {
     "compression.PowerSGD": "(*, rank=4, start_step=0, min_rate=2)",
     "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
+    "data.join": "()",
     "data.Position": "(*, epoch=0, sample=0)",
     "data.shard": ("(dataset, *, remainder='drop', shuffle=None, seed=0, position=None)"),
     "elastic.ElasticCallback": "(schedule)",
