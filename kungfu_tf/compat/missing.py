@@ -21,12 +21,8 @@ WHY = {
     "horovod.tensorflow.data": "the service of tf.data has functions of its own for this",
     "horovod.tensorflow.gradient_aggregation": _MADE_OF_HOROVOD,
     "horovod.tensorflow.gradient_aggregation_eager": _MADE_OF_HOROVOD,
-    "horovod.tensorflow.join": (
-        "no process goes on alone: kungfu_tf.data.shard and fit give all of them as many steps"
-    ),
     "horovod.tensorflow.keras.callbacks.BestModelCheckpoint": "it is for Spark",
     "horovod.tensorflow.mpi_ops.MPI_LIB": _MADE_OF_HOROVOD,
-    "horovod.tensorflow.mpi_ops.join": "no process goes on alone",
     "horovod.tensorflow.refs_to_vars": _MADE_OF_HOROVOD,
     "horovod.tensorflow.vars_to_refs": _MADE_OF_HOROVOD,
     "horovod.torch": "it is for PyTorch, and kungfu_tf for TensorFlow",

@@ -2,7 +2,8 @@
 
 from kungfu_tf.data.adapt import adapt
 from kungfu_tf.data.even import even
+from kungfu_tf.data.join import join
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shard import shard
 
-__all__ = ["Position", "adapt", "even", "shard"]
+__all__ = ["Position", "adapt", "even", "join", "shard"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import errors, ops, peer
+from kungfu_tf import errors, groups, ops, peer
 from kungfu_tf.context import graph_state
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.assignments import assign, assign_when
@@ -120,7 +120,8 @@ class Periodic(OwnGradients):
         if int(schedule.steps) == int(schedule.steps_at_meeting):
             return
         trained = list(self._trained.get().values())
-        assign(trained, self.meet(trained, counted.read_value()))
+        with groups.among(self.group):
+            assign(trained, self.meet(trained, counted.read_value()))
         schedule.steps_at_meeting.assign(schedule.steps)
         counted.assign(0)
 

@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 13
+ABI_VERSION = 14
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done and kungfu_allocate of kungfu.h
@@ -138,6 +138,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         ],
     ),
     "kungfu_strategy_name": (ctypes.c_char_p, [ctypes.c_int]),
+    "kungfu_join": (None, [ctypes.POINTER(ctypes.c_int), Done, ctypes.c_void_p]),
     "kungfu_interrupt": (None, [ctypes.c_int, ctypes.c_char_p]),
     "kungfu_begin_epoch": (None, [ctypes.c_char_p, Done, ctypes.c_void_p]),
     "kungfu_propose_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),

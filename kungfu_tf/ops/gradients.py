@@ -72,7 +72,7 @@ def _group_all_reduce_norms(op: Any, *gradients: Any) -> list[Any]:
     return [*group.group_all_reduce(means, op=_linear(op), name=_name(op)), None, None]
 
 
-@tf.RegisterGradient("KungfuSubsetAllReduce")
+@_gradient("KungfuSubsetAllReduce")
 def _subset_all_reduce(op: Any, gradient: Any) -> list[Any]:
     parents = op.inputs[1]
     return [

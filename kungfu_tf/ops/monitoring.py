@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import collective, kernels, naming, strategy
 
 
@@ -96,7 +97,12 @@ def get_peer_latencies(*, timeout: float = 5.0, name: str | None = None) -> Any:
 
 @kernels.operation
 def monitored_all_reduce(
-    tensor: Any, *, tree: Any = None, op: str = "sum", name: str | None = None
+    tensor: Any,
+    *,
+    tree: Any = None,
+    op: str = "sum",
+    name: str | None = None,
+    group: Group | None = None,
 ) -> Any:
     """`all_reduce` that counts towards the throughput of the current strategy.
 
@@ -108,6 +114,7 @@ def monitored_all_reduce(
         tree: As for `set_tree`, for this tensor alone. Default: the current strategy.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
+        group: As for `all_reduce`. Ranks and size of `tree` are those of the group.
 
     Returns:
         As `all_reduce`.
@@ -126,8 +133,8 @@ def monitored_all_reduce(
     tag = naming.make_tag("monitored_all_reduce", name)
     monitored = naming.monitored(tag)
     if tree is None:
-        return collective.all_reduce(tensor, op=op, name=monitored)
-    return strategy.subset_all_reduce(tensor, tree, op=op, name=monitored)
+        return collective.all_reduce(tensor, op=op, name=monitored, group=group)
+    return strategy.subset_all_reduce(tensor, tree, op=op, name=monitored, group=group)
 
 
 @kernels.operation

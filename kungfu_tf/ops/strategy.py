@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kungfu_tf import groups
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, naming, tensors
 from kungfu_tf.upstream.graph import needs_input
 
@@ -103,7 +105,12 @@ def parents(edges: Any, *, name: str | None = None) -> Any:
 
 @kernels.operation
 def subset_all_reduce(
-    tensor: Any, topology: Any, *, op: str = "sum", name: str | None = None
+    tensor: Any,
+    topology: Any,
+    *,
+    op: str = "sum",
+    name: str | None = None,
+    group: Group | None = None,
 ) -> Any:
     """Reduces a tensor over subsets of the peers, each a tree whose peers get the result.
 
@@ -115,6 +122,8 @@ def subset_all_reduce(
             its own parent. Each tree reduces separately; a mean is over the peers of the tree.
         op: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all. Ranks and
+            size of `topology` are those of the group.
 
     Returns:
         A tensor of the same shape.
@@ -132,11 +141,13 @@ def subset_all_reduce(
     pairs = kf.ops.subset_all_reduce(x, [0, 0, 2, 2], op="mean")
     ```
     """
-    what = naming.title("subset_all_reduce", name)
-    x = tensors.to_tensor(tensor, what)
-    tensors.check_reduction(x, op, what, tensor)
-    tag = naming.make_tag("subset_all_reduce", name)
-    return kernels.run("kungfu_subset_all_reduce", x, tf.cast(topology, tf.int32), op=op, tag=tag)
+    with groups.among(group):
+        what = naming.title("subset_all_reduce", name)
+        x = tensors.to_tensor(tensor, what)
+        tensors.check_reduction(x, op, what, tensor)
+        tag = naming.make_tag("subset_all_reduce", name)
+        trees = tf.cast(topology, tf.int32)
+        return kernels.run("kungfu_subset_all_reduce", x, trees, op=op, tag=tag)
 
 
 def after_what_is_pending(what: str) -> Any:

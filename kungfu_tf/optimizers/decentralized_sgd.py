@@ -14,6 +14,7 @@ from kungfu_tf import errors, ops, peer
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, base_graph, check
 
@@ -69,7 +70,11 @@ class DecentralizedSGD(OwnGradients):
 
 
 def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
-    optimizer: Optimizer, *, topology: Topology | None = None, style: str = "atc"
+    optimizer: Optimizer,
+    *,
+    topology: Topology | None = None,
+    style: str = "atc",
+    group: Group | None = None,
 ) -> Optimizer:
     """Makes each peer train a model of its own, mixed with its neighbours' in each step (D-PSGD).
 
@@ -107,6 +112,8 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         topology: Who mixes with whom, the same on all peers; default `kf.topology.base_graph()`.
             Its matrices must be doubly stochastic, and connect all peers.
         style: "atc" mixes after the update, "awc" before.
+        group: As for `SynchronousSGDOptimizer`. The topology is that of its members then, and
+            counts their ranks in the group.
 
     Returns:
         The same object.
@@ -128,4 +135,4 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     if style not in _STYLES:
         raise errors.InvalidArgumentError(f"style {style!r} is none of {', '.join(_STYLES)}")
     graph = base_graph() if topology is None else topology
-    return wrap(optimizer, lambda: DecentralizedSGD(graph, style))
+    return wrap(optimizer, lambda: DecentralizedSGD(graph, style), group=group)

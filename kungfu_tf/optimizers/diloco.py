@@ -11,6 +11,7 @@ from kungfu_tf.exchange.anchored import Anchored
 from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.schedule import Schedule, check_steps
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.upstream import generations
 
 Optimizer = TypeVar("Optimizer")
@@ -71,6 +72,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     outer: Any = None,
     every: int = 100,
     compression: Codec | None = None,
+    group: Group | None = None,
 ) -> Optimizer:
     """Makes peers train apart, and an outer optimizer take the mean of their movements.
 
@@ -125,6 +127,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         compression: How the movements θ − v travel, a codec of `kungfu_tf.compression` such as
             `Int8()`; None: as they are. The optimizer makes a codec of its own with the same
             settings. At each meeting the peers then first add up their samples, 8 bytes.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -163,5 +166,5 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         keras = generations.package_of_optimizer(wrapped).module
         return keras.optimizers.SGD(0.7, momentum=0.9, nesterov=True)
 
-    wrapped = wrap(optimizer, lambda: DiLoCo(make_outer, every, compression))
+    wrapped = wrap(optimizer, lambda: DiLoCo(make_outer, every, compression), group=group)
     return wrapped

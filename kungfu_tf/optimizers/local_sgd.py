@@ -15,6 +15,7 @@ from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.periodic import Periodic
 from kungfu_tf.exchange.schedule import Schedule, check_steps
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.replicas import sample_weights
 from kungfu_tf.upstream import generations
 
@@ -80,7 +81,12 @@ class CompressedLocalSGD(PostLocal, Anchored):
 
 
 def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
-    optimizer: Optimizer, *, every: int, start: int = 0, compression: Codec | None = None
+    optimizer: Optimizer,
+    *,
+    every: int,
+    start: int = 0,
+    compression: Codec | None = None,
+    group: Group | None = None,
 ) -> Optimizer:
     """Makes each peer train a model of its own, and averages the models after some steps.
 
@@ -129,6 +135,7 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
             The movements since the last average are sent then, so each peer keeps one more copy of
             the model: that average, which is also what is evaluated and saved. The optimizer makes
             a codec of its own with the same settings. Refused in graphs of TF1.
+        group: As for `SynchronousSGDOptimizer`.
 
     Returns:
         The same object.
@@ -152,7 +159,7 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
     check_steps("start", start, least=0)
     check_codec(compression)
     kind = LocalSGD if compression is None else CompressedLocalSGD
-    wrapped = wrap(optimizer, lambda: kind(Schedule(every, start), compression))
+    wrapped = wrap(optimizer, lambda: kind(Schedule(every, start), compression), group=group)
     parts = generations.parts_of(wrapped)
     if start and any(getattr(part, "gradient_accumulation_steps", None) for part in parts):
         raise ValueError(

@@ -11,6 +11,7 @@ from kungfu_tf import ops, peer
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.wrap import wrap
+from kungfu_tf.groups import Group
 from kungfu_tf.ops import store
 
 Optimizer = TypeVar("Optimizer")
@@ -52,7 +53,7 @@ class PairAveraging(Algorithm):
     def before_training(self) -> None:
         """Forgets this peer's models and requests of an earlier training."""
         if "ordinal" in vars(self) and not peer.is_single_process():
-            store.forget(f"{self.name}/model/")
+            store.forget(f"{self._title}/")
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Averages with the model that arrived while the gradients were computed."""
@@ -76,17 +77,27 @@ class PairAveraging(Algorithm):
         for tag, group in self._blobs(variables):
             values = [v.read_value() for v in group]
             step = store.save_group(values, tag, keep=0 if self.lockstep else 1)
-            partner = self.partner(step) if partner is None else partner
+            partner = self._rank_of(self.partner(step)) if partner is None else partner
             specs = [tf.TensorSpec(v.shape, v.dtype) for v in values]
             version = step if self.lockstep else None
             with tf.control_dependencies([step]):
                 requests.append(store.prefetch(partner, specs, tag, version, wait=self.lockstep))
         return requests
 
+    @property
+    def _title(self) -> str:
+        """The prefix of the names by which other peers request this peer's models."""
+        of_group = "" if self.group is None else f"group {self.group.number}/"
+        return f"{of_group}{self.name}/model"
+
+    def _rank_of(self, partner: Any) -> Any:
+        """The rank among all peers of a rank of the group."""
+        return partner if self.group is None else tf.gather(self.group.ranks, partner)
+
     def _blobs(self, variables: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         """The variables that are published together, each group with its name."""
         key = tuple(v.ref() for v in variables)
-        name = f"{self.name}/model/{self._updated.setdefault(key, len(self._updated))}"
+        name = f"{self._title}/{self._updated.setdefault(key, len(self._updated))}"
         if not self.fuse_requests:
             yield from ((f"{name}/{i}", [v]) for i, v in enumerate(variables))
             return
@@ -97,7 +108,7 @@ class PairAveraging(Algorithm):
 
 
 def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
-    optimizer: Optimizer, *, fuse_requests: bool = True
+    optimizer: Optimizer, *, fuse_requests: bool = True, group: Group | None = None
 ) -> Optimizer:
     """Makes each peer train a model of its own, averaged with one other peer's at a time.
 
@@ -132,6 +143,7 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
         fuse_requests: Whether all variables of a dtype travel together. If not, each variable is
             requested separately, and may come from another step of the other peer.
+        group: As for `SynchronousSGDOptimizer`. Other peers are those of the group then.
 
     Returns:
         The same object.
@@ -147,4 +159,4 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     model.compile(optimizer=optimizer, loss="mse")
     ```
     """
-    return wrap(optimizer, lambda: PairAveraging(fuse_requests))
+    return wrap(optimizer, lambda: PairAveraging(fuse_requests), group=group)

@@ -169,6 +169,15 @@ void kungfu_advance_if_idle(kungfu_done done, void* arg) {
   WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->AdvanceIfIdle(end); });
 }
 
+void kungfu_join(int* before, kungfu_done done, void* arg) {
+  WithPeer(done, arg, [before](Peer* peer, const kungfu::StatusCallback& end) {
+    peer->Join([before, end](const StatusOr<int>& count) {
+      if (count.ok()) *before = *count;
+      end(count.status());
+    });
+  });
+}
+
 void kungfu_interrupt(int code, const char* message) {
   Peer* peer = kungfu::DefaultPeerIfStarted();
   if (peer) peer->Interrupt(Cause(code, message));

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 13
+#define KUNGFU_ABI_VERSION 14
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -226,6 +226,12 @@ KUNGFU_EXPORT uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const
                                   double timeout, kungfu_done done, void* arg);
 KUNGFU_EXPORT uint64_t kungfu_get(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
                                   double timeout, kungfu_done done, void* arg);
+
+/* This peer has no more work. Until all peers have called it, it takes part in the all_reduces of the others with
+ * zeros; their other operations fail with FAILED_PRECONDITION, and name this peer. *before is how many had called it
+ * before, as far as this peer knew. `done`: all have called it. The deadline counts from the last operation that others
+ * began. */
+KUNGFU_EXPORT void kungfu_join(int* before, kungfu_done done, void* arg);
 
 /* The program leaves its common work with the other peers in the middle. Their pending operations fail with `code` and
  * `message`, and so do later ones of this epoch; here they fail with CANCELLED. Blocks until the others are being told;

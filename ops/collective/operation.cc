@@ -21,9 +21,6 @@ bool IsRagged(Kind kind) {
 
 bool HasFractions(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kComplex128; }
 
-// Turns the digest of an operation into that of the same one with norms.
-constexpr uint64_t kWithNorms = 0x9e3779b97f4a7c15;
-
 }  // namespace
 
 std::string Title(const Operation& operation) {
@@ -45,7 +42,8 @@ Signature SignatureOf(const Operation& operation) {
   signature.op = Reduces(operation.kind) ? operation.op : ReduceOp::kSum;
   signature.root = HasRoot(operation.kind) ? operation.root : 0;
   signature.count = IsRagged(operation.kind) ? 0 : TotalCount(operation);
-  signature.shape_digest = operation.shape_digest ^ (operation.measured ? kWithNorms : 0);
+  signature.shape_digest = (operation.shape_digest & ~(kWithNorms | kAlongTrees)) |
+                           (operation.measured ? kWithNorms : 0) | (operation.parents.empty() ? 0 : kAlongTrees);
   signature.step = operation.step;
   return signature;
 }

@@ -70,6 +70,9 @@ constexpr char kOwnPrefix[] = "kungfu/";
 // "all_reduce 'conv1'", with the group behind it; for the core's own, their purpose.
 std::string Title(const Operation& operation);
 uint64_t TotalCount(const Operation& operation);
+// Bits of a signature's digest of shapes that tell how an all_reduce is done.
+constexpr uint64_t kWithNorms = uint64_t{1} << 63;
+constexpr uint64_t kAlongTrees = uint64_t{1} << 62;
 // The properties that the peers of an operation must have in common.
 Signature SignatureOf(const Operation& operation);
 // Reads the data of a consensus, once: later calls do nothing.

@@ -213,6 +213,7 @@ std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conve
 void Session::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   agreed_ = true;
+  if (join_) TellOfJoinOnLoop();
   std::list<Waiting> waiting;
   waiting.swap(waiting_);
   for (Waiting& one : waiting) {
@@ -305,7 +306,7 @@ void Session::RunOnLoop(uint64_t handle, Named* named, uint64_t number, Operatio
     failed_early_.erase(early);
   } else {
     watch_->AddOnLoop(running, timeout);
-    AskInterruptersOnLoop(running->id(), running->signature());
+    AskThoseWhoMayMissItOnLoop(running->id(), running->signature());
     running->StartOnLoop();
   }
 }
@@ -453,6 +454,7 @@ bool Session::Numbered(const OperationId& id) const {
 
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
+  if (StandsInForOnLoop(from, id)) return StandInOnLoop(id, theirs);
   if (Session* group = GroupOfOnLoop(id)) return group->OnAskOnLoop(from, id, theirs);
   if (previous_ && id.epoch == previous_->epoch_ && previous_->Numbered(id)) return OkStatus();
   if (id.epoch != epoch_) return Status(Code::kNotFound, "is in epoch " + std::to_string(epoch_));
@@ -469,6 +471,7 @@ void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const St
   if (watch_) watch_->OnAnswerOnLoop(from, id, answer);
   const auto interrupter = interrupters_.find(peers_.RankOf(from));
   if (interrupter != interrupters_.end() && !answer.ok()) FailOnLoop(id, interrupter->second);
+  if (answer.code() == Code::kFailedPrecondition && HasJoinedOnLoop(from)) RefusedOnLoop(from, id, answer);
 }
 
 }  // namespace kungfu

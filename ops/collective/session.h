@@ -21,6 +21,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -99,6 +100,12 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   // Its operations fail with kCancelled, and there is no such group any more. On the loop, if there is one.
   void CloseGroup(uint64_t number) EXCLUDES(groups_mu_);
 
+  // This peer has no more work, and others have. Until all peers have called it, it takes part in the all_reduces of
+  // the others with zeros. Their other operations fail with kFailedPrecondition. `done` is told, on the loop, how many
+  // peers had called it before this one, as far as this one knew. The deadline is that of an operation, from the last
+  // one that others have begun. Any thread.
+  void Join(std::function<void(const StatusOr<int>& before)> done);
+
   // Asks the other peers for a sign of life, and tells when it came: on the loop; in a session of one before the call
   // returns. Any thread; other peers need not do the same.
   void Ping(Seconds timeout, Pinger::Done done);
@@ -139,6 +146,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   struct Shared {
     std::atomic<uint64_t> next_handle;  // unlike those of other epochs
     std::atomic<int> pending{0};
+    // The loop's: how many calls of Join the others have begun, and how many have ended here.
+    std::unordered_map<PeerId, uint64_t, PeerIdHash> joins;
+    uint64_t ended_joins = 0;
   };
 
   // A group of `whole`.
@@ -205,7 +215,19 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   OperationId InterruptId() const;
   void BreakOnLoop(const Status& why, bool tell);
   void InterruptedOnLoop(int rank, const Status& why);
-  void AskInterruptersOnLoop(const OperationId& id, const Signature& signature);
+  void AskAboutAllOnLoop(int rank);
+  void AskThoseWhoMayMissItOnLoop(const OperationId& id, const Signature& signature);
+  void JoinOnLoop(const std::function<void(const StatusOr<int>& before)>& done);
+  void TellOfJoinOnLoop();
+  void JoinedOnLoop(const PeerId& peer, uint64_t joins);
+  // Whether another peer has begun a Join that has not ended here.
+  bool HasJoinedOnLoop(const PeerId& peer) const;
+  bool StandsInForOnLoop(const PeerId& asker, const OperationId& id) const;
+  Status StandInOnLoop(const OperationId& id, const Signature& theirs);
+  Status BeginWithZerosOnLoop(const OperationId& id, const Signature& theirs);
+  void RefusedOnLoop(const PeerId& by, const OperationId& id, const Status& why);
+  // How many calls of Join a piece of news says that its sender has begun; 0: it is about something else.
+  static uint64_t JoinsToldOf(const OperationId& id);
   void FailOnLoop(const OperationId& id, const Status& status);
   void DieOnLoop(const Status& why, bool passed_on);
   void GiveUpOnLoop(int rank, const Status& why);
@@ -255,6 +277,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::map<int, Status> left_;  // peers that have ended in order, by rank
   Status first_left_;           // not OK: of the first of them
   bool ended_ = false;
+  std::optional<OperationId> join_;     // this peer has joined, and waits for the others in it
   bool gave_up_ = false;                // this peer interrupted the epoch
   std::map<int, Status> interrupters_;  // others that did, by rank
   std::vector<std::function<void()>> idle_;

@@ -64,8 +64,7 @@ void Session::InterruptedOnLoop(int rank, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   interrupted_ = true;
   interrupters_.emplace(rank, why);
-  for (const Record& running : running_) router_->AskOnLoop(peers_[rank], running.id(), running.signature());
-  for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+  AskAboutAllOnLoop(rank);
   ForGroupsOnLoop([&](Session* group) {
     const int member = group->peers_.RankOf(peers_[rank]);
     if (member >= 0) group->InterruptedOnLoop(member, why);
@@ -73,9 +72,18 @@ void Session::InterruptedOnLoop(int rank, const Status& why) {
   if (on_interrupted_) on_interrupted_(why);
 }
 
-void Session::AskInterruptersOnLoop(const OperationId& id, const Signature& signature) {
+void Session::AskAboutAllOnLoop(int rank) {
+  KF_DCHECK(loop_->InLoop());
+  for (const Record& running : running_) router_->AskOnLoop(peers_[rank], running.id(), running.signature());
+  for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+}
+
+void Session::AskThoseWhoMayMissItOnLoop(const OperationId& id, const Signature& signature) {
   KF_DCHECK(loop_->InLoop());
   for (const auto& [rank, why] : interrupters_) router_->AskOnLoop(peers_[rank], id, signature);
+  for (const auto& [peer, joins] : shared_->joins) {
+    if (HasJoinedOnLoop(peer) && peers_.RankOf(peer) >= 0) router_->AskOnLoop(peer, id, signature);
+  }
 }
 
 void Session::FailOnLoop(const OperationId& id, const Status& status) {
@@ -113,6 +121,8 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
     DieOnLoop(told, /*passed_on=*/true);
   } else if (id == InterruptId()) {
     InterruptedOnLoop(peers_.RankOf(from), told);
+  } else if (const uint64_t joins = JoinsToldOf(id)) {
+    JoinedOnLoop(from, joins);
   } else if (running) {
     const Operation& operation = running->operation();
     const bool is_news = !running->failed() && (!passed_on || operation.mixing);

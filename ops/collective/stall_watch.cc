@@ -46,6 +46,17 @@ void StallWatch::AddOnLoop(RunningOperation* operation, Seconds timeout) {
   Schedule(watched.next_ask);
 }
 
+void StallWatch::ProlongOnLoop(RunningOperation* operation, Seconds timeout) {
+  KF_DCHECK(loop_->InLoop());
+  Watched* const watched = Find(operation);
+  if (!watched) return;
+  watched->deadline = Clock::now() + ToDuration(timeout);
+  watched->next_ask = std::min(Clock::now() + ToDuration(kPatience), watched->deadline);
+  watched->asked = watched->expired = false;
+  watched->first_asked = {};
+  Schedule(watched->next_ask);
+}
+
 void StallWatch::RemoveOnLoop(RunningOperation* operation) {
   KF_DCHECK(loop_->InLoop());
   if (Watched* const watched = Find(operation)) watched_.erase(watched_.begin() + (watched - watched_.data()));

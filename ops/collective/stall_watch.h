@@ -25,6 +25,8 @@ class StallWatch {
   ~StallWatch();
 
   void AddOnLoop(RunningOperation* operation, Seconds timeout);
+  // Gives it so much time from now on.
+  void ProlongOnLoop(RunningOperation* operation, Seconds timeout);
   void RemoveOnLoop(RunningOperation* operation);
   void OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer);
 

@@ -217,6 +217,12 @@ uint64_t Peer::StartOperation(Operation operation) {
   return transactions_->Start(std::move(operation));
 }
 
+void Peer::Join(std::function<void(const StatusOr<int>& before)> done) {
+  if (!repeats()) return session()->Join(std::move(done));
+  done(FailedPreconditionError(
+      "join: with -on-failure survive a peer cannot take part in operations that its program has not begun"));
+}
+
 void Peer::Cancel(uint64_t handle, const Status& cause) {
   if (Transactions::Owns(handle)) return transactions_->Cancel(handle, cause);
   session()->Cancel(handle, cause);

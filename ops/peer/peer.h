@@ -54,6 +54,8 @@ class Peer {
   void AddGroup(std::vector<int> ranks, std::function<void(const StatusOr<uint64_t>&)> done);
   // Ends it, here. Any thread.
   void RemoveGroup(uint64_t number);
+  // Session::Join. kFailedPrecondition: operations are repeated among survivors. Any thread.
+  void Join(std::function<void(const StatusOr<int>& before)> done);
   // The session of a group that this peer is in; for 0 that of all. kInvalidArgument: it is not in it; kAborted: the
   // membership has changed, or the group was removed. Any thread.
   StatusOr<std::shared_ptr<Session>> SessionOf(uint64_t group) const EXCLUDES(session_mu_);

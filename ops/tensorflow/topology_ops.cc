@@ -105,6 +105,7 @@ REGISTER_OP("KungfuSubsetAllReduce")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
     .Attr("op: " KUNGFU_REDUCTIONS)
+    .Attr(KUNGFU_GROUP)
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The reduction of `input` over the peers of each tree of a forest.");

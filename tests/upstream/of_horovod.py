@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
-import signal
-import subprocess
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import elastic_job
+import limited
+import tables
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TABLE = HERE / "horovod.txt"
+ELASTIC_TABLE = HERE / "horovod_elastic.txt"
+ELASTIC = {
+    "elastic_tensorflow2_main.py": "horovod",
+    "elastic_tensorflow_main.py": "horovod,tf1",
+    "elastic_tensorflow_keras_main.py": "horovod,tf1",
+}
 
 _LINE = re.compile(r"^\[(\d+)\] TEST (\S+) (passed|failed|skipped) ?(.*)$", re.MULTILINE)
 _NO_TEST = "Not a test"
@@ -33,17 +39,10 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
         The exit code: 1 if a test has failed.
     """
     failed = 0
-    for line in TABLE.read_text().splitlines():
-        if not line or line.startswith("#") or only not in line:
-            continue
+    for line in tables.lines(TABLE, only):
         file, peers, *others = (column.strip() for column in line.split("|"))
         if peers == "n/a":
             print(f"n/a   {file}  ({others[0]})", flush=True)
-            continue
-        if not peers.isdigit():
-            wrong = _run_elastic(checkout / file, python, peers, *others, limit)
-            print(f"{'FAIL' if wrong else 'pass'}  {line}{wrong and f'  ({wrong})'}", flush=True)
-            failed += bool(wrong)
             continue
         for name, reason in (results := _run(checkout / file, python, peers, limit)).items():
             if reason not in ("passed", "skipped"):
@@ -51,6 +50,13 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
         counts = Counter(r if r in ("passed", "skipped") else "failed" for r in results.values())
         failed += counts["failed"]
         print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
+    for file, compat in ELASTIC.items():
+        for line in tables.lines(ELASTIC_TABLE, "" if only in file else only):
+            columns = [column.strip() for column in line.split("|")]
+            job = elastic_job.Job(checkout / "test" / "integration" / "data" / file, *columns[1:])
+            wrong = job.run(python, compat, _environment(), limit)
+            print(f"{'FAIL' if wrong else 'pass'}  {file}: {line}  ({wrong})", flush=True)
+            failed += bool(wrong)
     return 1 if failed else 0
 
 
@@ -59,59 +65,16 @@ def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:
 
     A file that has not ended as it should is among them.
     """
-    output = Path(tempfile.mkdtemp(prefix="kungfu-upstream-")) / "output"
+    folder = Path(tempfile.mkdtemp(prefix="kungfu-upstream-"))
     job = [python, "-m", "kungfu_tf.launcher", "-np", peers, "-compat", "horovod"]
-    with output.open("w") as target:
-        process = subprocess.Popen(
-            [*job, python, str(HERE / "with_horovod.py"), str(file), "--timeout", "300"],
-            cwd=output.parent,
-            env=_environment(),
-            stdout=target,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            code = process.wait(limit)
-            ended = "" if code == 0 else f"exit code {code}; {output}"
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-            ended = f"not over after {limit:g} s; {output}"
+    program = [python, str(HERE / "with_horovod.py"), str(file), "--timeout", "300"]
+    ended = limited.run([[*job, *program]], folder, _environment(), limit)
     found: dict[str, dict[str, str]] = defaultdict(dict)
-    for rank, name, outcome, why in _LINE.findall(output.read_text()):
+    for rank, name, outcome, why in _LINE.findall((folder / "output").read_text()):
         if _NO_TEST not in why:
             found[name][rank] = outcome if outcome != "failed" else why or "failed"
     results = {name: _common(outcomes, int(peers)) for name, outcomes in found.items()}
     return results | ({file.name: ended} if ended else {})
-
-
-def _run_elastic(
-    file: Path, python: str, flags: str, arguments: str, expected: str, limit: float
-) -> str:
-    """Runs a program that writes the number of its peers after each epoch.
-
-    Returns:
-        What is wrong; nothing if it does what is expected.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="kungfu-upstream-"))
-    log = folder / "log"
-    job = [python, "-m", "kungfu_tf.launcher", *flags.split()]
-    with (folder / "output").open("w") as target:
-        process = subprocess.Popen(
-            [*job, python, str(file), "--logfile", str(log), *shlex.split(arguments)],
-            cwd=folder,
-            env=_environment(),
-            stdout=target,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-            return f"not over after {limit:g} s; {folder}/output"
-    epochs = log.read_text().splitlines() if log.exists() else []
-    found = [str(json.loads(epoch)["size"]) for epoch in epochs] + ["fails"] * (code != 0)
-    return "" if found == expected.split() else f"{' '.join(found)}; {folder}/output"
 
 
 def _common(outcomes: dict[str, str], peers: int) -> str:

@@ -40,7 +40,8 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         least=(options.min_np or 1) if options.survives else None,
         outlives_errors=options.on_failure == "survive-all",
         replaced=(options.respawns or math.inf) if options.respawn else 0,
-        cooldown=options.cooldown,
+        cooldown=options.cooldown if options.respawn else (0, 0),
+        changes=math.inf if options.max_changes is None else options.max_changes,
     )
     if not (cluster.several_hosts and (options.watch or recovers or options.survives)):
         return Leader(

@@ -9,6 +9,7 @@ starts, and the next number for each newcomer.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -151,6 +152,7 @@ class Rules:
         replaced: How many lost peers are replaced at most.
         cooldown: For how many seconds, at first and at most, no newcomer starts on a host that has
             lost a peer. With `replaced` only.
+        changes: How often the membership may change. One more change ends the job.
     """
 
     watch: bool = False
@@ -162,3 +164,4 @@ class Rules:
     outlives_errors: bool = False
     replaced: float = 0
     cooldown: tuple[float, float] = (0, 0)
+    changes: float = math.inf

@@ -377,6 +377,11 @@ class Leader:
         told: Sequence[int],
         lost: str = "",
     ) -> None:
+        if version > self._rules.changes:
+            allowed = f"-max-changes allows {plural(int(self._rules.changes), 'change')}"
+            self._say(f"the job ends: {allowed} of its peers, and this is one more")
+            self.stop_all(0, LOST)
+            return
         names = [self._names[number] for number in members]
         if self._membership.is_settled:
             self._tell_source()

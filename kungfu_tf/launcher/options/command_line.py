@@ -70,6 +70,7 @@ class Options:
     respawn: bool = False
     respawns: int | None = None
     cooldown: tuple[float, float] = (5.0, 600.0)
+    max_changes: int | None = None
     auto_recover: float | None = None
     restarts: int = 10
     user: str | None = None
@@ -118,13 +119,13 @@ def parse(arguments: Sequence[str]) -> Options:
         flag = _find(name, word, of_horovodrun)
         position += 1
         if not equals:
-            if not flag.argument:
-                value = "true"
-            elif position < len(arguments):
-                value = arguments[position]
-                position += 1
-            else:
+            is_pair = bool(of_horovodrun) and horovodrun.is_pair(word)
+            words = 2 if is_pair else int(bool(flag.argument))
+            given = arguments[position : position + words]
+            position += words
+            if len(given) < words:
                 raise LaunchError(f"-{flag.name} needs a value: -{flag.name} {flag.argument}")
+            value = "-".join(given) if words else "true"
         if not flag.field:
             continue
         try:

@@ -15,6 +15,12 @@ def count(value: str) -> int:
     return int(value)
 
 
+def times(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", value):
+        raise ValueError("is not a number, 0 or more")
+    return int(value)
+
+
 def port(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", value) or not 1 <= int(value) <= 65535:
         raise ValueError("is not a port, 1 to 65535")

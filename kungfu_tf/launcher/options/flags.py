@@ -206,6 +206,14 @@ FLAGS = (
         " further loss twice as long, up to LONGEST (default 5s-10m)",
     ),
     Flag(
+        "max-changes",
+        "max_changes",
+        "N",
+        flag_values.times,
+        "how often the peers of a job may change, by resizes and losses; one more change ends the"
+        " job (default: any number)",
+    ),
+    Flag(
         "auto-recover",
         "auto_recover",
         "T",

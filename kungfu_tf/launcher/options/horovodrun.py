@@ -20,11 +20,13 @@ class Row:
 
     Attributes:
         takes_value: Whether a value follows it.
+        is_pair: Whether two numbers of seconds follow it, for `means`.
         means: The flag of kungfu-run that does the same.
         refused: Why it is refused. Without this and `means` it is accepted without an effect.
     """
 
     takes_value: bool = True
+    is_pair: bool = False
     means: str = ""
     refused: str = ""
 
@@ -94,9 +96,15 @@ ROWS = {
     "max-num-proc": Row(means="max-np"),
     "elastic-timeout": _IGNORED_VALUE,
     "slots-per-host": Row(refused="let -host-discovery-script print host:slots"),
-    "reset-limit": Row(means="respawns"),
-    "blacklist-cooldown-range": Row(refused="-cooldown 10s-100s is what it means"),
+    "reset-limit": Row(means="max-changes"),
+    "blacklist-cooldown-range": Row(means="cooldown", is_pair=True),
 }
+
+
+def is_pair(word: str) -> bool:
+    """Whether two values follow a flag, which mean `first-second`."""
+    row = ROWS.get(word.lstrip("-"))
+    return row is not None and row.is_pair
 
 
 def implied(values: Mapping[str, Any]) -> dict[str, Any]:

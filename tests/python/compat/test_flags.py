@@ -37,6 +37,7 @@ def test_flags_of_horovodrun(flag: str) -> None:
         return
     row = horovodrun.ROWS.get(name)
     given = [flag, "1-2"] if row is not None and row.takes_value else [flag]
+    given = [flag, "1", "2"] if row is not None and row.is_pair else given
     is_number = name.endswith(("np", "num-proc", "reset-limit"))
     given = [flag, "2"] if is_number else given
     given = [flag, "127.0.0.1:2"] if name.startswith(("H", "host")) else given
@@ -54,11 +55,12 @@ def test_flags_of_horovodrun_need_horovod() -> None:
 
 
 def test_a_program_that_finds_hosts_lets_others_take_the_place_of_lost_ones() -> None:
-    line = "--host-discovery-script ./hosts.sh --min-np 2 --max-num-proc 4 --reset-limit 3"
+    line = "--host-discovery-script ./hosts.sh --min-np 2 --max-num-proc 4 --reset-limit 0"
+    line += " --blacklist-cooldown-range 10 100"
     command = ["-compat", "horovod", "-np", "2", *line.split(), "python3", "train.py"]
     options = command_line.parse(command)
-    assert (options.host_script, options.max_np, options.respawns) == ("./hosts.sh", 4, 3)
-    assert options.watch and options.respawn
+    assert (options.host_script, options.max_np, options.max_changes) == ("./hosts.sh", 4, 0)
+    assert options.watch and options.respawn and options.cooldown == (10, 100)
 
 
 def test_flags_of_horovodrun_that_mean_ours() -> None:

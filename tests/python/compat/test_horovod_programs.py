@@ -137,6 +137,7 @@ def test_a_program_goes_on_from_its_checkpoint(data: Path, tmp_path: Path) -> No
     "arguments",
     [
         pytest.param(["hvd_objects.py"], marks=elsewhere(HAS_KERAS_3)),
+        pytest.param(["hvd_uneven.py"], marks=elsewhere(not HAS_KERAS_3)),
         pytest.param(["hvd_benchmark.py"], marks=pytest.mark.exhaustive),
         pytest.param(["hvd_benchmark.py", "--fp16-allreduce"], marks=elsewhere(HAS_KERAS_3)),
     ],
@@ -161,8 +162,9 @@ def test_a_program_that_starts_its_processes(tmp_path: Path) -> None:
     assert output.splitlines()[-1] == "results: [10.0, 10.0]"
 
 
-# Processes come and go; or some are lost.
+# Processes come and go; or some are lost; or both.
 CHANGES = ["-w", "-np", "1", "-H", "127.0.0.1:3"]
+CHANGES_AND_SURVIVES = ["-w", "-np", "2", "-H", "127.0.0.1:3", "-on-failure", "survive-all"]
 SURVIVE = ["-np", "3", "-on-failure", "survive"]
 SURVIVE_ALL = ["-np", "3", "--min-np", "2"]  # as horovodrun has them
 
@@ -185,8 +187,14 @@ def last_lines(output: str, what: str) -> list[str]:
         pytest.param(
             *(SURVIVE_ALL, {3: "raise"}, [3] * 3 + [2] * 9), marks=elsewhere(not HAS_KERAS_3)
         ),
+        pytest.param(
+            CHANGES_AND_SURVIVES,
+            {1: 3, 3: "die", 5: 3, 7: "raise", 8: "fail", 10: 1},
+            [2, 2, 3, 2, 2, 2, 3, 2, 2, 2, 2, 1],
+            marks=elsewhere(HAS_KERAS_3),
+        ),
     ],
-    ids=["changes", "die", "ask", "raise"],
+    ids=["changes", "die", "ask", "raise", "all"],
 )
 def test_an_elastic_loop(flags: list[str], plan: dict[Any, Any], sizes: list[int]) -> None:
     output = run("hvd_elastic.py", flags, "--plan", json.dumps(plan))  # it knows its weights
@@ -208,8 +216,14 @@ def test_an_elastic_loop(flags: list[str], plan: dict[Any, Any], sizes: list[int
         pytest.param(
             *(SURVIVE_ALL, {(1, 2): "raise"}, [3] * 6 + [2] * 12), marks=elsewhere(HAS_KERAS_3)
         ),
+        pytest.param(
+            CHANGES_AND_SURVIVES,
+            {(0, 2): 3, (1, 2): "die", (2, 1): 3},
+            [2] * 4 + [3] * 7 + [2] * 7 + [3] * 8,
+            marks=elsewhere(not HAS_KERAS_3),
+        ),
     ],
-    ids=["changes", "die", "raise"],
+    ids=["changes", "die", "raise", "all"],
 )
 def test_an_elastic_fit(flags: list[str], happens: dict[Any, Any], sizes: list[int]) -> None:
     plan = {str([*where]): what for where, what in happens.items()}

@@ -97,6 +97,7 @@ PUBLIC = {
     "compression.PowerSGD": "(*, rank=4, start_step=0, min_rate=2)",
     "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
+    "data.join": "()",
     "data.Position": "(*, epoch=0, sample=0)",
     "data.shard": ("(dataset, *, remainder='drop', shuffle=None, seed=0, position=None)"),
     "elastic.ElasticCallback": "(schedule)",
@@ -166,7 +167,7 @@ PUBLIC = {
         "name=None, group=None)"
     ),
     "ops.ingress_rates": "(*, name=None)",
-    "ops.monitored_all_reduce": "(tensor, *, tree=None, op='sum', name=None)",
+    "ops.monitored_all_reduce": "(tensor, *, tree=None, op='sum', name=None, group=None)",
     "ops.neighbor_all_gather": (
         "(tensor, *, topology=None, step=0, sources=None, targets=None, concat=False, name=None, "
         "group=None)"
@@ -196,13 +197,17 @@ PUBLIC = {
     "ops.set_strategy": "(strategy, *, name=None)",
     "ops.set_tree": "(tree, *, name=None)",
     "ops.step_based_schedule": "(schedule, step, *, name=None)",
-    "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None)",
+    "ops.subset_all_reduce": "(tensor, topology, *, op='sum', name=None, group=None)",
     "optimizers.AdasumOptimizer": "(optimizer, *, group=None)",
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1, group=None)",
     "optimizers.Algorithm": "()",
-    "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
-    "optimizers.DiLoCoOptimizer": "(optimizer, *, outer=None, every=100, compression=None)",
-    "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0, compression=None)",
+    "optimizers.DecentralizedSGDOptimizer": (
+        "(optimizer, *, topology=None, style='atc', group=None)"
+    ),
+    "optimizers.DiLoCoOptimizer": (
+        "(optimizer, *, outer=None, every=100, compression=None, group=None)"
+    ),
+    "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0, compression=None, group=None)",
     "optimizers.Meets": None,
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
         "(optimizer, device_batch_size, *, monitor_interval=1, alpha=0.9, group=None, "
@@ -211,7 +216,7 @@ PUBLIC = {
     "optimizers.MonitorGradientVarianceOptimizer": (
         "(optimizer, *, monitor_interval=1, group=None, compression=None)"
     ),
-    "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True)",
+    "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True, group=None)",
     "optimizers.SynchronousAveragingOptimizer": (
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
     ),

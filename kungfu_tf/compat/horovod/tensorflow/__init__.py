@@ -9,7 +9,8 @@ import tensorflow as tf
 from horovod.common.process_sets import within_its_set
 from horovod.common.util import gpu_available, split_list
 from horovod.tensorflow import _exchange, elastic
-from horovod.tensorflow._optimizer import with_adasum, wrapped
+from horovod.tensorflow._adasum import with_adasum
+from horovod.tensorflow._optimizer import wrapped
 from horovod.tensorflow._tape import Tape
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.functions import (
@@ -45,6 +46,7 @@ from horovod.tensorflow.mpi_ops import (
     init,
     is_homogeneous,
     is_initialized,
+    join,
     local_rank,
     local_rank_op,
     local_size,
@@ -117,6 +119,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_rank_op",
     "local_size",
@@ -293,7 +296,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's)
     wanted = _exchange.options(
         compression=compression,
         sparse_as_dense=sparse_as_dense,
-        op=Average if op == Adasum else op,
+        op=op,
         gradient_predivide_factor=gradient_predivide_factor,
         num_groups=num_groups,
         groups=groups,

@@ -81,6 +81,8 @@ def options(
             "gradients are averaged, added up or combined by Adasum: other reductions of them are "
             "missing in kungfu_tf.compat"
         )
+    if op == Adasum and average_aggregated_gradients:
+        raise ValueError("average_aggregated_gradients does not go with op=Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor goes with op=Average only")
     if num_groups != 0:

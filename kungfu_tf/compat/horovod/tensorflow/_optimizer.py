@@ -15,7 +15,7 @@ from kungfu_tf.exchange.wrapped import Wrapped
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.upstream import generations
 
-__all__ = ["HorovodSGD", "with_adasum", "wrapped"]
+__all__ = ["HorovodSGD", "wrapped"]
 
 
 class HorovodSGD(kf.optimizers.Algorithm):
@@ -136,14 +136,3 @@ def wrapped(optimizer: Any, wanted: Options) -> Any:
     cls = generations.subclass(mixin, type(optimizer), horovod_options=wanted)
     object.__setattr__(optimizer, "__class__", cls)
     return optimizer
-
-
-def with_adasum(optimizer: Any, wanted: Options) -> Any:
-    """Changes an optimizer, and returns it: the processes combine its updates.
-
-    Raises:
-        NotImplementedError: If there are options beside.
-    """
-    if wanted != Options(sparse_as_dense=wanted.sparse_as_dense):  # updates are dense
-        raise NotImplementedError("op=Adasum goes with no other option in kungfu_tf.compat")
-    return kf.optimizers.AdasumOptimizer(optimizer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from horovod.common._membership import come_in
 from horovod.common.process_sets import add_process_sets, included, process_sets_of_ids
@@ -23,6 +24,7 @@ __all__ = [
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_rank_op",
     "local_size",
@@ -159,6 +161,18 @@ def local_size_op(name: str | None = None) -> Any:
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> Any:
     """Whether this process is in the set: 1 or 0."""
     return tf.constant(int(included(process_set_id)), name=name)
+
+
+def join() -> Any:
+    """Waits until all processes have called it, and returns the rank that has done so last.
+
+    Until then this process contributes zeros to the others' `allreduce`, and so to their gradients.
+    Their other operations fail, and name it.
+    """
+    _check_initialized()
+    if tf.executing_eagerly():
+        return tf.constant(kf.data.join())
+    return tf.ensure_shape(tf.numpy_function(lambda: np.int32(kf.data.join()), [], tf.int32), [])
 
 
 def mpi_threads_supported() -> bool:

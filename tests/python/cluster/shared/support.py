@@ -66,7 +66,8 @@ def in_all_modes(function, *values) -> list[Any]:
     results.append(np.asarray(tf.function(function)(*map(tf.constant, values))))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         results.append(np.asarray(session.run(function(*map(tf.constant, values)))))
-    assert operations_done() - before == 3
+    done = operations_done() - before
+    assert done == 3, done
     return results
 
 

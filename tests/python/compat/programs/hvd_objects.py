@@ -30,6 +30,16 @@ weight = tf.Variable(tf.ones([size]))
 optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), op=hvd.Adasum)
 optimizer.apply_gradients([(own, weight)])
 assert (weight.numpy() == 0).all()
+optimizer = hvd.DistributedOptimizer(
+    tf.keras.optimizers.SGD(1.0),
+    op=hvd.Adasum,
+    backward_passes_per_step=2,
+    compression=hvd.Compression.fp16,
+)
+for values in (-own, -2 * tf.ones([size]), -2 - own, -4 * tf.ones([size])):
+    optimizer.apply_gradients([(own, weight)])
+    assert (weight.numpy() == values.numpy()).all(), (weight, values)
+weight.assign(tf.zeros([size]))
 with hvd.DistributedGradientTape(tf.GradientTape(), op=hvd.Adasum) as tape:
     loss = tf.reduce_sum(weight * own)
 assert (tape.gradient(loss, weight).numpy() == 1).all()

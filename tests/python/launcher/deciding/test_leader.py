@@ -169,6 +169,14 @@ def test_the_others_survive_an_error_of_the_program_if_asked_to(code: int) -> No
     assert hands.take()[-1].startswith("stop all 0 ")
 
 
+def test_peers_change_as_often_as_is_allowed() -> None:
+    leader, hands = leader_of(3, Rules(least=1, changes=1))
+    leader.ended(2, -9, stopped=False)
+    assert hands.take()[0].startswith("publish 1 0")
+    leader.ended(1, -9, stopped=False)
+    assert hands.take()[0] == "stop all 0 1"
+
+
 def test_the_others_survive_a_lost_host() -> None:
     leader, hands = leader_of(3, Rules(least=1))
     far, leader._places[1], leader._places[2] = Hands(), B, B

@@ -79,6 +79,7 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
             ["-on-failure", "survive", "-w", "-elastic-mode", "reload", "prog"],
             "survive and -elastic-mode reload exclude each other",
         ),
+        (["-max-changes", "-1", "prog"], "-max-changes: '-1' is not a number, 0 or more"),
         (["-respawns", "2", "prog"], "-respawns needs -respawn"),
         (["-max-np", "2", "prog"], "-max-np needs -host-discovery-script"),
         (["-respawn", "-on-failure", "stop", "prog"], "-respawn and -on-failure stop exclude"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from fits import Seen, keras, model_of, samples
+from harness import each
 from support import raised_by
 
 import kungfu_tf as kf
@@ -83,6 +84,41 @@ def case_batches_of_a_group():
         plain.train_on_batch(*data)
     for ours, theirs in zip(model.get_weights(), plain.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+# Of two peers each of these makes the step of one process.
+METHODS = {
+    "local": (kf.optimizers.LocalSGDOptimizer, {"every": 1}),
+    "diloco": (kf.optimizers.DiLoCoOptimizer, {"every": 1, "outer": keras.optimizers.SGD(1.0)}),
+    "decentralized": (kf.optimizers.DecentralizedSGDOptimizer, {}),
+}
+
+
+@each(method=["local", "diloco", "decentralized"])
+def case_a_model_of_each_peers_own(method):
+    pair = PAIRS[kf.rank() % 2]
+    make, arguments = METHODS[method]
+    data = samples(24)
+    optimizer = make(keras.optimizers.SGD(0.1), **arguments, group=GROUPS[pair])
+    _, weights = trained(model_of(optimizer), share(pair, data), 4)
+    plain = model_of(keras.optimizers.SGD(0.1))
+    _, expected = trained(plain, data, 8)
+    for ours, theirs in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def case_pairs_within_groups_end_with_their_average():
+    pair = PAIRS[kf.rank() % 2]
+    group = GROUPS[pair]
+    optimizer = kf.optimizers.PairAveragingOptimizer(keras.optimizers.SGD(0.1), group=group)
+    data = samples(24 if kf.rank() < 2 else 12)  # members need not have as many batches
+    _, weights = trained(model_of(optimizer, seed=kf.rank()), data, 4)
+    for ours in weights:
+        of_members = kf.ops.all_gather(ours, group=group).numpy()
+        np.testing.assert_array_equal(of_members[0], of_members[1])
+    for ours in weights[:1]:
+        of_all = kf.ops.all_gather(ours).numpy()
+        assert not np.allclose(of_all[0], of_all[1])
 
 
 def case_a_stranger_is_refused():

@@ -16,6 +16,9 @@ NEEDS_KERAS = True
 RANKS = [(0, 2), (1, 2, 3), (3,), (0, 1, 2, 3)]
 TWO = [(0, 2), (1, 2, 3)]
 GROUPS = {ranks: kf.Group(ranks) for ranks in RANKS}
+for group in GROUPS.values():
+    if group.included:
+        kf.ops.barrier(group=group)  # behind it the core has no operations of its own
 DTYPES = ["float16", "bfloat16", "float32", "float64", "uint8", "int32", "int64", "complex64"]
 
 
@@ -86,6 +89,28 @@ def case_reduces(ranks, dtype):
         check(lambda t, r=root: kf.ops.reduce(t, "sum", root=r, group=group), x[me], expected)
     mine = np.array_split(total, len(ranks))[me]
     check(lambda t: kf.ops.reduce_scatter(t, group=group), x[me], mine)
+
+
+@each(ranks=RANKS)
+def case_trees(ranks):
+    """Each rank but the last with that before it, and the last alone: counted in the group."""
+    x = members(ranks, arrays("float64"))
+    if x is None:
+        return
+    group = GROUPS[tuple(ranks)]
+    me, last = group.rank(), len(ranks) - 1
+    parents = [max(rank - 1, 0) for rank in range(last)] + [last]
+    mean = x[me] if me == last else np.mean(x[:last], axis=0)
+    check(lambda t: kf.ops.subset_all_reduce(t, parents, op="mean", group=group), x[me], mean)
+    tree = [max(rank - 1, 0) for rank in range(len(ranks))]
+    total = reduced("sum", x)
+    check(lambda t: kf.ops.monitored_all_reduce(t, tree=tree, group=group), x[me], total)
+    check(lambda t: kf.ops.monitored_all_reduce(t, group=group), x[me], total)
+    value = tf.Variable(1.0)
+    with tf.GradientTape() as tape:
+        y = (me + 1.0) * kf.ops.subset_all_reduce(value, parents, group=group)
+    expected = me + 1 if me == last else last * (last + 1) / 2
+    np.testing.assert_allclose(tape.gradient(y, value), expected)
 
 
 @each(ranks=RANKS)

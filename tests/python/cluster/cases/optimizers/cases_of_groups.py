@@ -7,6 +7,8 @@ import tensorflow as tf
 from harness import each
 
 import kungfu_tf as kf
+from kungfu_tf import groups, topology
+from kungfu_tf.optimizers.pair_averaging import PairAveraging, random_partner
 
 JOBS = [{"np": 4}]
 NEEDS_KERAS = True
@@ -24,21 +26,50 @@ def adasum(a, b):
     return (1 - a @ b / (2 * a @ a)) * a + (1 - a @ b / (2 * b @ b)) * b
 
 
-def averaging(w, gradients):
+# The weights of all members after a step, out of those before. `past` has those of all steps.
+
+
+def averaging(w, gradients, number, past):
     return 0.5 * w + 0.5 * w.mean(axis=0) - RATE * gradients
 
 
-def synchronous(w, gradients):
+def synchronous(w, gradients, number, past):
     return w - RATE * gradients.mean(axis=0)
 
 
-def adding_up(w, gradients):
+def adding_up(w, gradients, number, past):
     return w + adasum(*(-RATE * gradients))
 
 
-def adaptive(w, gradients, step):
-    after = averaging(w, gradients) if step < 3 else synchronous(w, gradients)
-    return np.broadcast_to(after[0], after.shape) if step == 2 else after
+def adaptive(w, gradients, number, past):
+    after = (averaging if number < 3 else synchronous)(w, gradients, number, past)
+    return np.broadcast_to(after[0], after.shape) if number == 2 else after
+
+
+def meeting(w, gradients, number, past):
+    after = w - RATE * gradients
+    return np.broadcast_to(after.mean(axis=0), after.shape) if number % 2 else after
+
+
+def following(w, gradients, number, past):
+    """The anchor is where all were before the last step of the first of two."""
+    after = w - RATE * gradients
+    anchor = past[number - 1]
+    return anchor + 0.5 * (after.mean(axis=0) - anchor) if number % 2 else after
+
+
+def mixed(w, gradients, number, past):
+    return topology.base_graph().at(number, len(w)) @ (w - RATE * gradients)
+
+
+def paired(w, gradients, number, past):
+    others = w[::-1] if number else w  # nobody has published before the first step
+    return (w + others) / 2 - RATE * gradients
+
+
+def in_lockstep(optimizer, group):
+    make = lambda: PairAveraging(lockstep=True)  # noqa: E731
+    return kf.optimizers.wrap(optimizer, make, group=group)
 
 
 METHODS = {
@@ -53,10 +84,19 @@ METHODS = {
         *(kf.optimizers.MonitorGradientNoiseScaleOptimizer, {"device_batch_size": 4}),
         synchronous,
     ),
+    "local": (kf.optimizers.LocalSGDOptimizer, {"every": 2}, meeting),
+    "diloco": (
+        *(kf.optimizers.DiLoCoOptimizer, {"every": 2, "outer": tf.keras.optimizers.SGD(0.5)}),
+        following,
+    ),
+    "decentralized": (kf.optimizers.DecentralizedSGDOptimizer, {}, mixed),
+    "pair": (in_lockstep, {}, paired),
 }
+NAMES = ["sma", "adasum", "adaptive", "variance", "noise"]
+NAMES += ["local", "diloco", "decentralized", "pair"]
 
 
-@each(method=["sma", "adasum", "adaptive", "variance", "noise"], mode=["eager", "function"])
+@each(method=NAMES, mode=["eager", "function"])
 def case_two_groups_at_once(method, mode):
     ranks = (0, 2) if kf.rank() in (0, 2) else (1, 3)
     check(method, mode, ranks)
@@ -81,13 +121,41 @@ def check(method, mode, ranks):
 
     run = tf.function(step) if mode == "function" else step
     w = np.zeros((len(ranks), 6))
+    past = [w]
     for number in range(STEPS):
         run()
-        numbers = (number,) if method == "adaptive" else ()
         gradients = w - target
-        w = definition(w, gradients, *numbers)
+        w = definition(w, gradients, number, past)
+        past.append(w)
         np.testing.assert_allclose(variable.numpy(), w[group.rank()], rtol=1e-12, atol=1e-14)
     if method == "variance":
         measured = optimizer.kungfu_algorithm.metrics["gradient_variance"].numpy()
         spread = ((gradients - gradients.mean(axis=0)) ** 2).sum(axis=1).mean()
         np.testing.assert_allclose(measured, spread, rtol=1e-5)
+
+
+@each(method=["local", "diloco"])
+def case_a_last_meeting(method):
+    """Outside of a step, too, the peers of the method are those of the group."""
+    ranks = (0, 2) if kf.rank() in (0, 2) else (1, 3)
+    make, arguments, _ = METHODS[method]
+    optimizer = make(tf.keras.optimizers.SGD(RATE), **arguments, group=GROUPS[ranks])
+    variable = tf.Variable([float(kf.rank())], dtype=tf.float64)
+    optimizer.apply_gradients([(tf.ones_like(variable), variable)])
+    optimizer.kungfu_algorithm.finish()
+    # DiLoCo begins where the first member is.
+    expected = np.mean(ranks) - RATE if method == "local" else ranks[0] - 0.5 * RATE
+    np.testing.assert_allclose(variable.numpy(), [expected], rtol=1e-12)
+
+
+def case_partners_are_members():
+    group = GROUPS[1, 2, 3]
+    if not group.included:
+        return
+    optimizer = kf.optimizers.PairAveragingOptimizer(tf.keras.optimizers.SGD(RATE), group=group)
+    algorithm = optimizer.kungfu_algorithm
+    with groups.among(group):
+        of_group = [int(random_partner(step)) for step in range(20)]
+        found = {int(algorithm._rank_of(random_partner(step))) for step in range(20)}
+    assert set(of_group) == {0, 1, 2} - {group.rank()}
+    assert found == {1, 2, 3} - {kf.rank()}
