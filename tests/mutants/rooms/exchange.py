@@ -44,4 +44,12 @@ MUTANTS = [
         why="The loss scale is not undone in what is measured.",
         test="tests/python/cluster/cases/optimizers/cases_monitored.py::np3",
     ),
+    Mutant(
+        name="own-model-stays",
+        file="kungfu_tf/exchange/streaming.py",
+        text="self.merge * widened(variable) + (1 - self.merge) * anchor",
+        fault="(1 - self.merge) * widened(variable) + self.merge * anchor",
+        why="At the end of a meeting a peer keeps its own model, and not that of all.",
+        test="tests/python/cluster/cases/optimizers/cases_streaming.py::np3",
+    ),
 ]

@@ -203,7 +203,10 @@ PUBLIC = {
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1, group=None)",
     "optimizers.Algorithm": "()",
     "optimizers.DecentralizedSGDOptimizer": "(optimizer, *, topology=None, style='atc')",
-    "optimizers.DiLoCoOptimizer": "(optimizer, *, outer=None, every=100, compression=None)",
+    "optimizers.DiLoCoOptimizer": (
+        "(optimizer, *, outer=None, every=100, fragments=1, overlap=0, merge=0.5, island=None, "
+        "compression=None)"
+    ),
     "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0, compression=None)",
     "optimizers.Meets": None,
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
