@@ -95,6 +95,7 @@ PUBLIC = {
     "compression.Codec": "()",
     "compression.Int8": "(*, block=256)",
     "compression.PowerSGD": "(*, rank=4, start_step=0, min_rate=2)",
+    "compression.TopK": "(*, ratio=0.01, at_least=1024)",
     "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.Position": "(*, epoch=0, sample=0)",
