@@ -188,6 +188,16 @@ class Algorithm:
         del variables
         return []
 
+    @property
+    def own_variables(self) -> Sequence[Any]:
+        """What it remembers that differs between peers. Newcomers begin anew with it."""
+        return []
+
+    @property
+    def has_own_state(self) -> bool:
+        """Whether each peer has a part of the state, which `share_state` makes equal."""
+        return self.compression is not None
+
     def share_state(self) -> None:
         """Makes the state equal on all peers, if each has a part of its own. Eager; all call it.
 

@@ -108,12 +108,15 @@ class Anchored(Periodic):
         tf.cond(begins, begin, lambda: tf.constant(0))
         return []
 
-    def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
+    def moved(self, variables: Sequence[Any]) -> list[Any]:
+        """θ − v of this peer, for each variable."""
+        pairs = zip(self._anchors_of(variables), variables, strict=True)
+        return [anchor - widened(v.read_value()) for anchor, v in pairs]
+
+    def meet(self, variables: Sequence[Any], samples: Any, name: str = "outer") -> list[Any]:
         """Moves the anchors, and returns them."""
-        anchors = self._anchors_of(variables)
-        pairs = zip(anchors, variables, strict=True)
-        moved = [anchor - widened(v.read_value()) for anchor, v in pairs]
-        self.move(anchors, self.mean(moved, variables, samples, "outer"))
+        means = self.mean(self.moved(variables), variables, samples, name)
+        self.move(self._anchors_of(variables), means)
         return self._values_of(variables)
 
     def evaluated(self, variable: Any) -> Any:

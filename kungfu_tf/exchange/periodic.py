@@ -14,6 +14,7 @@ from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.assignments import assign, assign_when
 from kungfu_tf.exchange.channel import Channel
 from kungfu_tf.exchange.codec import Codec
+from kungfu_tf.exchange.counted_means import ratios, with_counts
 from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.schedule import Schedule
 from kungfu_tf.exchange.widening import widened
@@ -60,6 +61,11 @@ class Periodic(OwnGradients):
         state.steps_at_meeting = self.schedule.steps_at_meeting
         return state
 
+    @property
+    def own_variables(self) -> Sequence[Any]:
+        """The count of this peer's samples."""
+        return [self._samples.get()]
+
     def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
         """Returns the variables' new values, equal on all peers. Every peer calls it.
 
@@ -71,7 +77,8 @@ class Periodic(OwnGradients):
 
     def before_training(self) -> None:
         """Forgets this peer's samples of an earlier training. Other variables may be trained."""
-        self._samples.get().assign(0)
+        samples = self._samples.get()
+        samples.assign(tf.zeros_like(samples))
         self._may_be_others = True
 
     def build(self, variables: Sequence[Any]) -> None:
@@ -130,9 +137,8 @@ class Periodic(OwnGradients):
     ) -> list[Any]:
         """Σ n·x / Σ n over the peers, where n are a peer's samples; of halves in float32.
 
-        Numerators and denominators travel together. So they are those of the same peers, also if
-        one is lost meanwhile. With a codec the peers add up their samples before. Peers that are at
-        different steps get an error.
+        The sums travel together. With a codec the peers add up their samples before. Peers that are
+        at different steps get an error.
 
         Args:
             values: One tensor for each variable.
@@ -145,22 +151,16 @@ class Periodic(OwnGradients):
             return wide
         if self.compression is not None:
             return self._decoded_mean(self.compression, wide, variables, samples, name)
-        dtypes = list(dict.fromkeys(value.dtype for value in wide))
-        counts = [tf.cast(samples, dtype) for dtype in dtypes]
-        weighed = [
-            tf.math.multiply_no_nan(value, counts[dtypes.index(value.dtype)]) for value in wide
-        ]
+        sent = with_counts(wide, samples)
         means = group.agreed_all_reduce(
-            [*weighed, *counts],
+            sent,
             op="mean",
             name=f"{self.name}/{name}",
             step=self.schedule.steps.read_value(),
             agree=[members.identity(variables)],
-            exchange=kernels.Exchange.of(len(dtypes)),
+            exchange=kernels.Exchange.of(len(sent) - len(wide)),
         )
-        mean_count = dict(zip(dtypes, means[len(wide) :], strict=True))
-        pairs = zip(means, wide, strict=False)
-        return [_ratio(mean, mean_count[value.dtype], value) for mean, value in pairs]
+        return ratios(means, wide)
 
     def _decoded_mean(
         self,
@@ -177,8 +177,3 @@ class Periodic(OwnGradients):
         agree = [members.identity(variables), codec.number]
         channel = Channel(title, agree=agree, step=self.schedule.steps.read_value())
         return codec.means(sample_weights.weighted(values, weight), variables, channel)
-
-
-def _ratio(mean: Any, mean_count: Any, value: Any) -> Any:
-    """The mean of n·x by that of n; if nobody has samples, this peer's x."""
-    return tf.where(mean_count > 0, mean / mean_count, value)

@@ -48,6 +48,7 @@ from __future__ import annotations
 
 from kungfu_tf.ops import gradients as _gradients  # noqa: F401  registers them
 from kungfu_tf.ops.adasum import adasum, group_adasum
+from kungfu_tf.ops.begun import begin_group_all_reduce, end_group_all_reduce
 from kungfu_tf.ops.collective import (
     all_gather,
     all_reduce,
@@ -97,6 +98,7 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "barrier",
+    "begin_group_all_reduce",
     "broadcast",
     "calc_stats",
     "cluster_size",
@@ -104,6 +106,7 @@ __all__ = [
     "counter",
     "defuse",
     "egress_rates",
+    "end_group_all_reduce",
     "exponential_moving_average",
     "fuse",
     "gather",

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf.exchange.anchored import Anchored
 from kungfu_tf.exchange.codec import Codec, check_codec
-from kungfu_tf.exchange.schedule import Schedule, check_steps
+from kungfu_tf.exchange.fragments import Fragments
+from kungfu_tf.exchange.island import Island, check_island
+from kungfu_tf.exchange.schedule import check_steps
+from kungfu_tf.exchange.streaming import Streaming
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.upstream import generations
@@ -17,13 +19,15 @@ from kungfu_tf.upstream import generations
 Optimizer = TypeVar("Optimizer")
 
 
-class DiLoCo(Anchored):
-    """θ ← outer(θ, mean over peers of θ − v), v ← θ, after `every` steps. See `DiLoCoOptimizer`.
+class DiLoCo(Streaming):
+    """θ ← outer(θ, mean over peers of θ − v), v ← θ, at meetings. See `DiLoCoOptimizer`.
 
     Args:
-        make_outer: Makes the outer optimizer.
-        every: The number of steps between two meetings.
-        compression: As for `Periodic`.
+        make_outer: Makes an outer optimizer. Each fragment has one.
+        fragments: As for `Streaming`.
+        compression: As for `Streaming`.
+        merge: As for `Streaming`.
+        island: As for `Streaming`.
     """
 
     no_graphs = (
@@ -32,25 +36,50 @@ class DiLoCo(Anchored):
     )
 
     def __init__(
-        self, make_outer: Callable[[], Any], every: int, compression: Codec | None = None
+        self,
+        make_outer: Callable[[], Any],
+        fragments: Fragments,
+        compression: Codec | None = None,
+        merge: float = 0.0,
+        island: Island | None = None,
     ) -> None:
-        super().__init__(Schedule(every), compression)
+        super().__init__(fragments, compression, merge, island)
         with tf.init_scope():
-            self.outer = make_outer()
+            self.outers = [make_outer() for _ in range(fragments.count)]
+        self._outer_of: dict[Any, Any] = {}  # by references of anchors
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Creates the anchors, and the state of the outer optimizer."""
+        """Creates the anchors, and the state of the outer optimizers."""
         is_new = not self.anchors
         super().build(variables)
-        if is_new and self.anchors:
+        if not is_new or not self.anchors:
+            return
+        for outer, part in zip(self.outers, self._dealt, strict=True):
+            anchors = self._anchors_of(part)
+            self._outer_of.update((anchor.ref(), outer) for anchor in anchors)
             with tf.init_scope():
-                generations.build(self.outer, self.anchors)
-                outer = generations.variables_of(self.outer)
-                self.state.outer = [generations.native(v) for v in outer]
+                generations.build(outer, anchors)
+        states = [v for outer in self.outers for v in generations.variables_of(outer)]
+        self.state.outer = [generations.native(v) for v in states]
 
     def move(self, anchors: Sequence[Any], means: Sequence[Any]) -> None:
-        """Makes the outer step."""
-        self.outer.apply_gradients(list(zip(means, anchors, strict=True)))
+        """Makes the outer step of a fragment."""
+        if not anchors:
+            return
+        outer = self._outer_of[anchors[0].ref()]
+        outer.apply_gradients(list(zip(means, anchors, strict=True)))
+
+
+def _check_times(every: int, fragments: int, overlap: int, merge: float) -> None:
+    if fragments > every:
+        raise ValueError(f"DiLoCoOptimizer: {fragments} fragments need as many steps: {every=}")
+    if overlap >= every // fragments and overlap:
+        raise ValueError(
+            f"DiLoCoOptimizer: a meeting must end before the next begins: {overlap=} is not less "
+            f"than the {every // fragments} steps between two meetings ({every=}, {fragments=})"
+        )
+    if isinstance(merge, bool) or not isinstance(merge, (int, float)) or not 0 <= merge < 1:
+        raise ValueError(f"DiLoCoOptimizer: merge is a number from 0 to below 1, not {merge!r}")
 
 
 def _check_outer(outer: Any) -> None:
@@ -71,6 +100,10 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     *,
     outer: Any = None,
     every: int = 100,
+    fragments: int = 1,
+    overlap: int = 0,
+    merge: float = 0.5,
+    island: Group | str | None = None,
     compression: Codec | None = None,
     group: Group | None = None,
 ) -> Optimizer:
@@ -90,40 +123,75 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     default two more copies of the model. With `outer=SGD(1.0)` it is `LocalSGDOptimizer`; with
     `SGD(rate, momentum)` it is SlowMo or BMUF. In a single process it is Lookahead.
 
+    At a meeting all peers wait while the model travels. With `fragments` a part of the model
+    travels at a time. With `overlap` nobody waits: it travels for some steps ("Streaming DiLoCo").
+    The layers are dealt to the fragments in turn, and each has an outer optimizer:
+
+    ```
+    after each step t with t ≡ f·every/fragments (mod every), rounded down, but not at t = 0:
+        Δ ← Σ over peers of n·(θ_f − v_f) / Σ over peers of n   # of fragment f; n: since its last
+    `overlap` steps later:
+        θ_f ← outer_f(θ_f, Δ)
+        v_f ← merge·v_f + (1 − merge)·θ_f                       # without overlap: v_f ← θ_f
+    ```
+
+    So at most one part of `fragments` travels in every/`fragments` steps. It costs memory for what
+    is under way, and accuracy: θ follows later. Steps t are those since the last common meeting, as
+    at the end of `fit`.
+
+    With `island="host"` the peers of each host train in step, as with `SynchronousSGDOptimizer`:
+    each gradient is the mean over their samples. So only hosts differ between meetings, and the
+    fast links within them carry the gradients. A `kungfu_tf.Group` makes any other island, such as
+    a room of hosts; each peer gives the one that it belongs to.
+
     Expect a loss of accuracy in short trainings: the parity that the paper reports is that of long
     ones. Take `every` up to a hundredth of the steps of the training, and tune the rates of both
     optimizers. Inside one host, where peers share memory, nothing is gained.
 
     What is evaluated and saved is θ: `average_variables` puts it into the model, without an
     exchange. `fit` does so by itself, and ends with a last meeting, after which the model is θ. In
-    a loop of your own, call `optimizer.kungfu_algorithm.finish()` on all peers.
+    a loop of your own, call `optimizer.kungfu_algorithm.finish()` on all peers: what is under way
+    ends, and all fragments meet that had steps since.
 
     Numbers of batches, callbacks that stop, steps without an update and what `fit` asks in each
     step are as described at `LocalSGDOptimizer`. A step must have all variables that the optimizer
     trains. Refused are graphs of TF1, optimizers of `tf.compat.v1.train`, and `use_ema`.
 
-    A resumed training (`BackupAndRestore` of Keras 3) continues from θ with the state of `outer`.
-    If the backup was made at a meeting, and the optimizer itself keeps no slots, it continues as if
-    it had not been interrupted. Otherwise the steps since the meeting are lost, and all peers get
-    the slots of rank 0. In a loop of your own,
-    `tf.train.Checkpoint(algorithm=optimizer.kungfu_algorithm.state)` keeps both. There
-    newcomers first call `optimizer.kungfu_algorithm.build(model.trainable_variables)`. Then send
-    them `optimizer.kungfu_algorithm.variables` along with the model.
+    A training that is resumed by `BackupAndRestore` of Keras 3 continues as if it had not been
+    interrupted, also between two meetings, or while something is under way. For that each peer
+    writes its own model and slots into the folder of the backup. If not all peers find theirs, as
+    after a change of their number, they continue from θ, with the slots of rank 0. In a loop of
+    your own, call `optimizer.kungfu_algorithm.share_state()` on all peers before
+    `tf.train.Checkpoint(algorithm=optimizer.kungfu_algorithm.state)` saves θ and the state of
+    `outer`. There newcomers first call
+    `optimizer.kungfu_algorithm.build(model.trainable_variables)`. Then send them
+    `optimizer.kungfu_algorithm.variables` along with the model.
 
     `BackupAndRestore` cannot resume a model with several of these optimizers.
 
     If a peer is lost between two meetings and the others go on (`kungfu-run -on-failure survive`),
-    the next meeting is theirs. Nothing is lost but the steps of that peer.
+    the next meeting is theirs. Nothing is lost but the steps of that peer. If it is lost while
+    something is under way, that is the survivors', or complete with what the lost peer has sent.
 
-    Source: Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models",
-    2023, arXiv:2311.08105. Lookahead: Zhang et al., NeurIPS 2019. SlowMo: Wang et al., ICLR 2020.
+    Sources: Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models",
+    2023, arXiv:2311.08105; Douillard et al., "Streaming DiLoCo with overlapping communication",
+    2025, arXiv:2501.18512. Lookahead: Zhang et al., NeurIPS 2019. SlowMo: Wang et al., ICLR 2020.
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`, of Keras. It is changed in place.
         outer: The outer optimizer, any one of Keras. Copies of it, made from its config, work: read
-            `optimizer.kungfu_algorithm.outer`. Default: SGD with a learning rate of 0.7, and
+            `optimizer.kungfu_algorithm.outers`. Default: SGD with a learning rate of 0.7, and
             Nesterov momentum of 0.9.
         every: The number of steps between two meetings, an integer from 1.
+        fragments: In how many parts the model travels, an integer from 1 to `every`; at most as
+            many as the model has layers.
+        overlap: For how many steps a part travels while the training goes on, an integer from 0.
+            It must be less than every // fragments.
+        merge: The part of a peer's own model that stays when θ has moved, a number from 0 to below
+            1. It counts with `overlap` only.
+        island: The peers that train in step with this one: "host" for those of its host, or a
+            `kungfu_tf.Group`; None: each peer trains apart. Not with gradient accumulation, with
+            `group`, or with `kungfu-run -on-failure survive`.
         compression: How the movements θ − v travel, a codec of `kungfu_tf.compression` such as
             `Int8()`; None: as they are. The optimizer makes a codec of its own with the same
             settings. At each meeting the peers then first add up their samples, 8 bytes.
@@ -133,11 +201,13 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` or `outer` is not an optimizer of Keras, `every` is not an
-            integer, or `compression` is no codec.
-        ValueError: If `optimizer` or `outer` is wrapped already, `every` is less than 1, or
-            `optimizer` has `use_ema`.
-        UnimplementedError: In a step, in a TF1 graph; or if it has other variables than the first.
+        TypeError: If `optimizer` or `outer` is not an optimizer of Keras, a number of steps or
+            fragments is not an integer, `island` is no group, or `compression` is no codec.
+        ValueError: If `optimizer` or `outer` is wrapped already, a number is out of range,
+            `optimizer` has `use_ema`, or there is `overlap` with `compression`, or `island` with
+            `group` or with an optimizer that accumulates gradients.
+        UnimplementedError: In a step, in a TF1 graph; if it has other variables than the first; if
+            there are fewer layers than fragments; or with `island` where peers may be lost.
 
     Example:
 
@@ -147,13 +217,34 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     ```
     """
     check_steps("every", every, least=1)
+    check_steps("fragments", fragments, least=1)
+    check_steps("overlap", overlap, least=0)
+    check_island(island)
     check_codec(compression)
+    _check_times(every, fragments, overlap, merge)
+    if overlap and compression is not None:
+        raise ValueError(
+            "DiLoCoOptimizer: overlap cannot be with compression: a codec exchanges several things "
+            "one after the other, and only the first could be begun. Leave one of the two away"
+        )
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise TypeError(f"DiLoCoOptimizer: {type(optimizer).__name__}: {DiLoCo.no_graphs}")
-    if any(getattr(part, "use_ema", False) for part in generations.parts_of(optimizer)):
+    parts = list(generations.parts_of(optimizer))
+    if any(getattr(part, "use_ema", False) for part in parts):
         raise ValueError(
             "DiLoCoOptimizer: use_ema cannot be: moving averages would follow each peer's own "
             "model, and the model that is evaluated and saved is the anchor. Leave it away"
+        )
+    if island is not None and group is not None:
+        raise ValueError(
+            "DiLoCoOptimizer: island cannot be with group: the peers of an island are found among "
+            "all peers. Leave one of the two away"
+        )
+    accumulates = (getattr(part, "gradient_accumulation_steps", None) for part in parts)
+    if island is not None and any(accumulates):
+        raise ValueError(
+            "DiLoCoOptimizer: island cannot be with an optimizer that accumulates gradients: the "
+            "peers of an island would not update in the same steps. Leave one of the two away"
         )
     config: dict[str, Any] = {}
     if outer is not None:
@@ -166,5 +257,10 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         keras = generations.package_of_optimizer(wrapped).module
         return keras.optimizers.SGD(0.7, momentum=0.9, nesterov=True)
 
-    wrapped = wrap(optimizer, lambda: DiLoCo(make_outer, every, compression), group=group)
+    def make() -> DiLoCo:
+        times = Fragments(every, fragments, overlap)
+        within = None if island is None else Island(island)
+        return DiLoCo(make_outer, times, compression, merge if overlap else 0.0, within)
+
+    wrapped = wrap(optimizer, make, group=group)
     return wrapped

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import peer
 from kungfu_tf.exchange.anchored import Anchored
 from kungfu_tf.exchange.assignments import chosen_gradients
 from kungfu_tf.exchange.codec import Codec, check_codec
-from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.periodic import Periodic
 from kungfu_tf.exchange.schedule import Schedule, check_steps
+from kungfu_tf.exchange.synchronous_means import synchronous_means
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
-from kungfu_tf.replicas import sample_weights
 from kungfu_tf.upstream import generations
 
 Optimizer = TypeVar("Optimizer")
@@ -33,26 +33,13 @@ class PostLocal(Periodic):
         if start == 0 or peer.is_single_process():
             return super().gradients(gradients, variables)
         is_first = self.schedule.steps.read_value() < start
+        means = functools.partial(synchronous_means, name=self.name, sums_rows=self.sums_rows)
         own = super().gradients
-        return chosen_gradients(is_first, gradients, variables, self._means, own)
+        return chosen_gradients(is_first, gradients, variables, means, own)
 
     def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Averages the models if it is time."""
         return [] if peer.is_single_process() else super().after_step(variables)
-
-    def _means(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """The means over all peers' samples, as of `SynchronousSGD`."""
-        weight = None
-        if sample_weights.current() is not None:
-            mine = sample_weights.samples_of_step()
-            total = ops.all_reduce(mine, op="sum", name=f"{self.name}/samples")
-            size = tf.cast(ops.cluster_size(), tf.float64)
-            weight = tf.math.divide_no_nan(mine * size, total)
-        weighted = sample_weights.weighted(gradients, weight)
-        with sample_weights.unweighted():
-            return mean_gradients(
-                weighted, variables, name=f"{self.name}/gradients", sums_rows=self.sums_rows
-            )
 
 
 class LocalSGD(PostLocal):
@@ -117,9 +104,11 @@ def LocalSGDOptimizer(  # noqa: N802 (as the other optimizers)
     scale skips it. Each peer skips steps of its own. Each keeps its own optimizer state. With
     `use_ema` a peer's moving averages follow its own model.
 
-    A resumed training (`BackupAndRestore`) continues from the average, with the optimizer state of
-    rank 0. In a loop of your own, `tf.train.Checkpoint(algorithm=optimizer.kungfu_algorithm.state)`
-    keeps the number of steps; save the model within `average_variables`, and send newcomers
+    A training that is resumed by `BackupAndRestore` of Keras 3 continues as if it had not been
+    interrupted, if all peers find their own models, which they have written into the folder of the
+    backup. Otherwise it continues from the average, with the optimizer state of rank 0. In a loop
+    of your own, `tf.train.Checkpoint(algorithm=optimizer.kungfu_algorithm.state)` keeps the number
+    of steps; save the model within `average_variables`, and send newcomers
     `optimizer.kungfu_algorithm.variables` along with the model.
 
     Sources: Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019; Lin et al.,

@@ -132,6 +132,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
 
  protected:
   const std::string& tag() const { return tag_; }
+  uint64_t group() const { return group_; }
   int root() const { return root_; }
   // Of this peer among those that run the op.
   int rank() const { return group_ == 0 ? kungfu_rank() : kungfu_group_rank(group_); }

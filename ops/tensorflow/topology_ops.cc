@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ops/tensorflow/begun.h"
 #include "ops/tensorflow/kernel_util.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -15,7 +16,8 @@ namespace {
 using tensorflow::AsyncOpKernel;
 using tensorflow::TensorShapeUtils;
 
-// A change of the epoch. It cannot be cancelled: half a change would be none.
+// A change of the epoch. It cannot be cancelled: half a change would be none. It waits for collectives that were begun
+// before and not taken: the new epoch would end them, on some peers only.
 class Change {
  public:
   Change(OpKernelContext* context, AsyncOpKernel::DoneCallback done) : context_(context), done_(std::move(done)) {}
@@ -39,7 +41,8 @@ struct SetStrategyKernel : AsyncOpKernel {
     OP_REQUIRES_ASYNC(context, TensorShapeUtils::IsScalar(name.shape()),
                       absl::InvalidArgumentError("the name of a strategy is a scalar"), done);
     const std::string text = name.scalar<tensorflow::tstring>()();
-    kungfu_begin_epoch(text.c_str(), &Change::OnDone, new Change(context, std::move(done)));
+    auto* const change = new Change(context, std::move(done));
+    BegunByTag::Collectives().WhenEnded([=] { kungfu_begin_epoch(text.c_str(), &Change::OnDone, change); });
   }
 };
 
@@ -50,8 +53,10 @@ struct SetTreeKernel : AsyncOpKernel {
     const Tensor& parents = context->input(0);
     OP_REQUIRES_ASYNC(context, TensorShapeUtils::IsVector(parents.shape()),
                       absl::InvalidArgumentError("a tree is a vector: the parent of each rank"), done);
-    kungfu_set_tree(parents.vec<int32_t>().data(), static_cast<int>(parents.NumElements()), &Change::OnDone,
-                    new Change(context, std::move(done)));
+    auto* const change = new Change(context, std::move(done));
+    BegunByTag::Collectives().WhenEnded([=] {
+      kungfu_set_tree(parents.vec<int32_t>().data(), static_cast<int>(parents.NumElements()), &Change::OnDone, change);
+    });
   }
 };
 

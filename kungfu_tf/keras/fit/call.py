@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kungfu_tf.keras.fit.elastic_run import ElasticRun
     from kungfu_tf.keras.fit.even_data import EvenData
     from kungfu_tf.keras.fit.step_logs import StepLogs
+    from kungfu_tf.keras.saving.own_parts import OwnParts
 
 
 @dataclasses.dataclass
@@ -31,6 +32,7 @@ class Fit:
         steps_per_epoch: The argument of that name.
         saves_after_batches: Whether rank 0 saves in the middle of epochs.
         backs_up: Whether rank 0 makes backups of state of which each peer has a part.
+        own_parts: What each peer writes at a backup; None if the peers are equal.
         data: What the model is trained on; None until Keras has looked at `x`.
         meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies
             or because peers come and go, does so in every step.
@@ -53,6 +55,7 @@ class Fit:
     steps_per_epoch: int | None = None
     saves_after_batches: bool = False
     backs_up: bool = False
+    own_parts: OwnParts | None = None
     data: EvenData | None = None
     meets: Meets = Meets.EVERY_STEP
     differs: bool = False

@@ -14,7 +14,7 @@ from kungfu_tf.keras.fit.given_callbacks import has_ours
 from kungfu_tf.keras.fit.going_on import GoOn
 from kungfu_tf.keras.fit.last_check import LastCheck
 from kungfu_tf.keras.fit.membership_change import LeaveOnChange
-from kungfu_tf.keras.fit.saves import around_saves, backs_up
+from kungfu_tf.keras.fit.saves import around_saves, find_backups
 from kungfu_tf.keras.fit.taken_over import Root, by_next_root
 from kungfu_tf.keras.fit.together import (
     ShareState,
@@ -64,7 +64,7 @@ def arranged(
     meets = fit.meets is not Meets.NEVER
     before_saves, after_saves = around_saves(fit, callbacks) if meets else ([], [])
     fit.saves_after_batches = bool(before_saves)
-    fit.backs_up = backs_up(fit, callbacks)
+    find_backups(fit, callbacks)
     if step_logs.are_shared_with_callbacks(fit.model):
         fit.step_logs = step_logs.StepLogs()
     stop = _STOP[fit.meets] if stops_early else StopTogether

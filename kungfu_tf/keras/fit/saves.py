@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from kungfu_tf import peer
+from kungfu_tf.context.meets import Meets
 from kungfu_tf.keras.fit import agreement
 from kungfu_tf.keras.fit.call import Fit
+from kungfu_tf.keras.saving.own_parts import OwnParts
 from kungfu_tf.replicas.average import average_variables, share_state
 from kungfu_tf.replicas.moving_statistics import average_statistics
+from kungfu_tf.replicas.objects import broadcast_object
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
 
@@ -32,8 +36,7 @@ class AverageBeforeSaves(Callback):
         due = [rhythm.saves_after(batch) for rhythm in self._rhythms]
         if any(due):
             average_statistics(self.model)
-            if self._fit.backs_up:
-                share_state(self.model)
+            before_backup(self._fit)
             if self._fit.differs:
                 self._fit.average.enter_context(average_variables(self.model))
 
@@ -55,15 +58,29 @@ class OwnModelAfterSaves(Callback):
         self._fit.average.close()
 
 
-def backs_up(fit: Fit, callbacks: list[Any]) -> bool:
-    """Whether rank 0 makes backups of a training whose peers have state of their own.
+def find_backups(fit: Fit, callbacks: list[Any]) -> None:
+    """Notes whether rank 0 makes backups of what peers have of their own. All peers call it."""
+    algorithms = generations.algorithms_of_model(fit.model)
+    is_apart = bool(algorithms) and all(a.meets is Meets.SOMETIMES for a in algorithms)
+    if not is_apart and not any(algorithm.has_own_state for algorithm in algorithms):
+        return
+    package = generations.package_of(fit.model)
+    kind = package.module.callbacks.BackupAndRestore
+    mine = [c for c in callbacks if isinstance(c, kind)]
+    backups = [(os.fspath(c.backup_dir), not c.delete_checkpoint) for c in mine]
+    backups = broadcast_object(backups, name="fit/backups")
+    fit.backs_up = bool(backups) and any(a.has_own_state for a in algorithms)
+    if backups and is_apart and fit.elastic_run is None and package.generation == 3:
+        folder, is_kept = backups[0]
+        fit.own_parts = OwnParts(fit.model, folder, is_kept=is_kept)
 
-    If there may be such state, all peers call it.
-    """
-    if all(a.compression is None for a in generations.algorithms_of_model(fit.model)):
-        return False
-    kind = generations.package_of(fit.model).module.callbacks.BackupAndRestore
-    return bool(agreement.from_root([any(isinstance(c, kind) for c in callbacks)])[0])
+
+def before_backup(fit: Fit) -> None:
+    """Prepares what rank 0 will back up, if it does. All peers call it."""
+    if fit.backs_up:
+        share_state(fit.model)
+    if fit.own_parts is not None:
+        fit.own_parts.save()
 
 
 def around_saves(fit: Fit, callbacks: list[Any]) -> tuple[list[Callback], list[Callback]]:

@@ -13,6 +13,7 @@ from kungfu_tf.keras.fit.call import Fit
 from kungfu_tf.keras.fit.counted_step import build_metrics
 from kungfu_tf.keras.fit.first_epoch import share_first_epoch
 from kungfu_tf.keras.fit.meetings import last_meetings, share_steps
+from kungfu_tf.keras.fit.saves import before_backup
 from kungfu_tf.keras.verify.steps import Verification
 from kungfu_tf.replicas import first_step
 from kungfu_tf.replicas.average import average_variables, share_models, share_state
@@ -40,6 +41,8 @@ class ShareState(Callback):
         model.train_function.kungfu_counts_samples = data is not None and data.counts
 
         def first(train_function: Any, iterator: Any) -> Any:
+            if self._fit.own_parts:
+                self._fit.own_parts.restore()
             if data and data.counts:
                 build_metrics(model, data.dataset.element_spec)
             iterator = self._verification.before_step(iterator)
@@ -53,8 +56,7 @@ class ShareState(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         del epoch, logs
         average_statistics(self.model)
-        if self._fit.backs_up:
-            share_state(self.model)
+        before_backup(self._fit)
         if self._fit.differs:
             self._fit.average.enter_context(average_variables(self.model))
 
@@ -65,6 +67,8 @@ class ShareState(Callback):
         if self._fit.differs:
             share_models(self.model, name="fit/average")
         share_state(self.model)
+        if self._fit.own_parts:
+            self._fit.own_parts.remove()
 
 
 class StopTogether(Callback):

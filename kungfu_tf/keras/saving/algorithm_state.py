@@ -32,6 +32,11 @@ def save(model: Any, folder: Any) -> None:
         file.write(data.getvalue())
 
 
+def exists(folder: Any) -> bool:
+    """Whether it is there."""
+    return bool(gfile.exists(_path(folder)))
+
+
 def restore(model: Any, folder: Any) -> None:
     """Reads it, if it is there.
 
@@ -40,7 +45,7 @@ def restore(model: Any, folder: Any) -> None:
             step, as DiLoCo does: only a step shows which optimizer trains what.
         ValueError: If it is of other algorithms, or of another model.
     """
-    if not gfile.exists(_path(folder)):
+    if not exists(folder):
         return
     if len(algorithms := generations.algorithms_of_model(model)) == 1:
         algorithms[0].build(local_variables.averaged(model.trainable_variables))

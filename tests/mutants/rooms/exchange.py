@@ -44,4 +44,20 @@ MUTANTS = [
         why="The loss scale is not undone in what is measured.",
         test="tests/python/cluster/cases/optimizers/cases_monitored.py::np3",
     ),
+    Mutant(
+        name="own-model-stays",
+        file="kungfu_tf/exchange/streaming.py",
+        text="self.merge * widened(variable) + (1 - self.merge) * anchor",
+        fault="(1 - self.merge) * widened(variable) + self.merge * anchor",
+        why="At the end of a meeting a peer keeps its own model, and not that of all.",
+        test="tests/python/cluster/cases/optimizers/cases_streaming.py::np3",
+    ),
+    Mutant(
+        name="sent-elements-are-kept",
+        file="kungfu_tf/exchange/top_k.py",
+        text="tf.tensor_scatter_nd_sub(wholes[i], places[:, tf.newaxis], elements)",
+        fault="wholes[i]",
+        why="What was sent is sent again.",
+        test="tests/python/cluster/cases/exchange/cases_top_k.py::np3",
+    ),
 ]

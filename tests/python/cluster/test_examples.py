@@ -5,15 +5,19 @@ Those that change their size begin and end with one.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from harness import programs
+from harness.launch import environment
 
+import kungfu_tf as kf
 from kungfu_tf.info import tensorflow_version
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,6 +60,7 @@ EXHAUSTIVE |= {"keras_mnist.py"}  # tests/python/install/test_wheel.py has it tr
 TESTED = {*ARGUMENTS, "elastic_estimator.py", "estimator_mnist.py"}
 # tests/python/unit/examples/test_sources_of_data.py
 SOURCES_OF_DATA = {"austen.py", "debian.py", "fashion_mnist.py"}
+CONSENSUS = {"consensus.py"}
 DEMO = {"demo.py", "demo_train.py"}  # tests/python/unit/examples/test_demo.py
 # Not all say something new of an older Keras.
 EVERYDAY = "keras_everyday.py"
@@ -108,9 +113,40 @@ def test_trains_on_two_peers(example: str, data_directory: Path) -> None:
     assert re.search(said, job.stdout, re.MULTILINE), job.stdout
 
 
+@pytest.mark.parametrize("size", [3, pytest.param(5, marks=pytest.mark.exhaustive)])
+def test_consensus(size: int) -> None:
+    """The number of steps of each topology is that which it promises."""
+    job = programs.run(EXAMPLES / "consensus.py", flags=["-np", str(size)])
+    lines = r"^\[0\] (\w+): (\d+) steps to 1e-10, (?:exact after (\d+)|never exact)$"
+    said = {name: (int(n), exact) for name, n, exact in re.findall(lines, job.stdout, re.MULTILINE)}
+    assert len(said) == 5, job.stdout
+    steps, exact = said["base_graph"]
+    assert steps == int(exact) == kf.topology.base_graph().exact_steps(size)
+    for name in ("ring", "star", "exponential"):
+        kept = 1 - getattr(kf.topology, name)().spectral_gap(size)
+        assert said[name][0] <= 2 + np.log(1e-12) / np.log(max(kept, 1e-12)), (name, kept)
+
+
+@pytest.mark.exhaustive
+def test_the_notebook_of_consensus() -> None:
+    """Its cells, one after the other, as a program."""
+    cells = json.loads((EXAMPLES / "consensus.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(code)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "base_graph: exact after 5 steps" in done.stdout
+    assert "one_peer_exponential: never exact" in done.stdout
+
+
 def test_each_example_is_tested() -> None:
     scripts = {path.name for path in EXAMPLES.glob("*.py")}
-    assert scripts - TESTED - SOURCES_OF_DATA - DEMO == set()
+    assert scripts - TESTED - SOURCES_OF_DATA - DEMO - CONSENSUS == set()
 
 
 def test_each_example_is_short() -> None:

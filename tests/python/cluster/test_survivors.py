@@ -36,7 +36,7 @@ DAILY = {
     ("SMA", "unix", ROWS[0], ORDERS[0]),
     ("DiLoCo", "unix", ROWS[0], ORDERS[0]),
 }
-METHODS = ("S-SGD", "SMA", "LocalSGD", "DiLoCo")
+METHODS = ("S-SGD", "SMA", "LocalSGD", "DiLoCo", "Streaming")
 JOBS = [
     pytest.param(
         *(method, way, row, order),

@@ -95,6 +95,7 @@ PUBLIC = {
     "compression.Codec": "()",
     "compression.Int8": "(*, block=256)",
     "compression.PowerSGD": "(*, rank=4, start_step=0, min_rate=2)",
+    "compression.TopK": "(*, ratio=0.01, at_least=1024)",
     "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
     "data.join": "()",
@@ -142,6 +143,7 @@ PUBLIC = {
     "ops.all_reduce": "(tensor, *, op='sum', name=None, group=None)",
     "ops.all_to_all": "(tensor, *, splits=None, return_splits=False, name=None, group=None)",
     "ops.barrier": "(*, name=None, group=None)",
+    "ops.begin_group_all_reduce": "(values, *, name, op='sum', step=None, group=None)",
     "ops.broadcast": "(tensor, *, root=0, name=None, group=None)",
     "ops.calc_stats": "(*, name=None)",
     "ops.cluster_size": "(*, name=None)",
@@ -149,6 +151,7 @@ PUBLIC = {
     "ops.counter": "(*, init=0, incr=1, name=None)",
     "ops.defuse": "(tensor, shapes, *, name=None)",
     "ops.egress_rates": "(*, name=None)",
+    "ops.end_group_all_reduce": "(specs, *, name, group=None)",
     "ops.exponential_moving_average": "(x, *, alpha=0.9, name=None)",
     "ops.parents": "(edges, *, name=None)",
     "ops.fuse": "(values, *, name=None)",
@@ -205,7 +208,8 @@ PUBLIC = {
         "(optimizer, *, topology=None, style='atc', group=None)"
     ),
     "optimizers.DiLoCoOptimizer": (
-        "(optimizer, *, outer=None, every=100, compression=None, group=None)"
+        "(optimizer, *, outer=None, every=100, fragments=1, overlap=0, merge=0.5, island=None, "
+        "compression=None, group=None)"
     ),
     "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0, compression=None, group=None)",
     "optimizers.Meets": None,

@@ -22,6 +22,7 @@ VARIABLES = 8  # of the model, which are trained
 ALPHA = 0.25  # of SMA
 EVERY = 3  # steps between two meetings of LocalSGD and DiLoCo
 OUTER_RATE, MOMENTUM = 5 / 8, 3 / 4  # of DiLoCo; exact in any precision
+OVERLAP, MERGE = 2, 1 / 4  # of DiLoCo whose meetings end later ("Streaming")
 
 # Of each phase the step or epoch of the fault, and the first step without the lost peer. Of two
 # steps either is right: the fault races with the exchange.
@@ -67,6 +68,11 @@ class Fault:
         if self.method != "S-SGD" and self.phase in DURING:
             return (2, 3)
         return PHASES[self.phase][1]
+
+    @property
+    def has_sent(self) -> tuple[bool, ...]:
+        """Whether what is under way when it is lost comes from it, too. Either is right."""
+        return (True, False) if self.method == "Streaming" else (True,)
 
 
 class Injector(keras.callbacks.Callback):
@@ -206,15 +212,25 @@ def wrapped(optimizer: Any, method: str) -> Any:
         return kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
     if method == "LocalSGD":
         return kf.optimizers.LocalSGDOptimizer(optimizer, every=EVERY)
-    if method == "DiLoCo":
+    if method in ("DiLoCo", "Streaming"):
         outer = keras.optimizers.SGD(OUTER_RATE, momentum=MOMENTUM, nesterov=True)
-        return kf.optimizers.DiLoCoOptimizer(optimizer, outer=outer, every=EVERY)
+        later = {"overlap": OVERLAP, "merge": MERGE} if method == "Streaming" else {}
+        return kf.optimizers.DiLoCoOptimizer(optimizer, outer=outer, every=EVERY, **later)
     return kf.optimizers.SynchronousAveragingOptimizer(optimizer, alpha=ALPHA)
 
 
-def alone(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
-    """The weights after a training by one process, on the batches of those that were there."""
+def alone(peers: list[int], fault: Fault, first_without: int, *, has_sent: bool) -> list[Any]:
+    """The weights after a training by one process, on the batches of those that were there.
+
+    Args:
+        peers: Those of the beginning.
+        fault: Which of them is lost.
+        first_without: The first step without it.
+        has_sent: Whether what is under way when it is lost comes from it, too.
+    """
     with context.within(is_alone=True):
+        if fault.method == "Streaming":
+            return alone_with_overlaps(peers, fault, first_without, has_sent)
         methods = {"S-SGD": alone_with_one_model, "SMA": alone_with_models}
         method = methods.get(fault.method, alone_with_meetings)
         return method(peers, fault, first_without)
@@ -277,6 +293,28 @@ def alone_with_meetings(peers: list[int], fault: Fault, first_without: int) -> l
             common = meeting.of([weights_of(models[p]) for p in batches])
             for p in batches:
                 models[p].set_weights(common)
+    left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
+    return meeting.of([weights_of(models[p]) for p in left])
+
+
+def alone_with_overlaps(
+    peers: list[int], fault: Fault, first_without: int, has_sent: bool
+) -> list[Any]:
+    """DiLoCo whose meetings end some steps later, when those that are left merge their models."""
+    models = {p: model_of(None) for p in peers}
+    meeting = Meeting(weights_of(models[peers[0]]), "DiLoCo")
+    under_way: dict[int, list[Any]] = {}
+    for step, batches in enumerate(those_there(peers, fault, first_without), start=1):
+        for p, batch in batches.items():
+            models[p].train_on_batch(*batch)
+        if under_way and step % EVERY == OVERLAP:
+            common = meeting.of([w for p, w in under_way.items() if has_sent or p in batches])
+            under_way = {}
+            for p in batches:
+                mine = zip(weights_of(models[p]), common, strict=True)
+                models[p].set_weights([MERGE * v + (1 - MERGE) * anchor for v, anchor in mine])
+        if step % EVERY == 0:
+            under_way = {p: weights_of(models[p]) for p in batches}
     left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
     return meeting.of([weights_of(models[p]) for p in left])
 

@@ -6,6 +6,7 @@ can repeat alone what the peers that were there in each step have done together.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,9 @@ def check_weights(weights: list[Any], peers: list[int], fault: Fault) -> None:
     """They are those of one process on the samples of the peers that were there; everywhere."""
     assert all(kf.ops.consensus(w, name=f"weights/{i}") for i, w in enumerate(weights))
     off = []
-    for first_without in fault.first_without:
-        pairs = zip(weights, alone(peers, fault, first_without), strict=True)
+    for first_without, has_sent in itertools.product(fault.first_without, fault.has_sent):
+        expected = alone(peers, fault, first_without, has_sent=has_sent)
+        pairs = zip(weights, expected, strict=True)
         off.append(max(np.linalg.norm(w - e) / max(1e-12, np.linalg.norm(e)) for w, e in pairs))
     assert min(off) < 1e-12, off
 

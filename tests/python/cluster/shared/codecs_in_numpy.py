@@ -163,3 +163,25 @@ class Int8:
         noise = tf.random.stateless_uniform(blocks.shape, tf.constant(seed, tf.int64)).numpy()
         scaled = np.divide(blocks, scale, out=np.zeros_like(blocks), where=scale > 0)
         return np.clip(np.floor(scaled + noise), -127, 127) * scale
+
+
+class TopK:
+    """The docstring of `kf.compression.TopK`, with all peers' parts in one place."""
+
+    def __init__(self, ratio: float, at_least: int) -> None:
+        self.ratio, self.at_least = ratio, at_least
+        self.errors: dict[int, Any] = {}
+
+    def means(self, gradients: Arrays) -> Arrays:
+        """For each gradient of all peers, [rank, ...], what they go on with."""
+        return [self._mean(i, g) for i, g in enumerate(gradients)]
+
+    def _mean(self, i: int, g: Any) -> Any:
+        count = g[0].size
+        if count < self.at_least:
+            return g.mean(axis=0)
+        whole = g.reshape(len(g), count) + self.errors.get(i, 0.0)
+        smallest = np.sort(np.abs(whole), axis=1)[:, -int(np.ceil(self.ratio * count))]
+        sent = np.where(np.abs(whole) >= smallest[:, None], whole, 0.0)
+        self.errors[i] = whole - sent
+        return sent.mean(axis=0).reshape(g.shape[1:])

@@ -115,7 +115,7 @@ def case_samples_count():
     [algorithm] = generations.algorithms_of(optimizer)
     for targets in codecs.targets(2):
         mine = [v - t[kf.rank()] for v, t in zip(variables, targets, strict=True)]
-        algorithm._samples.get().assign(weights[kf.rank()] - 1)
+        algorithm._samples.get().assign([weights[kf.rank()] - 1])
         applying(optimizer)(mine, variables)
     values = [np.stack([value] * kf.size()) for value in codecs.first()]
     for targets in codecs.targets(2):

@@ -298,7 +298,7 @@ def case_start_does_not_go_with_accumulation():
 def case_each_optimizer_has_an_outer_one_of_its_own():
     outer = keras.optimizers.SGD(0.5, momentum=0.25)
     algorithms = [algorithm_of(DiLoCoOptimizer(sgd(), outer=outer)) for _ in range(2)]
-    made = [algorithm.outer for algorithm in algorithms]
+    made = [outer for algorithm in algorithms for outer in algorithm.outers]
     assert made[0] is not made[1] and outer not in made
     assert [float(generations.native(one.learning_rate)) for one in made] == [0.5, 0.5]
 
