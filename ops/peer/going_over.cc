@@ -1,4 +1,4 @@
-// How a peer goes over to another membership, or to another epoch of the same.
+// How a peer goes over to another membership, or to another epoch of the same; and how it leaves.
 
 #include <algorithm>
 #include <utility>
@@ -159,6 +159,24 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   const Entering ended = *std::exchange(entering_, std::nullopt);
   if (status.ok()) AgreeOn(VersionOf(static_cast<uint32_t>(transactions_->era())));
   ended.done(status);
+}
+
+void Peer::GiveNotice(StatusCallback answered) { AskRunner(&Control::NoticeOnLoop, std::move(answered)); }
+
+// The list of those that go on comes before the answer, so this peer is on the way out of its session by then.
+void Peer::LeaveJob(StatusCallback done) {
+  AskRunner(&Control::LeaveOnLoop, [this, done = std::move(done)](const Status& answer) {
+    if (!answer.ok()) return done(answer);
+    session()->WhenIdleOnLoop([done] { done(OkStatus()); });
+  });
+}
+
+void Peer::AskRunner(Question question, StatusCallback answered) {
+  if (!config_.survives) return answered(FailedPreconditionError("the others do not go on without this peer"));
+  const Seconds patience(config_.collective_timeout);
+  if (!loop_->Post([this, question, patience, answered] { (control_.get()->*question)(patience, answered); })) {
+    answered(CancelledError("this peer has shut down"));
+  }
 }
 
 // The session ends by the loss, not by the change: so what another peer has begun in it is repeated, whoever hears of

@@ -23,7 +23,7 @@ from kungfu_tf.keras.fit import (
     printing,
 )
 from kungfu_tf.keras.fit.call import Fit, current
-from kungfu_tf.membership import failing_together
+from kungfu_tf.membership import failing_together, notice
 from kungfu_tf.replicas import first_step, randomness
 from kungfu_tf.upstream import generations
 
@@ -66,6 +66,7 @@ def _shared(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> Iterator[N
         stack.enter_context(one_at_a_time.in_this_thread())
         stops_early = _agree(fit, arguments, given)
         stack.enter_context(failing_together.together())
+        fit.notice = stack.enter_context(notice.heeded())
         misuse_warnings.warn_of_sums(fit.model)
         arguments["callbacks"] = callbacks.arranged(
             fit, given, stops_early, verbose=bool(arguments["verbose"])

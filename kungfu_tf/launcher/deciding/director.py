@@ -69,6 +69,7 @@ class Director(Protocol):
 
     Attributes:
         code: The exit code of the job, as far as other hosts determine it.
+        outlives: Whether the job may go on without this host.
         again: The number of peers with which the job starts anew after its end; None: it does not.
         recovering: Whether it starts anew because of a failure.
         early_failure: The exit code of a failure before any peer was up; None: there was none.
@@ -80,6 +81,9 @@ class Director(Protocol):
 
     @property
     def code(self) -> int: ...
+
+    @property
+    def outlives(self) -> bool: ...
 
     @property
     def again(self) -> int | None: ...
@@ -110,6 +114,12 @@ class Director(Protocol):
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
         """A peer asks for a number of peers; None: for the one that the config server says."""
+
+    def notice(self, number: int, answer: Answer) -> None:
+        """A peer has got SIGTERM. Answers whether the others go on without it, or the job ends."""
+
+    def leave(self, number: int, answer: Answer) -> None:
+        """A peer leaves between two steps. Answers as above, after the others were told."""
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         """A process has ended. `stopped`: this runner had asked it to end."""

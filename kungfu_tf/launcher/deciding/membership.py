@@ -36,8 +36,9 @@ from kungfu_tf.launcher.options.plural import plural, there_are
 # The core counts memberships in 14 bits (ops/elastic/membership.h).
 MOST_VERSIONS = (1 << 14) - 1
 
-# These come from the machine. Other signals, and exit codes, are errors that any peer could have.
-_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS)
+# These come from the machine, or from whoever takes it away. Other signals, and exit codes, are
+# errors that any peer could have.
+_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,19 +219,29 @@ class Membership:
         """Whether others may wait for this peer: a member, or one of before that may not know."""
         return rank in [*self.members, *self._before] and rank not in self._untold
 
+    def may_lose(self, ranks: Sequence[int]) -> bool:
+        """Whether enough members are left without some peers."""
+        left = [member for member in self._known if member not in ranks]
+        is_enough = self._losses.least is not None and len(left) >= max(1, self._losses.least)
+        return is_enough and self.version < MOST_VERSIONS
+
+    @property
+    def _known(self) -> list[int]:
+        """The members, without newcomers that have not heard of it."""
+        return [member for member in self.members if member not in self._untold]
+
     def lose(self, ranks: Sequence[int]) -> list[int]:
         """Goes on without some peers.
 
         Returns:
             The peers to tell of the new list of members; none: the job ends.
         """
+        if not self.may_lose(ranks):
+            return []
         before = [*dict.fromkeys([*self.members, *self._before])]
         present = [rank for rank in before if rank not in ranks and rank not in self._untold]
-        known = [member for member in self.members if member not in self._untold]
+        known = self._known
         left = [member for member in known if member not in ranks]
-        is_enough = self._losses.least is not None and len(left) >= max(1, self._losses.least)
-        if not is_enough or self.version == MOST_VERSIONS:
-            return []
         self._newcomers = dict.fromkeys(self._untold, True) | self._newcomers
         self._untold = []
         surplus = max(0, len(known) + len(self._newcomers) - self.target)
