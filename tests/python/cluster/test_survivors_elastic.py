@@ -22,6 +22,7 @@ RESPAWNED = (["1: begin", "n0: start", "0: backward"], ["2", "3", "n1", "n2"])
     ("how", "plan", "ends"),
     [
         ("fit", "asked", ASKED),
+        ("plain", "respawned", RESPAWNED),
         pytest.param("fit", "respawned", RESPAWNED, marks=pytest.mark.exhaustive),
         pytest.param("loop", "asked", ASKED, marks=pytest.mark.exhaustive),
         pytest.param("loop", "respawned", RESPAWNED, marks=pytest.mark.exhaustive),
@@ -30,7 +31,7 @@ RESPAWNED = (["1: begin", "n0: start", "0: backward"], ["2", "3", "n1", "n2"])
 def test_peers_are_lost_and_others_come(
     how: str, plan: str, ends: tuple[list[str], list[str]], tmp_path: Path
 ) -> None:
-    """Some die as they start, or just after they have come; and rank 0."""
+    """Some die as they start, or just after they have come; and rank 0. Also in a plain `fit`."""
     done = programs.run(PROGRAM, tmp_path, how, plan, flags=["-np", "4", *FLAGS[plan]])
     said = done.stdout + done.stderr
     deaths, left = ends

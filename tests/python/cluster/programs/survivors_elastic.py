@@ -1,6 +1,6 @@
 """Trainings that lose peers and take in others. Who is left compares its weights with one process.
 
-survivors_elastic.py FOLDER fit|loop PLAN, as 4 peers. Each peer writes down in FOLDER
+survivors_elastic.py FOLDER fit|plain|loop PLAN, as 4 peers. Each peer writes down in FOLDER
 what it trains on, so whoever is left can repeat alone what those have done together that were there
 in each step.
 """
@@ -218,16 +218,14 @@ def fit() -> None:
     model = model_of(kf.optimizers.SynchronousSGDOptimizer(sgd), loss)
     x, y = data()
     backup = keras.callbacks.BackupAndRestore(str(FOLDER / "backup"))
+    callbacks = [injector, *([backup] if sys.argv[3] in ("ended", "resumed") else [])]
+    arguments = {"epochs": EPOCHS, "verbose": 0, "callbacks": callbacks}
     try:
-        history = kf.elastic.fit(
-            *(model, x),
-            y=y,
-            batch_size=BATCH,
-            epochs=EPOCHS,
-            verbose=0,
-            seed=SEED,
-            callbacks=[injector, *([backup] if sys.argv[3] in ("ended", "resumed") else [])],
-        )
+        if sys.argv[2] == "plain":
+            samples = tf.data.Dataset.from_tensor_slices((x, y))
+            history = model.fit(kf.data.shard(samples, shuffle=SAMPLES).batch(BATCH), **arguments)
+        else:
+            history = kf.elastic.fit(model, x, y=y, batch_size=BATCH, seed=SEED, **arguments)
     except SystemExit:
         print("left", ME, flush=True)
         raise
@@ -289,7 +287,7 @@ def loop() -> None:
 def main() -> None:
     if ME.startswith("n"):
         die("start")
-    {"fit": fit, "loop": loop}[sys.argv[2]]()
+    {"fit": fit, "plain": fit, "loop": loop}[sys.argv[2]]()
     print("survived", ME, flush=True)
 
 
