@@ -159,6 +159,7 @@ class Rules:
             ends when one is.
         outlives_errors: Whether it goes on without a peer that a program's error has ended, too.
         replaced: How many lost peers are replaced at most.
+        spares: How many newcomers are started at once, and wait for that.
         cooldown: For how many seconds, at first and at most, no newcomer starts on a host that has
             lost a peer. With `replaced` only.
     """
@@ -171,4 +172,5 @@ class Rules:
     least: int | None = None
     outlives_errors: bool = False
     replaced: float = 0
+    spares: int = 0
     cooldown: tuple[float, float] = (0, 0)

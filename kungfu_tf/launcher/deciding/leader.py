@@ -2,13 +2,13 @@
 
 import math
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kungfu_tf.launcher.channels.control import Answer
 from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
+from kungfu_tf.launcher.deciding.newest_loss import NewestLoss
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
@@ -68,7 +68,7 @@ class Leader:
         self._told: set[str] = set()  # the peers that the source was told of last
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
-        self._loss = ("", 0.0)  # the newest: whose, and when
+        self._loss = NewestLoss(say)
         self._cooldown = Cooldown(*rules.cooldown)
         self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
@@ -99,9 +99,9 @@ class Leader:
 
     def entered(self, number: int, version: int) -> None:
         if self._membership.entered(number, version):
-            loss, when = self._loss
-            seconds = f"{time.monotonic() - when:.2f} s"
-            self._say(f"{plural(self.size, 'peer')} went on {seconds} after {loss}")
+            self._loss.go_on(self.size)
+        if self._membership.is_complete:
+            self._loss.train_again(self.size)
         if self._membership.dissolved:
             self._departed.add(number)
 
@@ -251,7 +251,8 @@ class Leader:
         if why is not None:
             for number in numbers:
                 self._cooldown.begin(self._places[number])
-            self._loss = (f"{who} left" if leaving else f"the loss of {who}", time.monotonic())
+            what = f"{who} left" if leaving else f"the loss of {who}"
+            self._loss.happened(what, is_missed=not membership.is_settled)
             what = "leaves" if leaving else "was lost" if len(numbers) == 1 else "were lost"
             how = f"{who} {what}: {why}"
             self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
@@ -372,7 +373,7 @@ class Leader:
         actions = Actions(self._start, self._stop, self._publish, self._say)
         ranks = [peer.rank for peer in self._cluster.peers]
         rules = self._rules
-        losses = Losses(rules.least, rules.outlives_errors, rules.replaced)
+        losses = Losses(rules.least, rules.outlives_errors, rules.replaced, rules.spares)
         return Membership(ranks, self._cluster.slots, actions, losses)
 
     def _start(self, wish: str | None) -> int | None:

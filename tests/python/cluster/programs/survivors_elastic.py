@@ -80,6 +80,7 @@ STEPS, AT_ONCE, GROWS, LEFT, NOTICES, ENDS_AT = {
         {4: None, 9: None},
         left=4,
     ),
+    "spared": Plan({("1", "begin"): 2, ("0", "backward"): 7}, set(), {4: None, 9: None}, left=4),
     "noticed": Plan({}, set(), {}, left=2, notices={"2": 2, "0": 6}),
     "ended": Plan({}, set(), {}, left=0, ends_at=5),
     "resumed": Plan({}, set(), {}, left=3),
