@@ -196,7 +196,8 @@ void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   }
   if (entering_) ForgetMeetingOnLoop();
   for (int rank = 0; rank < now->size() && !entering_; ++rank) {
-    if (survivors.peers.RankOf(now->peers()[rank]) < 0) now->PeerFailedOnLoop(rank, why);
+    const bool is_left = survivors.peers.RankOf(now->peers()[rank]) >= 0 || rank == now->rank();
+    if (!is_left) now->PeerFailedOnLoop(rank, why);
   }
   if (!goes_over_) GoOnWithSurvivorsOnLoop();
 }

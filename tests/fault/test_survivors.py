@@ -66,7 +66,7 @@ def test_without_a_host_whose_runner_is_asked_to_go(kungfu_run: Jobs, hosts: Hos
         launch.until_printed("ready", times=2)
     second.process.send_signal(signal.SIGTERM)
     assert second.wait() == 0, second.err
-    assert "SIGTERM: the peers of this host leave, within 10 s" in second.err
+    assert "SIGTERM: the peers of this host leave" in second.err
     assert first.wait() == 0, first.err
     assert len(re.findall(r"done 10 \{.*4.0.*\} 2", first.out)) == 2, first.out
     for rank in (2, 3):

@@ -62,6 +62,7 @@ def test_all_end_after_the_same_step_with_a_backup(tmp_path: Path) -> None:
     assert f"[0] resumed epoch 2 after {steps[0]} steps" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_an_elastic_training_that_all_have_left_goes_on_with_the_next_sample(
     tmp_path: Path,
 ) -> None:

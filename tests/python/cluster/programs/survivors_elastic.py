@@ -96,7 +96,7 @@ def die(where: str, step: int | None = None) -> None:
 
 def write(step: int, epoch: int, numbers: Any) -> None:
     with (FOLDER / f"{ME}.seen").open("a") as file:
-        file.write(f"{step} {epoch} {' '.join(str(int(n)) for n in numbers)}\n")
+        file.write(f"{step} {epoch} {' '.join(map(str, numbers))}\n")
 
 
 def grow(size: int | None) -> None:
@@ -172,7 +172,7 @@ class Injector(keras.callbacks.Callback):
 
 def data() -> tuple[Any, Any]:
     x = np.random.default_rng(1).normal(size=(SAMPLES, 3))
-    return x, np.stack([np.sin(x.sum(axis=1)), np.arange(SAMPLES)], axis=1)
+    return x, np.stack([np.sin(x.sum(axis=1)), 1 + np.arange(SAMPLES)], axis=1)
 
 
 def squares(y: Any, predicted: Any) -> Any:
@@ -197,7 +197,8 @@ def fit() -> None:
 
     def note(step: Any, numbers: Any) -> None:
         if not kf.joining():
-            write(int(step), injector.epoch, numbers)
+            # 0: of no sample, in the place of an empty batch.
+            write(int(step), injector.epoch, [int(n) - 1 for n in numbers if n])
         if NOTICES.get(ME) == int(step):
             get_notice()
 
