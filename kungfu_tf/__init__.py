@@ -164,8 +164,11 @@ def __dir__() -> list[str]:
 
 def _use_keras() -> None:
     from kungfu_tf.keras import patches
+    from kungfu_tf.keras.elastic import training
+    from kungfu_tf.keras.fit import changing_peers
 
     patches.install()
+    changing_peers.register(training.fit)
 
 
 def _use_sessions(*, with_estimators: bool) -> None:

@@ -127,6 +127,24 @@ def detached() -> bool:
     return size() == 0
 
 
+def give_notice() -> bool:
+    """Says that this peer got SIGTERM. Returns whether it may leave; else the whole job ends."""
+    return _is_accepted(libraries.core().kungfu_give_notice)
+
+
+def leave() -> bool:
+    """Leaves the job between two steps: the others go on. Returns False if the job ends."""
+    return _is_accepted(libraries.core().kungfu_leave)
+
+
+def _is_accepted(question: Callable[..., None]) -> bool:
+    try:
+        calls.run(question)
+    except errors.FailedPreconditionError:
+        return False
+    return True
+
+
 def propose_new_size(n: int) -> None:
     """Asks the launcher for another number of peers, and returns.
 

@@ -144,6 +144,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_propose_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),
     "kungfu_want_size": (None, [ctypes.c_int, Done, ctypes.c_void_p]),
     "kungfu_propose_from_url": (None, [Done, ctypes.c_void_p]),
+    "kungfu_give_notice": (None, [Done, ctypes.c_void_p]),
+    "kungfu_leave": (None, [Done, ctypes.c_void_p]),
     "kungfu_advance": (None, [Done, ctypes.c_void_p]),
     "kungfu_cancel": (None, [ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]),
     "kungfu_digest": (ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]),

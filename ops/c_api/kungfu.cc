@@ -161,6 +161,14 @@ void kungfu_propose_from_url(kungfu_done done, void* arg) {
   WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->Propose(std::nullopt, end); });
 }
 
+void kungfu_give_notice(kungfu_done done, void* arg) {
+  WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->GiveNotice(end); });
+}
+
+void kungfu_leave(kungfu_done done, void* arg) {
+  WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->LeaveJob(end); });
+}
+
 void kungfu_advance(kungfu_done done, void* arg) {
   WithPeer(done, arg, [](Peer* peer, const kungfu::StatusCallback& end) { peer->Advance(end); });
 }

@@ -254,6 +254,11 @@ KUNGFU_EXPORT void kungfu_propose_size(int size, kungfu_done done, void* arg);
 KUNGFU_EXPORT void kungfu_want_size(int size, kungfu_done done, void* arg);
 /* As kungfu_propose_size with the number of workers that the runner's config server says. */
 KUNGFU_EXPORT void kungfu_propose_from_url(kungfu_done done, void* arg);
+/* This peer was asked to end, by SIGTERM. done: OK if it may leave, and the others go on; else FAILED_PRECONDITION: the
+ * job ends. */
+KUNGFU_EXPORT void kungfu_give_notice(kungfu_done done, void* arg);
+/* Leaves, between two steps. done: OK when this peer takes no part any more; else FAILED_PRECONDITION, as above. */
+KUNGFU_EXPORT void kungfu_leave(kungfu_done done, void* arg);
 /* Goes over to the newest membership that any peer has been told of; all call it at the same point of their work. A
  * newcomer, a peer of one until then, asks to be taken in, and waits. OK: all have gone over. A peer that takes no part
  * any more gets ABORTED from all later collectives. Pending operations of a membership that ends fail with CANCELLED.

@@ -112,7 +112,21 @@ void Control::EnteredOnLoop(uint32_t version) {
 
 void Control::ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered) {
   KF_DCHECK(loop_->InLoop());
-  if (!Send(size ? "propose " + std::to_string(*size) : "propose")) {
+  Ask(size ? "propose " + std::to_string(*size) : "propose", patience, std::move(answered));
+}
+
+void Control::NoticeOnLoop(Seconds patience, StatusCallback answered) {
+  KF_DCHECK(loop_->InLoop());
+  Ask("notice", patience, std::move(answered));
+}
+
+void Control::LeaveOnLoop(Seconds patience, StatusCallback answered) {
+  KF_DCHECK(loop_->InLoop());
+  Ask("leave", patience, std::move(answered));
+}
+
+void Control::Ask(const std::string& line, Seconds patience, StatusCallback answered) {
+  if (!Send(line)) {
     return answered(
         UnavailableError(fd_.get() < 0 ? "the runner is gone" : "the runner does not read what it is told"));
   }

@@ -7,6 +7,8 @@
 //                     entered <version>           this peer has gone over to a membership
 //                     propose [<size>]            asks for another number of peers, or for the one that the config
 //                                                 server says; every question has its answer
+//                     notice                      has got SIGTERM: asks whether it may leave, and the others go on
+//                     leave                       is between two steps, and leaves
 //   runner -> peer    failed <peer> <text>        a peer has failed
 //                     left <peer>                 it has ended well
 //                     members <version> <since> <peers>
@@ -56,9 +58,13 @@ class Control : private FdHandler {
   void ReportOnLoop(const std::string& text);
   void ReadyOnLoop();
   void EnteredOnLoop(uint32_t version);
-  // `answered` is called once: OK if the runner takes it up; the membership follows. kDeadlineExceeded if it does not
-  // say within `patience`. Without a size: the number that the config server says.
+  // The questions. `answered` is called once: OK if the runner takes it up; the membership follows. kDeadlineExceeded
+  // if it does not say within `patience`. Without a size: the number that the config server says.
   void ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered);
+  // Whether this peer may leave: OK, or kFailedPrecondition, if the job ends instead.
+  void NoticeOnLoop(Seconds patience, StatusCallback answered);
+  // OK: the list of those that go on has come before. kFailedPrecondition: as above.
+  void LeaveOnLoop(Seconds patience, StatusCallback answered);
   // Questions that are open fail with kUnavailable.
   void CloseOnLoop();
 
@@ -70,6 +76,7 @@ class Control : private FdHandler {
 
   void OnEventsOnLoop(uint32_t events) override;
   void BeatOnLoop();
+  void Ask(const std::string& line, Seconds patience, StatusCallback answered);
   // Returns whether it was sent.
   bool Send(const std::string& line);
   void TakeLine(const std::string& line);

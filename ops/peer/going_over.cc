@@ -1,4 +1,4 @@
-// How a peer goes over to another membership, or to another epoch of the same.
+// How a peer goes over to another membership, or to another epoch of the same; and how it leaves.
 
 #include <algorithm>
 #include <utility>
@@ -161,6 +161,24 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   ended.done(status);
 }
 
+void Peer::GiveNotice(StatusCallback answered) { AskRunner(&Control::NoticeOnLoop, std::move(answered)); }
+
+// The list of those that go on comes before the answer, so this peer is on the way out of its session by then.
+void Peer::LeaveJob(StatusCallback done) {
+  AskRunner(&Control::LeaveOnLoop, [this, done = std::move(done)](const Status& answer) {
+    if (!answer.ok()) return done(answer);
+    session()->WhenIdleOnLoop([done] { done(OkStatus()); });
+  });
+}
+
+void Peer::AskRunner(Question question, StatusCallback answered) {
+  if (!config_.survives) return answered(FailedPreconditionError("the others do not go on without this peer"));
+  const Seconds patience(config_.collective_timeout);
+  if (!loop_->Post([this, question, patience, answered] { (control_.get()->*question)(patience, answered); })) {
+    answered(CancelledError("this peer has shut down"));
+  }
+}
+
 // The session ends by the loss, not by the change: so what another peer has begun in it is repeated, whoever hears of
 // the survivors first.
 void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
@@ -178,7 +196,8 @@ void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   }
   if (entering_) ForgetMeetingOnLoop();
   for (int rank = 0; rank < now->size() && !entering_; ++rank) {
-    if (survivors.peers.RankOf(now->peers()[rank]) < 0) now->PeerFailedOnLoop(rank, why);
+    const bool is_left = survivors.peers.RankOf(now->peers()[rank]) >= 0 || rank == now->rank();
+    if (!is_left) now->PeerFailedOnLoop(rank, why);
   }
   if (!goes_over_) GoOnWithSurvivorsOnLoop();
 }

@@ -80,6 +80,11 @@ class Peer {
   // Asks the runner for another number of peers (without one: for the config server's). `answered` tells whether the
   // runner accepts. If the membership cannot change: kFailedPrecondition. Any thread.
   void Propose(std::optional<int> size, StatusCallback answered);
+  // This peer was asked to end, by SIGTERM: may it leave, and the others go on without it? kFailedPrecondition: no; the
+  // job ends. Any thread.
+  void GiveNotice(StatusCallback answered);
+  // Leaves, between two steps. With OK this peer takes no part any more. kFailedPrecondition: as above. Any thread.
+  void LeaveJob(StatusCallback done);
   // Tells the program's wanted number of peers, repeatedly. Rank 0 proposes it if there are not as many, or if it takes
   // back an earlier wish. All call it. `answered`: as of Propose; OK at once where nothing is proposed. Any thread.
   void Want(int size, const StatusCallback& answered);
@@ -139,6 +144,9 @@ class Peer {
   void MeetSurvivorsOnLoop();
   StrategySpec NextStrategy() const;
   void Advance(bool only_if_idle, StatusCallback done);
+  // Asks the runner something.
+  using Question = void (Control::*)(Seconds patience, StatusCallback answered);
+  void AskRunner(Question question, StatusCallback answered);
   void AgreedOnLoop(uint32_t version, const StatusCallback& done);
   void AwaitOthersOnLoop(const std::shared_ptr<Session>& session, const StatusCallback& done);
   void AgreeOn(uint32_t version);

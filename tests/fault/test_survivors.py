@@ -56,3 +56,18 @@ def test_without_a_peer_that_gives_no_sign_of_life(kungfu_run: Jobs) -> None:
     assert launch.wait() == 0, launch.err
     assert "rank 1 is killed: no sign of life for 5 s" in launch.err
     assert launch.out.count("done 10 {3.0} 2") == 2, launch.out
+
+
+def test_without_a_host_whose_runner_is_asked_to_go(kungfu_run: Jobs, hosts: Hosts) -> None:
+    first, second = (
+        launch_on(kungfu_run, hosts, address, PROGRAM, "s" * 64, *SURVIVE) for address in (A, B)
+    )
+    for launch in (first, second):
+        launch.until_printed("ready", times=2)
+    second.process.send_signal(signal.SIGTERM)
+    assert second.wait() == 0, second.err
+    assert "SIGTERM: the peers of this host leave" in second.err
+    assert first.wait() == 0, first.err
+    assert len(re.findall(r"done 10 \{.*4.0.*\} 2", first.out)) == 2, first.out
+    for rank in (2, 3):
+        assert re.search(rf"rank {rank} .* was lost: killed by SIGTERM", first.err), first.err

@@ -24,7 +24,7 @@ from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.keras.fit.last_check import check_at_end
 from kungfu_tf.keras.fit.membership_change import MembershipChange
 from kungfu_tf.keras.fit.place import Place
-from kungfu_tf.membership import failing_together
+from kungfu_tf.membership import failing_together, notice
 from kungfu_tf.upstream import generations
 
 
@@ -152,7 +152,11 @@ class _Training:
         try:
             if peer.joining():
                 self._join()
-            with CallbackLifetime(self._callbacks, self._begin) as lifetime, self._noting_backups():
+            with (
+                notice.heeded(),
+                CallbackLifetime(self._callbacks, self._begin) as lifetime,
+                self._noting_backups(),
+            ):
                 while not peer.detached() and not self._has_ended():
                     self._call_fit()
                 self._end(lifetime)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kungfu_tf.keras.fit.even_data import EvenData
     from kungfu_tf.keras.fit.step_logs import StepLogs
     from kungfu_tf.keras.saving.own_parts import OwnParts
+    from kungfu_tf.membership.notice import Notice
 
 
 @dataclasses.dataclass
@@ -46,6 +47,7 @@ class Fit:
         has_warned_of_divisor: Whether there was a warning of a loss that is no mean over samples.
         has_warned_of_sum: Whether there was a warning of an added loss that is a sum over them.
         step_logs: The callback that knows the logs of a step, if others may add to them.
+        notice: What SIGTERM has asked of this peer; None: SIGTERM ends it at once.
     """
 
     model: Any
@@ -69,6 +71,7 @@ class Fit:
     has_warned_of_divisor: bool = False
     has_warned_of_sum: bool = False
     step_logs: StepLogs | None = None
+    notice: Notice | None = None
 
     @classmethod
     def of(

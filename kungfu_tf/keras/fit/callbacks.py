@@ -13,6 +13,7 @@ from kungfu_tf.keras.fit.count_steps import CountSteps
 from kungfu_tf.keras.fit.given_callbacks import has_ours
 from kungfu_tf.keras.fit.going_on import GoOn
 from kungfu_tf.keras.fit.last_check import LastCheck
+from kungfu_tf.keras.fit.leaving import LeaveOnNotice
 from kungfu_tf.keras.fit.membership_change import LeaveOnChange
 from kungfu_tf.keras.fit.saves import around_saves, find_backups
 from kungfu_tf.keras.fit.taken_over import Root, by_next_root
@@ -55,6 +56,8 @@ def arranged(
         taken_over = {id(c): by_next_root(c, fit.model, root) for c in callbacks if c not in mine}
         kept = [c for c in callbacks if taken_over.get(id(c), c) is not None]
         survival = [GoOn(fit, callbacks, kept, verbose)]
+        if fit.notice is not None:
+            survival.append(LeaveOnNotice(fit, callbacks, fit.notice))
         mine = [root, *(taken_over.get(id(c), c) for c in kept)]
     compare = [] if has_ours(mine) else [BroadcastGlobalVariablesCallback()]
     run = fit.elastic_run

@@ -1,4 +1,4 @@
-"""`fit` when peers are lost, and the others go on (`kungfu-run -on-failure survive`).
+"""`fit` when peers are lost or leave, and the others go on (`kungfu-run -on-failure survive`).
 
 The core repeats the step among the survivors, so Keras notices nothing. This tells the program, and
 prints in place of a lost rank 0. `taken_over.py` gives its files to the next one.
@@ -69,16 +69,16 @@ class GoOn(Callback):
     def _tell(self, lost: int, batches_left: int | None) -> None:
         if self._fit.elastic_run is not None:
             _log.warning(
-                "fit: %d of %d peers were lost in epoch %d, and %d go on with their samples",
+                "fit: %d of %d peers are gone in epoch %d, and %d go on with their samples",
                 *(lost, self._size + lost, self._epoch + 1, self._size),
             )
             return
         rest = "the rest" if batches_left is None else f"{batches_left} batches"
         _log.warning(
-            "fit: %d of %d peers were lost in epoch %d, and %d go on. Of each lost peer %s of this "
+            "fit: %d of %d peers are gone in epoch %d, and %d go on. Of each of these %s of this "
             "epoch, and its share of later ones, are left out",
             *(lost, self._size + lost, self._epoch + 1, self._size, rest),
         )
         if self._dropped and not self._was_root:
             names = ", ".join(self._dropped)
-            _log.warning("fit: rank 0 was lost, which alone had %s: they do nothing more", names)
+            _log.warning("fit: rank 0 is gone, which alone had %s: they do nothing more", names)

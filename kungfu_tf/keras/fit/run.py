@@ -16,6 +16,7 @@ from kungfu_tf.context.running_fit import RunningFit
 from kungfu_tf.keras.fit import (
     agreement,
     callbacks,
+    changing_peers,
     executions,
     given_callbacks,
     misuse_warnings,
@@ -23,7 +24,7 @@ from kungfu_tf.keras.fit import (
     printing,
 )
 from kungfu_tf.keras.fit.call import Fit, current
-from kungfu_tf.membership import failing_together
+from kungfu_tf.membership import failing_together, notice
 from kungfu_tf.replicas import first_step, randomness
 from kungfu_tf.upstream import generations
 
@@ -44,6 +45,8 @@ def _fit(original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) ->
     if given_callbacks.monitors_first(given) != given:
         given = call.arguments["callbacks"] = given_callbacks.monitors_first(given)
     fit = Fit.of(model, call.arguments["x"], given, call.arguments["steps_per_epoch"])
+    if changing_peers.may_come(fit, call.arguments):
+        return changing_peers.train(model, call.arguments)
     if not fit.is_shared and not given_callbacks.has_any_of_ours(given):
         misuse_warnings.warn_if_not_wrapped(model)
     around = _shared(fit, call.arguments, given) if fit.is_shared else contextlib.nullcontext()
@@ -66,6 +69,7 @@ def _shared(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> Iterator[N
         stack.enter_context(one_at_a_time.in_this_thread())
         stops_early = _agree(fit, arguments, given)
         stack.enter_context(failing_together.together())
+        fit.notice = stack.enter_context(notice.heeded())
         misuse_warnings.warn_of_sums(fit.model)
         arguments["callbacks"] = callbacks.arranged(
             fit, given, stops_early, verbose=bool(arguments["verbose"])
@@ -82,8 +86,9 @@ def _agree(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> bool:
     """The first meeting of the peers. Returns whether one of them may stop after any batch."""
     if fit.elastic_run is None and peer.joining():
         raise errors.FailedPreconditionError(
-            "fit: this peer has joined a job that is already training, and was not taken in. "
-            "Train with kungfu_tf.elastic.fit(model, ...), or call kungfu_tf.resize() before"
+            "fit: this peer has joined a job that is already training, and was not taken in: of "
+            "data that the program itself has divided nobody knows its share. Deal the data by "
+            "kungfu_tf.data.shard, or train with kungfu_tf.elastic.fit(model, ...)"
         )
     for algorithm in generations.algorithms_of_model(fit.model):
         algorithm.before_training()

@@ -9,6 +9,9 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                    entered <version>           this peer has gone over to a membership
                    propose [<size>]            asks for another number of peers, or for the one that
                                                the config server says
+                   notice                      has got SIGTERM: asks whether it may leave, and the
+                                               others go on
+                   leave                       is between two steps, and leaves
   anybody, first of all
                    resize <size>               a person asks for another number of peers; the
                                                answer is a line, proposed <text> or refused <text>,
@@ -24,7 +27,8 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                                                the peers that are left, after others were lost: they
                                                go on at once, and repeat what they had begun; why.
                                                <since> is that of the newest members
-                   proposed | refused <text>   the answer to the oldest question
+                   proposed | refused <text>   the answer to the oldest question; a peer that
+                                               leaves has got the list of the others before
 
 Before a correct hello no other line is accepted. The sender of any other line loses its connection,
 and no other peer is affected.
@@ -71,6 +75,12 @@ class Handler(Protocol):
 
         `answer` is called once, now or later, with the reason of a refusal, or None.
         """
+
+    def notice(self, rank: int, answer: Answer) -> None:
+        """A peer has got SIGTERM, and asks whether it may leave."""
+
+    def leave(self, rank: int, answer: Answer) -> None:
+        """A peer leaves, between two steps."""
 
 
 class Report(NamedTuple):
@@ -240,14 +250,18 @@ class ControlServer:
         elif command == "entered" and _NUMBER.fullmatch(text):
             self._handler.entered(rank, int(text))
         elif command == "propose" and _NUMBER.fullmatch(text.removeprefix("-") or "0"):
-            self._ask(connection, rank, int(text) if text else None)
+            size = int(text) if text else None
+            self._handler.propose(rank, size, self._answer_to(connection))
+        elif command == "notice" and not text:
+            self._handler.notice(rank, self._answer_to(connection))
+        elif command == "leave" and not text:
+            self._handler.leave(rank, self._answer_to(connection))
         else:
             return False
         return True
 
-    def _ask(self, connection: Connection, rank: int, size: int | None) -> None:
-        """Answers are given in the order of the questions."""
-        assert self._handler is not None
+    def _answer_to(self, connection: Connection) -> Answer:
+        """What takes the answer to a question. Answers are sent in the order of the questions."""
         question = _Question()
         questions = self._questions.setdefault(connection, collections.deque())
         questions.append(question)
@@ -260,7 +274,7 @@ class ControlServer:
                 assert line is not None
                 self._connections.send(connection, line)
 
-        self._handler.propose(rank, size, answer)
+        return answer
 
     def _hello(self, connection: Connection, line: str) -> bool:
         match = _HELLO.fullmatch(line)

@@ -81,7 +81,7 @@ class JobLoop:
                 ended.
         """
         self._selector.register(self._signals, selectors.EVENT_READ, lambda _events: None)
-        while self._host.busy or not self._director.over:
+        while self._host.busy or not (self._director.over or self._host.has_left):
             self._turn()
         self._close()
         if self._host.start_error is not None:
@@ -211,6 +211,10 @@ class JobLoop:
             self._host.kill_all()
             self._director.close()
             return
+        if self._interrupts == 1 and number == signal.SIGTERM and self._director.outlives:
+            self._say(f"{name}: the peers of this host leave, within {2 * self._grace:g} s")
+            self._host.give_notice()
+            return
         self._say(f"{name}: stopping all peers, within {2 * self._grace:g} s; once more kills them")
         stopping = self._host.stopping
         if not stopping or self._director.again is not None:
@@ -220,6 +224,7 @@ class JobLoop:
             self._host.begin_shutdown(number)
 
     def _check_time(self) -> None:
+        self._host.advance_notice()
         if self._host.stopping:
             self._host.advance_shutdown()
         elif time.monotonic() >= self._time_limit:

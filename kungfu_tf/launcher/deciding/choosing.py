@@ -39,7 +39,8 @@ def choose(job: Job, own: Host, selector: selectors.BaseSelector, output: Output
         early_failure=job.early_failure,
         least=(options.min_np or 1) if options.survives else None,
         outlives_errors=options.on_failure == "survive-all",
-        replaced=(options.respawns or math.inf) if options.respawn else 0,
+        replaced=(options.respawns or math.inf) if options.respawn else options.spares,
+        spares=options.spares,
         cooldown=options.cooldown if options.respawn else (0, 0),
         changes=math.inf if options.max_changes is None else options.max_changes,
     )

@@ -70,6 +70,7 @@ class Director(Protocol):
 
     Attributes:
         code: The exit code of the job, as far as other hosts determine it.
+        outlives: Whether the job may go on without this host.
         again: The number of peers with which the job starts anew after its end; None: it does not.
         recovering: Whether it starts anew because of a failure.
         early_failure: The exit code of a failure before any peer was up; None: there was none.
@@ -81,6 +82,9 @@ class Director(Protocol):
 
     @property
     def code(self) -> int: ...
+
+    @property
+    def outlives(self) -> bool: ...
 
     @property
     def again(self) -> int | None: ...
@@ -111,6 +115,12 @@ class Director(Protocol):
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
         """A peer asks for a number of peers; None: for the one that the config server says."""
+
+    def notice(self, number: int, answer: Answer) -> None:
+        """A peer has got SIGTERM. Answers whether the others go on without it, or the job ends."""
+
+    def leave(self, number: int, answer: Answer) -> None:
+        """A peer leaves between two steps. Answers as above, after the others were told."""
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         """A process has ended. `stopped`: this runner had asked it to end."""
@@ -150,6 +160,7 @@ class Rules:
             ends when one is.
         outlives_errors: Whether it goes on without a peer that a program's error has ended, too.
         replaced: How many lost peers are replaced at most.
+        spares: How many newcomers are started at once, and wait for that.
         cooldown: For how many seconds, at first and at most, no newcomer starts on a host that has
             lost a peer. With `replaced` only.
         changes: How often the membership may change. One more change ends the job.
@@ -163,5 +174,6 @@ class Rules:
     least: int | None = None
     outlives_errors: bool = False
     replaced: float = 0
+    spares: int = 0
     cooldown: tuple[float, float] = (0, 0)
     changes: float = math.inf

@@ -116,8 +116,13 @@ class Follower:
         self._tell(f"entered {number} {version}")
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
-        self._questions.setdefault(number, collections.deque()).append(answer)
-        self._tell(f"propose {number}" if size is None else f"propose {number} {size}")
+        self._ask("propose", number, answer, "" if size is None else f" {size}")
+
+    def notice(self, number: int, answer: Answer) -> None:
+        self._ask("notice", number, answer)
+
+    def leave(self, number: int, answer: Answer) -> None:
+        self._ask("leave", number, answer)
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self.knowledge.ended[number] = code, stopped
@@ -148,6 +153,10 @@ class Follower:
     def give_up(self, how: str) -> None:
         """Ends the job on this host: its leader is gone, and there is no other one."""
         self._lost(how)
+
+    @property
+    def outlives(self) -> bool:
+        return self._connection is not None and not self._is_ending
 
     @property
     def due(self) -> float:
@@ -257,6 +266,10 @@ class Follower:
             self.over = True
             return False  # the leader waits for the end of the connection
         return True
+
+    def _ask(self, what: str, number: int, answer: Answer, more: str = "") -> None:
+        self._questions.setdefault(number, collections.deque()).append(answer)
+        self._tell(f"{what} {number}{more}")
 
     def _answer(self, number: int, refusal: str | None) -> bool:
         questions = self._questions.get(number)

@@ -1,13 +1,14 @@
 """Decides for all hosts which peers start and take part, and when the job is over."""
 
 import math
-import time
+import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from kungfu_tf.launcher.channels.control import Answer
 from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
+from kungfu_tf.launcher.deciding.newest_loss import NewestLoss
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
@@ -18,6 +19,7 @@ from kungfu_tf.launcher.processes import peer_process
 
 CANNOT_START = (126, 127)
 
+_TERMINATED = 128 + signal.SIGTERM
 _STATIC = "the peers of this job do not change: start it with kungfu-run -w"
 
 
@@ -66,7 +68,7 @@ class Leader:
         self._told: set[str] = set()  # the peers that the source was told of last
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
-        self._loss = ("", 0.0)  # the newest: its peer, and when
+        self._loss = NewestLoss(say)
         self._cooldown = Cooldown(*rules.cooldown)
         self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
@@ -75,6 +77,10 @@ class Leader:
         """Whether no peer lives, and none waits to be started anew."""
         waits = self._rules.keep and not self._ending and self.again is None
         return not self._living and not waits
+
+    @property
+    def outlives(self) -> bool:
+        return False
 
     @property
     def due(self) -> float:
@@ -93,9 +99,9 @@ class Leader:
 
     def entered(self, number: int, version: int) -> None:
         if self._membership.entered(number, version):
-            peer, when = self._loss
-            seconds = f"{time.monotonic() - when:.2f} s"
-            self._say(f"{plural(self.size, 'peer')} went on {seconds} after the loss of {peer}")
+            self._loss.go_on(self.size)
+        if self._membership.is_complete:
+            self._loss.train_again(self.size)
         if self._membership.dissolved:
             self._departed.add(number)
 
@@ -123,6 +129,22 @@ class Leader:
         if self._membership.dissolved:
             self.again = self._membership.target
         return refusal
+
+    def notice(self, number: int, answer: Answer) -> None:
+        if self._ending or self._membership.may_lose([number]):
+            answer("the job is ending" if self._ending else None)
+            return
+        why = f"{self._named(number)} got SIGTERM, and the others are too few to go on"
+        self._say(f"the job ends: {why}")
+        self.stop_all(signal.SIGTERM, _TERMINATED)
+        answer(why)
+
+    def leave(self, number: int, answer: Answer) -> None:
+        if self._ending or not self._goes_on_without([number], "SIGTERM", leaving=True):
+            self.notice(number, answer)
+            return
+        self._hosts[self._places[number]].forgive(number)
+        answer(None)
 
     def follow(self, workers: Sequence[str], *, found: bool = False) -> str | None:
         """Takes a proposal of workers from a document. Returns why it is refused, or None.
@@ -216,8 +238,10 @@ class Leader:
         elif not stopped:
             self._failed(number, code)
 
-    def _goes_on_without(self, numbers: Sequence[int], why: str | None) -> bool:
-        """Peers are lost; with None one has finished. Returns whether the others go on."""
+    def _goes_on_without(
+        self, numbers: Sequence[int], why: str | None, *, leaving: bool = False
+    ) -> bool:
+        """Peers are lost or leave; with None one has finished. Whether the others go on."""
         membership = self._membership
         told = membership.lose(numbers)
         if not told:
@@ -227,9 +251,12 @@ class Leader:
         if why is not None:
             for number in numbers:
                 self._cooldown.begin(self._places[number])
-            self._loss = (who, time.monotonic())
-            how = f"{who} {'was' if len(numbers) == 1 else 'were'} lost: {why}"
+            what = f"{who} left" if leaving else f"the loss of {who}"
+            self._loss.happened(what, is_missed=not membership.is_settled)
+            what = "leaves" if leaving else "was lost" if len(numbers) == 1 else "were lost"
+            how = f"{who} {what}: {why}"
             self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
+        told = [*told, *(numbers if leaving else [])]
         self._publish(membership.version, membership.since, membership.members, told, how)
         return True
 
@@ -346,7 +373,7 @@ class Leader:
         actions = Actions(self._start, self._stop, self._publish, self._say)
         ranks = [peer.rank for peer in self._cluster.peers]
         rules = self._rules
-        losses = Losses(rules.least, rules.outlives_errors, rules.replaced)
+        losses = Losses(rules.least, rules.outlives_errors, rules.replaced, rules.spares)
         return Membership(ranks, self._cluster.slots, actions, losses)
 
     def _start(self, wish: str | None) -> int | None:

@@ -40,6 +40,8 @@ _LINES = {
     "ready": re.compile(_NUMBER),
     "entered": re.compile(f"{_NUMBER} {_NUMBER}"),
     "propose": re.compile(f"{_NUMBER}(?: (-?[0-9]{{1,7}}))?"),
+    "notice": re.compile(_NUMBER),
+    "leave": re.compile(_NUMBER),
     "ended": re.compile(f"{_NUMBER} (-?[0-9]{{1,3}}) ([01])"),
     "warned": re.compile(f"([0-9]{{1,2}}) {_NUMBER}"),
     "end": re.compile("([0-9]{1,2}) ([0-9]{1,3})"),
@@ -195,6 +197,10 @@ class LeaderOfOthers(Leader):
         elif command == "propose":
             size = None if more[0] is None else int(more[0])
             self.propose(number, size, self._answer(self._others[address], number))
+        elif command == "notice":
+            self.notice(number, self._answer(self._others[address], number))
+        elif command == "leave":
+            self.leave(number, self._answer(self._others[address], number))
         else:
             self.ended(number, int(str(more[0])), stopped=more[1] == "1")
         return True

@@ -25,6 +25,8 @@ even if it has finished.
 
 A lost peer is replaced by a newcomer as often as the job allows. Otherwise the wanted number of
 members becomes smaller by the lost ones, and the next proposal counts as it is.
+
+Spares are newcomers beyond the wanted number. They are started, and wait until one is missing.
 """
 
 import dataclasses
@@ -36,8 +38,9 @@ from kungfu_tf.launcher.options.plural import plural, there_are
 # The core counts memberships in 14 bits (ops/elastic/membership.h).
 MOST_VERSIONS = (1 << 14) - 1
 
-# These come from the machine. Other signals, and exit codes, are errors that any peer could have.
-_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS)
+# These come from the machine, or from whoever takes it away. Other signals, and exit codes, are
+# errors that any peer could have.
+_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +70,13 @@ class Losses:
         least: The least number of peers with which the job goes on; None: it ends with any loss.
         outlives_errors: Whether a peer that ends with an error of the program is lost, too.
         replaced: How many lost peers are replaced at most.
+        spares: How many newcomers wait for that.
     """
 
     least: int | None = None
     outlives_errors: bool = False
     replaced: float = 0
+    spares: int = 0
 
 
 class Membership:
@@ -129,6 +134,11 @@ class Membership:
     def is_settled(self) -> bool:
         """Whether the number of members is the wanted one."""
         return len(self.members) == self.target
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many members as are wanted train together."""
+        return self.is_settled and not self._entering
 
     def propose(self, size: int) -> str | None:
         """Takes a proposal of a number of peers. Returns why it is refused, or None."""
@@ -218,22 +228,32 @@ class Membership:
         """Whether others may wait for this peer: a member, or one of before that may not know."""
         return rank in [*self.members, *self._before] and rank not in self._untold
 
+    def may_lose(self, ranks: Sequence[int]) -> bool:
+        """Whether enough members are left without some peers."""
+        left = [member for member in self._known if member not in ranks]
+        is_enough = self._losses.least is not None and len(left) >= max(1, self._losses.least)
+        return is_enough and self.version < MOST_VERSIONS
+
+    @property
+    def _known(self) -> list[int]:
+        """The members, without newcomers that have not heard of it."""
+        return [member for member in self.members if member not in self._untold]
+
     def lose(self, ranks: Sequence[int]) -> list[int]:
         """Goes on without some peers.
 
         Returns:
             The peers to tell of the new list of members; none: the job ends.
         """
+        if not self.may_lose(ranks):
+            return []
         before = [*dict.fromkeys([*self.members, *self._before])]
         present = [rank for rank in before if rank not in ranks and rank not in self._untold]
-        known = [member for member in self.members if member not in self._untold]
+        known = self._known
         left = [member for member in known if member not in ranks]
-        is_enough = self._losses.least is not None and len(left) >= max(1, self._losses.least)
-        if not is_enough or self.version == MOST_VERSIONS:
-            return []
         self._newcomers = dict.fromkeys(self._untold, True) | self._newcomers
         self._untold = []
-        surplus = max(0, len(known) + len(self._newcomers) - self.target)
+        surplus = max(0, len(known) + len(self._newcomers) - self.target - self._spares)
         missing = max(0, len(known) - len(left) - surplus)
         self.target = max(1, self.target - missing + self._replace(missing))
         self.version += 1
@@ -265,13 +285,14 @@ class Membership:
         unmet = rank in self._untold and not self._ending and self.version < MOST_VERSIONS
         if unmet:
             self.members = [member for member in self.members if member not in self._untold]
-            self._newcomers = dict.fromkeys(self._untold, True)
+            self._newcomers = dict.fromkeys(self._untold, True) | self._newcomers
         if self._newcomers.pop(rank, None) is not None:
             self._actions.say(f"newcomer {rank} has ended before it was taken in")
             if not self._replace(1):
-                self.target = max(len(self._remaining()), self.target - 1)
+                present = len(self.members) + len(self._newcomers)
+                self.target = max(len(self._remaining()), min(self.target, present))
             if unmet:
-                self._publish([*self.members, *self._newcomers], since=self.since)
+                self._publish([*self.members, *self._chosen], since=self.since)
             self._advance()
             return False
         if rank not in self.members:
@@ -299,11 +320,12 @@ class Membership:
         if self._ending:
             return
         remaining = self._remaining()
-        self._dismiss(len(remaining) + len(self._newcomers) - self.target)
+        wanted = self.target + self._spares
+        self._dismiss(len(remaining) + len(self._newcomers) - wanted)
         if remaining != self.members:
             self._publish(remaining)
             return
-        while len(self.members) + len(self._newcomers) < self.target:
+        while len(self.members) + len(self._newcomers) < wanted:
             newcomer = self._actions.start(self._wishes[0] if self._wishes else None)
             if newcomer is None:
                 break
@@ -311,8 +333,21 @@ class Membership:
             self._newcomers[newcomer] = False
             if self._staying is not None:
                 self._staying.add(newcomer)
-        if self._newcomers and all(self._newcomers.values()):
-            self._publish([*self.members, *self._newcomers])
+        chosen = self._chosen
+        if chosen and all(self._newcomers[newcomer] for newcomer in chosen):
+            self._publish([*self.members, *chosen])
+
+    @property
+    def _spares(self) -> int:
+        """How many newcomers beyond the wanted number of members there should be."""
+        return int(min(self._losses.spares, self._losses.replaced - self._replaced))
+
+    @property
+    def _chosen(self) -> list[int]:
+        """The newcomers to be taken in, which are missing; first those that are ready."""
+        missing = max(0, self.target - len(self.members))
+        ready = [newcomer for newcomer, is_ready in self._newcomers.items() if is_ready]
+        return [*dict.fromkeys([*ready, *self._newcomers])][:missing]
 
     def _dismiss(self, surplus: int) -> None:
         """Stops newcomers: those that need not stay, then the last of the others."""

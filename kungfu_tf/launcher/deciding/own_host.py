@@ -68,6 +68,7 @@ class OwnHost:
         self._stopped: set[int] = set()
         self._forgiven: set[int] = set()
         self._overdue: set[int] = set()  # these had to be killed
+        self._notice: float | None = None  # when the peers must have left, if they were asked to
         self._shutdown: Shutdown | None = None
         self._next_start = time.monotonic()
         self.start_error: LaunchError | None = None
@@ -98,6 +99,11 @@ class OwnHost:
         return self._shutdown is not None
 
     @property
+    def has_left(self) -> bool:
+        """Whether the peers of this host were asked to leave, and none is left."""
+        return self._notice is not None and not self.busy
+
+    @property
     def was_up(self) -> bool:
         """Whether a peer of this host has been ready to work with others."""
         return any(contact.heard is not None for contact in self._control.contacts.values())
@@ -106,7 +112,8 @@ class OwnHost:
     def due(self) -> float:
         """The time.monotonic() at which something is due."""
         start = self._next_start if self._unstarted else math.inf
-        return min(start, self._shutdown.due if self._shutdown else math.inf)
+        notice = math.inf if self._notice is None else self._notice
+        return min(start, notice, self._shutdown.due if self._shutdown else math.inf)
 
     @property
     def running(self) -> list[int]:
@@ -121,7 +128,7 @@ class OwnHost:
                 entry,
                 self._control.contacts[number],
                 stopped=number in self._stopped,
-                forgiven=number in self._forgiven,
+                forgiven=number in self._forgiven or self._notice is not None,
                 given_up=number in self._heartbeat.given_up,
                 overdue=number in self._overdue,
                 last_lines=self._output.last_lines(number),
@@ -174,6 +181,23 @@ class OwnHost:
             number = entry.peer.rank
             self._output.say(f"rank {number} (pid {entry.pid}) cannot be killed", always=True)
             self.director.ended(number, -signal.SIGKILL, stopped=True)
+
+    def give_notice(self) -> None:
+        """Asks the peers of this host to leave. The others go on without them."""
+        self._notice = time.monotonic() + 2 * self._grace
+        unstarted, self._unstarted = self._unstarted, []
+        for entry in self._children.running:
+            entry.signal(signal.SIGTERM)
+        for number in unstarted:
+            self.director.ended(number, 0, stopped=True)
+
+    def advance_notice(self) -> None:
+        """Kills the peers that have not left in time, which the others survive, too."""
+        if self._notice is not None and time.monotonic() >= self._notice:
+            self._notice = math.inf
+            for entry in self._children.running:
+                self._overdue.add(entry.peer.rank)
+                entry.signal(signal.SIGKILL)
 
     def check_contacts(self) -> None:
         """Looks for silent peers, and for strangers. To be called now and then."""

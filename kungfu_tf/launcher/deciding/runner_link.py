@@ -8,6 +8,8 @@ before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the othe
                    ready <number>                        it asks to be taken in
                    entered <number> <version>            a peer has gone over to a membership
                    propose <number> [<size>]             it asks for another number of peers
+                   notice <number>                       it has got SIGTERM: may it leave?
+                   leave <number>                        it leaves between two steps
                    ended <number> <code> <stopped>       its process has ended; stopped: 0 or 1
                    warned <signal> <times>               it has got a signal for all peers
                    end <signal> <code>                   all shall be stopped

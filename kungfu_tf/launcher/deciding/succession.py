@@ -56,6 +56,10 @@ class Succession:
         return self._director.code
 
     @property
+    def outlives(self) -> bool:
+        return self._director.outlives
+
+    @property
     def again(self) -> int | None:
         return self._director.again
 
@@ -90,6 +94,12 @@ class Succession:
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
         self._director.propose(number, size, answer)
+
+    def notice(self, number: int, answer: Answer) -> None:
+        self._director.notice(number, answer)
+
+    def leave(self, number: int, answer: Answer) -> None:
+        self._director.leave(number, answer)
 
     def ended(self, number: int, code: int, *, stopped: bool) -> None:
         self._director.ended(number, code, stopped=stopped)

@@ -69,6 +69,7 @@ class Options:
     min_np: int | None = None
     respawn: bool = False
     respawns: int | None = None
+    spares: int = 0
     cooldown: tuple[float, float] = (5.0, 600.0)
     max_changes: int | None = None
     auto_recover: float | None = None
@@ -138,7 +139,7 @@ def parse(arguments: Sequence[str]) -> Options:
     values = {**horovodrun.implied(values), **values}
     if values.get("host_script"):
         values = {**values, "watch": True}
-    if values.get("respawn"):
+    if values.get("respawn") or values.get("spares"):
         values = {"on_failure": "survive", **values, "watch": True}
     return _check(Options(command=tuple(arguments[position:]), **values))
 
@@ -173,13 +174,22 @@ def _check_survival(options: Options) -> None:
         raise LaunchError("-min-np needs -on-failure survive or survive-all")
     if options.min_np is not None and options.np is not None and options.min_np > options.np:
         raise LaunchError(f"-min-np {options.min_np} is more than -np {options.np}")
-    if options.respawn and not options.survives:
-        raise LaunchError("-respawn and -on-failure stop exclude each other")
+    replacing = "-respawn" if options.respawn else "-spares" if options.spares else None
+    if replacing and not options.survives:
+        raise LaunchError(f"{replacing} and -on-failure stop exclude each other")
     others = {
         "-elastic-mode reload": options.elastic_mode == "reload",
         "-auto-recover": options.auto_recover is not None,
     }
     clash = [name for name, is_given in others.items() if is_given]
+    documents = {
+        "-host-discovery-script": options.host_script,
+        "-config-server": options.config_server,
+        "-P": options.peers,
+    }
+    for name, value in documents.items():
+        if options.spares and value is not None:
+            raise LaunchError(f"-spares and {name} exclude each other: it names all peers")
     if options.survives and clash:
         is_implied = "horovod" in options.compat and options.min_np is not None
         implied = " (which -min-np of horovodrun means)" if is_implied else ""

@@ -198,6 +198,15 @@ FLAGS = (
         "how many lost peers -respawn replaces at most (default: any number)",
     ),
     Flag(
+        "spares",
+        "spares",
+        "N",
+        flag_values.count,
+        "start N more peers, on free slots of -H; they get ready, and wait until a peer is lost, in"
+        " whose place they then train; implies what -respawn implies. With -respawn there are N"
+        " again afterwards",
+    ),
+    Flag(
         "cooldown",
         "cooldown",
         "FIRST-LONGEST",

@@ -141,15 +141,21 @@ def hosts_of(options: Options) -> list[Host]:
         return host_script.ask(options.host_script)
     # KungFu starts as many peers as a program asks for.
     is_free = options.watch and "kungfu" in options.compat
-    slots = max(_MOST if is_free else len(os.sched_getaffinity(0)), options.np or 1)
-    return [Host(ipaddress.IPv4Address("127.0.0.1"), slots)]
+    cores = _MOST if is_free else len(os.sched_getaffinity(0))
+    return [Host(ipaddress.IPv4Address("127.0.0.1"), max(cores, _processes(options)))]
+
+
+def _processes(options: Options) -> int:
+    """How many processes the job begins with."""
+    return (options.np or 1) + options.spares
 
 
 def _plan_hosts(options: Options, hosts: list[Host], here: IPAddress) -> Cluster:
     np = options.np or 1
     slots = sum(host.slots for host in hosts)
-    if np > slots:
-        message = f"-np {np} is more than the {plural(slots, 'slot')} of {_describe(hosts)}"
+    if _processes(options) > slots:
+        what = f"-np {np}{f' and -spares {options.spares}' if options.spares else ''}"
+        message = f"{what} is more than the {plural(slots, 'slot')} of {_describe(hosts)}"
         raise LaunchError(errors.linked("slots", message))
     used: list[tuple[Host, int]] = []
     left = np

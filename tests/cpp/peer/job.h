@@ -137,10 +137,10 @@ class Job {
     return proposed;
   }
 
-  void HearQuestion(char name) {
+  void HearQuestion(char name, const std::string& question = "propose") {
     std::string heard;
     char c;
-    while (heard.find("propose") == std::string::npos && recv(lines_[name], &c, 1, 0) == 1) heard += c;
+    while (heard.find(question) == std::string::npos && recv(lines_[name], &c, 1, 0) == 1) heard += c;
   }
 
   // Waits until the peer has gone over to the newest membership: it says so to its runner.

@@ -149,6 +149,40 @@ KF_TEST(Survivors, TakeInTheOtherNewcomers) {
   job.ExpectAgreed("bc", 3);
 }
 
+// Some have begun the next step when it asks.
+KF_TEST(Survivors, GoOnWhenAPeerLeaves) {
+  Dwindling job("abc");
+  job.ExpectSum("abc");
+  float values[] = {1, 1};
+  std::future<Status> a = job.Begin('a', &values[0]), b = job.Begin('b', &values[1]);
+  std::promise<Status> promise;
+  std::future<Status> left = promise.get_future();
+  job.peer('c')->LeaveJob([&promise](const Status& status) { promise.set_value(status); });
+  job.HearQuestion('c', "leave");
+  job.Survive("ab", "abc");
+  job.Say('c', "proposed\n");
+  EXPECT_OK(Wait(&left));
+  EXPECT_EQ(job.peer('c')->session()->size(), 0);
+  EXPECT_OK(Wait(&a));
+  EXPECT_OK(Wait(&b));
+  EXPECT_EQ(values[0], 2);
+  job.Stop('c');
+  job.ExpectSum("ab");
+}
+
+KF_TEST(Survivors, DoNotGoOnWhereTheRunnerRefuses) {
+  Dwindling job("ab");
+  std::promise<Status> promise;
+  std::future<Status> answered = promise.get_future();
+  job.peer('b')->GiveNotice([&promise](const Status& status) { promise.set_value(status); });
+  job.HearQuestion('b', "notice");
+  job.Say('b', "refused the job is ending\n");
+  const Status answer = Wait(&answered);
+  EXPECT_EQ(answer.code(), Code::kFailedPrecondition);
+  EXPECT_CONTAINS(answer.message(), "the job is ending");
+  job.ExpectSum("ab");
+}
+
 KF_TEST(Survivors, AreFewerAndFewerOnTheWayToAChange) {
   Dwindling job("abcd");
   job.Announce("abc", "abcd");

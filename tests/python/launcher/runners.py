@@ -24,6 +24,7 @@ from tests import ports
 A, B = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("127.0.0.2")
 SECRET = Credentials("a job", "a secret that is long enough")
 DEADLINE = 60.0
+CHANGES = Rules(watch=True)
 
 
 class Hands:
@@ -93,15 +94,13 @@ def turn_until(
 class Two:
     """The runners of two hosts in one loop."""
 
-    def __init__(self, *, secret: Credentials = SECRET) -> None:
+    def __init__(self, *, secret: Credentials = SECRET, rules: Rules = CHANGES) -> None:
         self.selector = selectors.PollSelector()
         port = ports.take()[0]
         self.here, self.there = Hands(), Hands()
         self.said: list[str] = []
         self.link = Link(SECRET, port, self.selector)
-        self.leader = LeaderOfOthers(
-            cluster(A), self.here, self.link, Rules(watch=True), say=self.said.append
-        )
+        self.leader = LeaderOfOthers(cluster(A), self.here, self.link, rules, say=self.said.append)
         self.leader.source = Source(MemoryStore())
         other = Link(secret, port, self.selector)
         self.follower = Follower(cluster(B), self.there, other, say=self.said.append)

@@ -18,12 +18,14 @@ def run(
     *arguments: object,
     flags: Sequence[str],
     env: Mapping[str, str | None] | None = None,
+    code: int = 0,
 ) -> subprocess.CompletedProcess[str]:
-    """What its peers have printed. It must end with code 0.
+    """What its peers have printed. It must end with this code.
 
     Args:
         flags: of the launcher.
         env: changes of `environment()`.
+        code: of the launcher.
     """
     changed = environment(env)
     command = [sys.executable, "-m", "kungfu_tf.launcher", *flags, *warm.python(changed)]
@@ -34,5 +36,5 @@ def run(
         text=True,
         timeout=240,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ import tensorflow as tf
 
 import kungfu_tf as kf
 from kungfu_tf import context
+from kungfu_tf.membership import notice
 
 keras = tf.keras
 keras.backend.set_floatx("float64")
@@ -51,11 +55,16 @@ DURING = ("forward", "backward", "delivered", "applied in part", "metrics")
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """The peer that is lost, by its first rank, and where; and what trains."""
+    """The peer that is lost, by its first rank, and where; and what trains.
+
+    Attributes:
+        is_notice: Whether it gets SIGTERM, and so leaves between two later steps.
+    """
 
     who: int
     phase: str
     method: str = "S-SGD"
+    is_notice: bool = False
 
     @property
     def number(self) -> int:
@@ -65,6 +74,8 @@ class Fault:
     @property
     def first_without(self) -> tuple[int, ...]:
         """The first step that is made without the peer; one of several."""
+        if self.is_notice:
+            return tuple(range(1, EPOCHS * STEPS))
         if self.method != "S-SGD" and self.phase in DURING:
             return (2, 3)
         return PHASES[self.phase][1]
@@ -81,7 +92,7 @@ class Injector(keras.callbacks.Callback):
     def __init__(self, fault: Fault) -> None:
         super().__init__()
         self.fault, self.step, self.epoch, self.heard = fault, -1, 0, 0
-        self.has_begun = False
+        self.has_begun = self.is_injected = False
 
     def at(self, phase: str, number: int) -> None:
         if self.has_begun and (ME, phase, number) == (
@@ -89,8 +100,14 @@ class Injector(keras.callbacks.Callback):
             self.fault.phase,
             self.fault.number,
         ):
+            if self.is_injected:
+                return
+            self.is_injected = True
             print("injected", self.fault, flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
+            if self.fault.is_notice:
+                get_notice()
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def trap(self, phase: str, value: Any) -> Any:
         """The value, after a look whether the process dies here, in a graph."""
@@ -184,6 +201,26 @@ class TrappedError(keras.metrics.MeanAbsoluteError):
         if self.injector is not None:
             y_pred = self.injector.trap("metrics", tf.convert_to_tensor(y_pred))
         return super().update_state(y_true, y_pred, sample_weight)
+
+
+def get_notice() -> None:
+    """Sends SIGTERM to this process, and waits until it knows that it may leave."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    until_noticed("_may_leave")
+
+
+def terminate_runner() -> None:
+    """Sends SIGTERM to the launcher of this host, and waits until this peer knows."""
+    job = Path(os.environ["KUNGFU_CONTROL"]).with_name("job.json")
+    os.kill(json.loads(job.read_text())["pid"], signal.SIGTERM)
+    until_noticed("_is_told")
+
+
+def until_noticed(what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not getattr(notice._current, what):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def data_of(peer: int) -> tuple[Any, Any]:

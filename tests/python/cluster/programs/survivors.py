@@ -1,6 +1,7 @@
 """Trainings that lose a peer each. The survivors compare their weights with those of one process.
 
-survivors.py FOLDER METHOD [RANK:PHASE...], or torn. Each peer knows the data of all others, so it
+survivors.py FOLDER METHOD [RANK:PHASE[:notice]...], or torn, or FOLDER end,
+or FOLDER resume STEPS. Each peer knows the data of all others, so it
 can repeat alone what the peers that were there in each step have done together.
 """
 
@@ -13,9 +14,23 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from faults import BATCH, EPOCHS, ME, STEPS, Fault, Injector, alone, data_of, keras, model_of
+from faults import (
+    BATCH,
+    EPOCHS,
+    ME,
+    STEPS,
+    Fault,
+    Injector,
+    alone,
+    data_of,
+    keras,
+    model_of,
+    terminate_runner,
+    those_there,
+)
 
 import kungfu_tf as kf
+from kungfu_tf import context
 
 
 def train(folder: Path, peers: list[int], fault: Fault) -> None:
@@ -30,13 +45,19 @@ def train(folder: Path, peers: list[int], fault: Fault) -> None:
         ),
         keras.callbacks.BackupAndRestore(str(folder / f"{fault.who}-backup")),
     ]
-    model.fit(
-        *(x, y, BATCH, EPOCHS),
-        verbose=2,
-        shuffle=False,
-        callbacks=[*writers, injector],
-        validation_data=(x, y),
-    )
+    try:
+        model.fit(
+            *(x, y, BATCH, EPOCHS),
+            verbose=2,
+            shuffle=False,
+            callbacks=[*writers, injector],
+            validation_data=(x, y),
+        )
+    except SystemExit as end:
+        assert kf.detached()
+        steps = int(model.optimizer.iterations.numpy())
+        print("left", fault.phase, "after", steps, "steps, code", end.code, flush=True)
+        raise
     check_weights(model.get_weights(), peers, fault)
     peers.remove(fault.who)
     assert kf.size() == len(peers), (kf.size(), peers)
@@ -58,6 +79,7 @@ def check_weights(weights: list[Any], peers: list[int], fault: Fault) -> None:
         pairs = zip(weights, expected, strict=True)
         off.append(max(np.linalg.norm(w - e) / max(1e-12, np.linalg.norm(e)) for w, e in pairs))
     assert min(off) < 1e-12, off
+    print("without it from step", fault.first_without[int(np.argmin(off))], flush=True)
 
 
 def check_files(folder: Path, fault: Fault) -> None:
@@ -101,13 +123,60 @@ def torn() -> None:
         raise
 
 
+def end_together(folder: Path, fault: Fault) -> None:
+    """SIGTERM to the runner: all end after the same step, with a backup."""
+    model = model_of(Injector(fault))
+
+    class Terminate(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if kf.is_root() and int(model.optimizer.iterations.numpy()) == STEPS + 1:
+                terminate_runner()
+
+    try:
+        train_with_backup(model, folder, Terminate())
+    except SystemExit as end:
+        steps = int(model.optimizer.iterations.numpy())
+        print("ended after", steps, "steps, code", end.code, flush=True)
+        raise
+
+
+def resume(folder: Path, fault: Fault, steps: int) -> None:
+    """Rank 0 begins with the weights of the backup, in its epoch."""
+    model = model_of(Injector(fault))
+    expected, peers = model_of(None), [*range(kf.size())]
+    with context.within(is_alone=True):
+        for batches in itertools.islice(those_there(peers, fault, 0), steps):
+            expected.train_on_batch(*map(np.concatenate, zip(*batches.values(), strict=True)))
+
+    class Compare(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if kf.is_root() and epoch == steps // STEPS:
+                pairs = zip(model.get_weights(), expected.get_weights(), strict=True)
+                off = max(np.linalg.norm(w - e) / np.linalg.norm(e) for w, e in pairs)
+                assert off < 1e-12, off
+                print("resumed epoch", epoch + 1, "after", steps, "steps", flush=True)
+
+    history = train_with_backup(model, folder, Compare())
+    assert history.epoch == [*range(steps // STEPS, EPOCHS)], history.epoch
+
+
+def train_with_backup(model: Any, folder: Path, callback: Any) -> Any:
+    backup = keras.callbacks.BackupAndRestore(str(folder / "backup"))
+    callbacks = [backup, callback]
+    return model.fit(*data_of(ME), BATCH, EPOCHS, verbose=0, shuffle=False, callbacks=callbacks)
+
+
 def main() -> None:
     if sys.argv[1] == "torn":
         return torn()
+    if sys.argv[2] == "end":
+        return end_together(Path(sys.argv[1]), Fault(-1, "traced"))
+    if sys.argv[2] == "resume":
+        return resume(Path(sys.argv[1]), Fault(-1, "traced"), int(sys.argv[3]))
     peers = [*range(kf.size())]
     for text in sys.argv[3:]:
-        who, _, phase = text.partition(":")
-        train(Path(sys.argv[1]), peers, Fault(int(who), phase, sys.argv[2]))
+        who, phase, *notice = text.split(":")
+        train(Path(sys.argv[1]), peers, Fault(int(who), phase, sys.argv[2], bool(notice)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trainings that lose peers and take in others. Who is left compares its weights with one process.
 
-survivors_elastic.py FOLDER fit|loop asked|respawned, as 4 peers. Each peer writes down in FOLDER
+survivors_elastic.py FOLDER fit|plain|loop PLAN, as 4 peers. Each peer writes down in FOLDER
 what it trains on, so whoever is left can repeat alone what those have done together that were there
 in each step.
 """
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from faults import get_notice, terminate_runner
 
 import kungfu_tf as kf
 from kungfu_tf import context, peer
@@ -53,16 +54,20 @@ class Plan(NamedTuple):
         at_once: Who dies when it starts, or in its first step with others.
         grows: After which steps newcomers come, and the number that somebody asks for; None:
             nobody does.
-        left: The peers at the end.
+        left: The number of peers at the end.
+        notices: Who gets SIGTERM, at which step.
+        ends_at: At which step the runner gets SIGTERM.
     """
 
     steps: dict[tuple[str, str], int]
     at_once: set[tuple[str, str]]
     grows: dict[int, int | None]
     left: int
+    notices: dict[str, int] = {}
+    ends_at: int | None = None
 
 
-STEPS, AT_ONCE, GROWS, LEFT = {
+STEPS, AT_ONCE, GROWS, LEFT, NOTICES, ENDS_AT = {
     "asked": Plan(
         {("1", "begin"): 2, ("0", "begin"): 9, ("2", "backward"): 14},
         {("n0", "start"), ("n1", "joined")},
@@ -75,6 +80,10 @@ STEPS, AT_ONCE, GROWS, LEFT = {
         {4: None, 9: None},
         left=4,
     ),
+    "spared": Plan({("1", "begin"): 2, ("0", "backward"): 7}, set(), {4: None, 9: None}, left=4),
+    "noticed": Plan({}, set(), {}, left=2, notices={"2": 2, "0": 6}),
+    "ended": Plan({}, set(), {}, left=0, ends_at=5),
+    "resumed": Plan({}, set(), {}, left=3),
 }[sys.argv[3]]
 
 
@@ -87,7 +96,7 @@ def die(where: str, step: int | None = None) -> None:
 
 def write(step: int, epoch: int, numbers: Any) -> None:
     with (FOLDER / f"{ME}.seen").open("a") as file:
-        file.write(f"{step} {epoch} {' '.join(str(int(n)) for n in numbers)}\n")
+        file.write(f"{step} {epoch} {' '.join(map(str, numbers))}\n")
 
 
 def grow(size: int | None) -> None:
@@ -152,6 +161,8 @@ class Injector(keras.callbacks.Callback):
                 die("begin", self.step())
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if kf.is_root() and self.step() == ENDS_AT:
+            terminate_runner()
         if kf.is_root() and self.step() in GROWS:
             grow(GROWS.pop(self.step()))
 
@@ -161,7 +172,7 @@ class Injector(keras.callbacks.Callback):
 
 def data() -> tuple[Any, Any]:
     x = np.random.default_rng(1).normal(size=(SAMPLES, 3))
-    return x, np.stack([np.sin(x.sum(axis=1)), np.arange(SAMPLES)], axis=1)
+    return x, np.stack([np.sin(x.sum(axis=1)), 1 + np.arange(SAMPLES)], axis=1)
 
 
 def squares(y: Any, predicted: Any) -> Any:
@@ -186,7 +197,10 @@ def fit() -> None:
 
     def note(step: Any, numbers: Any) -> None:
         if not kf.joining():
-            write(int(step), injector.epoch, numbers)
+            # 0: of no sample, in the place of an empty batch.
+            write(int(step), injector.epoch, [int(n) - 1 for n in numbers if n])
+        if NOTICES.get(ME) == int(step):
+            get_notice()
 
     def backward(step: Any) -> None:
         if not kf.joining():
@@ -205,15 +219,18 @@ def fit() -> None:
     sgd = keras.optimizers.SGD(RATE, momentum=0.9)
     model = model_of(kf.optimizers.SynchronousSGDOptimizer(sgd), loss)
     x, y = data()
-    history = kf.elastic.fit(
-        *(model, x),
-        y=y,
-        batch_size=BATCH,
-        epochs=EPOCHS,
-        verbose=0,
-        seed=SEED,
-        callbacks=[injector],
-    )
+    backup = keras.callbacks.BackupAndRestore(str(FOLDER / "backup"))
+    callbacks = [injector, *([backup] if sys.argv[3] in ("ended", "resumed") else [])]
+    arguments = {"epochs": EPOCHS, "verbose": 0, "callbacks": callbacks}
+    try:
+        if sys.argv[2] == "plain":
+            samples = tf.data.Dataset.from_tensor_slices((x, y))
+            history = model.fit(kf.data.shard(samples, shuffle=SAMPLES).batch(BATCH), **arguments)
+        else:
+            history = kf.elastic.fit(model, x, y=y, batch_size=BATCH, seed=SEED, **arguments)
+    except SystemExit:
+        print("left", ME, flush=True)
+        raise
     assert history.epoch == [*range(EPOCHS)], history.epoch
     assert kf.size() == LEFT
     kf.barrier(name="all have written")
@@ -272,7 +289,7 @@ def loop() -> None:
 def main() -> None:
     if ME.startswith("n"):
         die("start")
-    {"fit": fit, "loop": loop}[sys.argv[2]]()
+    {"fit": fit, "plain": fit, "loop": loop}[sys.argv[2]]()
     print("survived", ME, flush=True)
 
 

@@ -140,7 +140,7 @@ def test_a_job_may_stay_when_its_peers_have_ended() -> None:
 NAMES = [f"127.0.0.1:{10000 + number}" for number in range(3)]
 
 
-@pytest.mark.parametrize("code", [-9, -11, -7])
+@pytest.mark.parametrize("code", [-9, -11, -7, -15])
 def test_the_others_survive_what_comes_from_the_machine(code: int) -> None:
     leader, hands = leader_of(3, Rules(least=2))
     leader.ended(1, code, stopped=False)
@@ -153,7 +153,7 @@ def test_the_others_survive_what_comes_from_the_machine(code: int) -> None:
     assert hands.take() == [f"failed {NAMES[0]} killed by SIGKILL", "stop all 0 137"]
 
 
-@pytest.mark.parametrize("code", [1, -6, -15])
+@pytest.mark.parametrize("code", [1, -6, -2])
 def test_an_error_of_the_program_ends_a_job_that_survives(code: int) -> None:
     leader, hands = leader_of(3, Rules(least=1))
     leader.ended(1, code, stopped=False)

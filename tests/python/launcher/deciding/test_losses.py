@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import math
 import signal
 
 import pytest
@@ -225,3 +226,62 @@ def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "MOST_VERSIONS", 0)
     assert lose(job_of(3), 1) == []
     assert not Job(3, 3).membership.is_lost(1, KILLED)
+
+
+def test_a_spare_takes_the_place_of_a_lost_peer() -> None:
+    job = Job(4, 6, Losses(1, replaced=2, spares=2))
+    job.membership.resume()
+    assert job.take() == ["start 4", "start 5"]
+    job.membership.ready(5)
+    assert job.take() == []  # it waits
+    lose(job, 1)
+    job.all_enter(0, 2, 3)
+    assert job.take() == ["2: 0,2,3,5 to 0,2,3"]
+    job.all_enter(0, 2, 3, 5)
+    lose(job, 0)
+    assert job.membership.target == 4
+    job.take()
+    job.all_enter(2, 3, 5)
+    assert job.take() == []  # the other one is not ready yet
+    job.membership.ready(4)
+    assert job.take() == ["4: 2,3,5,4 to 2,3,5"]
+    job.all_enter(2, 3, 5, 4)
+    lose(job, 2)
+    job.all_enter(3, 5, 4)
+    assert job.membership.target == 3
+
+
+def test_with_respawn_there_are_as_many_spares_again() -> None:
+    job = Job(2, 4, Losses(1, replaced=math.inf, spares=1))
+    job.membership.resume()
+    job.membership.ready(2)
+    assert job.take() == ["start 2"]
+    lose(job, 0)
+    job.all_enter(1)
+    assert job.take() == ["start 3", "2: 1,2 to 1"]
+
+
+def test_spares_are_no_members_when_others_are_asked_for() -> None:
+    job = Job(2, 8, Losses(1, replaced=math.inf, spares=1))
+    job.membership.resume()
+    job.membership.ready(2)
+    job.take()
+    job.membership.propose(4)
+    assert job.take() == ["start 3", "start 4"]
+    job.membership.ready(3)
+    assert job.take() == ["1: 0,1,2,3 to 0,1"]
+    job.all_enter(0, 1, 2, 3)
+    job.membership.ready(4)
+    job.take()
+    job.membership.propose(3)
+    assert job.take() == ["2: 0,1,2 to 0,1,2,3"]
+    job.all_enter(0, 1, 2, 3)
+    assert job.take() == []
+
+
+def test_a_spare_that_ends_is_replaced_as_a_lost_peer_is() -> None:
+    job = Job(2, 4, Losses(1, replaced=1, spares=1))
+    job.membership.resume()
+    assert not job.membership.ended(2, finished=False)
+    assert job.take() == ["start 2"]
+    assert job.membership.target == 2

@@ -83,6 +83,8 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
         (["-respawns", "2", "prog"], "-respawns needs -respawn"),
         (["-max-np", "2", "prog"], "-max-np needs -host-discovery-script"),
         (["-respawn", "-on-failure", "stop", "prog"], "-respawn and -on-failure stop exclude"),
+        (["-spares", "1", "-on-failure", "stop", "prog"], "-spares and -on-failure stop exclude"),
+        (["-spares", "1", "-P", "a:1", "prog"], "-spares and -P exclude each other"),
         (["-respawn", "-cooldown", "9-1", "prog"], "is not a shorter and a longer duration"),
         (
             ["-host-discovery-script", "x", "-builtin-config-port", "9", "prog"],

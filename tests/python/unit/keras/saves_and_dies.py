@@ -1,5 +1,8 @@
 """Saves a model again and again in processes that die: each at a later access to a file.
 
+saves_and_dies.py FOLDER [calls]. With `calls` each dies at a later call of the kernel that changes
+a file, where strace kills it.
+
 After each death it looks at what can be loaded. The weights of save n are all n.
 """
 
@@ -10,7 +13,9 @@ import itertools
 import os
 import resource
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +23,27 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kungfu_tf.data.dealt import Dealt
+from kungfu_tf.data.position import Position
 from kungfu_tf.keras import patches
+from kungfu_tf.keras.elastic.backup import Backup
+from kungfu_tf.keras.fit.elastic_run import ElasticRun
 from kungfu_tf.upstream import generations
 
 ACCESSES = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "os.listdir")
+
+# strace counts each by itself. The process is killed before the kernel does it.
+CALLS = (
+    "write",
+    "pwrite64",
+    "fsync",
+    "ftruncate",
+    "mkdir",
+    "rename",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+)
 
 keras = tf.keras
 FOLDER = Path(sys.argv[1])
@@ -110,6 +132,44 @@ def deaths_at_accesses(work: Callable[[], None], check: Callable[[], None]) -> i
     return number - 1
 
 
+def deaths_at_calls(work: Callable[[], None], check: Callable[[], None]) -> int:
+    """Dies at each call that changes a file, in turn. Returns the number of deaths."""
+    deaths = 0
+    for call in CALLS:
+        for number in itertools.count(1):
+            if not ends_at_call(call, number, work):
+                break
+            check()
+            deaths += 1
+    return deaths
+
+
+def ends_at_call(call: str, number: int, work: Callable[[], None]) -> int:
+    """How a process ends that does the work, and dies before it makes a call for the n-th time."""
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        work()
+        os._exit(0)
+    os.waitpid(child, os.WUNTRACED)
+    what = ("-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={number}")
+    strace = subprocess.Popen(["strace", "-qq", "-o", os.devnull, "-p", str(child), *what])
+    while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text():
+        assert strace.poll() is None, "strace must be allowed to trace other processes"
+        time.sleep(0.001)
+    os.kill(child, signal.SIGCONT)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    strace.wait()
+    return code
+
+
+def deaths(work: Callable[[], None], check: Callable[[], None]) -> str:
+    if sys.argv[2:] == ["calls"]:
+        return str(deaths_at_calls(work, check))
+    return f"{deaths_at_sizes(work, check)} {deaths_at_accesses(work, check)}"
+
+
 def saves(name: str, save: Callable[[str], None], load: Callable[[str], Any]) -> None:
     path = str(FOLDER / name)
     last = [1]
@@ -125,7 +185,7 @@ def saves(name: str, save: Callable[[str], None], load: Callable[[str], Any]) ->
 
     fill(1)
     save(path)
-    print(name, deaths_at_sizes(next_one, check), deaths_at_accesses(next_one, check))
+    print(name, deaths(next_one, check))
 
 
 def load_model(path: str) -> None:
@@ -163,8 +223,37 @@ def backups(**options: Any) -> None:
             make(1)
 
     make(1)
-    print("backup", deaths_at_sizes(next_one, check), deaths_at_accesses(next_one, check))
+    print("backup", deaths(next_one, check))
     print("removed", deaths_at_accesses(lambda: callback().on_train_end(), check_removed))
+
+
+def elastic_backups() -> None:
+    """The weights of a backup and its place in the data belong together."""
+    position = Position()
+    position.of_length(1000)
+    run = ElasticRun(Dealt(position, batch_size=1))
+    callback = keras.callbacks.BackupAndRestore(FOLDER / "elastic")
+    callback.set_model(model)
+    backup = Backup(callback, model, run)
+    last = [1]
+
+    def make(number: int) -> None:
+        fill(number)
+        model.optimizer.iterations.assign(number)
+        run.position.sample = number
+        backup.begin_noting()
+        callback._save_model()
+
+    def check() -> None:
+        run.position.sample = 0
+        backup.restore()
+        assert value_of_model() == run.position.sample
+        assert value_of_model() in (last[0], last[0] + 1)
+        last[0] = value_of_model()
+
+    make(1)
+    backup.end_noting()
+    print("elastic", deaths(lambda: make(last[0] + 1), check))
 
 
 if __name__ == "__main__":
@@ -175,3 +264,4 @@ if __name__ == "__main__":
         backups()
         if "double_checkpoint" in inspect.signature(keras.callbacks.BackupAndRestore).parameters:
             backups(double_checkpoint=True)  # later ones have it
+        elastic_backups()
