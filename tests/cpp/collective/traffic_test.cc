@@ -31,7 +31,7 @@ Traffic::Bytes MovedInMemory(const Cluster& cluster, int rank) {
 
 // The late messages of an operation, which return credit, may come between two looks.
 void ExpectMovedInMemory(const Cluster& cluster, int rank, uint64_t bytes) {
-  EXPECT_TRUE(Becomes([&] {
+  ASSERT_TRUE(Becomes([&] {
     const Traffic::Bytes moved = MovedInMemory(cluster, rank);
     return moved.sent == bytes && moved.received == bytes;
   }));
@@ -42,7 +42,7 @@ void ExpectBothSidesToAgree(const Cluster& cluster) {
   for (int from = 0; from < cluster.size(); ++from) {
     for (int to = 0; to < cluster.size(); ++to) {
       for (const TrafficWay way : {TrafficWay::kSharedMemory, TrafficWay::kUnix, TrafficWay::kTcp}) {
-        EXPECT_TRUE(
+        ASSERT_TRUE(
             Becomes([&] { return Moved(cluster, from, to, way).sent == Moved(cluster, to, from, way).received; }));
       }
     }
