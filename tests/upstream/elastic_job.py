@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
+import secrets
 import shlex
 import tempfile
 from collections.abc import Mapping
@@ -52,7 +53,8 @@ class Job:
         folder = Path(tempfile.mkdtemp(prefix="kungfu-upstream-"))
         log = folder / "log"
         launchers = self._launchers(python, compat, folder, log)
-        failed = limited.run(launchers, folder, environment, limit)
+        secret = {"KUNGFU_SECRET": secrets.token_hex(32)}  # of all hosts
+        failed = limited.run(launchers, folder, {**environment, **secret}, limit)
         epochs = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         seen = [f"{epoch['start_rank']}/{epoch['size']}" for epoch in epochs]
         seen += ["fails"] * bool(failed)
