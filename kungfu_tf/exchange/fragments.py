@@ -52,7 +52,7 @@ class Fragments:
             layers.setdefault("/".join(path) or str(number), []).append(variable)
         if len(layers) < self.count:
             raise errors.UnimplementedError(
-                f"{self.count} fragments cannot be made of a model with {len(layers)} layers: a "
+                f"fragments={self.count} is more than the layers of the model, {len(layers)}: a "
                 "layer is in one fragment as a whole"
             )
         parts = list(layers.values())

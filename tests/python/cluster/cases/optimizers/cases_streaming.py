@@ -245,7 +245,7 @@ def case_fewer_layers_than_fragments():
     optimizer = wrapped(8, fragments=5)
     step = step_of(optimizer, variables_of(), "eager")
     text = raised_by(errors.UnimplementedError, lambda: step(mine(targets(1)[0])))
-    assert "5 fragments cannot be made of a model with 4 layers" in text
+    assert "fragments=5 is more than the layers of the model, 4" in text
 
 
 def case_keras_2_and_legacy_optimizers():
