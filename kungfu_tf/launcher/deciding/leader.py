@@ -98,8 +98,9 @@ class Leader:
         self._membership.ready(number)
 
     def entered(self, number: int, version: int) -> None:
+        size = self.size  # the next list may have more
         if self._membership.entered(number, version):
-            self._loss.go_on(self.size)
+            self._loss.go_on(size)
         if self._membership.is_complete:
             self._loss.train_again(self.size)
         if self._membership.dissolved:

@@ -20,6 +20,9 @@ WAYS = {
 }
 
 
+TWO_HOSTS = "two hosts with HIERARCHY"
+
+
 # Those of a job follow each other. In the three jobs of a row each phase is that of rank 0, and of
 # others: in the first place of the last peer and of one between.
 ROWS = [
@@ -44,7 +47,7 @@ JOBS = [
         id=f"{method}, {way}, {', '.join(row)}, {order}",
     )
     for method in METHODS
-    for way in WAYS
+    for way in (*WAYS, TWO_HOSTS)
     for row in ROWS
     for order in ORDERS
 ]
@@ -52,17 +55,20 @@ JOBS = [
 
 def survived(method: str, way: str, faults: list[tuple[int, str]], folder: Path) -> str:
     """What was printed by a job of four that has lost these peers, in these phases."""
-    done = programs.run(
-        *(PROGRAM, folder, method, *(f"{who}:{phase}" for who, phase in faults)),
-        flags=["-np", "4", "-on-failure", "survive"],
-        env=WAYS[way],
-    )
+    arguments = (folder, method, *(f"{who}:{phase}" for who, phase in faults))
+    flags = ["-np", "4", "-on-failure", "survive"]
+    if way == TWO_HOSTS:
+        flags += ["-strategy", "HIERARCHY"]
+        done = programs.run_on_two_hosts(PROGRAM, *arguments, flags=flags)
+    else:
+        done = [programs.run(PROGRAM, *arguments, flags=flags, env=WAYS[way])]
+    out, err = "".join(one.stdout for one in done), "".join(one.stderr for one in done)
     for left, (who, phase) in zip((3, 2, 1), faults, strict=False):
-        assert len(re.findall(rf"\[{who}\] injected .*'{phase}'", done.stdout)) == 1, done.stdout
-        assert done.stdout.count(f"survived {phase}") == left, done.stdout + done.stderr
-        assert re.search(rf"rank {who} \(.*\) was lost: killed by SIGKILL", done.stderr)
-    assert done.stderr.count("went on") == len(faults), done.stderr
-    return done.stdout + done.stderr
+        assert len(re.findall(rf" injected .*who={who}, phase='{phase}'", out)) == 1, out
+        assert out.count(f"survived {phase}") == left, out + err
+        assert re.search(rf"rank {who} \(.*\) was lost: killed by SIGKILL", err)
+    assert err.count("went on") == len(faults), err
+    return out + err
 
 
 @pytest.mark.parametrize(("method", "way", "row", "order"), JOBS)

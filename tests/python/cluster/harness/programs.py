@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import warm
 from harness.launch import environment
+from tests import ports
 
+_PATIENCE = 240.0
 FOLDER = Path(__file__).parents[1] / "programs"
 
 
@@ -28,13 +31,56 @@ def run(
         code: of the launcher.
     """
     changed = environment(env)
-    command = [sys.executable, "-m", "kungfu_tf.launcher", *flags, *warm.python(changed)]
     done = subprocess.run(
-        [*command, str(program), *map(str, arguments)],
+        _command(program, arguments, flags, changed),
         env=changed,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=_PATIENCE,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+def run_on_two_hosts(
+    program: Path,
+    *arguments: object,
+    flags: Sequence[str],
+    env: Mapping[str, str | None] | None = None,
+) -> list[subprocess.CompletedProcess[str]]:
+    """The same with two launchers, of two addresses of this machine with two slots each."""
+    runner, first, *_, last = ports.take(10)
+    changed = environment({"KUNGFU_SECRET": "s" * 64, **(env or {})})
+    hosts = ["-H", "127.0.0.1:2,127.0.0.2:2", "-port", str(runner), "-port-range"]
+    started = [
+        subprocess.Popen(
+            _command(
+                program, arguments, [*flags, *hosts, f"{first}-{last}", "-self", here], changed
+            ),
+            env=changed,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for here in ("127.0.0.1", "127.0.0.2")
+    ]
+    try:
+        # Together: one that is not read would wait for a reader.
+        with ThreadPoolExecutor() as pool:
+            said = list(pool.map(lambda one: one.communicate(timeout=_PATIENCE), started))
+    finally:
+        for one in started:
+            one.kill()
+    done = [
+        subprocess.CompletedProcess(one.args, one.returncode, *texts)
+        for one, texts in zip(started, said, strict=True)
+    ]
+    assert [one.returncode for one in done] == [0, 0], said
+    return done
+
+
+def _command(
+    program: Path, arguments: Sequence[object], flags: Sequence[str], env: Mapping[str, str]
+) -> list[str]:
+    command = [sys.executable, "-m", "kungfu_tf.launcher", *flags, *warm.python(env)]
+    return [*command, str(program), *map(str, arguments)]
