@@ -120,6 +120,8 @@ def case_arguments():
     for island in ("rack", [0, 1], 3):
         text = raised_by(TypeError, lambda i=island: DiLoCoOptimizer(inner, island=i))
         assert 'island is "host", or a kungfu_tf.Group' in text
+    of_both = lambda: DiLoCoOptimizer(inner, island="host", group=MADE["pairs"][0])  # noqa: E731
+    assert "island cannot be with group" in raised_by(ValueError, of_both)
     other = next(group for group in MADE["pairs"] if not group.included)
     step = step_of(wrapped(5, island=other), variables_of(), "eager")
     text = raised_by(kf.errors.InvalidArgumentError, step, mine(targets(1)[0]))

@@ -89,6 +89,13 @@ METHODS = {
         *(kf.optimizers.DiLoCoOptimizer, {"every": 2, "outer": tf.keras.optimizers.SGD(0.5)}),
         following,
     ),
+    "streaming": (
+        *(
+            kf.optimizers.DiLoCoOptimizer,
+            {"every": 3, "overlap": 1, "outer": tf.keras.optimizers.SGD(0.5)},
+        ),
+        None,  # its steps are those of cases_streaming.py
+    ),
     "decentralized": (kf.optimizers.DecentralizedSGDOptimizer, {}, mixed),
     "pair": (in_lockstep, {}, paired),
 }
@@ -134,7 +141,7 @@ def check(method, mode, ranks):
         np.testing.assert_allclose(measured, spread, rtol=1e-5)
 
 
-@each(method=["local", "diloco"])
+@each(method=["local", "diloco", "streaming"])
 def case_a_last_meeting(method):
     """Outside of a step, too, the peers of the method are those of the group."""
     ranks = (0, 2) if kf.rank() in (0, 2) else (1, 3)
