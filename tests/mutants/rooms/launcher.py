@@ -102,8 +102,8 @@ MUTANTS = [
     Mutant(
         name="half-ready-is-ready",
         file="kungfu_tf/launcher/deciding/membership.py",
-        text="if self._newcomers and all(self._newcomers.values()):",
-        fault="if self._newcomers and any(self._newcomers.values()):",
+        text="if chosen and all(self._newcomers[newcomer] for newcomer in chosen):",
+        fault="if chosen and any(self._newcomers[newcomer] for newcomer in chosen):",
         why="All wait for the newcomer that starts slowest.",
         test="tests/python/launcher/deciding/test_membership.py",
     ),
