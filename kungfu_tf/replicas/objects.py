@@ -14,7 +14,7 @@ from kungfu_tf.groups import Group
 from kungfu_tf.native import calls
 from kungfu_tf.replicas import encoding
 
-_FAILED = 1 << 62  # a digest that no call has whose object could be sent
+_FAILED = 1 << 61  # a digest that no call has whose object could be sent
 
 
 def broadcast_object(

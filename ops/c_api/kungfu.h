@@ -101,7 +101,7 @@ typedef struct {
   int32_t dtype;         /* kungfu_dtype */
   int32_t op;            /* kungfu_reduce_op; ignored by kinds that do not reduce */
   int32_t root;          /* ignored by kinds that have none */
-  uint64_t shape_digest; /* kungfu_digest of what else must agree between peers, or 0 */
+  uint64_t shape_digest; /* kungfu_digest of what else must agree, or 0; its two highest bits do not count */
   uint64_t step;         /* the optimizer's step, or 0 */
   double timeout;        /* seconds; 0: KUNGFU_COLLECTIVE_TIMEOUT */
   /* all_reduce: the parent of each rank, which is its own at a root. Each tree reduces alone. NULL: all together. */
