@@ -12,13 +12,12 @@ from typing import Any
 import codecs_in_numpy as codecs
 import numpy as np
 import tensorflow as tf
-from elastic_server import wait_for_change
+from third_comes import BEFORE, TOGETHER, Steps
 
 import kungfu_tf as kf
 
 keras = tf.keras
 keras.backend.set_floatx("float64")
-BEFORE, TOGETHER = 6, 9
 RATE, SHAPE = 1 / 8, (6, 5)
 CODECS: dict[str, Any] = {
     "power": (
@@ -27,22 +26,6 @@ CODECS: dict[str, Any] = {
     ),
     "top": (kf.compression.TopK(ratio=0.2, at_least=1), codecs.TopK(ratio=0.2, at_least=1)),
 }
-
-
-class Steps(keras.callbacks.Callback):
-    """Asks for another peer in the middle, and notes how many peers made each step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        self.sizes.append(kf.size())
-        if len(self.sizes) == BEFORE and kf.size() == 2:
-            if kf.is_root():
-                kf.propose_new_size(3)
-            wait_for_change()
-        self.model.stop_training = self.sizes.count(3) == TOGETHER
 
 
 def target_of(rank: int) -> Any:

@@ -8,30 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from elastic_server import wait_for_change
+from third_comes import BEFORE, TOGETHER, Steps
 
 import kungfu_tf as kf
 
 keras = tf.keras
 keras.backend.set_floatx("float64")
-EVERY, BEFORE, TOGETHER = 4, 6, 9
+EVERY = 4
 RATE, OUTER_RATE, MOMENTUM = 1 / 8, 0.5, 0.75
-
-
-class Steps(keras.callbacks.Callback):
-    """Asks for another peer in the middle, and notes how many peers made each step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        self.sizes.append(kf.size())
-        if len(self.sizes) == BEFORE and kf.size() == 2:
-            if kf.is_root():
-                kf.propose_new_size(3)
-            wait_for_change()
-        self.model.stop_training = self.sizes.count(3) == TOGETHER
 
 
 def expected(sizes: list[int]) -> float:
