@@ -14,6 +14,7 @@ from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.channel import Channel
 from kungfu_tf.exchange.codec import Codec
+from kungfu_tf.exchange.error_feedback import all_finite, as_gradient, by_place, with_error
 from kungfu_tf.exchange.widening import wide
 from kungfu_tf.ops.gradient_values import tied
 from kungfu_tf.ops.members import is_variable
@@ -142,9 +143,7 @@ class PowerSGD(Codec):
     def _slots_of(self, variables: Sequence[Any]) -> dict[int, _Slot]:
         """The slots of those that are compressed, by their places in the list."""
         self.build(variables)
-        known = self._slots.get()
-        natives = {i: generations.native(v) for i, v in enumerate(variables) if is_variable(v)}
-        return {i: known[v.ref()] for i, v in natives.items() if v.ref() in known}
+        return by_place(variables, self._slots.get())
 
     def _compresses(self, variable: Any) -> bool:
         shape = tf.TensorShape(variable.shape)
@@ -171,20 +170,20 @@ class PowerSGD(Codec):
 
 def _compressed(values: Sequence[Any], slots: dict[int, _Slot], channel: Channel) -> list[Any]:
     """The means, and then the new e and Q of each slot."""
-    matrices = {i: _matrix(values[i], slot, channel) for i, slot in slots.items()}
+    matrices = {i: with_error(values[i], slot.error, channel) for i, slot in slots.items()}
     sent = list(values)
     for i, matrix in matrices.items():
         sent[i] = tf.matmul(matrix, slots[i].right)
     means = channel.mean(sent)
-    is_finite = tf.convert_to_tensor(channel.is_finite) & _all_finite(means)
+    is_finite = tf.convert_to_tensor(channel.is_finite) & all_finite(means)
     lefts = [_orthonormal(means[i], is_finite) for i in slots]
     pairs = zip(matrices.values(), lefts, strict=True)
     rights = channel.mean([tf.matmul(m, left, transpose_a=True) for m, left in pairs], "right")
-    is_finite &= _all_finite(rights)
+    is_finite &= all_finite(rights)
     state = []
     for (i, slot), left, right in zip(slots.items(), lefts, rights, strict=True):
         decoded = tf.matmul(left, right, transpose_b=True)
-        means[i] = _gradient(tf.where(is_finite, decoded, np.nan), values[i], channel)
+        means[i] = as_gradient(tf.where(is_finite, decoded, np.nan), values[i], channel)
         error = tf.where(is_finite, matrices[i] - decoded, slot.error.read_value())
         state += [error, tf.where(is_finite, right, slot.right.read_value())]
     return [*means, *state]
@@ -195,27 +194,9 @@ def _uncompressed(values: Sequence[Any], state: Sequence[Any], channel: Channel)
     return [*channel.mean(values, "first"), *(variable.read_value() for variable in state)]
 
 
-def _matrix(value: Any, slot: _Slot, channel: Channel) -> Any:
-    """g + e, without the loss scale."""
-    dtype = slot.error.dtype
-    value = tf.cast(tf.reshape(value, slot.error.shape), dtype)
-    return value / tf.cast(channel.scale, dtype) + slot.error.read_value()
-
-
-def _gradient(matrix: Any, value: Any, channel: Channel) -> Any:
-    """A matrix in the form of the gradient, with the loss scale."""
-    matrix = matrix * tf.cast(channel.scale, matrix.dtype)
-    return tf.cast(tf.reshape(matrix, tf.shape(value)), value.dtype)
-
-
 def _orthonormal(left: Any, is_finite: Any) -> Any:
     """Its columns made orthonormal. Householder's method copes with columns of zeros."""
     return tf.linalg.qr(tf.where(is_finite, left, tf.zeros_like(left))).q
-
-
-def _all_finite(values: Sequence[Any]) -> Any:
-    real = [abs(value) if value.dtype.is_complex else value for value in values]
-    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in real])
 
 
 def _matrix_shape(shape: Any) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.channel import Channel
 from kungfu_tf.exchange.codec import Codec
+from kungfu_tf.exchange.error_feedback import all_finite, as_gradient, by_place, with_error
 from kungfu_tf.exchange.widening import wide
 from kungfu_tf.ops.gradient_values import tied
 from kungfu_tf.ops.members import is_variable
@@ -104,7 +105,7 @@ class TopK(Codec):
         errors = self._errors_of(variables)
         others = [i for i in range(len(values)) if i not in errors]
         means = dict(zip(others, channel.mean([values[i] for i in others]), strict=True))
-        is_finite = tf.convert_to_tensor(channel.is_finite) & _all_finite(list(means.values()))
+        is_finite = tf.convert_to_tensor(channel.is_finite) & all_finite(list(means.values()))
         wholes = {i: _whole(values[i], error, channel) for i, error in errors.items()}
         left = {}
         for number, bucket in enumerate(_buckets(errors, wholes, channel)):
@@ -114,7 +115,7 @@ class TopK(Codec):
             sums, peers = _sums(chosen, sizes, channel, number, part)
             for i, (elements, places), total in zip(bucket, chosen, sums, strict=True):
                 mean = total / tf.cast(peers, total.dtype)
-                means[i] = _gradient(mean, values[i], channel)
+                means[i] = as_gradient(mean, values[i], channel)
                 left[i] = tf.tensor_scatter_nd_sub(wholes[i], places[:, tf.newaxis], elements)
                 is_finite &= tf.reduce_all(tf.math.is_finite(mean))
         new = [
@@ -126,9 +127,7 @@ class TopK(Codec):
     def _errors_of(self, variables: Sequence[Any]) -> dict[int, Any]:
         """Those of the variables that are compressed, by their places in the list."""
         self.build(variables)
-        known = self._errors.get()
-        natives = {i: generations.native(v) for i, v in enumerate(variables) if is_variable(v)}
-        return {i: known[v.ref()] for i, v in natives.items() if v.ref() in known}
+        return by_place(variables, self._errors.get())
 
     def _compresses(self, variable: Any) -> bool:
         shape = tf.TensorShape(variable.shape)
@@ -157,9 +156,7 @@ def _buckets(errors: dict[int, Any], wholes: dict[int, Any], channel: Channel) -
 
 def _whole(value: Any, error: Any, channel: Channel) -> Any:
     """g + e, without the loss scale, as a vector."""
-    value = tf.cast(tf.reshape(value, error.shape), error.dtype)
-    whole = value / tf.cast(channel.scale, error.dtype) + error.read_value()
-    return tf.reshape(whole, [int(np.prod(error.shape))])
+    return tf.reshape(with_error(value, error, channel), [int(np.prod(error.shape))])
 
 
 def _largest(whole: Any, count: int) -> tuple[Any, Any]:
@@ -206,14 +203,3 @@ def _sums(
         initializer=tf.zeros([sum(sizes)], dtype),
     )
     return tf.split(total, sizes), tf.shape(of_peers)[0]
-
-
-def _gradient(mean: Any, value: Any, channel: Channel) -> Any:
-    """A vector in the form of the gradient, with the loss scale."""
-    mean = mean * tf.cast(channel.scale, mean.dtype)
-    return tf.cast(tf.reshape(mean, tf.shape(value)), value.dtype)
-
-
-def _all_finite(values: Sequence[Any]) -> Any:
-    real = [abs(value) if value.dtype.is_complex else value for value in values]
-    return tf.reduce_all([True, *(tf.reduce_all(tf.math.is_finite(value)) for value in real)])
