@@ -67,9 +67,9 @@ void AllReduceAndWait(Peer* peer, const std::string& name, const Span& span) {
   while (!over) std::this_thread::yield();
 }
 
-// By all peers together, for a sum in place of so many bytes that has run before. It is the least of the turns until one
-// asked for no more than `enough`, or a minute was over: a message that comes before it is asked for takes memory, and so
-// does a loop that another thread runs, which on a busy machine is nearly always.
+// By all peers together, for a sum in place of so many bytes that has run before. It is the least of the turns until
+// one asked for no more than `enough`, or a minute was over: a message that comes before it is asked for takes memory,
+// and so does a loop that another thread runs, which on a busy machine is nearly always.
 uint64_t AllocationsOf(Cluster* cluster, uint64_t bytes, Place place, uint64_t enough) {
   constexpr int kAtLeast = 20;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
