@@ -44,7 +44,7 @@ def build_test(test: str) -> Path:
 
 def _ninja(target: str) -> None:
     if not (CORE / "build.ninja").exists():
-        options = ["-DKUNGFU_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug"]
+        options = ["-DKUNGFU_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DKUNGFU_IN_PIECES=OFF"]
         _run(["cmake", "-G", "Ninja", "-S", str(scratch.TREE / "ops"), "-B", str(CORE), *options])
     _run(["ninja", "-C", str(CORE), target])
 
