@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kungfu_tf.launcher.channels.control import Answer
 from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
-from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
+from kungfu_tf.launcher.deciding.membership import OF_THE_MACHINE, Actions, Losses, Membership
 from kungfu_tf.launcher.deciding.newest_loss import NewestLoss
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
@@ -69,6 +69,7 @@ class Leader:
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
         self._loss = NewestLoss(say)
+        self._newest_failure: int | None = None  # of newcomers that were not ready
         self._cooldown = Cooldown(*rules.cooldown)
         self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
@@ -95,6 +96,7 @@ class Leader:
         self._names[number] = peer
 
     def ready(self, number: int) -> None:
+        self._newest_failure = None
         self._membership.ready(number)
 
     def entered(self, number: int, version: int) -> None:
@@ -228,6 +230,8 @@ class Leader:
             if self._membership.awaits(number):
                 self._cooldown.begin(self._places[number])
                 self._hosts[self._places[number]].forgive(number)
+            if self._membership.is_booting(number) and code not in OF_THE_MACHINE:
+                self._newcomer_failed(code)
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
                 return
@@ -239,6 +243,16 @@ class Leader:
         elif not stopped:
             self._failed(number, code)
 
+    def _newcomer_failed(self, code: int) -> None:
+        """A newcomer has ended before it was ready. The next one may do the same."""
+        is_second, self._newest_failure = code == self._newest_failure, code
+        if is_second and self._rules.replaced:
+            self._membership.replace_no_more()
+            self._say(
+                "newcomers failed twice in the same way before they were ready "
+                f"({peer_process.describe(code)}): no more are started in place of lost peers"
+            )
+
     def _goes_on_without(
         self, numbers: Sequence[int], why: str | None, *, leaving: bool = False
     ) -> bool:
@@ -248,14 +262,15 @@ class Leader:
         if not told:
             return False
         who = " and ".join(map(self._named, numbers))
-        how = f"{who} has finished"
+        leaves = "leaves" if leaving else "was lost" if len(numbers) == 1 else "were lost"
+        how = f"{who} has finished" if why is None else f"{who} {leaves}: {why}"
+        if not self._may_change(membership.version, how):
+            return True
         if why is not None:
             for number in numbers:
                 self._cooldown.begin(self._places[number])
             what = f"{who} left" if leaving else f"the loss of {who}"
             self._loss.happened(what, is_missed=not membership.is_settled)
-            what = "leaves" if leaving else "was lost" if len(numbers) == 1 else "were lost"
-            how = f"{who} {what}: {why}"
             self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
         told = [*told, *(numbers if leaving else [])]
         self._publish(membership.version, membership.since, membership.members, told, how)
@@ -371,7 +386,7 @@ class Leader:
             host.failed(name, how)
 
     def _start_membership(self) -> Membership:
-        actions = Actions(self._start, self._stop, self._publish, self._say)
+        actions = Actions(self._start, self._stop, self._may_change, self._publish, self._say)
         ranks = [peer.rank for peer in self._cluster.peers]
         rules = self._rules
         losses = Losses(rules.least, rules.outlives_errors, rules.replaced, rules.spares)
@@ -397,6 +412,16 @@ class Leader:
     def _stop(self, number: int) -> None:
         self._hosts[self._places[number]].dismiss(number)
 
+    def _may_change(self, version: int, how: str = "") -> bool:
+        """Whether the job may have a list of this version. If not, it ends, and says how it came."""
+        if version <= self._rules.changes:
+            return True
+        allowed = f"-max-changes allows {plural(int(self._rules.changes), 'change')}"
+        reason = f"{allowed} of its peers, and this is one more"
+        self._say(f"the job ends: {how}; {reason}" if how else f"the job ends: {reason}")
+        self.stop_all(0, LOST)
+        return False
+
     def _publish(
         self,
         version: int,
@@ -405,11 +430,6 @@ class Leader:
         told: Sequence[int],
         lost: str = "",
     ) -> None:
-        if version > self._rules.changes:
-            allowed = f"-max-changes allows {plural(int(self._rules.changes), 'change')}"
-            self._say(f"the job ends: {allowed} of its peers, and this is one more")
-            self.stop_all(0, LOST)
-            return
         names = [self._names[number] for number in members]
         if self._membership.is_settled:
             self._tell_source()
