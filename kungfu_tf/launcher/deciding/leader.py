@@ -9,6 +9,7 @@ from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import OF_THE_MACHINE, Actions, Losses, Membership
 from kungfu_tf.launcher.deciding.newest_loss import NewestLoss
+from kungfu_tf.launcher.deciding.wishes import Wishes
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
@@ -64,8 +65,7 @@ class Leader:
         self._departed: set[int] = set()  # the peers that have left so that all start anew
         self._ending = False
         self.source: Source | None = None
-        self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
-        self._told: set[str] = set()  # the peers that the source was told of last
+        self._wishes = Wishes()
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
         self._loss = NewestLoss(say)
@@ -159,8 +159,8 @@ class Leader:
         """
         if not self._rules.watch or self._rules.reload or not self._living or self._ending:
             return self.change(len(workers))
-        self._forget_wishes(workers)
-        known = self._known
+        self._wishes.forget_written(workers, self._names)
+        known = self._wishes.known(self._names, self._membership.engaged)
         if found:
             of_hosts = [(self._names[n], self._places[n]) for n in self._membership.members]
             workers = worker_addresses.adopted(workers, of_hosts)
@@ -195,19 +195,6 @@ class Leader:
         more = [f"0.0.0.0:{1 + number}" for number in range(wanted - len(staying))]
         self._membership.propose_members(staying, more)
 
-    def _forget_wishes(self, workers: Sequence[str]) -> None:
-        """Forgets an address once a document names the peer that was started for it."""
-        written = self._told.intersection(workers)
-        asked_for = self._asked_for.items()
-        self._asked_for = {w: n for w, n in asked_for if self._names.get(n) not in written}
-
-    @property
-    def _known(self) -> dict[str, int]:
-        """The numbers of present and coming peers, by their own and by their wished addresses."""
-        engaged = set(self._membership.engaged)
-        known = self._asked_for | {name: number for number, name in self._names.items()}
-        return {name: number for name, number in known.items() if number in engaged}
-
     def order(self, size: int) -> tuple[bool, str]:
         """`change`, with an answer for a person: whether it is accepted, and a text."""
         now, target = self.size, self._membership.target
@@ -230,7 +217,7 @@ class Leader:
             if self._membership.awaits(number):
                 self._cooldown.begin(self._places[number])
                 self._hosts[self._places[number]].forgive(number)
-            if self._membership.is_booting(number) and code not in OF_THE_MACHINE:
+            if self._membership.is_booting(number) and not (stopped or code in OF_THE_MACHINE):
                 self._newcomer_failed(code)
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
@@ -403,7 +390,7 @@ class Leader:
         number, self._next = self._next, self._next + 1
         address = hosts[0]
         if wish is not None:
-            self._asked_for[wish] = number
+            self._wishes.started(wish, number)
         self._places[number] = address
         self._living.add(number)
         self._hosts[address].start(number, self._membership.version)
@@ -413,7 +400,7 @@ class Leader:
         self._hosts[self._places[number]].dismiss(number)
 
     def _may_change(self, version: int, how: str = "") -> bool:
-        """Whether the job may have a list of this version. If not, it ends, and says how it came."""
+        """Whether the job may have a list of this version. If not, it ends; `how` says why."""
         if version <= self._rules.changes:
             return True
         allowed = f"-max-changes allows {plural(int(self._rules.changes), 'change')}"
@@ -442,5 +429,5 @@ class Leader:
         """Writes the peers that take part into the document."""
         if self.source is not None:
             names = [self._names[number] for number in self._membership.members]
-            self._told = set(names)
+            self._wishes.told(names)
             self.source.tell(names)
