@@ -70,7 +70,7 @@ class OwnParts:
         if found.all():
             self._written.append(self._path())
             for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
+                variable.assign(_typed(value, tf.as_dtype(variable.dtype)))
         elif peer.is_root():
             missing = peer.names_of(np.flatnonzero(found == 0).tolist())
             _log.warning(
@@ -99,6 +99,11 @@ def _read(path: str) -> list[Any]:
         return []
     with gfile.GFile(path, "rb") as file:
         return list(np.load(io.BytesIO(file.read())).values())
+
+
+def _typed(value: np.ndarray, dtype: tf.DType) -> np.ndarray:
+    """An array as it was before it was saved: NumPy's files do not name dtypes like bfloat16."""
+    return value.view(dtype.as_numpy_dtype) if value.dtype.kind == "V" else value
 
 
 def _write(path: str, data: bytes) -> None:
