@@ -107,13 +107,25 @@ def among(group: Group | None) -> AbstractContextManager[None]:
     """Within it operations are those of the group; without one, those of the surroundings.
 
     Raises:
+        TypeError: If it is no group.
         AbortedError: As from `Group.check`, as the next.
         InvalidArgumentError: If this peer is no member.
     """
+    check_group(group)
     if group is None:
         return nullcontext()
     group.check()
     return context.within(group=group)
+
+
+def check_group(group: Any) -> None:
+    """Checks the argument of that name.
+
+    Raises:
+        TypeError: If it is neither a group nor None.
+    """
+    if group is not None and not isinstance(group, Group):
+        raise TypeError(f"group is a kungfu_tf.Group, which all peers make, or None, not {group!r}")
 
 
 def bound(function: Callable[..., Any]) -> Callable[..., Any]:

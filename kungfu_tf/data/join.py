@@ -13,8 +13,13 @@ def join() -> int:
 
     A peer whose data have ended calls it. It contributes zeros to each all-reduce of the others,
     and so to their gradients: a sum is that of the others, and a mean is divided by the number of
-    all peers. Any other operation of theirs is an error that names this peer. So is one along
-    trees (`subset_all_reduce`).
+    all peers. A maximum or minimum has the zeros among its values, and a product is 0. Any other
+    operation of theirs is an error that names this peer. So is one along trees
+    (`subset_all_reduce`).
+
+    Each peer makes a step before: the first one compares the peers' variables, which is no
+    all-reduce. A peer without any data makes it with a weight of 0 (`DistributedGradientTape`'s
+    `samples`).
 
     This peer's own model stands still meanwhile. The others' models are equal at the end: broadcast
     variables and optimizer from the returned rank. `data.even` needs no broadcast, and weights

@@ -21,26 +21,28 @@ class Island:
     def __init__(self, given: Any) -> None:
         self._given = given
         self._made: Group | None = None
-        self._version = -1
 
-    def group(self) -> Group:
-        """Its peers. With "host", all peers call it, first and after each change of the peers.
+    def check(self) -> None:
+        """Checks that the job can have islands.
 
         Raises:
-            UnimplementedError: If the job goes on when it loses peers.
+            UnimplementedError: If its peers may come or go.
         """
-        if peer.survives():
+        if peer.elastic() or peer.survives():
+            flag = "-w" if peer.elastic() else "-on-failure survive"
             raise errors.UnimplementedError(
-                "DiLoCoOptimizer(island=...) cannot be with kungfu-run -on-failure survive: a "
-                "group of peers ends when one of them is lost"
+                f"DiLoCoOptimizer(island=...) cannot be with kungfu-run {flag}: a group of peers "
+                "ends when peers come or go"
             )
+
+    def group(self) -> Group:
+        """Its peers. With "host", all peers call it first at the same time."""
         if self._given != HOST:
             return self._given
-        if self._made is None or self._version != peer.membership_version():
+        if self._made is None:
             names = [peer.name_of(rank) for rank in range(peer.size())]
             groups = [Group(ranks) for ranks in ranks_by_host(names)]
             [self._made] = [group for group in groups if group.included]
-            self._version = peer.membership_version()
         return self._made
 
 

@@ -90,8 +90,10 @@ class Streaming(Anchored):
         """Creates the anchors, and deals the variables to fragments."""
         is_new = not self._dealt
         super().build(variables)
-        if self.island is not None and not peer.is_single_process():
-            self.island.group()  # here, where all peers are
+        if self.island is not None:
+            self.island.check()
+            if not peer.is_single_process():
+                self.island.group()  # here, where all peers are
         if is_new:
             self._dealt = self.fragments.dealt([generations.native(v) for v in variables])
 

@@ -13,7 +13,7 @@ from kungfu_tf.exchange.alone_among_several import warn_if_alone
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
 from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.mean_gradients import mean_gradients
-from kungfu_tf.groups import Group
+from kungfu_tf.groups import Group, check_group
 from kungfu_tf.replicas import local_variables, sample_weights
 from kungfu_tf.verification import unverified
 
@@ -36,8 +36,8 @@ class DistributedGradientTape:
             keeps its state itself (`codec.state`), and tapes live for one step.
 
     Raises:
-        TypeError: If `tape` is not a `tf.GradientTape`, `bucket_bytes` not an integer, or
-            `compression` no codec.
+        TypeError: If `tape` is not a `tf.GradientTape`, `bucket_bytes` not an integer,
+            `compression` no codec, or `group` no group.
         ValueError: If `bucket_bytes` is not positive, or there is no such `op`.
 
     Example:
@@ -67,6 +67,7 @@ class DistributedGradientTape:
         check_bucket_bytes(bucket_bytes)
         check_op(op)
         check_codec(compression)
+        check_group(group)
         warn_if_alone()
         self._tape = tape
         self._bucket_bytes = bucket_bytes

@@ -16,7 +16,7 @@ from kungfu_tf.exchange.keras3 import Keras3Optimizer, Keras3WrappedInside
 from kungfu_tf.exchange.state import state_of
 from kungfu_tf.exchange.v1 import V1Optimizer
 from kungfu_tf.exchange.wrapped import Wrapped, WrappedInside, refuse_replicas
-from kungfu_tf.groups import Group
+from kungfu_tf.groups import Group, check_group
 from kungfu_tf.upstream import activation, generations
 
 Optimizer = TypeVar("Optimizer")
@@ -41,10 +41,11 @@ def wrap(
         group: The peers that train together, of which this is one (`kungfu_tf.Group`); None: all.
 
     Raises:
-        TypeError: If `optimizer` is none of these.
+        TypeError: If `optimizer` is none of these, or `group` is no group.
         ValueError: If it is wrapped already, or delegates to one that is.
         UnimplementedError: In the scope of a `tf.distribute.Strategy` with several replicas.
     """
+    check_group(group)
     if group is not None:
         make_algorithm = functools.partial(_of_group, group, make_algorithm)
     if isinstance(optimizer, (str, dict)):

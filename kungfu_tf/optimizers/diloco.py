@@ -191,7 +191,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
             1. It counts with `overlap` only.
         island: The peers that train in step with this one: "host" for those of its host, or a
             `kungfu_tf.Group`; None: each peer trains apart. Not with gradient accumulation, with
-            `group`, or with `kungfu-run -on-failure survive`.
+            `group`, or where peers may come or go (`kungfu-run -w`, `-on-failure survive`).
         compression: How the movements θ − v travel, a codec of `kungfu_tf.compression` such as
             `Int8()`; None: as they are. The optimizer makes a codec of its own with the same
             settings. At each meeting the peers then first add up their samples, 8 bytes.
@@ -207,7 +207,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
             `optimizer` has `use_ema`, or there is `overlap` with `compression`, or `island` with
             `group` or with an optimizer that accumulates gradients.
         UnimplementedError: In a step, in a TF1 graph; if it has other variables than the first; if
-            there are fewer layers than fragments; or with `island` where peers may be lost.
+            there are fewer layers than fragments; or with `island` where peers may come or go.
 
     Example:
 

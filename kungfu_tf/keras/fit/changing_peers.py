@@ -35,15 +35,26 @@ def may_come(call: Fit, arguments: Mapping[str, Any]) -> bool:
         arguments: The arguments of Keras' method, by name.
     """
     may_change = call.is_shared and call.elastic_run is None and peer.elastic()
-    if not may_change or generations.group_of_model(call.model) is not None:
-        return False
-    if any(arguments[name] for name in _OF_OTHER_EPOCHS) or not has_position(call.x):
-        return False
+    return may_change and why_not(call, arguments) is None
+
+
+def why_not(call: Fit, arguments: Mapping[str, Any]) -> str | None:
+    """Why this call cannot take in newcomers, in a job whose peers come and go; None: it can."""
+    if (group := generations.group_of_model(call.model)) is not None:
+        return f"its optimizer is that of {group}, which ends when the peers change"
+    for name in _OF_OTHER_EPOCHS:
+        if arguments[name]:
+            return f"{name} is given, so an epoch is no pass through all data"
+    if not has_position(call.x):
+        return (
+            "of data that the program itself has divided nobody knows its share. Deal the data by "
+            "kungfu_tf.data.shard, or train with kungfu_tf.elastic.fit(model, ...)"
+        )
     try:
         dealt_of(call.x)
-    except ValueError:  # changed afterwards, so that the samples of a step are unknown
-        return False
-    return True
+    except ValueError as error:  # changed afterwards, so that the samples of a step are unknown
+        return str(error)
+    return None
 
 
 def train(model: Any, arguments: Mapping[str, Any]) -> Any:

@@ -75,8 +75,8 @@ class GoOn(Callback):
             return
         rest = "the rest" if batches_left is None else f"{batches_left} batches"
         _log.warning(
-            "fit: %d of %d peers are gone in epoch %d, and %d go on. Of each of these %s of this "
-            "epoch, and its share of later ones, are left out",
+            "fit: %d of %d peers are gone in epoch %d, and %d go on. The samples of a peer that is "
+            "gone are left out: %s of this epoch, and its share of later ones",
             *(lost, self._size + lost, self._epoch + 1, self._size, rest),
         )
         if self._dropped and not self._was_root:

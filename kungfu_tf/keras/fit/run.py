@@ -86,9 +86,8 @@ def _agree(fit: Fit, arguments: dict[str, Any], given: list[Any]) -> bool:
     """The first meeting of the peers. Returns whether one of them may stop after any batch."""
     if fit.elastic_run is None and peer.joining():
         raise errors.FailedPreconditionError(
-            "fit: this peer has joined a job that is already training, and was not taken in: of "
-            "data that the program itself has divided nobody knows its share. Deal the data by "
-            "kungfu_tf.data.shard, or train with kungfu_tf.elastic.fit(model, ...)"
+            "fit: this peer has joined a job that is already training, and was not taken in: "
+            f"{changing_peers.why_not(fit, arguments)}"
         )
     for algorithm in generations.algorithms_of_model(fit.model):
         algorithm.before_training()

@@ -6,13 +6,12 @@ the plain optimizer.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import errors
+from kungfu_tf.keras.saving import packed_values
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.upstream import generations
 
@@ -23,13 +22,11 @@ gfile = tf.io.gfile  # as Keras: the folder may be anywhere
 
 def save(model: Any, folder: Any) -> None:
     """Writes what is equal on all peers, if there is something."""
-    values = [variable.numpy() for variable in _variables_of(model)]
-    if not values:
+    variables = _variables_of(model)
+    if not variables:
         return
-    data = io.BytesIO()
-    np.savez(data, *values)
     with gfile.GFile(_path(folder), "wb") as file:
-        file.write(data.getvalue())
+        file.write(packed_values.pack(variables))
 
 
 def exists(folder: Any) -> bool:
@@ -50,7 +47,7 @@ def restore(model: Any, folder: Any) -> None:
     if len(algorithms := generations.algorithms_of_model(model)) == 1:
         algorithms[0].build(local_variables.averaged(model.trainable_variables))
     with gfile.GFile(_path(folder), "rb") as file:
-        values = list(np.load(io.BytesIO(file.read())).values())
+        values = packed_values.unpack(file.read())
     variables = _variables_of(model)
     if len(algorithms) > 1 and len(values) > len(variables):
         raise errors.UnimplementedError(
@@ -59,14 +56,13 @@ def restore(model: Any, folder: Any) -> None:
             "cannot resume such a model. Remove the backup, and train anew; or in a loop of your "
             "own keep each optimizer's kungfu_algorithm.state in a tf.train.Checkpoint"
         )
-    if [value.shape for value in values] != [tuple(v.shape) for v in variables]:
+    if not packed_values.fit(values, variables):
         raise ValueError(
             f"{_path(folder)} has the state of other distributed optimizers than those of this "
             f"model: {len(values)} variables, and not {len(variables)} of the same shapes. Train "
             "with the optimizers that the backup was made with, or remove it"
         )
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
+    packed_values.assign(variables, values)
 
 
 def _variables_of(model: Any) -> list[Any]:

@@ -8,7 +8,6 @@ on the same hosts, or in a folder that all share. Otherwise it resumes from what
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from kungfu_tf import ops, peer
-from kungfu_tf.keras.saving import algorithm_state
+from kungfu_tf.keras.saving import algorithm_state, packed_values
 from kungfu_tf.keras.saving.whole_file import is_local, written_whole
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.replicas.objects import broadcast_object
@@ -46,10 +45,8 @@ class OwnParts:
 
     def save(self) -> None:
         """Writes this peer's part, before rank 0 makes its backup."""
-        data = io.BytesIO()
-        np.savez(data, *(variable.numpy() for variable in self._variables()))
         path = self._path()
-        _write(path, data.getvalue())
+        _write(path, packed_values.pack(self._variables()))
         self._written = [*(old for old in self._written if old != path), path]
         while len(self._written) > _KEPT:
             _remove(self._written.pop(0))
@@ -65,12 +62,11 @@ class OwnParts:
         if not broadcast_object(is_there, name="fit/has_backup"):
             return
         values, variables = _read(self._path()), self._variables()
-        fits = [value.shape for value in values] == [tuple(v.shape) for v in variables]
-        found = ops.all_gather(np.uint8(fits), name="fit/own_parts").numpy()
+        fits = np.uint8(packed_values.fit(values, variables))
+        found = ops.all_gather(fits, name="fit/own_parts").numpy()
         if found.all():
             self._written.append(self._path())
-            for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
+            packed_values.assign(variables, values)
         elif peer.is_root():
             missing = peer.names_of(np.flatnonzero(found == 0).tolist())
             _log.warning(
@@ -98,7 +94,7 @@ def _read(path: str) -> list[Any]:
     if not gfile.exists(path):
         return []
     with gfile.GFile(path, "rb") as file:
-        return list(np.load(io.BytesIO(file.read())).values())
+        return packed_values.unpack(file.read())
 
 
 def _write(path: str, data: bytes) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from kungfu_tf.launcher.channels.control import Answer
 from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
-from kungfu_tf.launcher.deciding.membership import Actions, Losses, Membership
+from kungfu_tf.launcher.deciding.membership import OF_THE_MACHINE, Actions, Losses, Membership
 from kungfu_tf.launcher.deciding.newest_loss import NewestLoss
+from kungfu_tf.launcher.deciding.wishes import Wishes
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
 from kungfu_tf.launcher.options.plural import plural, there_are
@@ -64,11 +65,11 @@ class Leader:
         self._departed: set[int] = set()  # the peers that have left so that all start anew
         self._ending = False
         self.source: Source | None = None
-        self._asked_for: dict[str, int] = {}  # the newcomer for an address of a document
-        self._told: set[str] = set()  # the peers that the source was told of last
+        self._wishes = Wishes()
         self._warnings: dict[int, int] = {}  # how often each signal was handed on
         self._membership = self._start_membership()
         self._loss = NewestLoss(say)
+        self._newest_failure: int | None = None  # of newcomers that were not ready
         self._cooldown = Cooldown(*rules.cooldown)
         self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
@@ -95,6 +96,7 @@ class Leader:
         self._names[number] = peer
 
     def ready(self, number: int) -> None:
+        self._newest_failure = None
         self._membership.ready(number)
 
     def entered(self, number: int, version: int) -> None:
@@ -157,8 +159,8 @@ class Leader:
         """
         if not self._rules.watch or self._rules.reload or not self._living or self._ending:
             return self.change(len(workers))
-        self._forget_wishes(workers)
-        known = self._known
+        self._wishes.forget_written(workers, self._names)
+        known = self._wishes.known(self._names, self._membership.engaged)
         if found:
             of_hosts = [(self._names[n], self._places[n]) for n in self._membership.members]
             workers = worker_addresses.adopted(workers, of_hosts)
@@ -193,19 +195,6 @@ class Leader:
         more = [f"0.0.0.0:{1 + number}" for number in range(wanted - len(staying))]
         self._membership.propose_members(staying, more)
 
-    def _forget_wishes(self, workers: Sequence[str]) -> None:
-        """Forgets an address once a document names the peer that was started for it."""
-        written = self._told.intersection(workers)
-        asked_for = self._asked_for.items()
-        self._asked_for = {w: n for w, n in asked_for if self._names.get(n) not in written}
-
-    @property
-    def _known(self) -> dict[str, int]:
-        """The numbers of present and coming peers, by their own and by their wished addresses."""
-        engaged = set(self._membership.engaged)
-        known = self._asked_for | {name: number for number, name in self._names.items()}
-        return {name: number for name, number in known.items() if number in engaged}
-
     def order(self, size: int) -> tuple[bool, str]:
         """`change`, with an answer for a person: whether it is accepted, and a text."""
         now, target = self.size, self._membership.target
@@ -228,6 +217,8 @@ class Leader:
             if self._membership.awaits(number):
                 self._cooldown.begin(self._places[number])
                 self._hosts[self._places[number]].forgive(number)
+            if self._membership.is_booting(number) and not (stopped or code in OF_THE_MACHINE):
+                self._newcomer_failed(code)
             lost = self._member_ended(number, finished=code == 0, how=peer_process.describe(code))
             if code != 0 and not lost and not self._membership.dissolved:
                 return
@@ -239,6 +230,16 @@ class Leader:
         elif not stopped:
             self._failed(number, code)
 
+    def _newcomer_failed(self, code: int) -> None:
+        """A newcomer has ended before it was ready. The next one may do the same."""
+        is_second, self._newest_failure = code == self._newest_failure, code
+        if is_second and self._rules.replaced:
+            self._membership.replace_no_more()
+            self._say(
+                "newcomers failed twice in the same way before they were ready "
+                f"({peer_process.describe(code)}): no more are started in place of lost peers"
+            )
+
     def _goes_on_without(
         self, numbers: Sequence[int], why: str | None, *, leaving: bool = False
     ) -> bool:
@@ -248,14 +249,15 @@ class Leader:
         if not told:
             return False
         who = " and ".join(map(self._named, numbers))
-        how = f"{who} has finished"
+        leaves = "leaves" if leaving else "was lost" if len(numbers) == 1 else "were lost"
+        how = f"{who} has finished" if why is None else f"{who} {leaves}: {why}"
+        if not self._may_change(membership.version, how):
+            return True
         if why is not None:
             for number in numbers:
                 self._cooldown.begin(self._places[number])
             what = f"{who} left" if leaving else f"the loss of {who}"
             self._loss.happened(what, is_missed=not membership.is_settled)
-            what = "leaves" if leaving else "was lost" if len(numbers) == 1 else "were lost"
-            how = f"{who} {what}: {why}"
             self._say(f"{how}; the job goes on with {plural(self.size, 'peer')}")
         told = [*told, *(numbers if leaving else [])]
         self._publish(membership.version, membership.since, membership.members, told, how)
@@ -371,7 +373,7 @@ class Leader:
             host.failed(name, how)
 
     def _start_membership(self) -> Membership:
-        actions = Actions(self._start, self._stop, self._publish, self._say)
+        actions = Actions(self._start, self._stop, self._may_change, self._publish, self._say)
         ranks = [peer.rank for peer in self._cluster.peers]
         rules = self._rules
         losses = Losses(rules.least, rules.outlives_errors, rules.replaced, rules.spares)
@@ -388,7 +390,7 @@ class Leader:
         number, self._next = self._next, self._next + 1
         address = hosts[0]
         if wish is not None:
-            self._asked_for[wish] = number
+            self._wishes.started(wish, number)
         self._places[number] = address
         self._living.add(number)
         self._hosts[address].start(number, self._membership.version)
@@ -396,6 +398,16 @@ class Leader:
 
     def _stop(self, number: int) -> None:
         self._hosts[self._places[number]].dismiss(number)
+
+    def _may_change(self, version: int, how: str = "") -> bool:
+        """Whether the job may have a list of this version. If not, it ends; `how` says why."""
+        if version <= self._rules.changes:
+            return True
+        allowed = f"-max-changes allows {plural(int(self._rules.changes), 'change')}"
+        reason = f"{allowed} of its peers, and this is one more"
+        self._say(f"the job ends: {how}; {reason}" if how else f"the job ends: {reason}")
+        self.stop_all(0, LOST)
+        return False
 
     def _publish(
         self,
@@ -405,11 +417,6 @@ class Leader:
         told: Sequence[int],
         lost: str = "",
     ) -> None:
-        if version > self._rules.changes:
-            allowed = f"-max-changes allows {plural(int(self._rules.changes), 'change')}"
-            self._say(f"the job ends: {allowed} of its peers, and this is one more")
-            self.stop_all(0, LOST)
-            return
         names = [self._names[number] for number in members]
         if self._membership.is_settled:
             self._tell_source()
@@ -422,5 +429,5 @@ class Leader:
         """Writes the peers that take part into the document."""
         if self.source is not None:
             names = [self._names[number] for number in self._membership.members]
-            self._told = set(names)
+            self._wishes.told(names)
             self.source.tell(names)

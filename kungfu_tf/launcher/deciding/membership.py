@@ -40,7 +40,7 @@ MOST_VERSIONS = (1 << 14) - 1
 
 # These come from the machine, or from whoever takes it away. Other signals, and exit codes, are
 # errors that any peer could have.
-_OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTERM)
+OF_THE_MACHINE = (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Actions:
         start: Starts a newcomer, and returns its number; None: it cannot be started now. The
             argument is a wished address, or None.
         stop: Stops a newcomer that is not needed.
+        may_change: Whether the job may have a list of this version; if not, it ends.
         publish: Tells some peers (the last argument) which peers take part from a version on. The
             second argument is the first version of the change that the list belongs to.
         say: Prints a line for the user.
@@ -58,6 +59,7 @@ class Actions:
 
     start: Callable[[str | None], int | None]
     stop: Callable[[int], None]
+    may_change: Callable[[int], bool]
     publish: Callable[[int, int, Sequence[int], Sequence[int]], None]
     say: Callable[[str], None]
 
@@ -176,6 +178,8 @@ class Membership:
         if refusal is None:
             self.target = size
         if refusal is None and not self.dissolved and size != len(self.members):
+            if not self._actions.may_change(self.version + 1):
+                return None
             self.dissolved = self._ending = True
             self.version = self.since = self.version + 1
             before, self.members = self.members, []
@@ -222,7 +226,7 @@ class Membership:
             return False
         if code == 0:
             return self._at_once and rank in self._entering
-        return self._losses.outlives_errors or code in _OF_THE_MACHINE
+        return self._losses.outlives_errors or code in OF_THE_MACHINE
 
     def is_involved(self, rank: int) -> bool:
         """Whether others may wait for this peer: a member, or one of before that may not know."""
@@ -267,6 +271,10 @@ class Membership:
         self._replaced += replaced
         return replaced
 
+    def replace_no_more(self) -> None:
+        """From now on neither lost peers nor spares are replaced."""
+        self._losses = dataclasses.replace(self._losses, replaced=self._replaced)
+
     def resume(self) -> None:
         """Starts the newcomers that could not be started before."""
         self._advance()
@@ -274,6 +282,10 @@ class Membership:
     def awaits(self, rank: int) -> bool:
         """Whether this peer is a newcomer that has not been taken in."""
         return rank in self._newcomers or rank in self._untold
+
+    def is_booting(self, rank: int) -> bool:
+        """Whether this peer is a newcomer that is not ready yet."""
+        return self._newcomers.get(rank) is False
 
     def has_met(self, rank: int) -> bool:
         """Whether other peers train with this peer."""
@@ -358,6 +370,8 @@ class Membership:
             self._actions.stop(rank)
 
     def _publish(self, members: list[int], *, since: int | None = None) -> None:
+        if not self._actions.may_change(self.version + 1):
+            return
         self.version += 1
         self.since = self.version if since is None else since
         before, self.members = self.members, members

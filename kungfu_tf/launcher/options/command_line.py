@@ -192,7 +192,8 @@ def _check_survival(options: Options) -> None:
             raise LaunchError(f"-spares and {name} exclude each other: it names all peers")
     if options.survives and clash:
         is_implied = "horovod" in options.compat and options.min_np is not None
-        implied = " (which -min-np of horovodrun means)" if is_implied else ""
+        implied = f" (which {replacing} implies)" if replacing else ""
+        implied = " (which -min-np of horovodrun means)" if is_implied else implied
         raise LaunchError(
             f"-on-failure {options.on_failure}{implied} and {clash[0]} exclude each other"
         )
@@ -205,6 +206,7 @@ def _check_needs(options: Options) -> None:
     needs = {
         "respawns": ("-respawn", options.respawn),
         "cooldown": ("-respawn", options.respawn),
+        "max_changes": ("-w or -on-failure survive", options.watch or options.survives),
         "max_np": ("-host-discovery-script", options.host_script is not None),
     }
     for name, (other, is_given) in needs.items():

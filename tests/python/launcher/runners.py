@@ -33,6 +33,7 @@ class Hands:
     def __init__(self) -> None:
         self.was_up = True
         self.done: list[str] = []
+        self.said: list[str] = []
 
     def start(self, number: int, version: int) -> None:
         self.done.append(f"start {number} {version}")
@@ -129,7 +130,7 @@ def leader_of(size: int, rules: Rules) -> tuple[Leader, Hands]:
     hands = Hands()
     peers = tuple(Peer(rank, A, 10000 + rank, rank, rank) for rank in range(size))
     leader = Leader(
-        Cluster(peers, A, (Host(A, 4),), Reservation(A)), {A: hands}, rules, say=lambda _text: None
+        Cluster(peers, A, (Host(A, 4),), Reservation(A)), {A: hands}, rules, say=hands.said.append
     )
     return leader, hands
 

@@ -15,7 +15,7 @@ from kungfu_tf.launcher.deciding.director import Rules
 from kungfu_tf.launcher.deciding.membership import Losses
 from kungfu_tf.launcher.placing.hosts import Host
 from tests.python.launcher.deciding.test_membership import Job
-from tests.python.launcher.runners import A, B, Hands, leader_of
+from tests.python.launcher.runners import A, B, Hands, leader_of, refusals
 
 KILLED = -signal.SIGKILL
 
@@ -285,3 +285,49 @@ def test_a_spare_that_ends_is_replaced_as_a_lost_peer_is() -> None:
     assert not job.membership.ended(2, finished=False)
     assert job.take() == ["start 2"]
     assert job.membership.target == 2
+
+
+def test_a_program_that_fails_twice_before_it_is_ready_is_not_started_again() -> None:
+    leader, hands = leader_of(2, Rules(watch=True, least=1, replaced=math.inf))
+    leader.ended(1, KILLED, stopped=False)
+    leader.entered(0, 1)
+    for number, code in enumerate([KILLED, KILLED, 1, 2, 2], start=2):
+        assert hands.take()[-1] == f"start {number} 1"
+        leader.started(number, f"127.0.0.1:{10000 + number}")
+        leader.ended(number, code, stopped=False)
+    assert hands.take() == ["forgive 6"]
+    assert hands.said[-2:] == [
+        "newcomers failed twice in the same way before they were ready (exit code 2): no more are "
+        "started in place of lost peers",
+        "newcomer 6 has ended before it was taken in",
+    ]
+    assert (leader.over, leader.size) == (False, 1)
+    assert refusals(leader, 0, 2) == [None]  # somebody may ask for another one
+    assert hands.take() == ["start 7 1"]
+
+
+def test_failures_of_newcomers_that_were_ready_are_not_those_of_the_program() -> None:
+    leader, hands = leader_of(2, Rules(watch=True, least=1, replaced=math.inf, spares=1))
+    leader.advance()
+    for number in (2, 3, 4):
+        assert hands.take()[-1] == f"start {number} 0"
+        leader.started(number, f"127.0.0.1:{10000 + number}")
+        leader.ready(number)
+        leader.ended(number, 1, stopped=False)
+
+
+def test_no_change_is_said_that_the_job_does_not_make() -> None:
+    leader, hands = leader_of(3, Rules(watch=True, least=1, changes=1))
+    leader.ended(2, KILLED, stopped=False)
+    leader.entered(0, 1)
+    leader.entered(1, 1)
+    hands.said.clear()
+    leader.change(1)
+    ends = "the job ends: -max-changes allows 1 change of its peers, and this is one more"
+    assert hands.said == [ends]
+    leader, hands = leader_of(3, Rules(least=1, changes=0))
+    leader.ended(2, KILLED, stopped=False)
+    assert hands.said == [
+        "the job ends: rank 2 (127.0.0.1:10002) was lost: killed by SIGKILL; -max-changes allows 0 "
+        "changes of its peers, and this is one more"
+    ]

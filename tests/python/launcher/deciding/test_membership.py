@@ -22,7 +22,9 @@ class Job:
     def __init__(self, size: int, slots: int, losses: Losses = NO_LOSSES) -> None:
         self.done: list[str] = []
         self._next = size
-        actions = Actions(self._start, self._stop, self._publish, lambda _text: None)
+        actions = Actions(
+            self._start, self._stop, lambda _version: True, self._publish, lambda _text: None
+        )
         self.membership = Membership(range(size), slots, actions, losses)
 
     def _start(self, wish: str | None) -> int:

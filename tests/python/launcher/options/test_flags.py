@@ -80,10 +80,15 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
             "survive and -elastic-mode reload exclude each other",
         ),
         (["-max-changes", "-1", "prog"], "-max-changes: '-1' is not a number, 0 or more"),
+        (["-max-changes", "1", "prog"], "-max-changes needs -w or -on-failure survive"),
         (["-respawns", "2", "prog"], "-respawns needs -respawn"),
         (["-max-np", "2", "prog"], "-max-np needs -host-discovery-script"),
         (["-respawn", "-on-failure", "stop", "prog"], "-respawn and -on-failure stop exclude"),
         (["-spares", "1", "-on-failure", "stop", "prog"], "-spares and -on-failure stop exclude"),
+        (
+            ["-respawn", "-auto-recover", "9", "prog"],
+            "-on-failure survive (which -respawn implies) and -auto-recover exclude each other",
+        ),
         (["-spares", "1", "-P", "a:1", "prog"], "-spares and -P exclude each other"),
         (["-respawn", "-cooldown", "9-1", "prog"], "is not a shorter and a longer duration"),
         (

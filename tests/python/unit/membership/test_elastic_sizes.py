@@ -52,8 +52,13 @@ def test_a_newcomer_does_not_train_by_itself(
     monkeypatch.setattr(peer, "joining", lambda: True)
     assert (kf.rank(), kf.is_root(), kf.run_on_root(lambda: "ran")) == (0, False, None)
     model = model_of(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD()))
-    with pytest.raises(kf.errors.FailedPreconditionError, match="was not taken in"):
+    with pytest.raises(kf.errors.FailedPreconditionError, match="was not taken in: of data that"):
         model.fit(X, X[:, :1], verbose=0)
+    dealt = kf.data.shard(tf.data.Dataset.from_tensor_slices((X, X[:, :1])), shuffle=4).batch(2)
+    with pytest.raises(kf.errors.FailedPreconditionError, match="in: steps_per_epoch is given"):
+        model.fit(dealt, steps_per_epoch=1, verbose=0)
+    with pytest.raises(kf.errors.FailedPreconditionError, match=r"in: Shuffle after data\.shard"):
+        model.fit(dealt.shuffle(2), verbose=0)
 
 
 def test_a_newcomer_does_not_train_in_a_session_of_its_own(
