@@ -10,10 +10,13 @@ from kungfu_tf.optimizers.adaptive_sgd import AdaptiveSGDOptimizer
 from kungfu_tf.optimizers.adasum import AdasumOptimizer
 from kungfu_tf.optimizers.decentralized_sgd import DecentralizedSGDOptimizer
 from kungfu_tf.optimizers.diloco import DiLoCoOptimizer
+from kungfu_tf.optimizers.exact_diffusion import ExactDiffusionOptimizer
+from kungfu_tf.optimizers.gradient_tracking import GradientTrackingOptimizer
 from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimizer
 from kungfu_tf.optimizers.local_sgd import LocalSGDOptimizer
 from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
+from kungfu_tf.optimizers.push_sum import PushSumOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveragingOptimizer
 
@@ -23,11 +26,14 @@ __all__ = [
     "Algorithm",
     "DecentralizedSGDOptimizer",
     "DiLoCoOptimizer",
+    "ExactDiffusionOptimizer",
+    "GradientTrackingOptimizer",
     "LocalSGDOptimizer",
     "Meets",
     "MonitorGradientNoiseScaleOptimizer",
     "MonitorGradientVarianceOptimizer",
     "PairAveragingOptimizer",
+    "PushSumOptimizer",
     "SynchronousAveragingOptimizer",
     "SynchronousSGDOptimizer",
     "wrap",

@@ -2,71 +2,46 @@
 
 from __future__ import annotations
 
-import collections
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-import tensorflow as tf
-
-from kungfu_tf import errors, ops, peer
+from kungfu_tf import errors, peer
 from kungfu_tf.exchange.assignments import assign
-from kungfu_tf.exchange.own_gradients import OwnGradients
+from kungfu_tf.exchange.mixed import Mixed
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
-from kungfu_tf.topology import Topology, base_graph, check
+from kungfu_tf.topology import Topology, base_graph
 
 Optimizer = TypeVar("Optimizer")
 
 _STYLES = ("atc", "awc")
 
 
-class DecentralizedSGD(OwnGradients):
+class DecentralizedSGD(Mixed):
     """vᵢ ← Σⱼ W[i, j]·vⱼ after the update, or before. See `DecentralizedSGDOptimizer`."""
 
     def __init__(self, graph: Topology, style: str) -> None:
-        self.topology = graph
+        super().__init__(graph)
         self.style = style
-        self._numbers: dict[Any, Iterator[int]] = collections.defaultdict(itertools.count)
         self._step: Any = None
-        self._checked: set[int] = set()  # sizes
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Mixes the variables, in the style awc."""
         if peer.is_single_process():
             return []
-        self._step = self._next_step(variables)
-        return self._mixed(variables) if self.style == "awc" else []
+        self._step = self.next_step(variables)
+        return self._mix(variables) if self.style == "awc" else []
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Mixes the variables, in the style atc."""
         if peer.is_single_process():
             return []
-        return self._mixed(variables) if self.style == "atc" else []
+        return self._mix(variables) if self.style == "atc" else []
 
-    def _next_step(self, variables: Sequence[Any]) -> Any:
-        """How often these peers have mixed these variables before. It counts when it runs."""
-        mixed = tuple(v.ref() for v in variables)
-
-        def count() -> Any:
-            return np.int64(next(self._numbers[mixed, peer.membership_version()]))
-
-        return tf.ensure_shape(tf.numpy_function(count, [], tf.int64), [])
-
-    def _mixed(self, variables: Sequence[Any]) -> list[Any]:
-        self._check(peer.size())
+    def _mix(self, variables: Sequence[Any]) -> list[Any]:
         mine = local_variables.averaged(variables)
-        sums = ops.group_neighbor_all_reduce(
-            mine, topology=self.topology, step=self._step, name=f"{self.name}/model"
-        )
-        return assign(mine, sums)
-
-    def _check(self, size: int) -> None:
-        if size not in self._checked:
-            check(self.topology, size)
-            self._checked.add(size)
+        return assign(mine, self.mixed(mine, self._step))
 
 
 def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)

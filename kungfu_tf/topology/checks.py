@@ -8,7 +8,14 @@ from kungfu_tf import errors
 from kungfu_tf.topology.topology import ROUNDING, Matrix, Topology, connected_with_0
 
 
-def check(topology: Topology, size: int, *, doubly: bool = True, symmetric: bool = False) -> None:
+def check(
+    topology: Topology,
+    size: int,
+    *,
+    doubly: bool = True,
+    symmetric: bool = False,
+    rows: bool = True,
+) -> None:
     """Raises unless a topology makes means, and connects all peers.
 
     Args:
@@ -17,6 +24,7 @@ def check(topology: Topology, size: int, *, doubly: bool = True, symmetric: bool
         doubly: Whether columns must add up to 1, too. Else the peers come to agree, but on another
             value than their mean.
         symmetric: Whether two ranks must take equally much from each other.
+        rows: Whether rows must add up to 1. Push-sum needs the columns only.
 
     Raises:
         InvalidArgumentError: It names the step, the row or column, and its sum; or the ranks that
@@ -30,7 +38,7 @@ def check(topology: Topology, size: int, *, doubly: bool = True, symmetric: bool
     """
     matrices = topology.matrices(size)
     for step, matrix in enumerate(matrices):
-        problem = _problem(matrix, doubly=doubly, symmetric=symmetric)
+        problem = _problem(matrix, doubly=doubly, symmetric=symmetric, rows=rows)
         if problem:
             at = f" at step {step}" if len(matrices) > 1 else ""
             raise errors.InvalidArgumentError(f"{topology} of {size} peers{at}: {problem}")
@@ -43,11 +51,11 @@ def check(topology: Topology, size: int, *, doubly: bool = True, symmetric: bool
         )
 
 
-def _problem(matrix: Matrix, *, doubly: bool, symmetric: bool) -> str | None:
+def _problem(matrix: Matrix, *, doubly: bool, symmetric: bool, rows: bool) -> str | None:
     """What is wrong with one matrix."""
     for row, column in np.argwhere(~np.isfinite(matrix) | (matrix < 0)).tolist():
         return f"the weight in row {row}, column {column} is {matrix[row, column]:g}"
-    for name, axis in (("row", 1), ("column", 0)) if doubly else (("row", 1),):
+    for name, axis in [("row", 1)] * rows + [("column", 0)] * doubly:
         sums = matrix.sum(axis=axis)
         place = int(np.abs(sums - 1).argmax())
         if abs(sums[place] - 1) > ROUNDING:

@@ -61,10 +61,18 @@ MUTANTS = [
     ),
     Mutant(
         name="models-are-mixed-by-the-first-matrix",
-        file="kungfu_tf/optimizers/decentralized_sgd.py",
-        text="topology=self.topology, step=self._step,",
+        file="kungfu_tf/exchange/mixed.py",
+        text="topology=self.topology, step=step,",
         fault="topology=self.topology,",
         why="With a topology of one partner a step, a peer never hears of the others.",
         test="tests/python/cluster/cases/optimizers/cases_decentralized.py",
+    ),
+    Mutant(
+        name="a-tracker-forgets-the-gradient-before",
+        file="kungfu_tf/optimizers/gradient_tracking.py",
+        text="dense - before.read_value()",
+        fault="dense",
+        why="What the peers follow grows with each step.",
+        test="tests/python/cluster/cases/optimizers/cases_tracking.py",
     ),
 ]

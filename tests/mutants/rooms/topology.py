@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(
         name="columns-are-not-checked",
         file="kungfu_tf/topology/checks.py",
-        text='(("row", 1), ("column", 0)) if doubly else (("row", 1),)',
+        text=' + [("column", 0)] * doubly',
         fault='(("row", 1),)',
         why="A training comes to a solution that favours some peers.",
         test="tests/python/unit/topology/test_given.py",

@@ -211,6 +211,8 @@ PUBLIC = {
         "(optimizer, *, outer=None, every=100, fragments=1, overlap=0, merge=0.5, island=None, "
         "compression=None, group=None)"
     ),
+    "optimizers.ExactDiffusionOptimizer": "(optimizer, *, topology=None, group=None)",
+    "optimizers.GradientTrackingOptimizer": "(optimizer, *, topology=None, group=None)",
     "optimizers.LocalSGDOptimizer": "(optimizer, *, every, start=0, compression=None, group=None)",
     "optimizers.Meets": None,
     "optimizers.MonitorGradientNoiseScaleOptimizer": (
@@ -221,6 +223,7 @@ PUBLIC = {
         "(optimizer, *, monitor_interval=1, group=None, compression=None)"
     ),
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True, group=None)",
+    "optimizers.PushSumOptimizer": "(optimizer, *, topology, group=None)",
     "optimizers.SynchronousAveragingOptimizer": (
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
     ),
@@ -257,7 +260,7 @@ PUBLIC = {
     "topology.Neighbors": "(self_weight, sources, targets)",
     "topology.Topology": "(text, length, matrix, *, key=None)",
     "topology.base_graph": "(*, degree=1)",
-    "topology.check": "(topology, size, *, doubly=True, symmetric=False)",
+    "topology.check": "(topology, size, *, doubly=True, symmetric=False, rows=True)",
     "topology.equi_dynamic": "(*, seed)",
     "topology.equi_static": "(degree, *, seed=0)",
     "topology.exponential": "(*, base=2)",
