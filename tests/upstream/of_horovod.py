@@ -44,12 +44,8 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
         if peers == "n/a":
             print(f"n/a   {file}  ({others[0]})", flush=True)
             continue
-        for name, reason in (results := _run(checkout / file, python, peers, limit)).items():
-            if reason not in ("passed", "skipped"):
-                print(f"FAIL  {name}  ({reason})", flush=True)
-        counts = Counter(r if r in ("passed", "skipped") else "failed" for r in results.values())
-        failed += counts["failed"]
-        print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
+        for size in peers.split():
+            failed += _report(file, size, _run(checkout / file, python, size, limit))
     for file, compat in ELASTIC.items():
         for line in tables.lines(ELASTIC_TABLE, "" if only in file else only):
             columns = [column.strip() for column in line.split("|")]
@@ -59,6 +55,16 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
             print(f"{'FAIL' if wrong else 'pass'}  {file}: {line}{why}", flush=True)
             failed += bool(wrong)
     return 1 if failed else 0
+
+
+def _report(file: str, peers: str, results: dict[str, str]) -> int:
+    """Prints the tests of a file that have failed, and returns how many these are."""
+    for name, reason in results.items():
+        if reason not in ("passed", "skipped"):
+            print(f"FAIL  {name} on {peers} peers  ({reason})", flush=True)
+    counts = Counter(r if r in ("passed", "skipped") else "failed" for r in results.values())
+    print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
+    return counts["failed"]
 
 
 def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:
