@@ -60,6 +60,11 @@ from kungfu_tf.ops.collective import (
 )
 from kungfu_tf.ops.fuse import defuse, fuse
 from kungfu_tf.ops.group import group_all_reduce, group_broadcast
+from kungfu_tf.ops.group_rows import (
+    group_all_gather,
+    group_all_to_all,
+    group_reduce_scatter,
+)
 from kungfu_tf.ops.meeting import barrier, consensus
 from kungfu_tf.ops.monitoring import (
     calc_stats,
@@ -115,9 +120,12 @@ __all__ = [
     "global_minimum_spanning_tree",
     "global_noise_scale",
     "group_adasum",
+    "group_all_gather",
     "group_all_reduce",
+    "group_all_to_all",
     "group_broadcast",
     "group_neighbor_all_reduce",
+    "group_reduce_scatter",
     "ingress_rates",
     "monitored_all_reduce",
     "neighbor_all_gather",

@@ -9,20 +9,30 @@ import tensorflow as tf
 from kungfu_tf import groups
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, naming, rows, sparse_reduction, tensors
+from kungfu_tf.ops.scaling import scaled
 
 
 @kernels.operation
 def all_reduce(
-    tensor: Any, *, op: str = "sum", name: str | None = None, group: Group | None = None
+    tensor: Any,
+    *,
+    op: str = "sum",
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    name: str | None = None,
+    group: Group | None = None,
 ) -> Any:
     """Reduces a tensor over all peers; each of them gets the result.
 
-    `y = x₀ + x₁ + ...`. Differentiable for sum and mean.
+    `y = postscale · (prescale · x₀ + prescale · x₁ + ...)`. Differentiable for sum and mean.
 
     Args:
         tensor: A tensor, or sparse rows (`tf.IndexedSlices`), of which the result has those of all
             peers. Their number may differ between peers, and `op` must be sum or mean.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
+        prescale: What each peer multiplies its elements by before the reduction. Integers are
+            multiplied in float64 and cut off, float16 and bfloat16 in float32.
+        postscale: What the result is multiplied by, likewise.
         name: The same on every peer; default by the place in the program.
         group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
@@ -31,7 +41,7 @@ def all_reduce(
 
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
-        UnsupportedTypeError: If `op` is not defined for the dtype.
+        UnsupportedTypeError: If `op` or a factor is not defined for the dtype.
         tf.errors.InvalidArgumentError: If dtype, shape (of sparse rows: the dense shape, if known)
             or `op` differ between peers, or only some have sparse rows.
 
@@ -43,13 +53,15 @@ def all_reduce(
     """
     with groups.among(group):
         what = naming.title("all_reduce", name)
+        tag = naming.make_tag("all_reduce", name)
         if isinstance(tensor, tf.IndexedSlices):
             sparse_reduction.check(tensor, op, what)
-            tag = naming.make_tag("all_reduce", name)
-            return sparse_reduction.all_reduce_rows(tensor, op, tag=tag)
+            sent = scaled(tensor, prescale)
+            return scaled(sparse_reduction.all_reduce_rows(sent, op, tag=tag), postscale)
         x = tensors.to_tensor(tensor, what)
         tensors.check_reduction(x, op, what, tensor)
-        return kernels.run("kungfu_all_reduce", x, op=op, tag=naming.make_tag("all_reduce", name))
+        result = kernels.run("kungfu_all_reduce", scaled(x, prescale), op=op, tag=tag)
+        return scaled(result, postscale)
 
 
 @kernels.operation
@@ -205,7 +217,13 @@ def gather(
 
 @kernels.operation
 def reduce_scatter(
-    tensor: Any, *, op: str = "sum", name: str | None = None, group: Group | None = None
+    tensor: Any,
+    *,
+    op: str = "sum",
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    name: str | None = None,
+    group: Group | None = None,
 ) -> Any:
     """Reduces a tensor over all peers; each of them gets its rows of the result.
 
@@ -217,6 +235,8 @@ def reduce_scatter(
     Args:
         tensor: A tensor; a scalar counts as an array of one.
         op: As for `all_reduce`.
+        prescale: As for `all_reduce`.
+        postscale: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
         group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
 
@@ -226,7 +246,7 @@ def reduce_scatter(
 
     Raises:
         InvalidArgumentError: If there is no such `op`.
-        UnsupportedTypeError: If `op` is not defined for the dtype.
+        UnsupportedTypeError: If `op` or a factor is not defined for the dtype.
         tf.errors.InvalidArgumentError: If dtype, shape or `op` differ between peers.
 
     Example:
@@ -240,7 +260,8 @@ def reduce_scatter(
         x = tensors.to_tensor(tensor, what)
         tensors.check_reduction(x, op, what, tensor)
         tag = naming.make_tag("reduce_scatter", name)
-        return kernels.run("kungfu_reduce_scatter", x, op=op, tag=tag)
+        mine = kernels.run("kungfu_reduce_scatter", scaled(x, prescale), op=op, tag=tag)
+        return scaled(mine, postscale)
 
 
 @kernels.operation

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kungfu_tf import groups
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import kernels, members, naming, sparse_reduction, tensors
+from kungfu_tf.ops.scaling import scaled
 
 
 @kernels.operation
@@ -20,6 +21,8 @@ def group_all_reduce(
     values: Sequence[Any],
     *,
     op: str = "sum",
+    prescale: float = 1.0,
+    postscale: float = 1.0,
     name: str | None = None,
     step: Any = None,
     group: Group | None = None,
@@ -33,6 +36,8 @@ def group_all_reduce(
     Args:
         values: Tensors, `tf.IndexedSlices`, and None, which stays None.
         op: As for `all_reduce`.
+        prescale: As for `all_reduce`.
+        postscale: As for `all_reduce`.
         name: The same on every peer; default by the place in the program.
         step: An integer scalar that must be the same on all peers, such as the optimizer's step.
         group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
@@ -42,7 +47,7 @@ def group_all_reduce(
 
     Raises:
         InvalidArgumentError: If there is no such `op`, or not for `tf.IndexedSlices`.
-        UnsupportedTypeError: If `op` is not defined for the dtype of one of them.
+        UnsupportedTypeError: If `op` or a factor is not defined for the dtype of one of them.
         tf.errors.InvalidArgumentError: If dtypes, shapes, the places of None, `op`, `step` or
             the names of variables differ between peers.
 
@@ -55,7 +60,9 @@ def group_all_reduce(
     with groups.among(group):
 
         def of(agree: Sequence[int]) -> list[Any]:
-            return agreed_all_reduce(values, op=op, name=name, step=step, agree=agree)
+            sent = [scaled(value, prescale) for value in values]
+            results = agreed_all_reduce(sent, op=op, name=name, step=step, agree=agree)
+            return [scaled(result, postscale) for result in results]
 
         return _of_same_variables(values, of, naming.title("group_all_reduce", name))
 

@@ -44,12 +44,9 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
         if peers == "n/a":
             print(f"n/a   {file}  ({others[0]})", flush=True)
             continue
-        for name, reason in (results := _run(checkout / file, python, peers, limit)).items():
-            if reason not in ("passed", "skipped"):
-                print(f"FAIL  {name}  ({reason})", flush=True)
-        counts = Counter(r if r in ("passed", "skipped") else "failed" for r in results.values())
-        failed += counts["failed"]
-        print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
+        cannot = dict([others]) if others else {}
+        for size in peers.split():
+            failed += _report(file, size, _run(checkout / file, python, size, limit), cannot)
     for file, compat in ELASTIC.items():
         for line in tables.lines(ELASTIC_TABLE, "" if only in file else only):
             columns = [column.strip() for column in line.split("|")]
@@ -59,6 +56,29 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
             print(f"{'FAIL' if wrong else 'pass'}  {file}: {line}{why}", flush=True)
             failed += bool(wrong)
     return 1 if failed else 0
+
+
+def _report(file: str, peers: str, results: dict[str, str], cannot: dict[str, str]) -> int:
+    """Prints what has not passed, and returns how many have failed.
+
+    Args:
+        file: Of tests.
+        peers: How many.
+        results: By test.
+        cannot: Why a test cannot pass with so many peers, by its name.
+    """
+    counts: Counter[str] = Counter()
+    for name, result in results.items():
+        if result in ("passed", "skipped"):
+            counts[result] += 1
+        elif name in cannot:
+            counts["n/a"] += 1
+            print(f"n/a   {name} on {peers} peers  ({cannot[name]})", flush=True)
+        else:
+            counts["failed"] += 1
+            print(f"FAIL  {name} on {peers} peers  ({result})", flush=True)
+    print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
+    return counts["failed"]
 
 
 def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:

@@ -140,7 +140,7 @@ PUBLIC = {
     "layers.synchronize": "(model)",
     "ops.adasum": "(x, *, name=None, group=None)",
     "ops.all_gather": "(tensor, *, concat=False, name=None, group=None)",
-    "ops.all_reduce": "(tensor, *, op='sum', name=None, group=None)",
+    "ops.all_reduce": ("(tensor, *, op='sum', prescale=1.0, postscale=1.0, name=None, group=None)"),
     "ops.all_to_all": "(tensor, *, splits=None, return_splits=False, name=None, group=None)",
     "ops.barrier": "(*, name=None, group=None)",
     "ops.begin_group_all_reduce": "(values, *, name, op='sum', step=None, group=None)",
@@ -163,11 +163,20 @@ PUBLIC = {
         "(batch_small, batch_big, tensor, avg_tensor, *, alpha=0.6, name=None)"
     ),
     "ops.group_adasum": "(values, *, name=None, group=None)",
-    "ops.group_all_reduce": "(values, *, op='sum', name=None, step=None, group=None)",
+    "ops.group_all_gather": "(values, *, concat=False, name=None, group=None)",
+    "ops.group_all_reduce": (
+        "(values, *, op='sum', prescale=1.0, postscale=1.0, name=None, step=None, group=None)"
+    ),
+    "ops.group_all_to_all": (
+        "(values, *, splits=None, return_splits=False, name=None, group=None)"
+    ),
     "ops.group_broadcast": "(values, *, root=0, name=None, group=None)",
     "ops.group_neighbor_all_reduce": (
         "(values, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "
         "name=None, group=None)"
+    ),
+    "ops.group_reduce_scatter": (
+        "(values, *, op='sum', prescale=1.0, postscale=1.0, name=None, group=None)"
     ),
     "ops.ingress_rates": "(*, name=None)",
     "ops.monitored_all_reduce": "(tensor, *, tree=None, op='sum', name=None, group=None)",
@@ -186,7 +195,9 @@ PUBLIC = {
     "ops.peer_info": "(*, name=None)",
     "ops.rank": "(*, name=None)",
     "ops.reduce": "(tensor, op, *, root=0, name=None, group=None)",
-    "ops.reduce_scatter": "(tensor, *, op='sum', name=None, group=None)",
+    "ops.reduce_scatter": (
+        "(tensor, *, op='sum', prescale=1.0, postscale=1.0, name=None, group=None)"
+    ),
     "ops.request_variable": (
         "(target, *, name, shape, dtype, version=None, wait=True, timeout=None)"
     ),

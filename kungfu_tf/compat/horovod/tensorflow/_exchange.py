@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 from horovod.common.process_sets import global_process_set, included
-from horovod.tensorflow._scaling import scaled
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.mpi_ops import Adasum, Average, Sum
 
@@ -17,6 +16,7 @@ import kungfu_tf as kf
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.groups import Group
 from kungfu_tf.ops.gradient_values import values_of, with_values
+from kungfu_tf.ops.scaling import scaled
 
 __all__ = ["Options", "exchanged", "options", "weights_of"]
 

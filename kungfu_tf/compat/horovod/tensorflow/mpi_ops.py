@@ -51,11 +51,12 @@ from horovod.tensorflow._peer import (
     start_timeline,
     stop_timeline,
 )
-from horovod.tensorflow._scaling import divided_by_size, scaled
+from horovod.tensorflow._scaling import divided_by_size
 from horovod.tensorflow.util import _executing_eagerly
 
 from kungfu_tf import groups, ops, peer
 from kungfu_tf.ops import group, kernels, naming, rows, tensors
+from kungfu_tf.ops.scaling import scaled
 
 __all__ = [
     "Adasum",
