@@ -214,7 +214,8 @@ const char* OperationName::Of(OpKernelContext* context) const {
   return context->input(NumInputs(context)).scalar<tensorflow::tstring>()().c_str();
 }
 
-CollectiveKernel::CollectiveKernel(OpKernelConstruction* context) : AsyncOpKernel(context), name_(context) {
+CollectiveKernel::CollectiveKernel(OpKernelConstruction* context)
+    : AsyncOpKernel(context), name_(context), ends_within_call_(kungfu_size() == 1 && kungfu_elastic() == 0) {
   if (context->HasAttr("op")) {
     std::string op;
     OP_REQUIRES_OK(context, context->GetAttr("op", &op));
