@@ -26,6 +26,7 @@ help:
 	@echo 'make docs     the documentation, into build/docs; make docs-serve shows it on http://127.0.0.1:8000'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
 	@echo 'make bench-counts  the instructions, allocations and system calls of one sum'
+	@echo 'make bench-growth  connections, memory and time of the core with 2 to 512 processes'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
 	@echo 'make clean    removes what make has built; make distclean the virtual environments and the data, too'
@@ -321,7 +322,7 @@ docs-serve: docs-site
 
 # -- Run ------------------------------------------------------------------------------------------------------------
 
-.PHONY: demo bench bench-counts bench-peers bench-programs bench-targets
+.PHONY: demo bench bench-counts bench-growth bench-peers bench-programs bench-targets
 demo: $(TF_2_21)/.demo-ready $(LIB)/libkungfu_ops-2.21.so
 	@$(TF_2_21)/bin/python examples/demo.py
 
@@ -336,6 +337,9 @@ bench-targets: bench-programs
 bench-counts: core
 	@$(cmake) --build build/core --target benchmark_counts
 	@$(TF_2_21)/bin/python benchmarks/counts.py $(BENCH_ARGS)
+
+bench-growth: bench-programs
+	@$(TF_2_21)/bin/python benchmarks/growth.py $(BENCH_ARGS)
 
 bench-programs: build $(TF_2_21)/.bench-ready
 	@$(cmake) --build build/core --target benchmark_core benchmark_limits benchmark_loopback benchmark_many

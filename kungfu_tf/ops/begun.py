@@ -87,7 +87,7 @@ def begin_agreed_all_reduce(
             tf.cast(0 if step is None else step, tf.int64),
             op=op,
             positions=layout,
-            tag=tags[min(of_dtype)],
+            **kernels.named(tags[min(of_dtype)]),
             **kernels.of_group(),
         )
         for of_dtype in by_dtype
@@ -139,7 +139,7 @@ def _end(specs: Sequence[Any], name: str) -> list[Any]:
         outputs = kernels.library().kungfu_end_group_all_reduce(
             T=dtype,
             N=len(positions),
-            tag=tags[positions[0]],
+            **kernels.named(tags[positions[0]]),
             shapes=[specs[position].shape for position in positions],
             **kernels.of_group(),
         )

@@ -25,7 +25,10 @@ def _gradient(op_type: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def of_group(op: Any, *gradients: Any) -> Any:
             with groups.among_number(op.get_attr("group")):
-                return function(op, *gradients)
+                results = function(op, *gradients)
+            if not op.get_attr("eager_names"):
+                return results
+            return [*(results if isinstance(results, list) else [results]), None]
 
         tf.RegisterGradient(op_type)(of_group)
         return function
@@ -37,8 +40,19 @@ def _text(op: Any, attribute: str) -> str:
     return tf.compat.as_str(op.get_attr(attribute))
 
 
+def _own_tag(op: Any) -> str:
+    if not op.get_attr("eager_names"):
+        return _text(op, "tag")
+    return tf.compat.as_str(tf.get_static_value(op.inputs[-1]))
+
+
+def _inputs(op: Any) -> list[Any]:
+    """The inputs of `op` without its name."""
+    return list(op.inputs)[: len(op.inputs) - op.get_attr("eager_names")]
+
+
 def _name(op: Any) -> str:
-    return f"{_text(op, 'tag')}/grad"
+    return f"{_own_tag(op)}/grad"
 
 
 def _tag(op: Any) -> str:
@@ -50,7 +64,7 @@ def _linear(op: Any) -> str:
     reduction = _text(op, "op")
     if reduction not in ("sum", "mean"):
         raise errors.UnimplementedError(
-            f"'{_text(op, 'tag')}': {reduction} over peers has no gradient; sum and mean have"
+            f"'{_own_tag(op)}': {reduction} over peers has no gradient; sum and mean have"
         )
     return reduction
 
@@ -139,14 +153,15 @@ def _all_to_all(op: Any, gradient: Any, _: Any) -> list[Any]:
 
 @_gradient("KungfuGroupNeighborAllReduce")
 def _group_neighbor_all_reduce(op: Any, *gradients: Any) -> list[Any]:
-    near = Neighborhood(*op.inputs[len(gradients) :], topology=_text(op, "topology"))
+    numbers = _inputs(op)[len(gradients) :]
+    near = Neighborhood(*numbers, topology=_text(op, "topology"))
     back = neighbor.weighted_sums(gradients, near.transposed(), what=_name(op), tag=_tag(op))
-    return [*back, *(None for _ in op.inputs[len(gradients) :])]
+    return [*back, *(None for _ in numbers)]
 
 
 @_gradient("KungfuNeighborAllGather")
 def _neighbor_all_gather(op: Any, gradient: Any, _: Any) -> list[Any]:
-    x, _, sources, targets = op.inputs
+    x, _, sources, targets = _inputs(op)
     by_rank = tf.sort(sources)[:, None]  # as the lengths are, whatever the caller's order
     lengths = tf.scatter_nd(by_rank, op.outputs[1], [topology.cluster_size()])
     parts, _ = rows.all_to_all(tf.convert_to_tensor(gradient), lengths, tag=_tag(op))

@@ -49,10 +49,21 @@ def run(kernel: str, *inputs: Any, tag: str, **attributes: Any) -> Any:
     check_graph(f"{kernel.removeprefix('kungfu_')} '{tag}'")
     if context.current().is_alone:
         return alone.outputs(kernel, inputs, attributes)
-    outputs = getattr(library(), kernel)(*inputs, tag=tag, **attributes, **of_group())
+    outputs = getattr(library(), kernel)(*inputs, **named(tag), **attributes, **of_group())
     if not tf.executing_eagerly():
         _run_independently(tf.nest.flatten(outputs)[0].op)
     return outputs
+
+
+def named(tag: str) -> dict[str, Any]:
+    """The arguments by which an operation has its name.
+
+    In eager code TensorFlow keeps a kernel for each value of an attribute, for good. So there the
+    name is an input, and a program may use any number of names.
+    """
+    if tf.executing_eagerly():
+        return {"tag": "", "eager_name": [tf.constant(tag)]}
+    return {"tag": tag, "eager_name": []}
 
 
 def of_group() -> dict[str, int]:

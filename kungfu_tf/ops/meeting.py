@@ -46,9 +46,8 @@ def barrier(*, name: str | None = None, group: Group | None = None) -> Any:
         kernels.check_graph(naming.title("barrier", name))
         if context.current().is_alone:
             return None if tf.executing_eagerly() else tf.no_op()
-        return kernels.library().kungfu_barrier(
-            tag=naming.make_tag("barrier", name), **kernels.of_group()
-        )
+        tag = naming.make_tag("barrier", name)
+        return kernels.library().kungfu_barrier(**kernels.named(tag), **kernels.of_group())
 
 
 @kernels.operation

@@ -185,7 +185,9 @@ def save_group(values: Sequence[Any], tag: str, version: Any = None, *, keep: in
         keep: The number of versions to keep; 0 for KUNGFU_STORE_VERSIONS.
     """
     kernels.check_graph(f"save '{tag}'")
-    return kernels.library().kungfu_save(list(values), _version(version), tag=tag, keep=keep)
+    return kernels.library().kungfu_save(
+        list(values), _version(version), keep=keep, **kernels.named(tag)
+    )
 
 
 def request_group(
@@ -203,7 +205,8 @@ def request_group(
         tf.cast(target, tf.int32),
         _version(version),
         N=len(specs),
-        **_expected(specs, tag, timeout),
+        **_expected(specs, timeout),
+        **kernels.named(tag),
         wait=wait,
     )
     return list(outputs), saved
@@ -215,7 +218,7 @@ def prefetch(
     """Begins to request tensors that were saved together; one request per tag at a time."""
     kernels.check_graph(f"prefetch '{tag}'")
     return kernels.library().kungfu_prefetch(
-        tf.cast(target, tf.int32), _version(version), **_expected(specs, tag, None), wait=wait
+        tf.cast(target, tf.int32), _version(version), tag=tag, **_expected(specs, None), wait=wait
     )
 
 
@@ -265,11 +268,10 @@ def _check_version(version: Any, what: str) -> None:
         raise errors.InvalidArgumentError(f"{what}: version must not be negative, as {number} is")
 
 
-def _expected(specs: Sequence[tf.TensorSpec], tag: str, timeout: float | None) -> dict[str, Any]:
+def _expected(specs: Sequence[tf.TensorSpec], timeout: float | None) -> dict[str, Any]:
     return {
         "T": specs[0].dtype,
         "shapes": [spec.shape for spec in specs],
-        "tag": tag,
         "timeout": timeout or 0.0,
     }
 

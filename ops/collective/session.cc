@@ -20,8 +20,6 @@ constexpr double kMaxTimeout = 1e9;
 // The bits of a handle that count within an epoch, and the highest ones, which are not ours.
 constexpr int kHandleBits = 40;
 constexpr uint64_t kForeignBits = uint64_t{3} << 62;
-// So many names, those that were used last, keep what was prepared for them.
-constexpr size_t kMostResting = 1 << 10;
 
 }  // namespace
 
@@ -35,19 +33,27 @@ Session::Session(EventLoop* loop, Router* router, const PeerList& peers, int ran
       epoch_(epoch),
       options_(options),
       counters_(counters),
-      movers_([this](Movement movement, int, Conversation* conversation) {
-        return MakeMover(std::move(movement), conversation);
-      }),
       graph_movers_([loop](Movement movement, int rank, Conversation* conversation) {
         return MakeGraphExecutor(loop, std::move(movement), rank, conversation);
       }),
       first_failure_(std::move(first_failure)),
       on_interrupted_(std::move(interrupted)),
-      shared_(std::make_shared<Shared>()) {
+      shared_(std::make_shared<Shared>()),
+      operations_(MakeTable()) {
   shared_->next_handle = ((static_cast<uint64_t>(epoch) << kHandleBits) & ~kForeignBits) + 1;
 }
 
 Session::~Session() = default;
+
+OperationTable Session::MakeTable() {
+  return OperationTable(
+      loop_, router_, peers_, epoch_, prefix_,
+      [this](Movement movement, int, Conversation* conversation) {
+        return MakeMover(std::move(movement), conversation);
+      },
+      [this](RunningOperation* which, const Status& status) { TellOfFailureOnLoop(*which, status); },
+      [this](RunningOperation* which, const Status& status) { EndedOnLoop(which, status); });
+}
 
 bool Session::Begin(Operation* operation) {
   ++shared_->pending;
@@ -114,10 +120,9 @@ void Session::Cancel(uint64_t handle, const Status& cause) {
     const std::string by = " was cancelled at rank " + std::to_string(rank_) + " (" + peers_[rank_].ToString() + ")";
     const Status why = cause.ok() ? CancelledError(by) : Status(cause.code(), by + ", because " + cause.message());
     const auto because = [&why](const std::string& title) { return Status(why.code(), title + why.message()); };
-    if (RunningOperation* running =
-            FindRunningOnLoop([&](const RunningOperation& one) { return one.handle() == handle; })) {
+    if (RunningOperation* running = operations_.FindRunningOnLoop(handle)) {
       running->FailOnLoop(because(running->title()), /*tell=*/true);
-    } else if (const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; })) {
+    } else if (const OperationTable::Waiting* waiting = operations_.FindWaitingOnLoop(handle)) {
       DropWaitingOnLoop(waiting, because(Title(waiting->operation)), /*tell=*/true);
     } else {
       ForGroupsOnLoop([&](Session* group) { group->Cancel(handle, cause); });
@@ -148,16 +153,16 @@ void Session::BeginOnLoop(std::shared_ptr<Session> previous) {
 // sides learn at once if they cannot come together, e.g. for different secrets.
 void Session::AgreeOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  routes_ = std::make_unique<Routes>(Choice::Of(StrategyName::kStar), std::vector<int>(), peers_, rank_,
-                                     options_.chunk_bytes);
+  operations_.UseRoutesOnLoop(std::make_unique<Routes>(Choice::Of(StrategyName::kStar), std::vector<int>(), peers_,
+                                                       rank_, options_.chunk_bytes));
   const auto run = [this](Operation operation) {
     operation.of_session = true;
     operation.among = among_;
-    Named* const named = &names_[operation.name];
+    OperationTable::Named* const named = operations_.NamedOnLoop(operation.name);
     const uint64_t number = named->begun++;
-    const OperationId id = FullId(operation.name, number);
+    const OperationId id = operations_.IdOf(operation.name, number);
     const Status hopeless = HopelessOnLoop(operation);
-    if (!hopeless.ok()) failed_early_.emplace(id, hopeless);
+    if (!hopeless.ok()) operations_.FailEarlyOnLoop(id, hopeless);
     if (rank_ != 0 && id == AgreementId()) router_->AskOnLoop(peers_[0], id, SignatureOf(operation));
     RunOnLoop(shared_->next_handle++, named, number, std::move(operation));
   };
@@ -177,11 +182,10 @@ void Session::AgreeOnLoop() {
 
 void Session::AgreedOnLoop(StatusOr<Agreement::Terms> terms) {
   KF_DCHECK(loop_->InLoop());
-  ForgetRestingOnLoop();  // it goes the ways of before
   if (terms.ok()) {
     terms_ = std::move(*terms);
-    routes_ =
-        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.parents, peers_, rank_, terms_.chunk_bytes);
+    operations_.UseRoutesOnLoop(
+        std::make_unique<Routes>(terms_.ways.choice, options_.strategy.parents, peers_, rank_, terms_.chunk_bytes));
     chosen_ = terms_.ways.choice.Last();
   } else if (broken_.ok()) {
     broken_ = first_left_.ok() ? terms.status() : first_left_;  // those that follow it are no cause
@@ -214,13 +218,12 @@ void Session::OpenOnLoop() {
   KF_DCHECK(loop_->InLoop());
   agreed_ = true;
   if (join_) TellOfJoinOnLoop();
-  std::list<Waiting> waiting;
-  waiting.swap(waiting_);
-  for (Waiting& one : waiting) {
+  std::list<OperationTable::Waiting> waiting = operations_.TakeAllWaitingOnLoop();
+  for (OperationTable::Waiting& one : waiting) {
     loop_->CancelTimerOnLoop(one.timer);
     const Status hopeless = HopelessOnLoop(one.operation);
     if (hopeless.ok()) {
-      RunOnLoop(one.handle, &names_[one.operation.name], one.id.number, std::move(one.operation));
+      RunOnLoop(one.handle, operations_.NamedOnLoop(one.operation.name), one.id.number, std::move(one.operation));
     } else {
       FinishOnLoop(&one.operation, hopeless.WithContext(Title(one.operation)));
     }
@@ -231,25 +234,25 @@ void Session::StartOnLoop(uint64_t handle, Operation&& operation) {
   KF_DCHECK(loop_->InLoop());
   const Status unnamed = ValidateName(operation, prefix_.size());
   if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
-  Named* const named = &names_[operation.name];
+  OperationTable::Named* const named = operations_.NamedOnLoop(operation.name);
   const uint64_t number = named->begun++;
   const Status hopeless = HopelessOnLoop(operation);
   if (!hopeless.ok()) {
     const Status why = hopeless.WithContext(Title(operation));
-    TellPartnersOnLoop(FullId(operation.name, number), operation, why);
+    TellPartnersOnLoop(operations_.IdOf(operation.name, number), operation, why);
     return FinishOnLoop(&operation, why);
   }
   if (agreed_) return RunOnLoop(handle, named, number, std::move(operation));
   const Deadline deadline = After(TimeoutOf(operation));
   const EventLoop::TimerId timer = loop_->RunAtOnLoop(deadline, [this, handle] {
-    const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.handle == handle; });
+    const OperationTable::Waiting* waiting = operations_.FindWaitingOnLoop(handle);
     DropWaitingOnLoop(waiting,
                       DeadlineExceededError(Linked(
                           "not-together", Title(waiting->operation) + " at rank " + std::to_string(rank_) +
                                               ": the peers have not come together yet: " + watch_->MissingOnLoop())),
                       /*tell=*/true);
   });
-  waiting_.push_back({handle, FullId(operation.name, number), std::move(operation), timer});
+  operations_.WaitOnLoop({handle, operations_.IdOf(operation.name, number), std::move(operation), timer});
 }
 
 Seconds Session::TimeoutOf(const Operation& operation) const {
@@ -267,101 +270,33 @@ Status Session::HopelessOnLoop(const Operation& operation) const {
   return OkStatus();
 }
 
-const Session::Waiting* Session::FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const {
-  KF_DCHECK(loop_->InLoop());
-  const auto it = std::find_if(waiting_.begin(), waiting_.end(), matches);
-  return it == waiting_.end() ? nullptr : &*it;
-}
-
-void Session::DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell) {
+void Session::DropWaitingOnLoop(const OperationTable::Waiting* waiting, const Status& status, bool tell) {
   KF_DCHECK(loop_->InLoop());
   if (tell) TellPartnersOnLoop(waiting->id, waiting->operation, status);
   router_->RefuseOnLoop(waiting->id);
   loop_->CancelTimerOnLoop(waiting->timer);
-  const auto it = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return &one == waiting; });
-  Operation operation = std::move(it->operation);
-  waiting_.erase(it);
+  Operation operation = operations_.TakeWaitingOnLoop(waiting);
   FinishOnLoop(&operation, status);
 }
 
-void Session::RunOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation) {
+void Session::RunOnLoop(uint64_t handle, OperationTable::Named* named, uint64_t number, Operation&& operation) {
   KF_DCHECK(loop_->InLoop());
   const Seconds timeout = TimeoutOf(operation);
   if (!named->counted) named->counted = counters_->Of(operation.name);
   operation.counted = named->counted;
-  Status invalid;
-  Record* running = TakeRestingOnLoop(named, operation);
-  if (running) {
-    running->RepeatOnLoop(handle, number, std::move(operation));
-  } else {
-    invalid = Validate(operation, size(), rank_);
-    running = AddOnLoop(handle, named, number, std::move(operation));
-  }
-  const auto early = failed_early_.empty() ? failed_early_.end() : failed_early_.find(running->id());
-  if (!invalid.ok()) {
-    running->FailOnLoop(invalid, /*tell=*/true);
-  } else if (early != failed_early_.end()) {
+  bool repeats = false;
+  RunningOperation* const running = operations_.PlaceOnLoop(handle, named, number, std::move(operation), &repeats);
+  const Status invalid = repeats ? OkStatus() : Validate(running->operation(), size(), rank_);
+  if (!invalid.ok()) return running->FailOnLoop(invalid, /*tell=*/true);
+  const Status early = operations_.TakeEarlyFailureOnLoop(running->id());
+  if (!early.ok()) {
     // Of neighbours only this peer knows those that are its own.
-    running->FailOnLoop(early->second, /*tell=*/running->operation().mixing != nullptr);
-    failed_early_.erase(early);
+    running->FailOnLoop(early, /*tell=*/running->operation().mixing != nullptr);
   } else {
     watch_->AddOnLoop(running, timeout);
     AskThoseWhoMayMissItOnLoop(running->id(), running->signature());
     running->StartOnLoop();
   }
-}
-
-Session::Record* Session::TakeRestingOnLoop(Named* named, const Operation& operation) {
-  KF_DCHECK(loop_->InLoop());
-  Record* const record = std::exchange(named->resting, nullptr);
-  if (!record) return nullptr;
-  if (record->Fits(operation)) {
-    running_.splice(running_.end(), resting_, record->at);
-    return record;
-  }
-  resting_.erase(record->at);
-  return nullptr;
-}
-
-Session::Record* Session::AddOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation) {
-  KF_DCHECK(loop_->InLoop());
-  OperationId id = FullId(operation.name, number);
-  Record& record = running_.emplace_back(
-      loop_, router_, routes_.get(), peers_, movers_, handle, std::move(id), std::move(operation),
-      [this](RunningOperation* which, const Status& status) { TellOfFailureOnLoop(*which, status); },
-      [this](RunningOperation* which, Status status) { EndedOnLoop(static_cast<Record*>(which), status); });
-  record.named = named;
-  record.at = std::prev(running_.end());
-  return &record;
-}
-
-bool Session::KeepOnLoop(Record* record) {
-  KF_DCHECK(loop_->InLoop());
-  Named* const named = record->named;
-  if (ended_ || named->resting != nullptr || !record->RestOnLoop()) return false;
-  named->resting = record;
-  resting_.splice(resting_.end(), running_, record->at);
-  if (resting_.size() > kMostResting) {
-    resting_.front().named->resting = nullptr;
-    resting_.pop_front();
-  }
-  return true;
-}
-
-void Session::ForgetRestingOnLoop() {
-  KF_DCHECK(loop_->InLoop());
-  for (Record& record : resting_) record.named->resting = nullptr;
-  resting_.clear();
-}
-
-RunningOperation* Session::FindRunningOnLoop(const std::function<bool(const RunningOperation&)>& matches) {
-  KF_DCHECK(loop_->InLoop());
-  const auto it = std::find_if(running_.begin(), running_.end(), matches);
-  return it == running_.end() ? nullptr : &*it;
-}
-
-RunningOperation* Session::FindRunningOnLoop(const OperationId& id) {
-  return FindRunningOnLoop([&](const RunningOperation& one) { return one.id() == id; });
 }
 
 void Session::TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on) {
@@ -392,17 +327,16 @@ void Session::TellOfFailureOnLoop(const RunningOperation& which, const Status& s
   router_->NotifyFailureOnLoop(peers_[other], which.id(), status, /*passed_on=*/false);
 }
 
-void Session::EndedOnLoop(Record* running, const Status& status) {
+void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
   KF_DCHECK(loop_->InLoop());
   if (watch_) watch_->RemoveOnLoop(running);
-  if (status.ok() && KeepOnLoop(running)) {
+  if (status.ok() && !ended_ && operations_.RestOnLoop(running)) {
     FinishOnLoop(running->ended_operation(), status);
   } else {
-    Operation operation = std::move(*running->ended_operation());
-    running_.erase(running->at);
+    Operation operation = operations_.TakeEndedOnLoop(running);
     FinishOnLoop(&operation, status);
   }
-  if (!running_.empty()) return;
+  if (operations_.runs_any()) return;
   for (const std::function<void()>& idle : std::exchange(idle_, {})) idle();
 }
 
@@ -426,8 +360,8 @@ void Session::Finish(Operation* operation, const Status& status) {
 
 void Session::WhenIdleOnLoop(std::function<void()> idle) {
   KF_DCHECK(loop_->InLoop());
-  Session* busy = running_.empty() ? nullptr : this;
-  ForGroupsOnLoop([&](Session* group) { busy = group->running_.empty() ? busy : group; });
+  Session* busy = operations_.runs_any() ? this : nullptr;
+  ForGroupsOnLoop([&](Session* group) { busy = group->operations_.runs_any() ? group : busy; });
   if (busy == nullptr) return idle();
   busy->idle_.push_back([self = shared_from_this(), idle = std::move(idle)] { self->WhenIdleOnLoop(idle); });
 }
@@ -436,7 +370,7 @@ void Session::EndOnLoop() {
   KF_DCHECK(loop_->InLoop());
   ForGroupsOnLoop([](Session* group) { group->EndOnLoop(); });
   ended_ = true;
-  ForgetRestingOnLoop();
+  operations_.ForgetRestingOnLoop();
   watch_.reset();
   agreement_.reset();
   if (pinger_) pinger_->CloseOnLoop();
@@ -445,23 +379,16 @@ void Session::EndOnLoop() {
   previous_.reset();
 }
 
-// Whether the operation has been called here.
-bool Session::Numbered(const OperationId& id) const {
-  if (id.name.compare(0, prefix_.size(), prefix_) != 0) return false;
-  const auto named = names_.find(id.name.substr(prefix_.size()));
-  return named != names_.end() && id.number < named->second.begun;
-}
-
 Status Session::OnAskOnLoop(const PeerId& from, const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
   if (StandsInForOnLoop(from, id)) return StandInOnLoop(id, theirs);
   if (Session* group = GroupOfOnLoop(id)) return group->OnAskOnLoop(from, id, theirs);
-  if (previous_ && id.epoch == previous_->epoch_ && previous_->Numbered(id)) return OkStatus();
+  if (previous_ && id.epoch == previous_->epoch_ && previous_->operations_.WasCalled(id)) return OkStatus();
   if (id.epoch != epoch_) return Status(Code::kNotFound, "is in epoch " + std::to_string(epoch_));
-  if (RunningOperation* running = FindRunningOnLoop(id)) running->CompareOnLoop(from, theirs);
-  if (Numbered(id)) return OkStatus();
-  if (running_.empty()) return Status(Code::kNotFound, "is in no collective");
-  return Status(Code::kNotFound, "waits in " + running_.front().title());
+  if (RunningOperation* running = operations_.FindRunningOnLoop(id)) running->CompareOnLoop(from, theirs);
+  if (operations_.WasCalled(id)) return OkStatus();
+  if (!operations_.runs_any()) return Status(Code::kNotFound, "is in no collective");
+  return Status(Code::kNotFound, "waits in " + operations_.front().title());
 }
 
 void Session::OnAnswerOnLoop(const PeerId& from, const OperationId& id, const Status& answer) {

@@ -1,8 +1,8 @@
 // A fixed, ordered list of peers and the collectives between them.
 //
-// The session gives operations their numbers (how many of the name came before), checks and times them, and tells all
-// peers of an error that one finds. It remembers failed operations: a peer that comes later gets the same error at
-// once, and all counters stay in step. Movers move the data.
+// The session checks and times operations, and tells all peers of an error that one finds. It remembers failed
+// operations: a peer that comes later gets the same error at once, and all counters stay in step. What was called here
+// is kept, and numbered by name, in operation_table.h. Movers move the data.
 //
 // A session is one epoch. Changes for all (which peers take part, along which graphs) come with the next one, whose
 // numbers start at 0 again. Owned by shared pointers: the caller of an operation may hold on to a session that is over.
@@ -18,7 +18,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +29,7 @@
 #include "ops/base/mutex.h"
 #include "ops/collective/agreement.h"
 #include "ops/collective/operation.h"
+#include "ops/collective/operation_table.h"
 #include "ops/collective/pinger.h"
 #include "ops/collective/planner.h"
 #include "ops/collective/running_operation.h"
@@ -160,55 +160,23 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   Session* GroupOfOnLoop(const OperationId& id) const;
   void BeginGroupOnLoop(uint64_t number, Session* group);
 
-  // Called, and waiting for the agreement.
-  struct Waiting {
-    uint64_t handle;
-    OperationId id;
-    Operation operation;
-    EventLoop::TimerId timer;
-  };
-
+  OperationTable MakeTable();
   // Returns whether anything is left to do: not in a session of one or of none.
   bool Begin(Operation* operation);
-  struct Record;
-  // The operations of one name.
-  struct Named {
-    uint64_t begun = 0;
-    OperationCounters::OfName* counted = nullptr;  // null: none was begun
-    Record* resting = nullptr;
-  };
-  // An operation under way, or one that rests until the next of its name takes its place.
-  struct Record : RunningOperation {
-    using RunningOperation::RunningOperation;
-    Named* named = nullptr;
-    std::list<Record>::iterator at;
-  };
-
   void StartOnLoop(uint64_t handle, Operation&& operation);
   void AgreeOnLoop();
   void AgreedOnLoop(StatusOr<Agreement::Terms> terms);
   void OpenOnLoop();
   std::unique_ptr<Mover> MakeMover(Movement movement, Conversation* conversation);
-  void RunOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation);
-  // The one of its name that rests, if it fits; null: none.
-  Record* TakeRestingOnLoop(Named* named, const Operation& operation);
-  Record* AddOnLoop(uint64_t handle, Named* named, uint64_t number, Operation&& operation);
-  RunningOperation* FindRunningOnLoop(const std::function<bool(const RunningOperation&)>& matches);
-  RunningOperation* FindRunningOnLoop(const OperationId& id);
-  // Returns whether one that has ended well rests from now on.
-  bool KeepOnLoop(Record* record);
-  void ForgetRestingOnLoop();
-  void EndedOnLoop(Record* running, const Status& status);
+  void RunOnLoop(uint64_t handle, OperationTable::Named* named, uint64_t number, Operation&& operation);
+  void EndedOnLoop(RunningOperation* running, const Status& status);
   void TellAllOnLoop(const OperationId& id, const Status& status, bool passed_on);
   void TellPartnersOnLoop(const OperationId& id, const Operation& operation, const Status& status,
                           bool passed_on = false);
   void TellOfFailureOnLoop(const RunningOperation& which, const Status& status);
   void FinishOnLoop(Operation* operation, const Status& status);
   void Finish(Operation* operation, const Status& status);
-  const Waiting* FindWaitingOnLoop(const std::function<bool(const Waiting&)>& matches) const;
-  void DropWaitingOnLoop(const Waiting* waiting, const Status& status, bool tell);
-  OperationId FullId(const std::string& name, uint64_t number) const { return {epoch_, number, prefix_ + name}; }
-  bool Numbered(const OperationId& id) const;
+  void DropWaitingOnLoop(const OperationTable::Waiting* waiting, const Status& status, bool tell);
   Seconds TimeoutOf(const Operation& operation) const;
   Status HopelessOnLoop(const Operation& operation) const;
   OperationId AgreementId() const;
@@ -246,7 +214,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   const uint32_t epoch_;
   const SessionOptions options_;
   OperationCounters* const counters_;
-  const MoverFactory movers_, graph_movers_;
+  const MoverFactory graph_movers_;
   StatusCallback first_failure_;  // null once it was called
   const StatusCallback on_interrupted_;
 
@@ -263,13 +231,8 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   std::unique_ptr<Agreement> agreement_;  // under way
   Agreement::Terms terms_;
   bool agreed_ = false;
-  std::list<Waiting> waiting_;
 
-  std::unique_ptr<Routes> routes_;
-  std::unordered_map<std::string, Named> names_;
-  std::list<Record> running_;                                              // oldest first
-  std::list<Record> resting_;                                              // those that rest longest first
-  std::unordered_map<OperationId, Status, OperationIdHash> failed_early_;  // not begun here yet
+  OperationTable operations_;
   std::unique_ptr<StallWatch> watch_;
   std::unique_ptr<Pinger> pinger_;
   Status broken_;               // not OK: nothing can succeed any more

@@ -74,8 +74,11 @@ void Session::InterruptedOnLoop(int rank, const Status& why) {
 
 void Session::AskAboutAllOnLoop(int rank) {
   KF_DCHECK(loop_->InLoop());
-  for (const Record& running : running_) router_->AskOnLoop(peers_[rank], running.id(), running.signature());
-  for (const Waiting& one : waiting_) router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+  operations_.ForRunningOnLoop(
+      [&](RunningOperation* one) { router_->AskOnLoop(peers_[rank], one->id(), one->signature()); });
+  for (const OperationTable::Waiting& one : operations_.waiting()) {
+    router_->AskOnLoop(peers_[rank], one.id, SignatureOf(one.operation));
+  }
 }
 
 void Session::AskThoseWhoMayMissItOnLoop(const OperationId& id, const Signature& signature) {
@@ -88,8 +91,8 @@ void Session::AskThoseWhoMayMissItOnLoop(const OperationId& id, const Signature&
 
 void Session::FailOnLoop(const OperationId& id, const Status& status) {
   KF_DCHECK(loop_->InLoop());
-  RunningOperation* const running = FindRunningOnLoop(id);
-  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
+  RunningOperation* const running = operations_.FindRunningOnLoop(id);
+  const OperationTable::Waiting* waiting = operations_.FindWaitingOnLoop(id);
   if (running) {
     running->FailOnLoop(status.WithContext(running->title()), /*tell=*/true);
   } else if (waiting) {
@@ -101,11 +104,11 @@ void Session::FailOnLoop(const OperationId& id, const Status& status) {
 void Session::BreakOnLoop(const Status& why, bool tell) {
   KF_DCHECK(loop_->InLoop());
   if (broken_.ok()) broken_ = why;
-  while (!waiting_.empty()) {
-    const Waiting* waiting = &waiting_.front();
+  while (!operations_.waiting().empty()) {
+    const OperationTable::Waiting* waiting = &operations_.waiting().front();
     DropWaitingOnLoop(waiting, why.WithContext(Title(waiting->operation)), tell);
   }
-  for (Record& running : running_) running.FailOnLoop(why.WithContext(running.title()), tell);
+  operations_.ForRunningOnLoop([&](RunningOperation* one) { one->FailOnLoop(why.WithContext(one->title()), tell); });
 }
 
 // First-hand news is passed on: the sender may be gone before it has reached the others. Among neighbours any news is,
@@ -115,8 +118,8 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
   if (Session* group = GroupOfOnLoop(id)) return group->OnFailOnLoop(from, id, status, passed_on);
   const std::string teller = passed_on ? "" : " (told by rank " + std::to_string(peers_.RankOf(from)) + ")";
   const Status told(status.code(), status.message() + teller);
-  RunningOperation* const running = FindRunningOnLoop(id);
-  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
+  RunningOperation* const running = operations_.FindRunningOnLoop(id);
+  const OperationTable::Waiting* waiting = operations_.FindWaitingOnLoop(id);
   if (id == AgreementId()) {
     DieOnLoop(told, /*passed_on=*/true);
   } else if (id == InterruptId()) {
@@ -132,8 +135,8 @@ void Session::OnFailOnLoop(const PeerId& from, const OperationId& id, const Stat
     const bool is_news = !passed_on || waiting->operation.mixing;
     if (is_news) TellPartnersOnLoop(id, waiting->operation, told, /*passed_on=*/true);
     DropWaitingOnLoop(waiting, told, /*tell=*/false);
-  } else if (!Numbered(id) && failed_early_.size() < kMaxFailedEarly) {
-    failed_early_.emplace(id, told);
+  } else if (!operations_.WasCalled(id) && operations_.early_failures() < kMaxFailedEarly) {
+    operations_.FailEarlyOnLoop(id, told);
   }
 }
 

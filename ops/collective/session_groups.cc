@@ -46,14 +46,12 @@ Session::Session(const Session& whole, uint64_t number, const std::vector<int>& 
       epoch_(whole.epoch_),
       options_(WithoutTree(whole.options_)),
       counters_(whole.counters_),
-      movers_([this](Movement movement, int, Conversation* conversation) {
-        return MakeMover(std::move(movement), conversation);
-      }),
       graph_movers_(whole.graph_movers_),
       first_failure_(whole.first_failure_),
       shared_(whole.shared_),
       prefix_(PrefixOf(number)),
-      among_(" among " + RanksText(ranks)) {}
+      among_(" among " + RanksText(ranks)),
+      operations_(MakeTable()) {}
 
 std::map<uint64_t, std::shared_ptr<const Session::Group>> Session::groups() const {
   MutexLock lock(&groups_mu_);
@@ -100,16 +98,8 @@ void Session::AddGroupsOf(const Session& old) {
 // Others may have made it, and failed in it, before this peer heard of it.
 void Session::BeginGroupOnLoop(uint64_t number, Session* group) {
   KF_DCHECK(loop_->InLoop());
-  const std::string prefix = PrefixOf(number);
-  for (auto early = failed_early_.begin(); early != failed_early_.end();) {
-    if (early->first.name.rfind(prefix, 0) != 0) {
-      ++early;
-      continue;
-    }
-    if (early->first == group->AgreementId()) group->broken_ = early->second;
-    group->failed_early_.insert(*early);
-    early = failed_early_.erase(early);
-  }
+  operations_.GiveEarlyFailuresOnLoop(&group->operations_);
+  group->broken_ = group->operations_.EarlyFailureOnLoop(group->AgreementId());
   const std::shared_ptr<const Group> before = previous_ ? previous_->FindGroup(number) : nullptr;
   group->BeginOnLoop(before ? before->session : nullptr);
 }

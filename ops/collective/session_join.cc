@@ -45,7 +45,7 @@ void Session::JoinOnLoop(const std::function<void(const StatusOr<int>& before)>&
   if (join_) return done(FailedPreconditionError("join: this peer has joined already"));
   const auto before = std::count_if(peers_.peers().begin(), peers_.peers().end(),
                                     [this](const PeerId& peer) { return HasJoinedOnLoop(peer); });
-  const uint64_t number = names_[kJoinName].begun;
+  const uint64_t number = operations_.NamedOnLoop(kJoinName)->begun;
   join_ = OperationId{epoch_, number, kJoinName};
   if (agreed_) TellOfJoinOnLoop();
   Operation meet;
@@ -82,12 +82,12 @@ bool Session::StandsInForOnLoop(const PeerId& asker, const OperationId& id) cons
   if (!join_ || id.epoch != epoch_ || HasJoinedOnLoop(asker)) return false;
   const Session* const group = GroupOfOnLoop(id);
   const Session* const whose = group ? group : this;
-  return whose->agreed_ && !whose->Numbered(id);
+  return whose->agreed_ && !whose->operations_.WasCalled(id);
 }
 
 Status Session::StandInOnLoop(const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
-  if (RunningOperation* join = FindRunningOnLoop(*join_)) watch_->ProlongOnLoop(join, options_.timeout);
+  if (RunningOperation* join = operations_.FindRunningOnLoop(*join_)) watch_->ProlongOnLoop(join, options_.timeout);
   Session* const group = GroupOfOnLoop(id);
   return (group ? group : this)->BeginWithZerosOnLoop(id, theirs);
 }
@@ -96,7 +96,7 @@ Status Session::StandInOnLoop(const OperationId& id, const Signature& theirs) {
 Status Session::BeginWithZerosOnLoop(const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
   Operation operation;
-  operation.name = id.name.substr(prefix_.size());
+  operation.name = operations_.NameOf(id);
   const bool is_of_core = operation.name.rfind(kOwnPrefix, 0) == 0;
   std::shared_ptr<char[]> zeros;
   std::string refusal;
@@ -106,7 +106,7 @@ Status Session::BeginWithZerosOnLoop(const OperationId& id, const Signature& the
     zeros.reset(new (std::nothrow) char[theirs.count * SizeOf(theirs.dtype)]());
   }
   if (!zeros) {
-    names_[operation.name].begun = id.number + 1;
+    operations_.NamedOnLoop(operation.name)->begun = id.number + 1;
     if (refusal.empty()) refusal = "it has no memory for the tensor";
     return FailedPreconditionError(Linked("joined", "has joined: " + refusal));
   }
@@ -120,7 +120,7 @@ Status Session::BeginWithZerosOnLoop(const OperationId& id, const Signature& the
   operation.done = [zeros](const Status& status) {
     if (!status.ok()) KF_LOG(WARNING) << "after this peer had joined: " << status.message();
   };
-  names_[operation.name].begun = id.number;
+  operations_.NamedOnLoop(operation.name)->begun = id.number;
   RunAtOnceOnLoop(std::move(operation));
   return OkStatus();
 }
@@ -129,8 +129,8 @@ Status Session::BeginWithZerosOnLoop(const OperationId& id, const Signature& the
 void Session::RefusedOnLoop(const PeerId& by, const OperationId& id, const Status& why) {
   KF_DCHECK(loop_->InLoop());
   const int rank = peers_.RankOf(by);
-  const RunningOperation* const running = FindRunningOnLoop(id);
-  const Waiting* waiting = FindWaitingOnLoop([&](const Waiting& one) { return one.id == id; });
+  const RunningOperation* const running = operations_.FindRunningOnLoop(id);
+  const OperationTable::Waiting* waiting = operations_.FindWaitingOnLoop(id);
   if (!running && !waiting) return;
   const Operation& operation = waiting ? waiting->operation : running->operation();
   if (!ArePartners(operation, rank_, rank)) return;

@@ -52,11 +52,12 @@ class BeginGroupAllReduceKernel : public CollectiveKernel {
       spans[i] = {send, result->data(), static_cast<uint64_t>(shape.num_elements())};
       digest.AddShape(shape);
     }
-    OP_REQUIRES_ASYNC(context, BegunByTag::Collectives().Add(KeyOf(group(), tag()), begun),
-                      absl::FailedPreconditionError(absl::StrCat(
-                          "group_all_reduce '", tag(), "' was begun already: end it before you begin it again")),
-                      done);
-    kungfu_options options = Options(dtype_, digest, absl::OkStatus());
+    OP_REQUIRES_ASYNC(
+        context, BegunByTag::Collectives().Add(KeyOf(group(), NameIn(context)), begun),
+        absl::FailedPreconditionError(absl::StrCat("group_all_reduce '", NameIn(context),
+                                                   "' was begun already: end it before you begin it again")),
+        done);
+    kungfu_options options = Options(context, dtype_, digest, absl::OkStatus());
     options.step = static_cast<uint64_t>(context->input(num_tensors_).scalar<int64_t>()());
     begun->SetOperation(
         kungfu_all_reduce(spans.data(), num_tensors_, &options, &Begun::OnDone, Begun::ArgumentOf(begun)));
@@ -76,17 +77,17 @@ class EndGroupAllReduceKernel : public CollectiveKernel {
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    const std::shared_ptr<Begun> begun = BegunByTag::Collectives().Take(KeyOf(group(), tag()));
+    const std::shared_ptr<Begun> begun = BegunByTag::Collectives().Take(KeyOf(group(), NameIn(context)));
     OP_REQUIRES_ASYNC(context, begun != nullptr,
-                      absl::FailedPreconditionError(
-                          absl::StrCat("group_all_reduce '", tag(), "' cannot end: it was not begun in this process")),
+                      absl::FailedPreconditionError(absl::StrCat("group_all_reduce '", NameIn(context),
+                                                                 "' cannot end: it was not begun in this process")),
                       done);
     Begun::AwaitIn(context, begun, [=](const absl::Status& status) {
       if (!status.ok()) {
         context->SetStatus(status);
       } else if (!Fits(*begun, context->expected_output_dtype(0))) {
         context->SetStatus(absl::InvalidArgumentError(
-            absl::StrCat("group_all_reduce '", tag(), "': other tensors were begun than are ended")));
+            absl::StrCat("group_all_reduce '", NameIn(context), "': other tensors were begun than are ended")));
       } else {
         for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, begun->results[i]);
       }
@@ -127,6 +128,8 @@ REGISTER_OP("KungfuBeginGroupAllReduce")
     .Input("step: int64")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("N: int >= 1")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
@@ -134,13 +137,15 @@ REGISTER_OP("KungfuBeginGroupAllReduce")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Begins a KungfuGroupAllReduce, and does not wait for it: the KungfuEndGroupAllReduce of this tag does.");
-KUNGFU_REGISTER_KERNEL("KungfuBeginGroupAllReduce", BeginGroupAllReduceKernel,
-                       .HostMemory("inputs").HostMemory("step"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuBeginGroupAllReduce", BeginGroupAllReduceKernel,
+                             .HostMemory("inputs").HostMemory("step"));
 
 REGISTER_OP("KungfuEndGroupAllReduce")
     .Output("outputs: N * T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("N: int >= 1")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("shapes: list(shape)")
@@ -156,7 +161,7 @@ REGISTER_OP("KungfuEndGroupAllReduce")
       return absl::OkStatus();
     })
     .Doc("The results of the KungfuBeginGroupAllReduce of this tag. Waits until they are here.");
-KUNGFU_REGISTER_KERNEL("KungfuEndGroupAllReduce", EndGroupAllReduceKernel, .HostMemory("outputs"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuEndGroupAllReduce", EndGroupAllReduceKernel, .HostMemory("outputs"));
 
 REGISTER_OP("KungfuDropBegun")
     .Attr("prefix: string")

@@ -42,7 +42,7 @@ Expected::Expected(OpKernelConstruction* context) {
   shapes.resize(partial.size());
   for (size_t i = 0; i < partial.size(); ++i) {
     OP_REQUIRES(context, partial[i].AsTensorShape(&shapes[i]),
-                absl::InvalidArgumentError(absl::StrCat("'", tag, "' has no whole shape: ", partial[i].DebugString())));
+                absl::InvalidArgumentError(absl::StrCat("no whole shape to receive: ", partial[i].DebugString())));
   }
 }
 

@@ -66,23 +66,24 @@ class SpanKernel : public CollectiveKernel {
     }
 
     int64_t number = 0;
-    for (int i = num_tensors_; i < context->num_inputs(); ++i) {
+    const int num_inputs = NumInputs(context);
+    for (int i = num_tensors_; i < num_inputs; ++i) {
       const TensorShape& shape = context->input(i).shape();
       OP_REQUIRES_ASYNC(
           context, tensorflow::TensorShapeUtils::IsScalar(shape),
           absl::InvalidArgumentError(absl::StrCat("input ", i, " has shape ", shape.DebugString(), ", not a scalar's")),
           done);
     }
-    if (context->num_inputs() > num_tensors_) number = context->input(num_tensors_).scalar<int64_t>()();
+    if (num_inputs > num_tensors_) number = context->input(num_tensors_).scalar<int64_t>()();
 
-    kungfu_options options = Options(context->expected_output_dtype(0), digest, absl::OkStatus());
+    kungfu_options options = Options(context, context->expected_output_dtype(0), digest, absl::OkStatus());
     std::function<absl::Status()> finish;
     OP_REQUIRES_OK_ASYNC(context, Extend(context, &options, &finish), done);
     auto call = std::make_shared<Call>(context, std::move(done));
     call->describe = [context, count = num_tensors_] { return DescribeOutputs(context, count); };
     call->differing = differing();
     call->finish = std::move(finish);
-    const std::string name = NameWith(number, &options);
+    const std::string name = NameWith(context, number, &options);
     options.name = name.c_str();
     options.exchange = exchange_.c_str();
     options.exchange_size = exchange_size_;
@@ -91,9 +92,9 @@ class SpanKernel : public CollectiveKernel {
 
  protected:
   // The meaning of `number`, the scalar behind the tensors, or 0: here the optimizer's step. Returns the name.
-  virtual std::string NameWith(int64_t number, kungfu_options* options) const {
+  virtual std::string NameWith(OpKernelContext* context, int64_t number, kungfu_options* options) const {
     options->step = static_cast<uint64_t>(number);
-    return tag();
+    return NameIn(context);
   }
   // The request to the core beyond the tensors; `*finish` runs after success, and keeps the data for that.
   virtual absl::Status Extend(OpKernelContext*, kungfu_options*, std::function<absl::Status()>*) const {
@@ -116,7 +117,9 @@ struct AllReduceKernel : SpanKernel {
 struct NumberedAllReduceKernel : AllReduceKernel {
   using AllReduceKernel::AllReduceKernel;
 
-  std::string NameWith(int64_t number, kungfu_options*) const override { return absl::StrCat(tag(), "/", number); }
+  std::string NameWith(OpKernelContext* context, int64_t number, kungfu_options*) const override {
+    return absl::StrCat(NameIn(context), "/", number);
+  }
 };
 
 // Behind the step a scalar says whether the norms are wanted; behind the results they are.
@@ -172,7 +175,7 @@ class ReduceKernel : public CollectiveKernel {
     auto call = std::make_shared<Call>(context, std::move(done));
     call->describe = [context] { return DescribeOutputs(context, 1); };
     call->finish = [received] { return absl::OkStatus(); };  // keeps the memory
-    const kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    const kungfu_options options = Options(context, context->expected_output_dtype(0), digest, call->verdict);
     const kungfu_span span = {send, received.data(), static_cast<uint64_t>(shape.num_elements())};
     call->Start([&](void* arg) { return kungfu_reduce(&span, 1, &options, &Call::OnDone, arg); });
   }
@@ -210,7 +213,7 @@ class NeighborAllReduceKernel : public CollectiveKernel {
       const std::string mixed = topology_.empty() ? "with given weights" : topology_;
       return absl::StrCat(DescribeOutputs(context, num_tensors_), ", ", mixed);
     };
-    const kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    const kungfu_options options = Options(context, context->expected_output_dtype(0), digest, call->verdict);
     kungfu_mixing mixing;
     mixing.self_weight = after(0).scalar<double>()();
     mixing.sources = after(1).flat<int32_t>().data();
@@ -240,6 +243,8 @@ REGISTER_OP("KungfuAllReduce")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
@@ -247,21 +252,23 @@ REGISTER_OP("KungfuAllReduce")
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers.");
-KUNGFU_REGISTER_KERNEL("KungfuAllReduce", AllReduceKernel, .HostMemory("input").HostMemory("output"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuAllReduce", AllReduceKernel, .HostMemory("input").HostMemory("output"));
 
 REGISTER_OP("KungfuNumberedAllReduce")
     .Input("input: T")
     .Input("number: int64")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers, called `tag`/`number`: its name is known when it runs.");
-KUNGFU_REGISTER_KERNEL("KungfuNumberedAllReduce", NumberedAllReduceKernel,
-                       .HostMemory("input").HostMemory("number").HostMemory("output"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuNumberedAllReduce", NumberedAllReduceKernel,
+                             .HostMemory("input").HostMemory("number").HostMemory("output"));
 
 REGISTER_OP("KungfuGroupAllReduce")
     .Input("inputs: N * T")
@@ -269,6 +276,8 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Output("outputs: N * T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("N: int >= 1")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
@@ -285,8 +294,8 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Doc(
         "The reduction of each of `inputs` over all peers. `step` and `positions` must be the same on all of them. "
         "Those of one `exchange`, `exchange_size` of them, end together.");
-KUNGFU_REGISTER_KERNEL("KungfuGroupAllReduce", AllReduceKernel,
-                       .HostMemory("inputs").HostMemory("step").HostMemory("outputs"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuGroupAllReduce", AllReduceKernel,
+                             .HostMemory("inputs").HostMemory("step").HostMemory("outputs"));
 
 REGISTER_OP("KungfuGroupAllReduceNorms")
     .Input("inputs: N * T")
@@ -297,6 +306,8 @@ REGISTER_OP("KungfuGroupAllReduceNorms")
     .Output("received: double")
     .Attr("T: {half, bfloat16, float, double, complex64, complex128}")
     .Attr("N: int >= 1")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
@@ -305,9 +316,9 @@ REGISTER_OP("KungfuGroupAllReduceNorms")
     .Attr("exchange_size: int = 1")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) {
-      const int num_tensors = context->num_inputs() - 2;
+      const int num_tensors = context->num_outputs() - 2;
       for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(i));
-      for (int i = num_tensors; i < context->num_inputs(); ++i) {
+      for (int i = num_tensors; i < context->num_outputs(); ++i) {
         tensorflow::shape_inference::ShapeHandle scalar;
         KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(i), 0, &scalar));
         context->set_output(i, scalar);
@@ -317,7 +328,7 @@ REGISTER_OP("KungfuGroupAllReduceNorms")
     .Doc(
         "As KungfuGroupAllReduce. `sent` is the mean over the peers of the sum of the squares of all `inputs`, "
         "`received` that sum of all `outputs`; NaN if a peer does not want them. All peers have the same bits.");
-KUNGFU_REGISTER_KERNEL(
+KUNGFU_REGISTER_NAMED_KERNEL(
     "KungfuGroupAllReduceNorms", NormsKernel,
     .HostMemory("inputs").HostMemory("step").HostMemory("wanted").HostMemory("outputs").HostMemory("sent").HostMemory(
         "received"));
@@ -326,6 +337,8 @@ REGISTER_OP("KungfuBroadcast")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("root: int = 0")
@@ -333,13 +346,15 @@ REGISTER_OP("KungfuBroadcast")
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The `input` of the peer with rank `root`.");
-KUNGFU_REGISTER_KERNEL("KungfuBroadcast", BroadcastKernel, .HostMemory("input").HostMemory("output"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuBroadcast", BroadcastKernel, .HostMemory("input").HostMemory("output"));
 
 REGISTER_OP("KungfuGroupBroadcast")
     .Input("inputs: N * T")
     .Output("outputs: N * T")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("N: int >= 1")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("root: int = 0")
@@ -347,12 +362,14 @@ REGISTER_OP("KungfuGroupBroadcast")
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The `inputs` of the peer with rank `root`.");
-KUNGFU_REGISTER_KERNEL("KungfuGroupBroadcast", BroadcastKernel, .HostMemory("inputs").HostMemory("outputs"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuGroupBroadcast", BroadcastKernel, .HostMemory("inputs").HostMemory("outputs"));
 
 REGISTER_OP("KungfuReduce")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
@@ -360,7 +377,7 @@ REGISTER_OP("KungfuReduce")
     .SetIsStateful()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers on the peer with rank `root`, zeros elsewhere.");
-KUNGFU_REGISTER_KERNEL("KungfuReduce", ReduceKernel, .HostMemory("input").HostMemory("output"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuReduce", ReduceKernel, .HostMemory("input").HostMemory("output"));
 
 REGISTER_OP("KungfuGroupNeighborAllReduce")
     .Input("inputs: N * T")
@@ -373,6 +390,8 @@ REGISTER_OP("KungfuGroupNeighborAllReduce")
     .Output("outputs: N * T")
     .Attr("T: {half, bfloat16, float, double, complex64, complex128}")
     .Attr("N: int >= 1")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("positions: list(int) = []")
@@ -389,15 +408,15 @@ REGISTER_OP("KungfuGroupNeighborAllReduce")
         "The weighted sum of each of `inputs` and what the `sources` send of it, which is their input times the weight "
         "that this peer has as their target. `agree` and `positions` must be the same on neighbours. `topology` is for "
         "messages.");
-KUNGFU_REGISTER_KERNEL("KungfuGroupNeighborAllReduce", NeighborAllReduceKernel,
-                       .HostMemory("inputs")
-                           .HostMemory("self_weight")
-                           .HostMemory("sources")
-                           .HostMemory("source_weights")
-                           .HostMemory("targets")
-                           .HostMemory("target_weights")
-                           .HostMemory("agree")
-                           .HostMemory("outputs"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuGroupNeighborAllReduce", NeighborAllReduceKernel,
+                             .HostMemory("inputs")
+                                 .HostMemory("self_weight")
+                                 .HostMemory("sources")
+                                 .HostMemory("source_weights")
+                                 .HostMemory("targets")
+                                 .HostMemory("target_weights")
+                                 .HostMemory("agree")
+                                 .HostMemory("outputs"));
 
 }  // namespace
 }  // namespace kungfu::kernels

@@ -90,7 +90,7 @@ class GatherKernel : public CollectiveKernel {
       return Allocate(context, counts, memory);
     };
     if (!all_) call->finish = [this, context] { return FillElsewhere(context); };
-    const kungfu_options options = Options(input.dtype(), digest, call->verdict);
+    const kungfu_options options = Options(context, input.dtype(), digest, call->verdict);
     call->Start([&](void* arg) { return Begin(context, options, arg); });
   }
 
@@ -164,7 +164,7 @@ class ReduceScatterKernel : public CollectiveKernel {
       const int64_t mine = RowSize(shape) > 0 ? Rows(counts, shape)[0] : EvenPart(RowCount(shape));
       return SetRows(context, WithRows(mine, shape), counts[0], memory);
     };
-    const kungfu_options options = Options(input.dtype(), digest, call->verdict);
+    const kungfu_options options = Options(context, input.dtype(), digest, call->verdict);
     call->Start([&](void* arg) {
       const int64_t row_size = std::max<int64_t>(1, RowSize(input.shape()));
       return kungfu_reduce_scatter(input.data(), input.NumElements(), row_size, &options, &Call::OnAllocate,
@@ -197,7 +197,7 @@ class AllToAllKernel : public CollectiveKernel {
       KUNGFU_RETURN_IF_ERROR(SetLengths(context, lengths));
       return SetRows(context, WithRows(Sum(lengths), shape), Sum(counts), memory);
     };
-    const kungfu_options options = Options(input.dtype(), digest, verdict);
+    const kungfu_options options = Options(context, input.dtype(), digest, verdict);
     std::vector<uint64_t> send_counts(splits.size());
     for (int64_t i = 0; i < splits.size(); ++i) send_counts[i] = static_cast<uint64_t>(splits(i) * row_size);
     const bool even = send_counts.empty() || !verdict.ok();
@@ -255,6 +255,8 @@ REGISTER_OP("KungfuAllGather")
     .Output("output: T")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("concat: bool = false")
@@ -262,8 +264,8 @@ REGISTER_OP("KungfuAllGather")
     .SetIsStateful()
     .SetShapeFn(GatheredShapes)
     .Doc("The `input` of all peers in rank order, and the rows that came from each. `agree`: what must be the same.");
-KUNGFU_REGISTER_KERNEL("KungfuAllGather", GatherKernel,
-                       .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuAllGather", GatherKernel,
+                             .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
 
 REGISTER_OP("KungfuGather")
     .Input("input: T")
@@ -271,6 +273,8 @@ REGISTER_OP("KungfuGather")
     .Output("output: T")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("root: int = 0")
@@ -278,8 +282,8 @@ REGISTER_OP("KungfuGather")
     .SetIsStateful()
     .SetShapeFn(GatheredShapes)
     .Doc("KungfuAllGather with a result on the peer with rank `root` only; elsewhere no rows.");
-KUNGFU_REGISTER_KERNEL("KungfuGather", GatherKernel,
-                       .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuGather", GatherKernel,
+                             .HostMemory("input").HostMemory("agree").HostMemory("output").HostMemory("lengths"));
 
 REGISTER_OP("KungfuNeighborAllGather")
     .Input("input: T")
@@ -289,24 +293,28 @@ REGISTER_OP("KungfuNeighborAllGather")
     .Output("output: T")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("concat: bool = false")
     .SetIsStateful()
     .SetShapeFn(GatheredShapes)
     .Doc("KungfuAllGather of the `sources` alone, which have this peer among their `targets`.");
-KUNGFU_REGISTER_KERNEL("KungfuNeighborAllGather", NeighborGatherKernel,
-                       .HostMemory("input")
-                           .HostMemory("agree")
-                           .HostMemory("sources")
-                           .HostMemory("targets")
-                           .HostMemory("output")
-                           .HostMemory("lengths"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuNeighborAllGather", NeighborGatherKernel,
+                             .HostMemory("input")
+                                 .HostMemory("agree")
+                                 .HostMemory("sources")
+                                 .HostMemory("targets")
+                                 .HostMemory("output")
+                                 .HostMemory("lengths"));
 
 REGISTER_OP("KungfuReduceScatter")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
@@ -317,7 +325,7 @@ REGISTER_OP("KungfuReduceScatter")
       return absl::OkStatus();
     })
     .Doc("This peer's rows of the reduction of `input`, whose rows are cut into even parts, one for each peer.");
-KUNGFU_REGISTER_KERNEL("KungfuReduceScatter", ReduceScatterKernel, .HostMemory("input").HostMemory("output"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuReduceScatter", ReduceScatterKernel, .HostMemory("input").HostMemory("output"));
 
 REGISTER_OP("KungfuAllToAll")
     .Input("input: T")
@@ -325,6 +333,8 @@ REGISTER_OP("KungfuAllToAll")
     .Output("output: T")
     .Output("lengths: int64")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .Attr(KUNGFU_DIFFERING)
@@ -335,8 +345,8 @@ REGISTER_OP("KungfuAllToAll")
       return absl::OkStatus();
     })
     .Doc("Sends splits[r] rows to each rank r (even parts if `splits` is empty); what arrived, and from whom.");
-KUNGFU_REGISTER_KERNEL("KungfuAllToAll", AllToAllKernel,
-                       .HostMemory("input").HostMemory("splits").HostMemory("output").HostMemory("lengths"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuAllToAll", AllToAllKernel,
+                             .HostMemory("input").HostMemory("splits").HostMemory("output").HostMemory("lengths"));
 
 }  // namespace
 }  // namespace kungfu::kernels

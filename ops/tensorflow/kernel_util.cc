@@ -204,8 +204,18 @@ void Call::Complete(absl::Status status) {
   failing = outer;
 }
 
-CollectiveKernel::CollectiveKernel(OpKernelConstruction* context) : AsyncOpKernel(context) {
+OperationName::OperationName(OpKernelConstruction* context) {
   OP_REQUIRES_OK(context, context->GetAttr("tag", &tag_));
+  OP_REQUIRES_OK(context, context->GetAttr("eager_names", &eager_names_));
+}
+
+const char* OperationName::Of(OpKernelContext* context) const {
+  if (eager_names_ == 0) return tag_.c_str();
+  return context->input(NumInputs(context)).scalar<tensorflow::tstring>()().c_str();
+}
+
+CollectiveKernel::CollectiveKernel(OpKernelConstruction* context)
+    : AsyncOpKernel(context), name_(context), ends_within_call_(kungfu_size() == 1 && kungfu_elastic() == 0) {
   if (context->HasAttr("op")) {
     std::string op;
     OP_REQUIRES_OK(context, context->GetAttr("op", &op));
@@ -224,10 +234,10 @@ CollectiveKernel::CollectiveKernel(OpKernelConstruction* context) : AsyncOpKerne
   }
 }
 
-kungfu_options CollectiveKernel::Options(tensorflow::DataType dtype, const Digest& digest,
+kungfu_options CollectiveKernel::Options(OpKernelContext* context, tensorflow::DataType dtype, const Digest& digest,
                                          const absl::Status& verdict) const {
   kungfu_options options = {};
-  options.name = tag_.c_str();
+  options.name = NameIn(context);
   options.dtype = ToDType(dtype);
   options.op = op_;
   options.root = root_;

@@ -34,6 +34,11 @@ namespace kungfu::kernels {
 // The number of the group of peers that runs an op, as its attribute; 0: all do.
 #define KUNGFU_GROUP "group: int = 0"
 
+// The name of an op's operation is its attribute `tag`. In eager code it is an input behind the op's own instead, as
+// TensorFlow keeps a kernel for each value of an attribute, for good.
+#define KUNGFU_EAGER_NAME "eager_name: eager_names * string"
+#define KUNGFU_EAGER_NAMES "eager_names: int >= 0 = 0"
+
 // The reductions, as the constraint of an op's attribute, in the order of kungfu_reduce_op.
 #define KUNGFU_REDUCTIONS "{'sum', 'mean', 'min', 'max', 'prod'}"
 
@@ -124,14 +129,34 @@ class Call : public std::enable_shared_from_this<Call> {
   bool cancelled_ = false;
 };
 
-// A kernel that runs one operation of the core, with the attributes that all of them have: `tag`, the name that is
-// the same on every peer, and where the op has them `group`, `op`, `root` and `differing`.
+// The name of a kernel's operation, of an op with KUNGFU_EAGER_NAME.
+class OperationName {
+ public:
+  explicit OperationName(OpKernelConstruction* context);
+
+  // Valid as long as the context.
+  const char* Of(OpKernelContext* context) const;
+  // How many inputs there are besides it.
+  int NumInputs(OpKernelContext* context) const { return context->num_inputs() - eager_names_; }
+
+ private:
+  std::string tag_;
+  int eager_names_ = 0;
+};
+
+// A kernel that runs one operation of the core, with the attributes that all of them have: its name, which is the same
+// on every peer, and where the op has them `group`, `op`, `root` and `differing`.
 class CollectiveKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit CollectiveKernel(OpKernelConstruction* context);
 
+  // Behind an asynchronous kernel TensorFlow goes on in another of its threads, which it wakes. In a process that is
+  // and stays alone each operation ends within its call. So the kernel is synchronous there, and never waits.
+  AsyncOpKernel* AsAsync() override { return ends_within_call_ ? nullptr : this; }
+
  protected:
-  const std::string& tag() const { return tag_; }
+  const char* NameIn(OpKernelContext* context) const { return name_.Of(context); }
+  int NumInputs(OpKernelContext* context) const { return name_.NumInputs(context); }
   uint64_t group() const { return group_; }
   int root() const { return root_; }
   // Of this peer among those that run the op.
@@ -139,10 +164,12 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   int size() const { return group_ == 0 ? kungfu_size() : kungfu_group_size(group_); }
   absl::StatusCode differing() const { return differing_; }
 
-  kungfu_options Options(tensorflow::DataType dtype, const Digest& digest, const absl::Status& verdict) const;
+  kungfu_options Options(OpKernelContext* context, tensorflow::DataType dtype, const Digest& digest,
+                         const absl::Status& verdict) const;
 
  private:
-  std::string tag_;
+  const OperationName name_;
+  const bool ends_within_call_;
   uint64_t group_ = 0;
   int op_ = KUNGFU_SUM;
   int root_ = 0;
@@ -153,5 +180,8 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
 #define KUNGFU_REGISTER_KERNEL(name, kernel, ...)                               \
   REGISTER_KERNEL_BUILDER(Name(name).Device(::tensorflow::DEVICE_CPU), kernel); \
   REGISTER_KERNEL_BUILDER(Name(name).Device(::tensorflow::DEVICE_GPU) __VA_ARGS__, kernel)
+// The same for an op with KUNGFU_EAGER_NAME.
+#define KUNGFU_REGISTER_NAMED_KERNEL(name, kernel, ...) \
+  KUNGFU_REGISTER_KERNEL(name, kernel, .HostMemory("eager_name") __VA_ARGS__)
 
 }  // namespace kungfu::kernels

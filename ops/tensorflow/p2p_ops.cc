@@ -16,14 +16,13 @@ using tensorflow::OpKernel;
 
 class SaveKernel : public OpKernel {
  public:
-  explicit SaveKernel(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("tag", &tag_));
+  explicit SaveKernel(OpKernelConstruction* context) : OpKernel(context), name_(context) {
     OP_REQUIRES_OK(context, context->GetAttr("keep", &keep_));
   }
 
   void Compute(OpKernelContext* context) override {
-    const int num_tensors = context->num_inputs() - 1;
-    Blob blob(tag_, context->input(num_tensors).scalar<int64_t>()(), context->input(0).dtype());
+    const int num_tensors = name_.NumInputs(context) - 1;
+    Blob blob(name_.Of(context), context->input(num_tensors).scalar<int64_t>()(), context->input(0).dtype());
     for (int i = 0; i < num_tensors; ++i) blob.AddSent(context->input(i));
     Tensor* saved = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape(), &saved));
@@ -32,18 +31,18 @@ class SaveKernel : public OpKernel {
   }
 
  private:
-  std::string tag_;
+  const OperationName name_;
   int keep_ = 0;
 };
 
 class RequestKernel : public AsyncOpKernel {
  public:
-  explicit RequestKernel(OpKernelConstruction* context) : AsyncOpKernel(context), expected_(context) {
+  explicit RequestKernel(OpKernelConstruction* context) : AsyncOpKernel(context), name_(context), expected_(context) {
     OP_REQUIRES_OK(context, context->GetAttr("wait", &wait_));
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    Blob blob(expected_.tag, context->input(1).scalar<int64_t>()(), expected_.dtype);
+    Blob blob(name_.Of(context), context->input(1).scalar<int64_t>()(), expected_.dtype);
     for (size_t i = 0; i < expected_.shapes.size(); ++i) {
       Tensor* output = nullptr;
       OP_REQUIRES_OK_ASYNC(context, context->allocate_output(static_cast<int>(i), expected_.shapes[i], &output), done);
@@ -62,6 +61,7 @@ class RequestKernel : public AsyncOpKernel {
   }
 
  private:
+  const OperationName name_;
   const Expected expected_;
   bool wait_ = true;
 };
@@ -131,6 +131,8 @@ REGISTER_OP("KungfuSave")
     .Output("saved: int64")
     .Attr("N: int >= 1")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr("keep: int = 0")
     .SetIsStateful()
@@ -139,7 +141,7 @@ REGISTER_OP("KungfuSave")
       return absl::OkStatus();
     })
     .Doc("Keeps a copy of `inputs`, as one blob, under `tag`, and returns its version.");
-KUNGFU_REGISTER_KERNEL("KungfuSave", SaveKernel, .HostMemory("inputs").HostMemory("version").HostMemory("saved"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuSave", SaveKernel, .HostMemory("inputs").HostMemory("version").HostMemory("saved"));
 
 REGISTER_OP("KungfuRequest")
     .Input("target: int32")
@@ -149,14 +151,16 @@ REGISTER_OP("KungfuRequest")
     .Attr("N: int >= 1")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("shapes: list(shape)")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr("wait: bool = true")
     .Attr("timeout: float = 0")
     .SetIsStateful()
     .SetShapeFn(RequestedShapes)
     .Doc("What rank `target` keeps under `tag`, and its version.");
-KUNGFU_REGISTER_KERNEL("KungfuRequest", RequestKernel,
-                       .HostMemory("target").HostMemory("version").HostMemory("outputs").HostMemory("saved"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuRequest", RequestKernel,
+                             .HostMemory("target").HostMemory("version").HostMemory("outputs").HostMemory("saved"));
 
 REGISTER_OP("KungfuPut")
     .Input("input: T")

@@ -16,7 +16,7 @@ class BarrierKernel : public CollectiveKernel {
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     auto call = std::make_shared<Call>(context, std::move(done));
-    const kungfu_options options = Options(tensorflow::DT_UINT8, Digest(), call->verdict);
+    const kungfu_options options = Options(context, tensorflow::DT_UINT8, Digest(), call->verdict);
     call->Start([&](void* arg) { return kungfu_barrier(&options, &Call::OnDone, arg); });
   }
 };
@@ -35,7 +35,7 @@ class ConsensusKernel : public CollectiveKernel {
       output->scalar<bool>()() = *equal != 0;
       return absl::OkStatus();
     };
-    const kungfu_options options = Options(input.dtype(), Digest(), call->verdict);
+    const kungfu_options options = Options(context, input.dtype(), Digest(), call->verdict);
     call->Start([&](void* arg) {
       return kungfu_consensus(input.data(), input.NumElements(), equal.get(), &options, &Call::OnDone, arg);
     });
@@ -69,23 +69,27 @@ absl::Status Scalars(InferenceContext* context) {
 }
 
 REGISTER_OP("KungfuBarrier")
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Done when all peers run it.");
-KUNGFU_REGISTER_KERNEL("KungfuBarrier", BarrierKernel);
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuBarrier", BarrierKernel, );
 
 REGISTER_OP("KungfuConsensus")
     .Input("input: T")
     .Output("equal: bool")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc("Whether the bytes of `input` are the same on all peers.");
-KUNGFU_REGISTER_KERNEL("KungfuConsensus", ConsensusKernel, .HostMemory("input").HostMemory("equal"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuConsensus", ConsensusKernel, .HostMemory("input").HostMemory("equal"));
 
 REGISTER_OP("KungfuRank")
     .Output("rank: int32")

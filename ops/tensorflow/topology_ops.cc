@@ -76,12 +76,12 @@ class SubsetAllReduceKernel : public CollectiveKernel {
     auto call = std::make_shared<Call>(context, std::move(done));
     if (!TensorShapeUtils::IsVector(parents.shape()) || parents.NumElements() == 0) {
       call->verdict = absl::InvalidArgumentError(
-          absl::StrCat("subset_all_reduce '", tag(), "': a topology is a vector, the parent of each rank"));
+          absl::StrCat("subset_all_reduce '", NameIn(context), "': a topology is a vector, the parent of each rank"));
     }
     call->describe = [context, shape] {
       return tensorflow::DataTypeString(context->expected_output_dtype(0)) + " " + shape.DebugString();
     };
-    kungfu_options options = Options(context->expected_output_dtype(0), digest, call->verdict);
+    kungfu_options options = Options(context, context->expected_output_dtype(0), digest, call->verdict);
     options.parents = parents.flat<int32_t>().data();
     options.num_parents = static_cast<int32_t>(parents.NumElements());
     const kungfu_span span = {send, output->data(), static_cast<uint64_t>(shape.num_elements())};
@@ -108,14 +108,16 @@ REGISTER_OP("KungfuSubsetAllReduce")
     .Input("parents: int32")
     .Output("output: T")
     .Attr("T: " KUNGFU_TYPES)
+    .Input(KUNGFU_EAGER_NAME)
+    .Attr(KUNGFU_EAGER_NAMES)
     .Attr("tag: string")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr(KUNGFU_GROUP)
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The reduction of `input` over the peers of each tree of a forest.");
-KUNGFU_REGISTER_KERNEL("KungfuSubsetAllReduce", SubsetAllReduceKernel,
-                       .HostMemory("input").HostMemory("parents").HostMemory("output"));
+KUNGFU_REGISTER_NAMED_KERNEL("KungfuSubsetAllReduce", SubsetAllReduceKernel,
+                             .HostMemory("input").HostMemory("parents").HostMemory("output"));
 
 }  // namespace
 }  // namespace kungfu::kernels

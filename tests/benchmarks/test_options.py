@@ -15,7 +15,7 @@ ROUNDS = (
     "strategies.py",
     "targets.py",
 )
-COMPILED = ("all_reduce.py", "auto.py", "targets.py")
+COMPILED = ("all_reduce.py", "auto.py", "growth.py", "targets.py")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -35,7 +35,7 @@ def test_no_rounds_are_refused(call, bare: Path, script: str, rounds: str) -> No
 @pytest.mark.parametrize("script", COMPILED)
 def test_programs_that_are_not_built_take_one_line(call, bare: Path, script: str) -> None:
     before = contents(bare / "results")
-    ended = call(script, "--rounds", "1")
+    ended = call(script)
     assert ended.returncode == 2
     assert "Traceback" not in ended.stderr
     *_, last = ended.stderr.splitlines()

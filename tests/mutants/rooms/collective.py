@@ -126,8 +126,8 @@ MUTANTS = [
     Mutant(
         name="failures-stop-at-neighbors",
         file="ops/collective/session.cc",
-        text="running->FailOnLoop(early->second, /*tell=*/running->operation().mixing != nullptr);",
-        fault="running->FailOnLoop(early->second, /*tell=*/false);",
+        text="running->FailOnLoop(early, /*tell=*/running->operation().mixing != nullptr);",
+        fault="running->FailOnLoop(early, /*tell=*/false);",
         why="Neighbours of a peer that has sent nothing wait until the deadline.",
         test="collective_test Neighbors.ThatComeLaterHearOfAFailure",
     ),

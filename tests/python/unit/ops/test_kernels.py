@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
@@ -84,6 +87,25 @@ def test_other_types_are_not_registered(dtype: tf.DType) -> None:
 
 def test_loading_again_is_the_same() -> None:
     assert libraries.load_ops() is libraries.load_ops()
+
+
+def test_one_process_stays_in_the_thread_that_it_is_in() -> None:
+    """Where peers may be awaited TensorFlow goes on in another thread behind each operation."""
+    threads = []
+
+    def noted(x: np.ndarray) -> np.ndarray:
+        threads.append(threading.get_ident())
+        return x
+
+    @tf.function
+    def chain(x: tf.Tensor) -> tf.Tensor:
+        for _ in range(50):
+            x = tf.ensure_shape(tf.numpy_function(noted, [ops.all_reduce(x)], tf.float32), [2])
+        return x
+
+    assert chain(tf.constant([1.0, 2.0])).numpy().tolist() == [1.0, 2.0]
+    assert len(threads) == 50
+    assert len(set(threads)) == 1
 
 
 def test_a_call_of_a_function_is_over_when_its_operations_are() -> None:
