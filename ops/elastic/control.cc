@@ -110,6 +110,11 @@ void Control::EnteredOnLoop(uint32_t version) {
   Send("entered " + std::to_string(version));
 }
 
+void Control::BrokenOnLoop(uint32_t version) {
+  KF_DCHECK(loop_->InLoop());
+  Send("broken " + std::to_string(version));
+}
+
 void Control::ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered) {
   KF_DCHECK(loop_->InLoop());
   Ask(size ? "propose " + std::to_string(*size) : "propose", patience, std::move(answered));
@@ -190,6 +195,11 @@ void Control::TakeLine(const std::string& line) {
 bool Control::Understood(const std::string& command, const std::string& rest) {
   if (command == "proposed") return Answered(OkStatus());
   if (command == "refused") return Answered(FailedPreconditionError(rest));
+  if (command == "anew") {
+    const std::optional<uint32_t> version = ParseVersion(rest);
+    if (version) handlers_.anew(*version);
+    return version.has_value();
+  }
   const size_t space = std::min(rest.find(' '), rest.size());
   const std::string first = rest.substr(0, space), second = rest.substr(std::min(space + 1, rest.size()));
   if (command == "members") {

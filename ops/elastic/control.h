@@ -9,6 +9,8 @@
 //                                                 server says; every question has its answer
 //                     notice                      has got SIGTERM: asks whether it may leave, and the others go on
 //                     leave                       is between two steps, and leaves
+//                     broken <version>            a connection with a peer of that membership has ended without a
+//                                                 goodbye; both may live
 //   runner -> peer    failed <peer> <text>        a peer has failed
 //                     left <peer>                 it has ended well
 //                     members <version> <since> <peers>
@@ -18,6 +20,9 @@
 //                                                 the peers that are left, after others were lost: they go on at once,
 //                                                 and repeat what they had begun; why. <since>: that of the newest
 //                                                 members; who is on the way to them comes here instead
+//                     anew <version>              before such a line of that version: the peers make all connections
+//                     with
+//                                                 each other anew, because one broke
 //                     proposed | refused <text>   the answer to the oldest question
 //
 // Lines end in '\n' and have at most 64 KiB; control characters in texts are replaced by spaces.
@@ -46,6 +51,7 @@ class Control : private FdHandler {
     std::function<void(const PeerId& peer)> peer_left;
     std::function<void(const Membership& membership)> members;
     std::function<void(const Membership& membership, const std::string& text)> survivors;
+    std::function<void(uint32_t version)> anew;
     // The runner is gone: only this peer can stop itself now.
     std::function<void()> runner_lost;
   };
@@ -58,6 +64,7 @@ class Control : private FdHandler {
   void ReportOnLoop(const std::string& text);
   void ReadyOnLoop();
   void EnteredOnLoop(uint32_t version);
+  void BrokenOnLoop(uint32_t version);
   // The questions. `answered` is called once: OK if the runner takes it up; the membership follows. kDeadlineExceeded
   // if it does not say within `patience`. Without a size: the number that the config server says.
   void ProposeOnLoop(std::optional<int> size, Seconds patience, StatusCallback answered);

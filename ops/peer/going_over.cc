@@ -194,12 +194,20 @@ void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   } else {
     transactions_->LeaveOnLoop();
   }
+  if (anew_version_ == survivors.version) router_->RenewOnLoop(survivors.peers, self_, FirstEpoch(anew_version_));
   if (entering_) ForgetMeetingOnLoop();
   for (int rank = 0; rank < now->size() && !entering_; ++rank) {
     const bool is_left = survivors.peers.RankOf(now->peers()[rank]) >= 0 || rank == now->rank();
     if (!is_left) now->PeerFailedOnLoop(rank, why);
   }
   if (!goes_over_) GoOnWithSurvivorsOnLoop();
+}
+
+void Peer::BrokenOnLoop(uint32_t version) {
+  KF_DCHECK(loop_->InLoop());
+  if (leaves_ || version < broken_version_) return;
+  broken_version_ = version + 1;
+  control_->BrokenOnLoop(version);
 }
 
 void Peer::GoOnWithSurvivorsOnLoop() {

@@ -151,6 +151,7 @@ void Peer::OpenControl() {
     ReplaceOnLoop();
   };
   handlers.survivors = [this](const Membership& survivors, const std::string& why) { SurviveOnLoop(survivors, why); };
+  handlers.anew = [this](uint32_t version) { anew_version_ = version; };
   handlers.runner_lost = [this] {
     if (transactions_) transactions_->NeverRepeatOnLoop();
     session()->AbortOnLoop(UnavailableError("the launcher is gone"));
@@ -171,6 +172,9 @@ Status Peer::BeginOnLoop() {
   KF_DCHECK(loop_->InLoop());
   if (router_) {
     p2p_->OpenOnLoop();
+    if (config_.survives && control_) {
+      router_->SetBrokenHandlerOnLoop([this](uint32_t epoch) { BrokenOnLoop(VersionOf(epoch)); });
+    }
     session()->BeginOnLoop(nullptr);
     KF_RETURN_IF_ERROR(router_->ListenOnLoop());
   }

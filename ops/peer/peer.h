@@ -141,6 +141,9 @@ class Peer {
   // The runner says who is left; the others are lost because of `why`.
   void SurviveOnLoop(const Membership& survivors, const std::string& why);
   void GoOnWithSurvivorsOnLoop();
+  // A connection with a peer of that membership is over. The runner knows whether both live, and then announces the
+  // same peers as survivors, whose connections are made anew.
+  void BrokenOnLoop(uint32_t version);
   void MeetSurvivorsOnLoop();
   StrategySpec NextStrategy() const;
   void Advance(bool only_if_idle, StatusCallback done);
@@ -185,6 +188,8 @@ class Peer {
   std::unique_ptr<P2p> p2p_;
   std::unique_ptr<Transactions> transactions_;    // null in a job of one
   Membership survivors_;                          // the newest ones, if peers were lost; the loop's
+  uint32_t anew_version_ = 0;                     // that is to begin with new connections; the loop's
+  uint32_t broken_version_ = 0;                   // the newest of which the runner was told; the loop's
   bool goes_over_ = false;                        // is on the way to another session; the loop's
   bool leaves_ = false;                           // Shutdown was called; the loop's
   std::unique_ptr<Announcements> announcements_;  // the loop's

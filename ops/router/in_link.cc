@@ -68,6 +68,11 @@ Status InLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink
   target_ = nullptr;
   reading_text_ = false;
   last_heard_ = loop_->NowOnLoop();
+  if (!generation_) {
+    const bool is_anew = header.type == FrameType::kAnew;
+    generation_ = is_anew ? header.tag.epoch : 0;
+    if (is_anew) return OkStatus();
+  }
   switch (header.type) {
     case FrameType::kData: {
       const uint64_t cost = ParkCost(header.tag.name.size(), header.payload_size);

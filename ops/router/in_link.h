@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ops/base/deadline.h"
@@ -29,6 +30,9 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
 
   Connection* connection() const { return connection_.get(); }
   Clock::time_point last_heard() const { return last_heard_; }
+  // The epoch with which the peer made its connections anew before this one; 0: it never did. Known when something has
+  // come.
+  const std::optional<uint32_t>& generation() const { return generation_; }
 
   // kAnswer; and kFail, where there is no connection of ours to this peer, or it answers a kPull. A peer that does not
   // read them is told no more.
@@ -60,6 +64,7 @@ class InLink : public ConnectionHandler, public Incoming, private Sink {
   Mailbox* const mailbox_;
   InLinkOwner* const owner_;
   Clock::time_point last_heard_;
+  std::optional<uint32_t> generation_;
 
   Mailbox::Slot* slot_ = nullptr;  // whose payload is arriving
   Sink* target_ = nullptr;         // where it goes; null: nowhere

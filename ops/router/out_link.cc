@@ -16,11 +16,12 @@ bool IsNotice(FrameType type) {
 
 }  // namespace
 
-OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, Seconds connect_timeout,
-                 OutLinkOwner* owner)
+OutLink::OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, uint32_t generation,
+                 Seconds connect_timeout, OutLinkOwner* owner)
     : loop_(loop),
       transports_(transports),
       peer_(peer),
+      generation_(generation),
       connect_timeout_(connect_timeout),
       owner_(owner),
       self_(std::make_shared<OutLink*>(this)) {}
@@ -81,6 +82,12 @@ void OutLink::OnConnected(StatusOr<std::unique_ptr<Connection>> connection) {
     return;
   }
   connection_ = std::move(*connection);
+  if (generation_ != 0) {
+    FrameHeader anew;
+    anew.type = FrameType::kAnew;
+    anew.tag.epoch = generation_;
+    connection_->SendOnLoop(anew, {});
+  }
   // The handler is set when this call returns.
   loop_->Post([self = self_] {
     if (*self) (*self)->Drain();
@@ -183,6 +190,17 @@ void OutLink::CloseOnLoop(Deadline deadline, const Status& why) {
   }
 }
 
+void OutLink::BreakOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  if (!closed_.ok()) return;
+  close_reason_ = why;
+  if (connection_) {
+    connection_->BreakOnLoop(why);
+  } else {
+    End(why);
+  }
+}
+
 Status OutLink::OnFrameOnLoop(Connection*, const FrameHeader& header, Sink** sink) {
   KF_DCHECK(loop_->InLoop());
   last_heard_ = loop_->NowOnLoop();
@@ -222,7 +240,7 @@ void OutLink::OnClosedOnLoop(Connection*, const Status& why) {
 
 void OutLink::End(const Status& why) {
   closed_ = why;
-  owner_->OnOutLinkClosedOnLoop(peer_, why);
+  owner_->OnOutLinkClosedOnLoop(this, why);
 }
 
 void OutLink::FailSendsOnLoop(const Status& why) {

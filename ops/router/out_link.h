@@ -23,12 +23,14 @@ class OutLinkOwner {
   virtual void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) = 0;
   virtual void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) = 0;
   // The last word of a link: nothing is sent over it any more.
-  virtual void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) = 0;
+  virtual void OnOutLinkClosedOnLoop(class OutLink* link, const Status& why) = 0;
 };
 
 class OutLink : public ConnectionHandler, private Sink {
  public:
-  OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, Seconds connect_timeout, OutLinkOwner* owner);
+  // `generation`: that of the peers' connections with each other (InLink::generation).
+  OutLink(EventLoop* loop, TransportSet* transports, const PeerId& peer, uint32_t generation, Seconds connect_timeout,
+          OutLinkOwner* owner);
   ~OutLink() override;
 
   // Sends a message of an operation. As Connection::SendOnLoop: null if it is sent; otherwise the place for the
@@ -44,9 +46,12 @@ class OutLink : public ConnectionHandler, private Sink {
   void WithdrawOnLoop(const OperationId& id);
   // Says goodbye and ends, at the latest at `deadline`. OnOutLinkClosed follows with `why`.
   void CloseOnLoop(Deadline deadline, const Status& why);
+  // Ends without a goodbye. OnOutLinkClosed follows with `why`, unless it has been called.
+  void BreakOnLoop(const Status& why);
 
   // Whether there is a connection, or has been one.
   bool connected() const { return connection_ != nullptr; }
+  const PeerId& peer() const { return peer_; }
   const Status& closed() const { return closed_; }
   const Connection* connection() const { return connection_.get(); }
   Clock::time_point last_heard() const { return last_heard_; }
@@ -87,6 +92,7 @@ class OutLink : public ConnectionHandler, private Sink {
   EventLoop* const loop_;
   TransportSet* const transports_;
   const PeerId peer_;
+  const uint32_t generation_;
   const Seconds connect_timeout_;
   OutLinkOwner* const owner_;
   // Outlives the link in callbacks, and says whether it is still there.

@@ -11,8 +11,8 @@ namespace {
 
 // How long a peer's other connections may outlive the first one that ends.
 constexpr Seconds kLastWords{1};
-// A peer opens one; a second may come before the end of the first was seen.
-constexpr size_t kMaxInLinks = 2;
+// A peer opens one; others may come in its place before its end was seen.
+constexpr size_t kMaxInLinks = 3;
 // At most so many known peers that are no members are let in.
 constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
@@ -60,7 +60,8 @@ ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
   const PeerId peer = connection->remote();
   const bool let_in = members_.RankOf(peer) >= 0 || (open_ && peers_.size() < members_.size() + kMaxGuests);
   Peer& state = peers_[peer];
-  if (closing_ || !let_in || state.parted || !state.lost.ok() || state.in.size() >= kMaxInLinks) {
+  const bool is_over = !state.lost.ok() && !broken_;
+  if (closing_ || !let_in || state.parted || is_over || state.in.size() >= kMaxInLinks) {
     KF_LOG(WARNING) << "refused a connection of " << peer.ToString();
     return nullptr;
   }
@@ -71,13 +72,58 @@ ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
 OutLink* Router::LinkTo(const PeerId& peer) {
   Peer& state = peers_[peer];
   if (!state.out) {
-    state.out = std::make_unique<OutLink>(loop_, transports_, peer, connect_timeout_, this);
+    state.out = std::make_unique<OutLink>(loop_, transports_, peer, state.generation, connect_timeout_, this);
     if (!state.lost.ok()) {
       state.out->CloseOnLoop(Clock::now(), state.lost);
       state.out->FailSendsOnLoop(state.lost);
     }
   }
   return state.out.get();
+}
+
+void Router::SetBrokenHandlerOnLoop(std::function<void(uint32_t epoch)> broken) {
+  KF_DCHECK(loop_->InLoop());
+  broken_ = std::move(broken);
+}
+
+// A peer that has done it before may have connected already: what it has opened since stays.
+void Router::RenewOnLoop(const PeerList& peers, const PeerId& self, uint32_t generation) {
+  KF_DCHECK(loop_->InLoop());
+  const Status why = UnavailableError("connections are made anew");
+  for (const PeerId& peer : peers.peers()) {
+    Peer& state = peers_[peer];
+    if (peer == self || state.parted || state.generation >= generation) continue;
+    state.generation = generation;
+    Retire(&state, why);
+    state.why = state.lost = OkStatus();
+    mailbox_.PeerLost(peer, why);
+    if (pulls_) pulls_->OnAskerLostOnLoop(peer);
+  }
+}
+
+void Router::Retire(Peer* peer, const Status& why) {
+  if (peer->out) {
+    if (HasOutConnection(*peer)) peer->past.Add(*peer->out->connection());
+    peer->past.messages_sent += peer->out->messages_sent();
+    peer->past.payload_sent += peer->out->payload_sent();
+    retired_out_.push_back(std::move(peer->out));
+    OutLink* const out = retired_out_.back().get();
+    if (out->closed().ok()) {
+      out->BreakOnLoop(why);
+    } else {
+      OnOutLinkClosedOnLoop(out, why);
+    }
+  }
+  const auto is_new = [&](const std::unique_ptr<InLink>& link) {
+    return link->generation().value_or(peer->generation) >= peer->generation;
+  };
+  const auto old = std::stable_partition(peer->in.begin(), peer->in.end(), is_new);
+  for (auto link = old; link != peer->in.end(); ++link) {
+    peer->past.Add(*(*link)->connection());
+    (*link)->connection()->BreakOnLoop(why);
+    retired_in_.push_back(std::move(*link));
+  }
+  peer->in.erase(old, peer->in.end());
 }
 
 void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on) {
@@ -196,14 +242,34 @@ void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
   if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
-  for (const auto& link : state.in) link->connection()->CloseOnLoop(After(kLastWords));
-  LinkTo(peer)->CloseOnLoop(After(kLastWords), why);
+  // What the peer may have opened anew, before this one has heard of it, stays. Where it has to go the peer must not
+  // take it for a goodbye.
+  for (const auto& link : state.in) {
+    if (link->generation().value_or(state.generation) > state.generation) continue;
+    if (broken_) {
+      link->connection()->BreakOnLoop(why);
+    } else {
+      link->connection()->CloseOnLoop(After(kLastWords));
+    }
+  }
+  if (broken_) {
+    LinkTo(peer)->BreakOnLoop(why);
+  } else {
+    LinkTo(peer)->CloseOnLoop(After(kLastWords), why);
+  }
 }
 
 void Router::AfterOnLoop(Seconds delay, std::function<void()> task) {
   KF_DCHECK(loop_->InLoop());
   loop_->RunAtOnLoop(After(delay), [alive = std::weak_ptr<int>(alive_), task = std::move(task)] {
     if (!alive.expired()) task();
+  });
+}
+
+void Router::AfterOnLoop(const PeerId& peer, Seconds delay, std::function<void()> task) {
+  AfterOnLoop(delay, [this, peer, generation = peers_[peer].generation, task = std::move(task)] {
+    const auto found = peers_.find(peer);
+    if (found != peers_.end() && found->second.generation == generation) task();
   });
 }
 
@@ -259,8 +325,8 @@ Traffic Router::TrafficOnLoop(const PeerId& id) const {
   Traffic traffic = OverConnections(peer);
   traffic.by(TrafficWay::kSharedMemory) += {peer.in_memory, peer.in_memory};
   if (peer.out) {
-    traffic.messages_sent = peer.out->messages_sent();
-    traffic.payload_sent = peer.out->payload_sent();
+    traffic.messages_sent += peer.out->messages_sent();
+    traffic.payload_sent += peer.out->payload_sent();
   }
   return traffic;
 }
@@ -280,20 +346,18 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
   Peer& state = peers_[peer];
   if (!state.lost.ok()) return;
   if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
+  const bool is_broken = why.code() == Code::kUnavailable && members_.RankOf(peer) >= 0;
+  if (is_broken && broken_ && !closing_) LaterOnLoop([this, epoch = epoch_] { broken_(epoch); });
   const bool out_open = state.out && state.out->closed().ok();
   if (out_open && !state.out->connected() && state.in.empty()) {
     state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
   } else if (closing_ && !out_open) {
     Lost(peer);
   } else if (out_open || !state.in.empty()) {
-    AfterOnLoop(kLastWords, [this, peer, why = state.why] {
-      if (peers_.count(peer) != 0) GiveUpOnLoop(peer, why);
-    });
+    AfterOnLoop(peer, kLastWords, [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
   } else if (why.code() == Code::kPermissionDenied) {
     // It keeps knocking at our door, at longer and longer intervals: we stay until it has been refused, too.
-    AfterOnLoop(2 * kLastWords, [this, peer] {
-      if (peers_.count(peer) != 0) Lost(peer);
-    });
+    AfterOnLoop(peer, 2 * kLastWords, [this, peer] { Lost(peer); });
   } else {
     Lost(peer);
   }
@@ -307,8 +371,9 @@ void Router::Lost(const PeerId& peer) {
 }
 
 void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
-  LaterOnLoop([this, peer, why = lost]() mutable {
-    if (peers_.count(peer) == 0) return;
+  LaterOnLoop([this, peer, generation = peers_[peer].generation, why = lost]() mutable {
+    const auto found = peers_.find(peer);
+    if (found == peers_.end() || found->second.generation != generation) return;
     // The reason first: failures that follow from it are then not taken for news.
     const bool concerns = handler_ && !closing_ && members_.RankOf(peer) >= 0;
     if (concerns) why = handler_->OnPeerLostOnLoop(peer, why, peers_[peer].has_left());
@@ -366,6 +431,13 @@ void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& an
 
 void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
+  const auto retired =
+      std::find_if(retired_in_.begin(), retired_in_.end(), [&](const auto& other) { return other.get() == link; });
+  if (retired != retired_in_.end()) {
+    loop_->Post([old = std::move(*retired)] {});
+    retired_in_.erase(retired);
+    return;
+  }
   const PeerId peer = link->peer();
   Peer& state = peers_[peer];
   state.past.Add(*link->connection());
@@ -380,12 +452,21 @@ void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   std::shared_ptr<InLink> old = std::move(*it);
   links.erase(it);
   loop_->Post([old] {});
-  if (was_link || parted) LinkClosed(peer, why);
+  const bool is_current = old->generation().value_or(0) == state.generation;
+  if ((was_link && is_current) || parted) LinkClosed(peer, why);
   FinishCloseIfIdle();
 }
 
-void Router::OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) {
+void Router::OnOutLinkClosedOnLoop(OutLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
+  const auto retired =
+      std::find_if(retired_out_.begin(), retired_out_.end(), [&](const auto& other) { return other.get() == link; });
+  if (retired != retired_out_.end()) {
+    LaterOnLoop([old = std::move(*retired), why] { old->FailSendsOnLoop(why); });
+    retired_out_.erase(retired);
+    return;
+  }
+  const PeerId peer = link->peer();
   Peer& state = peers_[peer];
   if (const Connection* connection = state.out->connection()) state.past.Add(*connection);
   LinkClosed(peer, why);

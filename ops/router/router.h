@@ -54,6 +54,13 @@ class Router : public InLinkOwner, public OutLinkOwner {
   // members get a goodbye, and are forgotten. REQUIRES: epochs ascend; no operation of an older epoch is open.
   void BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandler* handler);
 
+  // Connections with these peers are made anew: those that they have now are over, whether they work or not. What
+  // awaits or sends something fails. All peers do it with the same list, each for itself. `generation`: the epoch that
+  // it is for, higher than the one before. REQUIRES: what is under way in the epoch is given up.
+  void RenewOnLoop(const PeerList& peers, const PeerId& self, uint32_t generation);
+  // `broken` is told when a connection with a member of `epoch` has ended without a goodbye.
+  void SetBrokenHandlerOnLoop(std::function<void(uint32_t epoch)> broken);
+
   // Tells `peer` that the operation has failed / asks for its state.
   void NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on);
   // `filler`: bytes that the question carries for nothing but the time they take, at most kMaxEagerSize.
@@ -99,6 +106,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   struct Peer {
     std::unique_ptr<OutLink> out;
     std::vector<std::unique_ptr<InLink>> in;
+    uint32_t generation = 0;         // of the connections; those of others do not count
     Status why;                      // of the first connection that ended; a reason goes before a goodbye
     Status lost;                     // not OK: all are over
     Clock::time_point last_heard{};  // over connections that have ended, and by what it took
@@ -117,6 +125,9 @@ class Router : public InLinkOwner, public OutLinkOwner {
   ConnectionHandler* Accept(std::unique_ptr<Connection> connection);
   void LinkClosed(const PeerId& peer, const Status& why);
   void Lost(const PeerId& peer);
+  // Runs `task` then, if the peer's connections are those of now.
+  void AfterOnLoop(const PeerId& peer, Seconds delay, std::function<void()> task);
+  void Retire(Peer* peer, const Status& why);
   void TellOfLoss(const PeerId& peer, const Status& why);
   void PartFrom(const PeerId& peer);
   void FinishCloseIfIdle();
@@ -130,7 +141,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void OnInLinkClosedOnLoop(InLink* link, const Status& why) override;
   // OutLinkOwner
   void OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& answer) override;
-  void OnOutLinkClosedOnLoop(const PeerId& peer, const Status& why) override;
+  void OnOutLinkClosedOnLoop(OutLink* link, const Status& why) override;
 
   const std::shared_ptr<int> alive_ = std::make_shared<int>();
   EventLoop* const loop_;
@@ -150,8 +161,12 @@ class Router : public InLinkOwner, public OutLinkOwner {
   PeerList members_;
   RouterHandler* handler_ = nullptr;
   PullHandler* pulls_ = nullptr;
+  std::function<void(uint32_t epoch)> broken_;
   Mailbox mailbox_;
   std::unordered_map<PeerId, Peer, PeerIdHash> peers_;
+  // They have been replaced, and are about to close.
+  std::vector<std::shared_ptr<OutLink>> retired_out_;
+  std::vector<std::shared_ptr<InLink>> retired_in_;
 
   bool closing_ = false;
   std::function<void()> closed_;

@@ -65,6 +65,8 @@ class Connection {
   // Sends kBye behind the queue, and closes when the other side has read it or `deadline` has passed. OnClosed follows
   // with kCancelled.
   virtual void CloseOnLoop(Deadline deadline) = 0;
+  // Breaks it off without a kBye: the other side sees a connection that is gone. OnClosed follows with `why`.
+  virtual void BreakOnLoop(const Status& why) = 0;
 
   virtual const PeerId& remote() const = 0;
   virtual const char* transport_name() const = 0;

@@ -36,9 +36,10 @@ constexpr FrameRule kFrameRules[] = {
     {"answer", kMaxTextSize},
     {"bye", 0},
     {"pull", 0},
+    {"anew", 0},
 };
 constexpr uint8_t kNumFrameTypes = sizeof(kFrameRules) / sizeof(kFrameRules[0]);
-static_assert(kNumFrameTypes == static_cast<uint8_t>(FrameType::kPull) + 1);
+static_assert(kNumFrameTypes == static_cast<uint8_t>(FrameType::kAnew) + 1);
 
 struct KindRule {
   const char* name;

@@ -17,6 +17,9 @@
 //   kAnswer   text (≤ 4 KiB)          to kAsk
 //   kBye      empty                   the last frame: the peer closes of its own will
 //   kPull     empty                   a peer that wants a blob of the receiver's store: see pull.h of the router
+//   kAnew     empty                   the first frame of a connection that takes the place of one that broke; `epoch`:
+//   the
+//                                   one since which it does
 //
 // A frame that breaks a rule of this file costs its sender the connection.
 
@@ -49,6 +52,7 @@ enum class FrameType : uint8_t {
   kAnswer = 8,
   kBye = 9,
   kPull = 10,
+  kAnew = 11,
 };
 
 enum class Kind : uint8_t {

@@ -23,7 +23,8 @@ class GoOn(Callback):
     Args:
         fit: The call.
         given: The callbacks that the program gave. Those that have a method `on_membership_change`
-            hear of the loss, after the batch or the epoch in which it came.
+            hear of the loss, after the batch or the epoch in which it came; also if nobody is lost,
+            and connections were made anew.
         kept: The callbacks of those that work on this peer.
         verbose: Whether rank 0 prints.
     """
@@ -59,7 +60,7 @@ class GoOn(Callback):
             return
         lost = self._size - peer.size()
         self._version, self._size = peer.membership_version(), peer.size()
-        if peer.is_root():
+        if peer.is_root() and lost > 0:
             self._tell(lost, batches_left)
         self._was_root = peer.is_root()
         for callback in self._given:

@@ -12,6 +12,8 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                    notice                      has got SIGTERM: asks whether it may leave, and the
                                                others go on
                    leave                       is between two steps, and leaves
+                   broken <version>            a connection with a peer of that membership has ended
+                                               without a goodbye; both may live
   anybody, first of all
                    resize <size>               a person asks for another number of peers; the
                                                answer is a line, proposed <text> or refused <text>,
@@ -27,6 +29,8 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
                                                the peers that are left, after others were lost: they
                                                go on at once, and repeat what they had begun; why.
                                                <since> is that of the newest members
+                   anew <version>              before such a line of that version: the peers make
+                                               all connections with each other anew
                    proposed | refused <text>   the answer to the oldest question; a peer that
                                                leaves has got the list of the others before
 
@@ -69,6 +73,9 @@ class Handler(Protocol):
 
     def entered(self, rank: int, version: int) -> None:
         """A peer has gone over to a membership."""
+
+    def broken(self, rank: int, version: int) -> None:
+        """A connection of a peer with another one of that membership has broken."""
 
     def propose(self, rank: int, size: int | None, answer: Answer) -> None:
         """A peer asks for a number of peers; None: for the number that the config server says.
@@ -154,7 +161,8 @@ class ControlServer:
         self._ranks: dict[Connection, int] = {}
         self._questions: dict[Connection, collections.deque[_Question]] = {}
         self._announced: list[tuple[str, bytes]] = []
-        self._members: dict[int, bytes] = {}  # the newest list, by the peer that was told
+        self._anew: dict[int, bytes] = {}  # the newest of these lines, by the peer that was told
+        self._members: dict[int, bytes] = {}  # the newest list, in the same way
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(128)
@@ -200,6 +208,14 @@ class ControlServer:
             self._members[rank] = line
         for connection, rank in list(self._ranks.items()):
             if self._members.get(rank) == line:
+                self._connections.send(connection, line)
+
+    def renew(self, version: int, told: Iterable[int]) -> None:
+        """Tells some peers to make their connections anew with the next list, of that version."""
+        line = f"anew {version}\n".encode()
+        self._anew.update(dict.fromkeys(told, line))
+        for connection, rank in list(self._ranks.items()):
+            if self._anew.get(rank) == line:
                 self._connections.send(connection, line)
 
     def _announce(self, peer: str, text: str) -> None:
@@ -249,6 +265,8 @@ class ControlServer:
             self._handler.ready(rank)
         elif command == "entered" and _NUMBER.fullmatch(text):
             self._handler.entered(rank, int(text))
+        elif command == "broken" and _NUMBER.fullmatch(text):
+            self._handler.broken(rank, int(text))
         elif command == "propose" and _NUMBER.fullmatch(text.removeprefix("-") or "0"):
             size = int(text) if text else None
             self._handler.propose(rank, size, self._answer_to(connection))
@@ -287,8 +305,9 @@ class ControlServer:
         connection.known = True
         contact.connected, contact.heard, contact.lost = True, time.monotonic(), None
         self._tell(connection, self._announced)
-        if rank in self._members:
-            self._connections.send(connection, self._members[rank])
+        for lines in (self._anew, self._members):
+            if rank in lines:
+                self._connections.send(connection, lines[rank])
         return True
 
     def _resize(self, connection: Connection, size: str) -> bool:

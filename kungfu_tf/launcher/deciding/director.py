@@ -47,6 +47,12 @@ class Host(Protocol):
         With `lost` they go on at once without others; the text tells who was lost, and how.
         """
 
+    def renew(self, version: int, told: Sequence[int]) -> None:
+        """Tells some of its peers to make their connections with each other anew.
+
+        The list of that version is published next.
+        """
+
     def failed(self, peer: str, text: str) -> None:
         """Tells all peers of this host that a peer has failed, perhaps one of another host."""
 
@@ -112,6 +118,9 @@ class Director(Protocol):
 
     def entered(self, number: int, version: int) -> None:
         """A peer has changed over to a membership."""
+
+    def broken(self, number: int, version: int) -> None:
+        """A connection of a peer with another one of that membership has broken."""
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
         """A peer asks for a number of peers; None: for the one that the config server says."""

@@ -50,6 +50,9 @@ class FarHost:
         line = f"publish {version} {since} {','.join(peers) or '-'} {numbers} {one_line(lost)}"
         self.say(line.rstrip())
 
+    def renew(self, version: int, told: Sequence[int]) -> None:
+        self.say(f"renew {version} {','.join(map(str, told))}")
+
     def failed(self, peer: str, text: str) -> None:
         self.say(f"failed {peer} {one_line(text)}")
 

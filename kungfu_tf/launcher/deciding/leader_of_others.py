@@ -18,6 +18,7 @@ from kungfu_tf.launcher.deciding.runner_link import (
     BEAT,
     COMING_DEADLINE,
     HANDSHAKE_DEADLINE,
+    QUIET,
     SILENT,
     Link,
     keep_alive,
@@ -39,6 +40,7 @@ _LINES = {
     "started": re.compile(f"{_NUMBER} ([0-9a-f.:\\[\\]]{{1,64}})"),
     "ready": re.compile(_NUMBER),
     "entered": re.compile(f"{_NUMBER} {_NUMBER}"),
+    "broken": re.compile(f"{_NUMBER} {_NUMBER}"),
     "propose": re.compile(f"{_NUMBER}(?: (-?[0-9]{{1,7}}))?"),
     "notice": re.compile(_NUMBER),
     "leave": re.compile(_NUMBER),
@@ -114,8 +116,8 @@ class LeaderOfOthers(Leader):
                 far.say(f"over {self.code} {self.again or 0} {int(self.recovering)}")
         if now >= self._beat:
             self._beat = now + BEAT
+            self._ask_all()
             for connection in list(self._addresses):
-                self._send(connection, b"alive\n")
                 if now - connection.heard > SILENT:
                     self._connections.close(connection)
         if now > self._began + COMING_DEADLINE:
@@ -123,6 +125,17 @@ class LeaderOfOthers(Leader):
                 if far.connection is None and not far.gone and self.needs(address):
                     far.gone = True
                     self.lost(address, f"has not come within {COMING_DEADLINE:g} s")
+
+    def broken(self, number: int, version: int) -> None:
+        super().broken(number, version)
+        self._ask_all()
+
+    def _all_answer(self, since: float) -> bool:
+        return all(connection.heard > since for connection in self._addresses)
+
+    def _ask_all(self) -> None:
+        for connection in list(self._addresses):
+            self._send(connection, b"alive\n")
 
     def lost(self, address: IPAddress, why: str) -> None:
         self._contested = time.monotonic() + CONTESTED
@@ -160,6 +173,8 @@ class LeaderOfOthers(Leader):
         self._connections.send(connection, asked.greeting.encode() + b"\n")
 
     def _read(self, connection: Connection) -> None:
+        if connection in self._addresses and time.monotonic() - connection.heard > QUIET:
+            self._begin_repair()
         self._connections.read_lines(
             connection, LONGEST_LINE, self._take, longest_of_strangers=_LONGEST_HELLO
         )
@@ -194,6 +209,8 @@ class LeaderOfOthers(Leader):
             self.ready(number)
         elif command == "entered":
             self.entered(number, int(str(more[0])))
+        elif command == "broken":
+            self.broken(number, int(str(more[0])))
         elif command == "propose":
             size = None if more[0] is None else int(more[0])
             self.propose(number, size, self._answer(self._others[address], number))

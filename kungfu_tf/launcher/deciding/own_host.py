@@ -247,6 +247,9 @@ class OwnHost:
     ) -> None:
         self._control.announce_members(version, since, peers, told, lost)
 
+    def renew(self, version: int, told: Sequence[int]) -> None:
+        self._control.renew(version, told)
+
     def failed(self, peer: str, text: str) -> None:
         self._control.announce_failed(peer, text)
 

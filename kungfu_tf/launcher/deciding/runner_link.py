@@ -3,10 +3,11 @@
 After the handshake (links/handshake.py): UTF-8 lines that end in a newline and have at most 64 KiB
 before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the other side's host.
 
-  other -> leader  alive                                 every second
+  other -> leader  alive                                 every second, and in answer to this line
                    started <number> <peer>               a newcomer has a name
                    ready <number>                        it asks to be taken in
                    entered <number> <version>            a peer has gone over to a membership
+                   broken <number> <version>             a connection of it has broken
                    propose <number> [<size>]             it asks for another number of peers
                    notice <number>                       it has got SIGTERM: may it leave?
                    leave <number>                        it leaves between two steps
@@ -21,6 +22,7 @@ before it. A <peer> is its KUNGFU_SELF, a <number> stands for a peer of the othe
                    publish <version> <since> <peers> <numbers> [<text>]
                                                          tell them who takes part (control.py); with
                                                          a text they go on without others, and why
+                   renew <version> <numbers>             tell them to make connections anew
                    proposed <number>                     the answer to the oldest question
                    refused <number> <text>
                    failed <peer> <text> | left <peer>    tell all: it has failed, or finished
@@ -44,7 +46,10 @@ COMING_DEADLINE = 300.0
 SILENT = 60.0  # seconds after which a runner is given up
 BEAT = 1.0  # seconds between two lines that say that a runner lives
 
+QUIET = 2.5  # seconds without a line, after which a cut has held up the peers, too
+
 _UNACKNOWLEDGED = 5000  # milliseconds
+_LINEAR_TIMEOUTS = 16  # TCP_THIN_LINEAR_TIMEOUTS of Linux
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,3 +75,5 @@ def keep_alive(connected: socket.socket) -> None:
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)
+    # After a short cut the next attempt must not be far: it comes at intervals that grow later.
+    connected.setsockopt(socket.IPPROTO_TCP, _LINEAR_TIMEOUTS, 1)

@@ -92,6 +92,9 @@ class Succession:
     def entered(self, number: int, version: int) -> None:
         self._director.entered(number, version)
 
+    def broken(self, number: int, version: int) -> None:
+        self._director.broken(number, version)
+
     def propose(self, number: int, size: int | None, answer: Answer) -> None:
         self._director.propose(number, size, answer)
 

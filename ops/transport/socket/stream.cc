@@ -68,6 +68,11 @@ void Stream::CloseOnLoop(Deadline deadline) {
   if (idle) Write();
 }
 
+void Stream::BreakOnLoop(const Status& why) {
+  KF_DCHECK(loop_->InLoop());
+  if (!over_ && write_error_.ok()) BreakOff(why);
+}
+
 void Stream::OnReadyOnLoop(bool readable, bool writable_again) {
   KF_DCHECK(loop_->InLoop());
   const auto self = shared_from_this();

@@ -39,6 +39,7 @@ class Stream : public std::enable_shared_from_this<Stream>, private PipeListener
   // As in Connection.
   StatusCallback* SendOnLoop(const FrameHeader& header, Payload payload);
   void CloseOnLoop(Deadline deadline);
+  void BreakOnLoop(const Status& why);
   const PeerId& remote() const { return remote_; }
   const char* pipe_name() const { return pipe_->name(); }
   uint64_t bytes_sent() const { return writer_.bytes_written(); }

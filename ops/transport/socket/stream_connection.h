@@ -19,6 +19,7 @@ class StreamConnection : public Connection {
     return stream_->SendOnLoop(header, std::move(payload));
   }
   void CloseOnLoop(Deadline deadline) override { stream_->CloseOnLoop(deadline); }
+  void BreakOnLoop(const Status& why) override { stream_->BreakOnLoop(why); }
   const PeerId& remote() const override { return stream_->remote(); }
   const char* transport_name() const override { return stream_->pipe_name(); }
   uint64_t bytes_sent() const override { return stream_->bytes_sent(); }

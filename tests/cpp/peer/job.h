@@ -103,6 +103,15 @@ class Job {
     ++version_;
     RepeatSurvivors(members, told);
   }
+  // None is lost, but all make their connections anew.
+  void Renew(const std::string& members, const std::string& told) {
+    ++version_;
+    RepeatRenewal(members, told);
+  }
+  void RepeatRenewal(const std::string& members, const std::string& told) {
+    for (const char name : told) Say(name, "anew " + std::to_string(version_) + "\n");
+    RepeatSurvivors(members, told);
+  }
   void RepeatSurvivors(const std::string& members, const std::string& told) {
     const std::string line = "survivors " + std::to_string(version_) + " " + std::to_string(since_) + " " +
                              NamesOf(members) + " killed by SIGKILL\n";

@@ -13,8 +13,9 @@ namespace kungfu::testing {
 namespace {
 
 struct Dwindling : Job {
-  explicit Dwindling(const std::string& members) {
+  explicit Dwindling(const std::string& members, const std::string& strategy = "AUTO") {
     survives = true;
+    this->strategy = strategy;
     StartMembers(members);
   }
   std::vector<std::future<Status>> AllAdvance(const std::string& names) {
@@ -62,6 +63,26 @@ KF_TEST(Survivors, GrowAndShrink) {
   job.ExpectAllAdvance("ad");
   EXPECT_EQ(job.peer('a')->session()->rank(), -1);
   job.ExpectSum("d");
+}
+
+// One has connected anew, and its old connections are gone, before the others hear of it.
+KF_TEST(Survivors, MakeTheirConnectionsAnew) {
+  Dwindling job("abc", "STAR");
+  job.ExpectSum("abc");
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> values(3, 1);
+    std::vector<std::future<Status>> futures;
+    for (const size_t i : {0, 1}) futures.push_back(job.Begin("abc"[i], &values[i]));
+    job.Renew("abc", "a");
+    job.HearQuestion('b', "broken " + std::to_string(round) + "\n");
+    futures.push_back(job.Begin('c', &values[2]));
+    job.RepeatRenewal("abc", "bc");
+    Dwindling::ExpectOk(&futures);
+    EXPECT_TRUE(values == std::vector<float>(3, 3));
+  }
+  EXPECT_EQ(job.peer('a')->session()->size(), 3);
+  job.ExpectSum("abc");
+  job.ExpectSurvivorsToRepeat("abc", "ab");
 }
 
 // The first call may end for some as if nobody were lost, so it must do so for all.

@@ -17,6 +17,7 @@ class FakeConnection : public Connection {
     return nullptr;
   }
   void CloseOnLoop(Deadline) override {}
+  void BreakOnLoop(const Status&) override {}
   const PeerId& remote() const override { return remote_; }
   const char* transport_name() const override { return "fake"; }
   uint64_t bytes_sent() const override { return 0; }

@@ -99,7 +99,8 @@ KF_TEST(Wire, RefusesLengthsBeyondItsBounds) {
                         {FrameType::kAsk, kMaxEagerSize},
                         {FrameType::kAnswer, kMaxTextSize},
                         {FrameType::kBye, 0},
-                        {FrameType::kPull, 0}};
+                        {FrameType::kPull, 0},
+                        {FrameType::kAnew, 0}};
   for (const Case& c : cases) {
     FrameHeader header;
     header.type = c.type;

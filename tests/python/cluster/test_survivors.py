@@ -82,6 +82,21 @@ def test_the_others_repeat_the_step_and_go_on(
         assert re.search(r"^\[1\] Epoch 2 - .*mae: ", said, re.MULTILINE), said
 
 
+@pytest.mark.parametrize(
+    "way", ["tcp", *(pytest.param(way, marks=pytest.mark.exhaustive) for way in ("unix", "direct"))]
+)
+def test_connections_that_are_cut_are_made_anew(way: str, tmp_path: Path) -> None:
+    faults = [(0, "backward"), (3, "delivered"), (1, "epoch end")]
+    arguments = (tmp_path, "S-SGD", *(f"{who}:{phase}:cut" for who, phase in faults))
+    flags = ["-np", "4", "-on-failure", "survive"]
+    done = programs.run(PROGRAM, *arguments, flags=flags, env=WAYS[way])
+    said = done.stdout + done.stderr
+    assert len(re.findall(r"cut [1-9]", done.stdout)) == 3, said
+    assert [done.stdout.count(f"survived {phase}") for _, phase in faults] == [4, 4, 4], said
+    assert done.stderr.count("connections between peers broke") == 3, said
+    assert done.stderr.count("4 peers went on") == 3, said
+
+
 def test_rank_0_dies_while_it_writes_a_checkpoint(tmp_path: Path) -> None:
     survived("S-SGD", "direct", [(0, "checkpoint")], tmp_path)
 

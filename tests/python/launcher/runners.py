@@ -55,6 +55,9 @@ class Hands:
         line = f"publish {version} {since} {' '.join(peers)} to {list(told)}"
         self.done.append(f"{line}: {lost}" if lost else line)
 
+    def renew(self, version: int, told: Sequence[int]) -> None:
+        self.done.append(f"renew {version} to {list(told)}")
+
     def failed(self, peer: str, text: str) -> None:
         self.done.append(f"failed {peer} {text}")
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 import kungfu_tf as kf
 from kungfu_tf import context
 from kungfu_tf.membership import notice
+from tests.fault.peers import cut_connections
 
 keras = tf.keras
 keras.backend.set_floatx("float64")
@@ -58,13 +59,14 @@ class Fault:
     """The peer that is lost, by its first rank, and where; and what trains.
 
     Attributes:
-        is_notice: Whether it gets SIGTERM, and so leaves between two later steps.
+        kind: What happens to it. With "notice" it gets SIGTERM, and so leaves between two later
+            steps; with "cut" its connections are cut, and it stays.
     """
 
     who: int
     phase: str
     method: str = "S-SGD"
-    is_notice: bool = False
+    kind: str = "kill"
 
     @property
     def number(self) -> int:
@@ -74,8 +76,10 @@ class Fault:
     @property
     def first_without(self) -> tuple[int, ...]:
         """The first step that is made without the peer; one of several."""
-        if self.is_notice:
+        if self.kind == "notice":
             return tuple(range(1, EPOCHS * STEPS))
+        if self.kind == "cut":
+            return (EPOCHS * STEPS,)
         if self.method != "S-SGD" and self.phase in DURING:
             return (2, 3)
         return PHASES[self.phase][1]
@@ -104,8 +108,10 @@ class Injector(keras.callbacks.Callback):
                 return
             self.is_injected = True
             print("injected", self.fault, flush=True)
-            if self.fault.is_notice:
+            if self.fault.kind == "notice":
                 get_notice()
+            elif self.fault.kind == "cut":
+                print("cut", cut_connections(), flush=True)
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -287,6 +293,12 @@ def those_there(
         }
 
 
+def those_left(peers: list[int], fault: Fault) -> list[int]:
+    """The peers that make the last step, and meet after it."""
+    is_there = fault.kind == "cut" or fault.phase == "fit end"
+    return [p for p in peers if p != fault.who or is_there]
+
+
 def alone_with_one_model(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
     """S-SGD: a step of one process on the samples of all peers."""
     model = model_of(None)
@@ -312,8 +324,7 @@ def alone_with_models(peers: list[int], fault: Fault, first_without: int) -> lis
             pairs = zip(before[p], means, strict=True)
             model.set_weights([(1 - ALPHA) * v + ALPHA * mean for v, mean in pairs])
             model.optimizer.apply_gradients(zip(gradients, variables, strict=True))
-    left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
-    return mean_of(weights_of(models[p]) for p in left)
+    return mean_of(weights_of(models[p]) for p in those_left(peers, fault))
 
 
 def alone_with_meetings(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
@@ -330,8 +341,7 @@ def alone_with_meetings(peers: list[int], fault: Fault, first_without: int) -> l
             common = meeting.of([weights_of(models[p]) for p in batches])
             for p in batches:
                 models[p].set_weights(common)
-    left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
-    return meeting.of([weights_of(models[p]) for p in left])
+    return meeting.of([weights_of(models[p]) for p in those_left(peers, fault)])
 
 
 def alone_with_overlaps(
@@ -352,8 +362,7 @@ def alone_with_overlaps(
                 models[p].set_weights([MERGE * v + (1 - MERGE) * anchor for v, anchor in mine])
         if step % EVERY == 0:
             under_way = {p: weights_of(models[p]) for p in batches}
-    left = [p for p in peers if p != fault.who or fault.phase == "fit end"]
-    return meeting.of([weights_of(models[p]) for p in left])
+    return meeting.of([weights_of(models[p]) for p in those_left(peers, fault)])
 
 
 class Meeting:

@@ -1,6 +1,6 @@
 """Trainings that lose a peer each. The survivors compare their weights with those of one process.
 
-survivors.py FOLDER METHOD [RANK:PHASE[:notice]...], or torn, or FOLDER end,
+survivors.py FOLDER METHOD [RANK:PHASE[:notice|cut]...], or torn, or FOLDER end,
 or FOLDER resume STEPS. Each peer knows the data of all others, so it
 can repeat alone what the peers that were there in each step have done together.
 """
@@ -59,7 +59,8 @@ def train(folder: Path, peers: list[int], fault: Fault) -> None:
         print("left", fault.phase, "after", steps, "steps, code", end.code, flush=True)
         raise
     check_weights(model.get_weights(), peers, fault)
-    peers.remove(fault.who)
+    if fault.kind != "cut":
+        peers.remove(fault.who)
     assert kf.size() == len(peers), (kf.size(), peers)
     assert kf.rank() == peers.index(ME)
     # After the end of `fit` there may be no batch with which it hears of it.
@@ -175,8 +176,8 @@ def main() -> None:
         return resume(Path(sys.argv[1]), Fault(-1, "traced"), int(sys.argv[3]))
     peers = [*range(kf.size())]
     for text in sys.argv[3:]:
-        who, phase, *notice = text.split(":")
-        train(Path(sys.argv[1]), peers, Fault(int(who), phase, sys.argv[2], bool(notice)))
+        who, phase, *kind = text.split(":")
+        train(Path(sys.argv[1]), peers, Fault(int(who), phase, sys.argv[2], *kind))
 
 
 if __name__ == "__main__":

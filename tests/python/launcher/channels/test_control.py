@@ -277,6 +277,9 @@ class Refuses:
     def entered(self, rank: int, version: int) -> None:
         pass
 
+    def broken(self, rank: int, version: int) -> None:
+        pass
+
     def propose(self, rank: int, size: int | None, answer: control.Answer) -> None:
         answer("no" * 1000)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from kungfu_tf.launcher.deciding.director import Rules
 from kungfu_tf.links.credentials import Credentials
 from kungfu_tf.links.handshake import Asked, Asking
-from tests.python.launcher.runners import SECRET, A, Two, refusals
+from tests.python.launcher.runners import CHANGES, SECRET, A, Two, refusals
 
 
 def test_a_job_grows_onto_another_host_and_shrinks(two: Two) -> None:
@@ -85,6 +86,25 @@ def test_survivors_of_all_hosts_are_told(two: Two) -> None:
     assert two.here.take() == [told]
     two.until_there(told)
     assert two.follower.size == 2
+
+
+def test_connections_are_made_anew_on_all_hosts() -> None:
+    two = Two(rules=dataclasses.replace(CHANGES, least=1))
+    try:
+        until_there_are_three(two)
+        two.follower.entered(2, 1)
+        two.leader.entered(0, 1)
+        two.leader.entered(1, 1)
+        two.until(lambda: two.leader._membership.is_complete)
+        two.here.take(), two.there.take()
+        two.follower.broken(2, 1)
+        two.until(lambda: len(two.there.done) == 2)
+        for host, numbers in ((two.here, [0, 1]), (two.there, [2])):
+            renew, publish = host.take()
+            assert renew == f"renew 2 to {numbers}"
+            assert publish.startswith("publish 2 1 ") and "connections between peers" in publish
+    finally:
+        two.close()
 
 
 def test_who_is_asked_to_end_asks_all(two: Two) -> None:
