@@ -135,6 +135,7 @@ REGISTER_OP("KungfuBeginGroupAllReduce")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr("positions: list(int) = []")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Begins a KungfuGroupAllReduce, and does not wait for it: the KungfuEndGroupAllReduce of this tag does.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuBeginGroupAllReduce", BeginGroupAllReduceKernel,
@@ -150,6 +151,7 @@ REGISTER_OP("KungfuEndGroupAllReduce")
     .Attr(KUNGFU_GROUP)
     .Attr("shapes: list(shape)")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       std::vector<tensorflow::PartialTensorShape> shapes;
       KUNGFU_RETURN_IF_ERROR(context->GetAttr("shapes", &shapes));

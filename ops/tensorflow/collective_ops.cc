@@ -250,6 +250,7 @@ REGISTER_OP("KungfuAllReduce")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuAllReduce", AllReduceKernel, .HostMemory("input").HostMemory("output"));
@@ -265,6 +266,7 @@ REGISTER_OP("KungfuNumberedAllReduce")
     .Attr(KUNGFU_GROUP)
     .Attr("op: " KUNGFU_REDUCTIONS)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers, called `tag`/`number`: its name is known when it runs.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuNumberedAllReduce", NumberedAllReduceKernel,
@@ -286,6 +288,7 @@ REGISTER_OP("KungfuGroupAllReduce")
     .Attr("exchange_size: int = 1")
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       tensorflow::shape_inference::ShapeHandle scalar;
       KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(context->num_outputs()), 0, &scalar));
@@ -315,6 +318,7 @@ REGISTER_OP("KungfuGroupAllReduceNorms")
     .Attr("exchange: string = ''")
     .Attr("exchange_size: int = 1")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       const int num_tensors = context->num_outputs() - 2;
       for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(i));
@@ -344,6 +348,7 @@ REGISTER_OP("KungfuBroadcast")
     .Attr("root: int = 0")
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes)
     .Doc("The `input` of the peer with rank `root`.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuBroadcast", BroadcastKernel, .HostMemory("input").HostMemory("output"));
@@ -360,6 +365,7 @@ REGISTER_OP("KungfuGroupBroadcast")
     .Attr("root: int = 0")
     .Attr("positions: list(int) = []")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes)
     .Doc("The `inputs` of the peer with rank `root`.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuGroupBroadcast", BroadcastKernel, .HostMemory("inputs").HostMemory("outputs"));
@@ -375,6 +381,7 @@ REGISTER_OP("KungfuReduce")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr("root: int = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(SameShapes)
     .Doc("The reduction of `input` over all peers on the peer with rank `root`, zeros elsewhere.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuReduce", ReduceKernel, .HostMemory("input").HostMemory("output"));
@@ -397,6 +404,7 @@ REGISTER_OP("KungfuGroupNeighborAllReduce")
     .Attr("positions: list(int) = []")
     .Attr("topology: string = ''")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       const int num_tensors = context->num_outputs();
       tensorflow::shape_inference::ShapeHandle part;

@@ -90,6 +90,7 @@ REGISTER_OP("KungfuResize")
     .Output("detached: bool")
     .Attr("from_url: bool = false")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       context->set_output(0, context->Scalar());
       context->set_output(1, context->Scalar());

@@ -262,6 +262,7 @@ REGISTER_OP("KungfuAllGather")
     .Attr("concat: bool = false")
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(GatheredShapes)
     .Doc("The `input` of all peers in rank order, and the rows that came from each. `agree`: what must be the same.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuAllGather", GatherKernel,
@@ -280,6 +281,7 @@ REGISTER_OP("KungfuGather")
     .Attr("root: int = 0")
     .Attr("concat: bool = false")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(GatheredShapes)
     .Doc("KungfuAllGather with a result on the peer with rank `root` only; elsewhere no rows.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuGather", GatherKernel,
@@ -299,6 +301,7 @@ REGISTER_OP("KungfuNeighborAllGather")
     .Attr(KUNGFU_GROUP)
     .Attr("concat: bool = false")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(GatheredShapes)
     .Doc("KungfuAllGather of the `sources` alone, which have this peer among their `targets`.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuNeighborAllGather", NeighborGatherKernel,
@@ -320,6 +323,7 @@ REGISTER_OP("KungfuReduceScatter")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       context->set_output(0, AnyRows(context));
       return absl::OkStatus();
@@ -339,6 +343,7 @@ REGISTER_OP("KungfuAllToAll")
     .Attr(KUNGFU_GROUP)
     .Attr(KUNGFU_DIFFERING)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       KUNGFU_RETURN_IF_ERROR(LengthsShape(context));
       context->set_output(0, AnyRows(context));

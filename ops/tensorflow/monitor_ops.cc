@@ -154,6 +154,7 @@ REGISTER_OP("KungfuPeerLatencies")
     .Output("latencies: float")
     .Attr("timeout: float")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(VectorBySize)
     .Doc("Seconds until each peer has answered; infinity for a peer that has not within `timeout` seconds.");
 KUNGFU_REGISTER_KERNEL("KungfuPeerLatencies", PeerLatenciesKernel, .HostMemory("latencies"));

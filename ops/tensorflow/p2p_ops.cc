@@ -157,6 +157,7 @@ REGISTER_OP("KungfuRequest")
     .Attr("wait: bool = true")
     .Attr("timeout: float = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(RequestedShapes)
     .Doc("What rank `target` keeps under `tag`, and its version.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuRequest", RequestKernel,
@@ -170,6 +171,7 @@ REGISTER_OP("KungfuPut")
     .Attr("capacity: int")
     .Attr("timeout: float = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext*) { return absl::OkStatus(); })
     .Doc("Puts `input` into the queue `tag`, when there is room.");
 KUNGFU_REGISTER_KERNEL("KungfuPut", PutKernel, .HostMemory("input"));
@@ -183,6 +185,7 @@ REGISTER_OP("KungfuGet")
     .Attr("target: int")
     .Attr("timeout: float = 0")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(RequestedShapes)
     .Doc("Takes the next tensor out of the queue `tag` of rank `source`.");
 KUNGFU_REGISTER_KERNEL("KungfuGet", GetKernel, .HostMemory("output"));

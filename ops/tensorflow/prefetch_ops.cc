@@ -126,6 +126,7 @@ REGISTER_OP("KungfuPrefetched")
     .Attr("T: " KUNGFU_TYPES)
     .Attr("tag: string")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
       for (int i = 0; i < context->num_inputs(); ++i) context->set_output(i, context->input(i));
       context->set_output(context->num_inputs(), context->Scalar());

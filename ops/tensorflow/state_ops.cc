@@ -74,6 +74,7 @@ REGISTER_OP("KungfuBarrier")
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Done when all peers run it.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuBarrier", BarrierKernel, );
@@ -87,6 +88,7 @@ REGISTER_OP("KungfuConsensus")
     .Attr("tag: string")
     .Attr(KUNGFU_GROUP)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(Scalars)
     .Doc("Whether the bytes of `input` are the same on all peers.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuConsensus", ConsensusKernel, .HostMemory("input").HostMemory("equal"));

@@ -92,6 +92,7 @@ class SubsetAllReduceKernel : public CollectiveKernel {
 REGISTER_OP("KungfuSetStrategy")
     .Input("strategy: string")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("All peers go over to another strategy.");
 KUNGFU_REGISTER_KERNEL("KungfuSetStrategy", SetStrategyKernel, .HostMemory("strategy"));
@@ -99,6 +100,7 @@ KUNGFU_REGISTER_KERNEL("KungfuSetStrategy", SetStrategyKernel, .HostMemory("stra
 REGISTER_OP("KungfuSetTree")
     .Input("parents: int32")
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("All peers go over to one tree, given by the parent of each rank.");
 KUNGFU_REGISTER_KERNEL("KungfuSetTree", SetTreeKernel, .HostMemory("parents"));
@@ -114,6 +116,7 @@ REGISTER_OP("KungfuSubsetAllReduce")
     .Attr("op: " KUNGFU_REDUCTIONS)
     .Attr(KUNGFU_GROUP)
     .SetIsStateful()
+    .SetIsDistributedCommunication()
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The reduction of `input` over the peers of each tree of a forest.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuSubsetAllReduce", SubsetAllReduceKernel,

@@ -42,6 +42,11 @@ class Hosts:
             ip("-n", name, "link", "set", nic, "up")
             ip("-n", name, "link", "set", "lo", "up")
 
+    def listens(self, address: str, port: int) -> bool:
+        """Whether a process of that host listens there."""
+        command = ["ip", "netns", "exec", self.names[address], "ss", "-ltnH", f"sport = :{port}"]
+        return bool(subprocess.run(command, check=True, timeout=30, stdout=subprocess.PIPE).stdout)
+
     def down(self) -> None:
         for name in self.names.values():
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)

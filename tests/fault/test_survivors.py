@@ -11,7 +11,7 @@ from tests.fault.elastic import PYTHON
 from tests.fault.hosts import A, B, Hosts, ip, launch_on
 
 if TYPE_CHECKING:
-    from tests.fault.conftest import Jobs
+    from tests.fault.conftest import Jobs, Launch
 
 # Each sum is a number of peers. All go on until there are two, and ten sums more.
 PROGRAM = """
@@ -59,9 +59,16 @@ def test_without_a_peer_that_gives_no_sign_of_life(kungfu_run: Jobs) -> None:
 
 
 def test_without_a_host_whose_runner_is_asked_to_go(kungfu_run: Jobs, hosts: Hosts) -> None:
-    first, second = (
-        launch_on(kungfu_run, hosts, address, PROGRAM, "s" * 64, *SURVIVE) for address in (A, B)
-    )
+    port = 38500
+
+    def start(address: str) -> Launch:
+        options = (*SURVIVE, "-port", str(port))
+        return launch_on(kungfu_run, hosts, address, PROGRAM, "s" * 64, *options)
+
+    # A runner that does not know the one that leads yet ends with its host.
+    first = start(A)
+    kungfu_run.until(lambda: hosts.listens(A, port), lambda: first.err)
+    second = start(B)
     for launch in (first, second):
         launch.until_printed("ready", times=2)
     second.process.send_signal(signal.SIGTERM)

@@ -10,7 +10,7 @@ import sys
 
 from tests.mutants import building, scratch
 
-TIMEOUT = 900.0  # seconds; a test that hangs has found something, too
+TIMEOUT = 300.0  # seconds; a test that hangs has found something, too
 _FAILED = 1  # pytest's exit code, and that of the C++ tests
 
 

@@ -76,7 +76,7 @@ KF_TEST(Wire, HasAFixedLayout) {
 
 KF_TEST(Wire, RefusesUnknownValues) {
   EXPECT_CONTAINS(CheckWithByte(0, 0).message(), "type 0 is unknown");
-  EXPECT_CONTAINS(CheckWithByte(0, 11).message(), "type 11 is unknown");
+  EXPECT_CONTAINS(CheckWithByte(0, 12).message(), "type 12 is unknown");
   EXPECT_CONTAINS(CheckWithByte(1, kNumKinds).message(), "kind 11 is unknown");
   EXPECT_CONTAINS(CheckWithByte(2, kNumDTypes).message(), "dtype 15 is unknown");
   EXPECT_CONTAINS(CheckWithByte(3, '\xff').message(), "operation 255 is unknown");

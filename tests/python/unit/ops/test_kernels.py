@@ -12,6 +12,18 @@ from tensorflow.python.framework import kernels, op_def_registry
 from kungfu_tf import ops
 from kungfu_tf.native import libraries
 
+# These wait for nobody.
+LOCAL = {
+    "KungfuCalcStats",
+    "KungfuClusterSize",
+    "KungfuDropBegun",
+    "KungfuForget",
+    "KungfuPeerInfo",
+    "KungfuPrefetch",
+    "KungfuRank",
+    "KungfuSave",
+    "KungfuTrafficRates",
+}
 OPS = [
     "KungfuAllGather",
     "KungfuAllReduce",
@@ -71,6 +83,12 @@ def test_registered_for_cpu_and_gpu_with_host_memory(op: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_stateful(op: str) -> None:
     assert op_def_registry.get(op).is_stateful
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_communication(op: str) -> None:
+    """The errors of what waits for peers: of others, graphs make InternalError of 'unavailable'."""
+    assert op_def_registry.get(op).is_distributed_communication == (op not in LOCAL)
 
 
 def test_no_op_is_forgotten_here() -> None:
