@@ -206,6 +206,8 @@ KF_TEST(Mailbox, AConnectionEndsInTheMiddle) {
   f.mailbox.Receive(f.box, f.source.peer(), 2, 5, &none, done);
   f.mailbox.DataArrives(&f.source, f.Header(FrameType::kData, 5, 1), 1);
   f.mailbox.SourceLost(&f.source);
+  f.Bring("again", 1, 1);  // behind what had come of it
+  EXPECT_EQ(f.mailbox.refused(), 1u);
   EXPECT_EQ(codes.size(), 0u);
   f.mailbox.PeerLost(f.source.peer(), UnavailableError("gone"));
   EXPECT_TRUE((codes == std::vector<Code>{Code::kUnavailable, Code::kUnavailable}));

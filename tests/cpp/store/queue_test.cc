@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/store/blob_store.h"
 #include "tests/cpp/store/blobs.h"
 #include "tests/cpp/testing.h"
 
@@ -120,6 +121,18 @@ KF_TEST(Queue, WhatIsPutInOneEpochIsNotGotInAnother) {
   EXPECT_TRUE(old.code() == Code::kAborted || old.code() == Code::kCancelled);
   go_over(1);
   ExpectGot(Get(&cluster, 1, 0, "q"), 1);
+}
+
+// A put that its thread has begun before the peer went over, and ends after it.
+KF_TEST(Queue, WhatComesAfterItsEpochIsRefused) {
+  BlobStore store(1);
+  const auto push = [&store](uint64_t epoch) {
+    return store.Push("q", epoch, *store.Copy(FormOf(1), BytesOf({1}))).status().code();
+  };
+  store.BeginEpoch(2);
+  EXPECT_EQ(push(1), Code::kCancelled);
+  EXPECT_EQ(store.Look({"q", std::nullopt, true, FormOf(1).signature()}).status().code(), Code::kNotFound);
+  EXPECT_EQ(push(2), Code::kOk);
 }
 
 KF_TEST(Queue, WhatWaitsEndsWithThePeer) {
